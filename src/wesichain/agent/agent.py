@@ -153,7 +153,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
     ) -> None:
         """`model`: a model, or its name, `PROVIDER:NAME`. `tools`: functions and tools, mixed.
 
-        `output_type`: what an answer is; text unless told. `instructions`: a text, or a function of nothing,
+        `output_type`: what an answer is; text by default. `instructions`: a text, or a function of nothing,
         of the `RunContext` or of the task. `name` and `description`: what events, tools and other agents
         call it. `playbook`: where advice from earlier runs comes from, `domain` the part of it to look in.
         `capabilities`: values that add tools, instructions, middleware and context views to the agent's own.
@@ -226,7 +226,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         history: Sequence[Message] = (),
         **options: Unpack[ConversationKeywords[DepsT_contra]],
     ) -> RunResult[OutT]:
-        """The same from code that is not async."""
+        """Synchronous version of `run()`."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -256,10 +256,10 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
             )
 
         async def run(sink: EventSink, opened: Callable[[OpenRun[Any]], None]) -> RunResult[OutT]:
-            told: Any = {**options, "stream": True, "events": (*sinks, sink), "on_open": opened}
+            own: Any = {**options, "stream": True, "events": (*sinks, sink), "on_open": opened}
             if isinstance(task, Interrupted):
-                return await self.resume(task, decisions, **told)
-            return result_of(await self.outcome(task, history=history, **told))
+                return await self.resume(task, decisions, **own)
+            return result_of(await self.outcome(task, history=history, **own))
 
         from .results.stream import RunStream
 
@@ -437,7 +437,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         """This agent as a tool of another one, on whose budget, cancellation and log it draws.
 
         The fields of an `input_type` that is an object are the tool's parameters, and reach this agent as
-        JSON text; its answer is handed on as the JSON value that its `output_type` says. It is run once,
+        JSON text; its answer is handed on as the JSON value of its `output_type`. It is run once,
         unless it is declared `effect="idempotent"`: then a policy may have it begun anew.
         """
         from .calls.agent_tool import AgentTool

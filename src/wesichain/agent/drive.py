@@ -12,8 +12,8 @@ the rules and the policy judge it, and takes one transition. To run is to step u
 Who may end a run. The model, with an answer that passes the checks; a tool, with a result that is the run's;
 the policy, with a fault that it does not forgive; the budget, where `on_limit` leaves no last word; whoever
 stops it or cancels its task; a call that must wait for a person. A bug of ours fails it too. Each way ends
-here, once, with one event. A mistake of the caller (`ConfigError`, `ReplayMismatchError`) is told as a
-failure and raised; the cancellation of the task is told as an interruption and raised.
+here, once, with one event. A mistake of the caller (`ConfigError`, `ReplayMismatchError`) is recorded as
+a failure and raised; the cancellation of the task is recorded as an interruption and raised.
 
 What is kept at a stop. An Interrupted run has its messages and steps, what it spent, the policy's tally, the
 reply in hand, the calls that have ended, the runs inside those that wait, and the questions. It goes on
@@ -178,11 +178,11 @@ class Drive(Generic[OutT]):
             if once:
                 break
         if self.outcome is None and isinstance(phase, _ENDED):
-            self._tell_end(phase)
+            self._record_end(phase)
         return self.outcome
 
     async def _broken(self, phase: Active[OutT], cause: BaseException) -> Phase[OutT]:
-        """The phase that an exception leads to; what is not the run's own is raised on, with its end told."""
+        """The phase that an exception leads to; what is not the run's own is raised."""
         run = self.run
         if isinstance(cause, asyncio.CancelledError | CutOff):
             self._cut_off(phase)
@@ -200,7 +200,7 @@ class Drive(Generic[OutT]):
         raise cause
 
     def begin(self) -> None:
-        """Tell that the run begins, or goes on."""
+        """Emit that the run starts, or is resumed."""
         run, self._has_begun = self.run, True
         info = self.phase.info
         run.emitter.run_started(
@@ -213,7 +213,7 @@ class Drive(Generic[OutT]):
         )
         if self.advice is not None:
             advice = self.advice
-            run.emitter.tell(AdviceShown, 0, advice.shown, advice.text, advice.held, "", advice.tools)
+            run.emitter.emit(AdviceShown, 0, advice.shown, advice.text, advice.held, "", advice.tools)
 
     @property
     def task(self) -> Any:
@@ -233,7 +233,7 @@ class Drive(Generic[OutT]):
                 self.begin()
             self.run.stop_below(reason)
             self.phase = ended = self._interrupt(phase, reason)
-            self._tell_end(ended)
+            self._record_end(ended)
 
     async def leave(self, reason: str) -> None:
         """The same, for whoever takes its steps; what stands around the run is given its end."""
@@ -294,7 +294,7 @@ class Drive(Generic[OutT]):
         return await self._turn.think(phase)
 
     async def _prepare(self, phase: Acting[OutT], batch: Batch[OutT]) -> list[PendingCall]:
-        """Make the calls ready where tools can change, or a journal remembers what approval rules said."""
+        """Prepare the calls where tools can change, or a journal remembers what approval rules returned."""
         run = self.run
         if run.current_agent is not None and self._was_interrupted:
             self._was_interrupted = False
@@ -394,7 +394,7 @@ class Drive(Generic[OutT]):
         run.stop_below(reason)
         self._previous = phase
         self.phase = ended = self._interrupt(phase, reason)
-        self._tell_end(ended)
+        self._record_end(ended)
 
     def _end(self, phase: Active[OutT], cause: Exception) -> Phase[OutT]:
         """The phase that an exception leads to; out of budget, that may be the last word instead."""
@@ -421,7 +421,7 @@ class Drive(Generic[OutT]):
         error.step_id = error.step_id or self.run.step
         return phase.fail(error, spent=self.run.spent(), step=self.run.step)
 
-    def _tell_end(self, outcome: Outcome[OutT]) -> None:
+    def _record_end(self, outcome: Outcome[OutT]) -> None:
         self.outcome = outcome
         if self.holds_completion and isinstance(outcome, Completed):
             self._held = outcome
@@ -431,7 +431,7 @@ class Drive(Generic[OutT]):
     def _emit_end(self, outcome: Outcome[OutT]) -> None:
         run, self.outcome = self.run, outcome
         if isinstance(outcome, Completed):
-            if run.held_deltas:
+            if run.pending_deltas:
                 run.release_deltas()
             run.emitter.run_completed(run.step, outcome.text, outcome.spent, outcome.stopped_by)
         elif isinstance(outcome, Failed):
@@ -466,14 +466,14 @@ class Drive(Generic[OutT]):
     def fail(self, error: Any) -> Failed[OutT]:
         """End the run with an error; where the end was emitted already, the caller alone gets it."""
         run, held = self.run, self._held
-        is_told, self._held = self.outcome is not None and held is None, None
+        is_emitted, self._held = self.outcome is not None and held is None, None
         if not self._has_begun:
             self.begin()
         if isinstance(error, AgentError):
             error.step_id = error.step_id or run.step
         trail = (held or self._last_active).trail.grown((), (ErrorStep(str(error)),))
         failed: Failed[OutT] = failed_phase(self._last_active.info, trail, run.spent(), run.step, error)
-        if not is_told and not run.emitter.is_closed:
+        if not is_emitted and not run.emitter.is_closed:
             self.phase = failed
             self._emit_end(failed)
         return failed

@@ -1,4 +1,4 @@
-"""Spare replies: model calls beyond the one whose reply the loop is given. They are paid for and told too."""
+"""Extra replies: model calls beyond the one whose reply the loop receives. They are charged too."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .run_state import LimitAbove, RunState
 
 
 def set_aside(run: RunState[Any], step: int, reply: LlmResponse, duration_ms: float) -> None:
-    """Spend the tokens of a reply that the loop is not given, and tell it."""
+    """Charge the tokens of a reply that the loop does not receive, and emit its event."""
     cost = run.account.spend_usage(reply.usage)
-    run.emitter.tell(ModelResponded, step, reply, duration_ms, cost, True)
+    run.emitter.emit(ModelResponded, step, reply, duration_ms, cost, True)
 
 
 def check_budget(run: RunState[Any]) -> None:
@@ -36,14 +36,14 @@ def step_again(run: RunState[Any]) -> int:
 
 
 def spare_events(run: RunState[Any], since: int) -> tuple[Event, ...]:
-    """The events among these that were told after the event with the number `since`."""
+    """The events among these that were emitted after the event with the number `since`."""
     return tuple(
-        event for event in run.emitter.told_since(since) if isinstance(event, StepStarted | ModelResponded)
+        event for event in run.emitter.emitted_since(since) if isinstance(event, StepStarted | ModelResponded)
     )
 
 
 def retell_spare(run: RunState[Any], events: Iterable[Event]) -> None:
-    """Tell it again, and pay for it, where the reply of then is given to the loop again."""
+    """Emit and charge them again, where the recorded reply is returned to the loop."""
     for event in events:
         if isinstance(event, StepStarted):
             step_again(run)

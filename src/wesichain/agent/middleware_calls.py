@@ -45,7 +45,7 @@ _PASSING = (AgentError, ConfigError, CutOff, ReplayMismatchError, LimitAbove, St
 
 
 class WrappedEffects(Effects):
-    """The world behind middleware around tool calls: what it answers is the world's word."""
+    """The world behind middleware around tool calls: what it answers stands for the world."""
 
     __slots__ = ("ctx", "live", "run", "tools")
 

@@ -232,7 +232,7 @@ class AgentRuntime(Generic[OutT]):
         return made
 
     def _for(self, given: RunOptions, before: str = "") -> AgentRuntime[OutT]:
-        """The runtime for a run: this one, unless it is told another model, or was `before`."""
+        """The runtime for a run: this one, unless it has another model, or had `before`."""
         model = given.model or self._models.known(before)
         return self if model is None else self.with_model(model)
 
@@ -309,8 +309,8 @@ class AgentRuntime(Generic[OutT]):
         messages.append(_message(_USER, question if content is None else content))
         if scratchpad and not over:
             messages += messages_of(scratchpad)
-        name, told = self._settings.name, self._reported
-        info = _info(run_id or self._new_id(), question, task, first_new, agent=name, model=told)
+        name, model = self._settings.name, self._reported
+        info = _info(run_id or self._new_id(), question, task, first_new, agent=name, model=model)
         if settings is not None:
             info = replace(info, settings=settings)
         if counted or content is not None:
@@ -546,7 +546,7 @@ class AgentRuntime(Generic[OutT]):
         if inner is not None:
             run.pressure = inner.call.step.run.pressure
         if options.stream:
-            run.held_deltas = [] if any(one.holds_stream for one in around) else None
+            run.pending_deltas = [] if any(one.holds_stream for one in around) else None
             ready = (getattr(sink, "ready", None) for sink in as_sinks(options.events))
             run.pressure = next(filter(None, ready), run.pressure)
 
@@ -570,7 +570,7 @@ class AgentRuntime(Generic[OutT]):
         return wrapped(live, *self._call_middleware)
 
     def system(self, instructions: str | None) -> str:
-        """The first message of a run: the instructions, and how to answer where that is said in words."""
+        """The first message of a run: the instructions, and how to answer where words ask for it."""
         return "\n\n".join(filter(None, (instructions, self._settings.judge.output.prompt)))
 
     def refusal_of(self, call: ToolCall) -> Exception | None:

@@ -46,7 +46,7 @@ class Stepper(Generic[T]):
             await self._turn
 
     async def leave(self, reason: str) -> T:
-        """Nobody takes another step: what is carried is let end, and is told why."""
+        """Nobody takes another step: what is carried is let end, with this reason."""
         assert self._task is not None, "a step was taken before"
         self.left = reason
         self._give_turn()

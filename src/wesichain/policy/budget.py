@@ -6,6 +6,7 @@ from dataclasses import field
 from math import inf, isfinite
 from typing import Any
 
+from wesichain._elsewhere import BUDGET, init_names_ours
 from wesichain.core import (
     NO_USAGE,
     AnyPrice,
@@ -23,6 +24,7 @@ from wesichain.errors import BudgetExceededError, ConfigError, PolicyConfigError
 from .find_price import find_price
 
 
+@init_names_ours(BUDGET)
 @dataclass(frozen=True, slots=True)
 class Budget:
     """The limits on what a run may spend. Every model call spends a step; None means no limit.

@@ -1,4 +1,4 @@
-"""The present: who acts in a run now, and with which tools. Most runs need none: neither ever changes.
+"""The current agent of a run and its tools. Most runs need none: neither ever changes.
 
 It stands between the loop and the world of the agent that acts. Which agent that is, and which tools searches
 have found, is part of the run's state; the rest follows from it and from the functions of `DynamicTools`.
@@ -110,10 +110,10 @@ class CurrentAgent(Effects):
     )
 
     def __init__(self, first: TeamMember, team: Mapping[str, Actor], name: str) -> None:
-        self._opener = first  # with the model that this run was told, or with stand-ins for tools
+        self._opener = first  # with the model of this run, or with stand-ins for tools
         self._runtime = first if name == first.name else team[name].runtime
         self._team = team
-        self._reported: tuple[ToolSpec, ...] = ()  # the tools that the log has told last
+        self._reported: tuple[ToolSpec, ...] = ()  # the tools that the log has last
         self._tools: dict[str, ToolRegistry] = {}  # those that are offered beside the agent's own
         self._made: dict[int, tuple[Any, str, ToolRegistry]] = {}  # what dynamic tools gave last, compiled
 
@@ -186,9 +186,9 @@ class CurrentAgent(Effects):
         offered = run.specs()
         if offered != self._reported:
             self._reported = offered
-            run.emitter.tell(ToolsOffered, step, offered)
+            run.emitter.emit(ToolsOffered, step, offered)
             if not again:
-                run.check_stop()  # by somebody who was just told
+                run.check_stop()  # by a listener
 
     async def _ask_sources(self, sources: Sequence[DynamicTools], ctx: RunContext[Any]) -> list[Any]:
         items: list[Any] = []
@@ -226,7 +226,7 @@ class CurrentAgent(Effects):
                 raise DuplicateToolError(name)
         self._tools = tools
         run.settings = replace(base, registry=registry, judge=replace(base.judge, registry=registry))
-        run._excluded = -1  # pyright: ignore[reportPrivateUsage]  # of the same room: its tools are told anew
+        run._excluded = -1  # pyright: ignore[reportPrivateUsage]  # of the same room: its specs are made anew
         self._live = self._runtime.effects_with(registry)
         self._live.attach(run)
 
@@ -277,7 +277,7 @@ class CurrentAgent(Effects):
         task = phase.messages[info.first_new]
         shown = spoken
         if handoff.history is not None:
-            shown = clean_history(await run.wait(handoff.shown(tuple(spoken))))
+            shown = clean_history(await run.wait(handoff.messages_for(tuple(spoken))))
             shown = [message for message in shown if message.role is not Role.SYSTEM]
             if not shown:
                 raise AgentError(f"the history function of the handoff to {agent.name!r} left nothing to see")
@@ -298,11 +298,11 @@ class CurrentAgent(Effects):
         first_new = places[0] if places else len(messages) - len(shown)
         following = handed_over(phase, agent.name, messages, first_new)
         returned = words or "" if agent.fixed_instructions is None else ""
-        told = (source, run.name, run.settings.model, self._reported, returned)
-        run.emitter.tell(HandedOff, run.step, *told)
+        fields = (source, run.name, run.settings.model, self._reported, returned)
+        run.emitter.emit(HandedOff, run.step, *fields)
         if advice is not None:
             given = (advice.shown, advice.text, advice.held, run.name, advice.tools)
-            run.emitter.tell(AdviceShown, run.step, *given)
+            run.emitter.emit(AdviceShown, run.step, *given)
         return following
 
     def _staged(self, agent: Actor) -> TeamMember:

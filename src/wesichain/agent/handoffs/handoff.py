@@ -1,4 +1,4 @@
-"""Handoffs: whom an agent may hand its run to, and the tool with which its model says so."""
+"""Handoffs: the agents that a run may be handed to, and the tool with which the model does it."""
 
 from __future__ import annotations
 
@@ -51,28 +51,29 @@ class Actor(Protocol):
 class Handoff:
     """An agent that a run may be handed to: `Agent(..., handoffs=[Handoff(billing, description="...")])`.
 
-    `description` tells the model when to; by default it is the agent's own. `history` is a function of what
-    was said so far (without instructions, and with the call that hands over) that gives what the other agent
-    is shown of it; by default that is all. It is asked again in a replay, and should go by its argument.
+    `description` tells the model when to; by default it is the agent's own. `history` is a function of the
+    messages so far (without instructions, and with the call that hands over) that returns those which the
+    other agent receives; by default that is all. It is called again in a
+    replay, and should go by its argument.
     """
 
     agent: Actor
     description: str | None = None
     history: History | None = None
 
-    async def shown(self, messages: Sequence[Message]) -> list[Message]:
-        """The messages that the other agent is shown, of all that were said."""
+    async def messages_for(self, messages: Sequence[Message]) -> list[Message]:
+        """The messages that the other agent receives, of all that there are."""
         if self.history is None:
             return [*messages]
         name = self.agent.name
         try:
             given: Any = self.history(messages)
-            shown = [*(await given if inspect.isawaitable(given) else given)]
+            chosen = [*(await given if inspect.isawaitable(given) else given)]
         except Exception as cause:
             raise AgentError(
                 f"the history function of the handoff to {name!r} raised {type(cause).__name__}: {cause}"
             ) from cause
-        return shown
+        return chosen
 
 
 class Transfer(JsonTool):
@@ -84,10 +85,10 @@ class Transfer(JsonTool):
         async def hand_over(_: Any) -> JsonValue:
             return f"Handed over to {agent.name!r}, who goes on from here."
 
-        told = handoff.description or agent.description
+        when = handoff.description or agent.description
         super().__init__(
             f"transfer_to_{_ODD.sub('_', agent.name)}"[:64],
-            f"Hand over to {agent.name!r}, who takes the conversation on. {told}".strip(),
+            f"Hand over to {agent.name!r}, who takes the conversation on. {when}".strip(),
             _SCHEMA,
             hand_over,
             effect="pure",

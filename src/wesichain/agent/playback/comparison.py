@@ -1,4 +1,4 @@
-"""Comparing: what a program tells now with what was recorded then, and the words for the first difference."""
+"""Comparison of events with recorded ones, and the error for the first difference."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class EventComparison:
             return None
         old, new = self._comparable(expected), self._comparable(event)
         for name in _UNTOLD_BEFORE.get(type(event), ()):
-            if name not in old:  # version 0.1 did not tell
+            if name not in old:  # version 0.1 did not record it
                 new.pop(name, None)
         if old == new:
             return None
@@ -85,7 +85,7 @@ class EventComparison:
         step = event.step_id
         old, new = (self._comparable(one).get("messages", []) for one in (expected, event))
         if self._is_resumed and new[1:] == old and event.messages[0].role is Role.ASSISTANT:
-            return None  # version 0.1 told the reply in the first half of the run alone
+            return None  # version 0.1 recorded the reply in the first half of the run alone
         for index, (then, now) in enumerate(zip(old, new, strict=False)):
             if then != now:
                 return mismatch(
@@ -99,10 +99,10 @@ class EventComparison:
         return mismatch(message, step, old, new)
 
     def _comparable(self, event: Event) -> dict[str, Any]:
-        """The parts of an event that are the same whenever it is told."""
+        """The parts of an event that are the same whenever it is emitted."""
         plain: dict[str, Any] = self.plain(event)
         for message in plain.get("messages", ()):
-            message.pop("is_error", None)  # version 0.1 did not tell
+            message.pop("is_error", None)  # version 0.1 did not record it
         return {name: value for name, value in plain.items() if name not in _VOLATILE}
 
 

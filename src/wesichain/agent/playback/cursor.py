@@ -1,4 +1,4 @@
-"""Strands: how far the program that follows a recording has come, in each of its runs and calls."""
+"""A cursor in a recording: how far the program that follows it has come, in each of its runs and calls."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from wesichain.errors import (
 from .comparison import EventComparison, mismatch
 
 ENDS = (RunCompleted, RunFailed, RunInterrupted)
-_WORDS = (ModelResponded, ContextReduced, ToolCompleted, StepFailed)  # what the world says
+_ANSWERS = (ModelResponded, ContextReduced, ToolCompleted, StepFailed)  # of models and tools
 _OF_CALLS = (ToolDispatched, ToolProgress, ToolCompleted, StepFailed)
 _TIMES = ("seq", "at", "duration_ms", "seconds", "cause", "node", "task_id")  # what a replay cannot know
 _PATIENCE = 2_000  # turns of the event loop in which nothing happens
@@ -43,8 +43,8 @@ _PATIENCE = 2_000  # turns of the event loop in which nothing happens
 class RecordingCursor(EventSink):
     """One part of a recording, and how far the program that follows it has come.
 
-    Runs side by side are several strands in one log: each strand (a run, a call of it) is told in its order,
-    and what the world said is given back in the order in which it came.
+    Runs side by side are several strands in one log: each strand (a run, a call of it) has its order,
+    and answers are returned in the order in which they came.
     """
 
     def __init__(self, events: Sequence[Event], from_step: int | None, *, before: float = 0.0) -> None:
@@ -58,9 +58,9 @@ class RecordingCursor(EventSink):
         self.is_whole = from_step is None  # nothing of it goes live
         self._is_live = False
         self.matched = [False] * len(self.events)
-        self._order: list[int] = []  # the places in the recording of what was told again, as it was told
+        self._order: list[int] = []  # the places in the recording of the events that were emitted again
         self.first_unmatched = 0
-        self._first_unanswered = 0  # the first word of the world that was not told again yet
+        self._first_unanswered = 0  # the first answer that was not returned yet
         self._strands: dict[tuple[str, str], deque[int]] = {}
         self._mismatch: ReplayMismatchError | None = None
         self.calls: dict[tuple[str, str], list[int]] = {}  # where calls were dispatched
@@ -97,7 +97,7 @@ class RecordingCursor(EventSink):
 
     @override
     def emit(self, event: Event) -> None:
-        """Compare what the program tells with what comes next in its strand."""
+        """Compare an event of the program with the next one in its strand."""
         if self._is_live or self._mismatch is not None:
             return
         strand = self._strands.get(_strand(event))
@@ -142,15 +142,15 @@ class RecordingCursor(EventSink):
         if self._is_live or self._from_step is not None or self.first_unmatched >= len(self.events):
             return
         rest = self.events[self.first_unmatched]
-        if isinstance(self.events[-1], ENDS):  # a recording that breaks off has told what it knows
+        if isinstance(self.events[-1], ENDS):  # a recording that breaks off has no end
             raise mismatch(
                 f"the program now ends where the recording goes on with {type(rest).__name__}", rest.step_id
             )
 
     async def turn(self, index: int) -> None:
-        """Wait until it is the turn of a word of the world: until those before it were heard.
+        """Wait for the turn of an answer: until those before it were returned.
 
-        What its own run told before it comes first, too.
+        Events of its own run that are before it come first, too.
         """
         scope = self.events[index].scope
         await self._until(lambda: self._is_next(index, scope))
@@ -197,7 +197,7 @@ class RecordingCursor(EventSink):
     def _is_next(self, index: int, scope: str) -> bool:
         while self._first_unanswered < len(self.events) and (
             self.matched[self._first_unanswered]
-            or not isinstance(self.events[self._first_unanswered], _WORDS)
+            or not isinstance(self.events[self._first_unanswered], _ANSWERS)
         ):
             self._first_unanswered += 1
         if self._first_unanswered < index:
@@ -230,7 +230,7 @@ def _strand(event: Event) -> tuple[str, str]:
 
 
 def is_out_of_budget(event: Event) -> bool:
-    """In a recording of the first version, which did not tell how long a run had been at work."""
+    """In a recording of the first version, which did not record how long a run had been at work."""
     return (
         isinstance(event, RunFailed) and event.error == "BudgetExceededError" and "seconds" in event.message
     )

@@ -68,7 +68,7 @@ from .recorded_errors import (
     taken_back,
 )
 
-UNKNOWN: Final = object()  # what a recording does not say
+UNKNOWN: Final = object()  # what a recording does not have
 _RUN = "run"  # for the name of an agent, which nobody looks at in a replay
 
 
@@ -78,27 +78,27 @@ class RecordedAnswers:
     def __init__(self, cursor: RecordingCursor) -> None:
         self.cursor = cursor  # how far the program that follows the recording has come
 
-    # --- what the world said -------------------------------------------------------------------------
+    # --- answers -------------------------------------------------------------------------------------
 
     def _own(self, scope: str, step_id: int) -> Iterator[tuple[int, Event]]:
-        """The events of one run from one of its steps on, as far as they are not told yet."""
+        """The events of one run from one of its steps on, as far as they are not matched yet."""
         for index in range(self.cursor.first_unmatched, len(self.cursor.events)):
             event = self.cursor.events[index]
             if event.scope == scope and event.step_id >= step_id and not self.cursor.matched[index]:
                 yield index, event
 
     async def reply(
-        self, scope: str, step_id: int, on_text: OnText | None, spare: Callable[[Any], None]
+        self, scope: str, step_id: int, on_text: OnText | None, on_extra: Callable[[Any], None]
     ) -> LlmResponse:
         """The model's answer from the recording; raises what it raised then.
 
-        `spare` takes what was asked and heard beside that.
+        `on_extra` receives model calls that were made beside that.
         """
         for index, event in self._own(scope, step_id):
             await self.cursor.turn(index)
             match event:
                 case TextDelta(text=text) if isinstance(on_text, StreamRelay):
-                    on_text.say(text)
+                    on_text.emit_text(text)
                 case OutputDelta(value=value) if isinstance(on_text, StreamRelay):
                     on_text.show(value)
                 case ModelResponded(response=response, duration_ms=duration):
@@ -107,9 +107,9 @@ class RecordedAnswers:
                         if isinstance(on_text, StreamRelay):
                             self._hold_deltas(scope, index, on_text)
                         return response
-                    spare(event)
+                    on_extra(event)
                 case StepStarted(free=False):
-                    spare(event)
+                    on_extra(event)
                 case StepFailed(call_id=None, error="InvalidModelActionError", message=message):
                     wrong: Any = Misshapen(message)  # what it gave was no reply
                     return wrong  # type: ignore[no-any-return]  # that is the point
@@ -151,7 +151,7 @@ class RecordedAnswers:
         )
 
     def remembered(self, scope: str, verb: str, step_id: int, call_id: str) -> Any:
-        """What the loop was given beside replies and results; UNKNOWN where the recording does not say."""
+        """What the loop was given beside replies and results; UNKNOWN where that is not recorded."""
         self.cursor.check()
         match verb:
             case "instruct":
@@ -230,7 +230,7 @@ class RecordedAnswers:
     async def result(
         self, scope: str, prepared: PreparedCall, ctx: ToolContext, run_again: Callable[[], Any]
     ) -> ToolResult:
-        """The result of a call from the recording. An agent is run again; runs in tools are told again."""
+        """The result of a call from the recording. An agent is run again, a run in a tool is not."""
         call = prepared.call
         starts = self.cursor.calls.get((scope, call.id))
         if not starts:
@@ -243,10 +243,8 @@ class RecordedAnswers:
         if prepared.tool.is_agent and (inside or not isinstance(self._at(end), ToolCompleted)):
             again = self._run_again(end, run_again)
             is_cut = self._is_cut(end)
-            return await (
-                again if is_cut and not _told_its_end(inside) else _to_its_end(again, is_cut=is_cut)
-            )
-        return await self._told_again(scope, prepared, ctx, end, inside)
+            return await (again if is_cut and not _has_its_end(inside) else _to_its_end(again, is_cut=is_cut))
+        return await self._emit_again(scope, prepared, ctx, end, inside)
 
     async def _run_again(self, end: int, run_again: Callable[[], Any]) -> ToolResult:
         result: ToolResult = await run_again()
@@ -257,7 +255,7 @@ class RecordedAnswers:
         duration = ended.duration_ms if isinstance(ended, ToolCompleted | StepFailed) else 0.0
         return replace(result, duration_ms=duration)
 
-    async def _told_again(
+    async def _emit_again(
         self,
         scope: str,
         prepared: PreparedCall,
@@ -337,7 +335,7 @@ class RecordedAnswers:
         return ToolResult(call.id, call.name, None, error, end.duration_ms)
 
     def _asking_again(self, scope: str, prepared: PreparedCall, ctx: ToolContext, index: int) -> ToolResult:
-        """A call that asked a question of its own: the end of its run tells which."""
+        """A call that asked a question of its own: the end of its run has it."""
         call = prepared.call
         ends = (event for event in self.cursor.events[index:] if event.scope == scope)
         last = next((event for event in ends if isinstance(event, RunInterrupted)), None)
@@ -367,7 +365,7 @@ class RecordedAnswers:
         raise Stopped("the recording breaks off")
 
     def _rest_of_call(self, scope: str, call_id: str, start: int) -> tuple[int, list[tuple[int, Event]]]:
-        """Where a call ends, and what the runs inside it told until then."""
+        """Where a call ends, and the events of the runs inside it until then."""
         dispatched = self.cursor.events[start]
         attempt = dispatched.attempt if isinstance(dispatched, ToolDispatched) else 1
         name = call_id if attempt == 1 else f"{call_id}#{attempt}"
@@ -434,8 +432,8 @@ async def _to_its_end(call: Coroutine[Any, Any, ToolResult], *, is_cut: bool) ->
             return result
 
 
-def _told_its_end(inside: Sequence[tuple[int, Event]]) -> bool:
-    """Whether the run inside a call that was cut told how far it had come: it is stopped there again."""
+def _has_its_end(inside: Sequence[tuple[int, Event]]) -> bool:
+    """Whether the run inside a call that was cut has its end in the log: it is stopped there again."""
     own = [event for _, event in inside if not event.scope]
     return bool(own) and isinstance(own[-1], RunInterrupted) and own[-1].reason == TASK_CANCELLED
 

@@ -158,20 +158,20 @@ def refusal_of_part(events: Iterable[Event], scope: str, step_id: int) -> AgentE
             HandedOff(step_id=handed),
             AdviceShown(),
             RunFailed(),
-        ] as told if handed == step_id:
-            refusal = refusal_in(told, scope)
+        ] as events_before if handed == step_id:
+            refusal = refusal_in(events_before, scope)
             return None if refusal is None else refusal.error
         case _:
             return None
 
 
 def advice_in(event: AdviceShown) -> Advice:
-    """The advice that an event tells of: a playbook has gone on since."""
+    """The advice in an event: a playbook may have changed since."""
     return Advice(event.text, event.ids, event.held, tools=event.tools)
 
 
 def fault_of(event: Event) -> Exception | None:
-    """The error of a model call, from the event that told of it; None where it tells of none."""
+    """The error of a model call, from its event; None where the event has none."""
     match event:
         case StepStarted():  # the last word, where a middleware had no step left to ask again
             return BudgetExceededError("out of steps", resource="steps")

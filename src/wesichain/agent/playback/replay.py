@@ -1,8 +1,8 @@
 """Replay: the same loop, answered from a recording. Exact, or refused at the first difference.
 
 A recording is a list of events in one order, whoever they belong to. The program runs again, with agents
-that are tools, and everything that it tells is compared with the next event. What the world said then is
-given back when its turn has come, so that calls side by side end in the order in which they ended.
+that are tools, and every event that it emits is compared with the next one. What the world answered then is
+returned when its turn has come, so that calls side by side end in the order in which they ended.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ async def replay(
     otherwise (another prompt, tool or argument) is a `ReplayMismatchError` at the first difference.
     A run that was interrupted and went on does so again, with the decisions of then. With `from_step`,
     the steps before it are replayed and the run goes on live from there. `deps` are for approval rules and
-    the like, which are asked again; no tool is run. A run that was told another model than the agent's is
+    the like, which are asked again; no tool is run. A run that had another model than the agent's is
     replayed under its name and price; one whose traits are others needs `model` again.
     """
     given: Any = recording
@@ -88,7 +88,7 @@ async def replay(
     task: Any = [*started.parts] if started.parts else started.user_input
     outcome = await agent.outcome(task, history=_history(cursor, agent), run_id=recording.run_id, **options)
     cursor.check_end()
-    told = cursor.arranged(outcome.events)
+    events = cursor.arranged(outcome.events)
     for before, leg in pairwise(legs):
         start = leg[0]
         if not isinstance(outcome, Interrupted) or not isinstance(start, RunStarted):
@@ -99,8 +99,8 @@ async def replay(
         cursor = RecordingCursor(leg, from_step, before=outcome.spent.seconds)
         outcome = await agent.runtime.resume_run(outcome, decisions, **_options(cursor, agent, deps, model))
         cursor.check_end()
-        told += cursor.arranged(outcome.events)
-    return with_events(outcome, told)
+        events += cursor.arranged(outcome.events)
+    return with_events(outcome, events)
 
 
 def _decisions(start: RunStarted, before: Sequence[Event], waiting: Interrupted[Any]) -> dict[str, Decision]:
@@ -124,9 +124,9 @@ def _legs(events: Sequence[Event]) -> list[list[Event]]:
 
 def _options(cursor: RecordingCursor, agent: Agent[Any], deps: Any, model: AnyModel | None) -> dict[str, Any]:
     """The options that make a run follow a recording."""
-    told = model or _model_of(cursor, agent)
+    named = model or _model_of(cursor, agent)
     return {
-        **({} if told is None else {"model": told}),
+        **({} if named is None else {"model": named}),
         "stream": cursor.is_streamed,
         "effects": partial(ReplayEffects, RecordedAnswers(cursor), ""),
         "clock": _ReplayClock(cursor),
@@ -148,7 +148,7 @@ class _Named:
 
 
 def _model_of(cursor: RecordingCursor, agent: Agent[Any]) -> _Named | None:
-    """The model that a run was told in place of the agent's."""
+    """The model that a run had in place of the agent's."""
     started, budget = cursor.events[0], agent.runtime.budget
     if not isinstance(started, RunStarted) or started.model == agent.runtime.model or not cursor.is_whole:
         return None
@@ -160,7 +160,7 @@ def _model_of(cursor: RecordingCursor, agent: Agent[Any]) -> _Named | None:
 
 
 def _opening(cursor: RecordingCursor) -> dict[str, Any]:
-    """The instructions and the advice from the recording: functions and playbooks may say otherwise now."""
+    """The instructions and the advice from the recording: functions and playbooks may return others now."""
     opening: dict[str, Any] = {}
     for event in cursor.events:
         if isinstance(event, RunStarted) and not event.scope and event.instructions:
@@ -228,8 +228,8 @@ class ReplayEffects(Effects):
         refusal = refusal_in(events, self._scope)
         return () if refusal is None else (_Recorded(refusal.error, at_once=refusal.at_once),)
 
-    def _spare(self, event: StepStarted | ModelResponded) -> None:
-        """Tell, and pay for, a model call that a middleware made beside that of the loop."""
+    def _extra_reply(self, event: StepStarted | ModelResponded) -> None:
+        """Emit, and pay for, a model call that a middleware made beside that of the loop."""
         assert self._run is not None, "a run is attached before its first step"
         retell_spare(self._run, (event,))
 
@@ -240,7 +240,7 @@ class ReplayEffects(Effects):
         self._answers.cursor.check()
         if isinstance(request, ViewRequest):
             return await self._answers.summary(self._scope, step_id)
-        return await self._answers.reply(self._scope, step_id, on_text, self._spare)
+        return await self._answers.reply(self._scope, step_id, on_text, self._extra_reply)
 
     @override
     async def call(self, prepared: PreparedCall, caller: Caller) -> ToolResult:
@@ -285,7 +285,7 @@ class ReplayEffects(Effects):
 
 
 class _Recorded(Middleware):
-    """The word of the middleware around a run, as it was recorded: it refused the task, or the answer."""
+    """The recorded verdict of the middleware around a run: it refused the task, or the answer."""
 
     def __init__(self, error: AgentError, *, at_once: bool) -> None:
         self._error = error

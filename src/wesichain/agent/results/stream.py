@@ -1,4 +1,4 @@
-"""Runs under way: event by event for a reader, or step by step for whoever stands between two steps."""
+"""Runs in progress: event by event for a reader, or step by step."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class RunStream(Generic[R]):
     """
 
     def __init__(self, run: Callable[[EventSink, Callable[[OpenRun[Any]], None]], Awaitable[R]]) -> None:
-        """`run` is given a sink, and something to tell the drive to when it is there."""
+        """`run` is called with a sink, and with a function for the run when it is opened."""
         self._run = run
         self._drive: OpenRun[Any] | None = None
         self._queue: EventQueue | None = None
