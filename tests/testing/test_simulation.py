@@ -20,7 +20,7 @@ from tests.testing.samples import airline, refunds, research, shop, support, tra
 from tests.testing.samples.model import Seen
 from wesichain import Agent, LlmRequest, LlmResponse, ToolContext, tool
 from wesichain.agent import Approve, Completed, Interrupted, SqliteConversations
-from wesichain.core import to_json
+from wesichain.core import NodeFailed, ToolDispatched, to_json
 from wesichain.errors import ConfigError
 from wesichain.testing import Fault, Faults, FunctionLlm, Scenario, Trace, simulate, simulate_sync
 from wesichain.testing.simulation import simulated
@@ -424,7 +424,14 @@ def kept_scenario() -> Scenario:
 def test_a_violation_opens_in_the_viewer(tmp_path: Path) -> None:
     report = simulate_sync(kept_scenario(), seeds=range(60))
     violation = report.violations[0]
-    assert load(violation.save(tmp_path)).events == violation.recording.events
+    saved = load(violation.save(tmp_path)).events
+    assert [event.seq for event in saved] == [*range(1, len(saved) + 1)]
+    own = [event for event in saved if not isinstance(event, NodeFailed)]
+    assert [event.kind for event in own] == [event.kind for event in violation.recording.events]
+    (fault,) = [event for event in saved if isinstance(event, NodeFailed)]
+    assert (fault.node, fault.message) == ("simulated fault", str(violation.faults[0]))
+    before = saved[fault.seq - 2]
+    assert isinstance(before, ToolDispatched), "it stands where it happened"
     assert str(violation.faults[0]) in str(report)
 
 
