@@ -16,7 +16,6 @@ from .loop import draw
 # How often a kind of fault is switched on for a seed. Fewer kinds at a time find more: a run that dies in its
 # first step shows nothing of what a late answer does in its third.
 _ENABLED = 0.45
-_EVENTS = ("cancel", "crash")  # the kinds that can happen at every event
 
 
 @dataclass(frozen=True, slots=True)

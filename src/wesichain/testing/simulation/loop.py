@@ -238,10 +238,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def time(self) -> float:
         return self._now
 
-    def advance(self, seconds: float) -> None:
-        """Let time pass while a callback runs."""
-        self._now += max(0.0, seconds)
-
     @override
     def call_soon(
         self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
