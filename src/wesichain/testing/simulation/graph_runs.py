@@ -58,7 +58,7 @@ def _in_process(run: SimulatedRun, process: Process, graph: Graph[Any], ids: Any
     """The graph as it runs in a process: with virtual time, and ids and writes that follow from the seed."""
     return Graph(
         graph.definition,
-        defaults=graph._defaults,
+        defaults=graph._defaults,  # pyright: ignore[reportPrivateUsage]  # the same graph, with another clock
         checkpointer=_ProcessCheckpointer(run, process, _checkpointer(graph)),
         clock=run.loop.clock,
         new_id=lambda: f"{run.id}-{next(ids)}",
