@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from wesichain.core import LlmRequest, LlmResponse, Role, ToolCall, Usage
 
@@ -26,7 +26,7 @@ class Seen:
     def failed(self, tool: str) -> int:
         return sum(name == tool and not text.startswith("OK") for name, text in self._results)
 
-    def call(self, *named: tuple[str, dict[str, object]]) -> LlmResponse:
+    def call(self, *named: tuple[str, Mapping[str, object]]) -> LlmResponse:
         calls: Sequence[ToolCall] = [
             ToolCall(f"c{self._asked + index}", name, args)  # type: ignore[arg-type]  # plain JSON
             for index, (name, args) in enumerate(named)

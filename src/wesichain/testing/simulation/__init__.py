@@ -1,7 +1,6 @@
 """Deterministic simulation of an agent: virtual time, faults at every boundary, seeds that reproduce."""
 
 from .faults import Fault, Faults
-from .loop import VirtualClock, VirtualLoop
 from .running import simulated
 from .scenario import Effect, Invariant, Person, Scenario, ToolEffects, Trace
 from .simulate import simulate, simulate_sync
@@ -18,8 +17,6 @@ __all__ = [
     "ToolEffects",
     "Trace",
     "Violation",
-    "VirtualClock",
-    "VirtualLoop",
     "simulate",
     "simulate_sync",
     "simulated",

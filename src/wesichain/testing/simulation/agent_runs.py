@@ -10,7 +10,7 @@ from wesichain.core import CancellationToken, Event, from_json, to_json
 from wesichain.errors import RunFailedError, RunInterruptedError, WesichainError
 
 from .boundary import Process
-from .people import Question, answers_to
+from .people import SimulatedQuestion, answers_to
 from .simulated_run import SimulatedRun
 
 
@@ -87,9 +87,9 @@ async def _outcome_of(
     return completed
 
 
-def _questions(outcome: Interrupted[Any]) -> list[Question]:
+def _questions(outcome: Interrupted[Any]) -> list[SimulatedQuestion]:
     return [
-        Question(
+        SimulatedQuestion(
             item.token,
             f"answer to {'/'.join((*item.scope, item.call.id))} {item.call.name}",
             item,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import fields
+from collections.abc import Iterable, Sequence, Sized
+from dataclasses import field, fields
 from typing import Self
 
 from typing_extensions import override
@@ -16,15 +16,18 @@ from .loop import draw
 # How often a kind of fault is switched on for a seed. Fewer kinds at a time find more: a run that dies in its
 # first step shows nothing of what a late answer does in its third.
 _ENABLED = 0.45
-_EVENTS = ("cancel", "crash")  # the kinds that can happen at every event
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault that happened: its kind (a field of `Faults`) and the boundary at which it happened."""
+    """One fault that happened: its kind (a field of `Faults`) and the boundary at which it happened.
+
+    `after` is how many events the run had before.
+    """
 
     kind: str
     at: str
+    after: int = field(default=0, compare=False, repr=False)
 
     @override
     def __str__(self) -> str:
@@ -106,7 +109,8 @@ class FaultPlan:
     run can be repeated with fewer of its faults, and the others stay where they are.
     """
 
-    def __init__(self, seed: int, faults: Faults) -> None:
+    def __init__(self, seed: int, faults: Faults, events: Sized = ()) -> None:
+        self._events = events  # of the run, so far
         self._seed = seed
         self._faults = faults
         self._only = None if faults.only is None else {(one.kind, one.at) for one in faults.only}
@@ -124,7 +128,7 @@ class FaultPlan:
         """The kind of fault that happens at a place, if any; it is kept."""
         kind = self._chosen(place, [kind for kind in kinds if self._limits.get(kind, 1) > 0])
         if kind is not None:
-            self.happened.append(Fault(kind, place))
+            self.happened.append(Fault(kind, place, len(self._events)))
             if kind in self._limits:
                 self._limits[kind] -= 1
         return kind

@@ -14,7 +14,7 @@ from wesichain.errors import ConfigError, GraphError, GraphInterruptedError
 from wesichain.graph import Checkpointer, Entry, ExecutionOptions, Graph, ThreadInfo
 
 from .boundary import Process
-from .people import Answers, Question, answers_to
+from .people import Answers, SimulatedQuestion, answers_to
 from .simulated_run import SimulatedRun
 
 
@@ -58,7 +58,7 @@ def _in_process(run: SimulatedRun, process: Process, graph: Graph[Any], ids: Any
     """The graph as it runs in a process: with virtual time, and ids and writes that follow from the seed."""
     return Graph(
         graph.definition,
-        defaults=graph._defaults,
+        defaults=graph._defaults,  # pyright: ignore[reportPrivateUsage]  # the same graph, with another clock
         checkpointer=_ProcessCheckpointer(run, process, _checkpointer(graph)),
         clock=run.loop.clock,
         new_id=lambda: f"{run.id}-{next(ids)}",
@@ -76,7 +76,7 @@ def _checkpointer(graph: Graph[Any]) -> Checkpointer:
 
 async def _questions_of(
     run: SimulatedRun, process: Process, code: Coroutine[Any, Any, Any]
-) -> list[Question]:
+) -> list[SimulatedQuestion]:
     """Run code until it ends or its process dies; returns the questions that the graph then waits for."""
     task = process.task = run.task_of(process, code)
     await asyncio.wait({task, process.dies_at_once()}, return_when=asyncio.FIRST_COMPLETED)
@@ -86,7 +86,7 @@ async def _questions_of(
         task.result()
     except GraphInterruptedError as stop:
         return [
-            Question(one.id, f"answer to {one.node} {one.name}", one, one.expires_at)
+            SimulatedQuestion(one.id, f"answer to {one.node} {one.name}", one, one.expires_at)
             for one in stop.interrupts
         ]
     except (GraphError, asyncio.CancelledError):

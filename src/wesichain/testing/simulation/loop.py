@@ -238,10 +238,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def time(self) -> float:
         return self._now
 
-    def advance(self, seconds: float) -> None:
-        """Let time pass while a callback runs."""
-        self._now += max(0.0, seconds)
-
     @override
     def call_soon(
         self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
@@ -351,15 +347,19 @@ def virtual_loop(seed: object) -> VirtualLoop:
     return loop(seed)  # type: ignore[no-any-return]  # an instance of it
 
 
+class _ThrownAwayError(BaseException):
+    """Ends code whose process is dead; `GeneratorExit` would leave code that waits in its `finally`."""
+
+
 def _close(code: Any) -> None:
-    """End a coroutine, also one that waits for something while it is ended: that is cancelled in turn."""
+    """End a coroutine, also one that waits for something while it is ended: that is ended in turn."""
     if inspect.iscoroutine(code) and inspect.getcoroutinestate(code) == inspect.CORO_CREATED:
         for value in [*inspect.getcoroutinelocals(code).values()]:
             if inspect.iscoroutine(value):  # nobody will await it
                 value.close()
     with suppress(BaseException):
         for _ in range(_MOST_CLOSES):
-            code.throw(asyncio.CancelledError())
+            code.throw(_ThrownAwayError())
         code.close()
 
 

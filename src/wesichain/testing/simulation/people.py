@@ -16,7 +16,7 @@ _FAULTS = ("person_never", "person_late", "person_twice")
 _WEEK = 7 * 86_400.0
 
 
-class Question(NamedTuple):
+class SimulatedQuestion(NamedTuple):
     """A question that waits: its key, the name of its place, and what the scenario's people are given."""
 
     key: str
@@ -34,10 +34,10 @@ class Answers:
 
 
 async def answers_to(
-    questions: Sequence[Question], people: Person | None, plan: FaultPlan, loop: VirtualLoop
+    questions: Sequence[SimulatedQuestion], people: Person | None, plan: FaultPlan, loop: VirtualLoop
 ) -> Answers | None:
     """Wait for an answer to each question; None where one never comes."""
-    arriving: list[tuple[float, Question]] = []
+    arriving: list[tuple[float, SimulatedQuestion]] = []
     is_repeated = False
     for question in questions:
         place = plan.visit(question.place)

@@ -24,9 +24,9 @@ class SimulatedRun:
         self.scenario = scenario
         self.id = f"simulated-{seed}"
         self.loop = virtual_loop(seed)
-        self.plan = FaultPlan(seed, faults)
-        self.boundary = Boundary(self.loop, self.plan)
         self.events: list[Event] = []
+        self.plan = FaultPlan(seed, faults, self.events)
+        self.boundary = Boundary(self.loop, self.plan)
         self.world: Any = None
         self.outcome: Any = None
         self.spent = Spent()

@@ -5,20 +5,22 @@ from __future__ import annotations
 import re
 import sys
 import traceback
-from collections.abc import Sequence
-from dataclasses import field
+from collections.abc import Iterator, Sequence
+from dataclasses import field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from typing_extensions import override
 
-from wesichain.core import JsonValue, dataclass
+from wesichain.core import Event, JsonValue, NodeFailed, dataclass
 from wesichain.errors import ConfigError
 from wesichain.trace import Recorder, Recording, find_run
 
 from .faults import Fault, Faults
 from .scenario import Invariant, Scenario
+
+_FAULT = "simulated fault"  # the name of a fault on the timeline of a recording
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +66,28 @@ class Violation:
         }
 
     def save(self, folder: str | PathLike[str]) -> Path:
-        """Write the recording into a folder of recordings, such as the viewer reads; returns its path."""
+        """Write the recording into a folder of recordings, such as the viewer reads; returns its path.
+
+        Its timeline has the faults too, each as a failed node called "simulated fault".
+        """
         with Recorder(folder) as recorder:
-            for event in self.recording.events:
-                recorder.emit(event)
+            for seq, event in enumerate(self._with_faults(), start=1):
+                recorder.emit(replace(event, seq=seq))
         return find_run(folder, self.recording.run_id)
+
+    def _with_faults(self) -> Iterator[Event]:
+        """The events of the run, with the faults between them."""
+        events = self.recording.events
+        for place, event in enumerate(events):
+            if place:
+                yield from self._faults_before(place, events[place - 1])
+            yield event
+        yield from self._faults_before(len(events), events[-1])
+
+    def _faults_before(self, place: int, last: Event) -> Iterator[Event]:
+        for fault in self.faults:
+            if max(1, fault.after) == place:
+                yield NodeFailed(last.run_id, last.step_id, last.seq, last.at, _FAULT, fault.kind, str(fault))
 
     def test(self) -> str:
         """The source of a pytest that fails as long as the violation is there.
