@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from bench.code_mode import CALLS, TASKS, Task, costs_of
 
 
