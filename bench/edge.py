@@ -106,7 +106,8 @@ async def measured(runs: int, hops: int) -> dict[str, float]:
             seen = [asyncio.Event() for _ in range(runs)]
             waiting = [asyncio.create_task(streamed(client, "wait", event)) for event in seen]
             everybody = asyncio.gather(*(event.wait() for event in seen))
-            ended, _ = await asyncio.wait([everybody, *waiting], return_when=asyncio.FIRST_COMPLETED)
+            watching: list[asyncio.Future[Any]] = [everybody, *waiting]
+            ended, _ = await asyncio.wait(watching, return_when=asyncio.FIRST_COMPLETED)
             if everybody not in ended:
                 raise RuntimeError(f"a stream has ended early: {ended}")
             held = (watched.memory_info().rss - memory) / runs

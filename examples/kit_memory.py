@@ -3,6 +3,7 @@
 import asyncio
 import sys
 import tempfile
+from typing import Any
 
 from wesichain import Agent, ToolCall
 from wesichain.kit import Memory
@@ -14,7 +15,7 @@ from wesichain.testing import ScriptedLlm
 model = sys.argv[1] if len(sys.argv) > 1 else ""
 
 
-def script(name: str, args: dict[str, object], answer: str) -> ScriptedLlm:
+def script(name: str, args: dict[str, Any], answer: str) -> ScriptedLlm:
     return ScriptedLlm([ToolCall("c1", name, args), answer])
 
 

@@ -1,6 +1,7 @@
 """A plan that the model keeps while it works; it is in the events of the run, and comes back after a stop."""
 
 import sys
+from typing import Any
 
 from wesichain import Agent, ToolCall, tool
 from wesichain.kit import Todo, plan_in
@@ -16,7 +17,7 @@ def do(item: str) -> str:
     return f"done: {item}"
 
 
-def plan(*states: str) -> dict[str, object]:
+def plan(*states: str) -> dict[str, Any]:
     return {"items": [{"task": task, "status": state} for task, state in zip(ITEMS, states, strict=True)]}
 
 
