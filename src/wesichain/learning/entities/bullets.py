@@ -18,7 +18,7 @@ from .stages import OLD_RULINGS, RULINGS, SECTIONS, STAGES, VISIBLE, Ruling, Sec
 from .wording import LESSONS, Lesson, mask, shown_text
 
 _ROUNDING = 0.01  # by which a rate may differ from that of the counts
-DATA_MODEL = "1.3.0"  # major: fields removed or changed; minor: optional fields added
+DATA_MODEL = "1.3.0"  # major: fields changed; minor: optional fields added or no longer written
 
 
 @dataclass(frozen=True, slots=True)
