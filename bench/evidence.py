@@ -2,9 +2,9 @@
 
     python -m bench.evidence [--histories 1000] [--page docs/learning-evidence.md]
 
-A lesson has been given by two runs and is shown to every run that calls its tool. Each run succeeds or not
-and is labelled, sometimes wrongly. Counting and withdrawing are the product's own code; the worlds are made
-up.
+Eight runs of its kind come before a lesson, then it is shown to every run that calls its tool. Each run
+succeeds or not and is labelled, sometimes wrongly. Counting and withdrawing are the product's own code; the
+worlds are made up.
 """
 
 from __future__ import annotations
@@ -19,11 +19,15 @@ from wesichain.learning.crediting import credited, settled
 RUNS = 60  # of a lesson's life
 NOISES = (0.0, 0.1, 0.2)  # shares of wrong labels
 SEED = 20_261_117
-WORLDS = {
-    "right and followed: 95 % succeed": 0.95,
-    "right, in hard tasks: 70 % succeed": 0.70,
-    "useless, half of the runs succeed": 0.50,
-    "wrong: 10 % succeed": 0.10,
+BEFORE = 8  # runs without it
+WORLDS = {  # how often runs succeed without the lesson, and with it
+    "right: 20 % become 95 %": (0.20, 0.95),
+    "right, in hard tasks: 20 % become 70 %": (0.20, 0.70),
+    "right, in very hard tasks: 10 % become 40 %": (0.10, 0.40),
+    "no difference: 70 % stay 70 %": (0.70, 0.70),
+    "no use: 10 % stay 10 %": (0.10, 0.10),
+    "wrong: 70 % become 35 %": (0.70, 0.35),
+    "wrong: 95 % become 10 %": (0.95, 0.10),
 }
 
 
@@ -38,15 +42,16 @@ def lesson() -> PlaybookBullet:
     return settled(made, now=0)
 
 
-def withdrawn_after(success: float, noise: float, chance: Random) -> int | None:
+def withdrawn_after(rates: tuple[float, float], noise: float, chance: Random) -> int | None:
     """The number of runs after which the lesson was withdrawn; None where it was not."""
     bullet = lesson()
-    for number in range(1, RUNS + 1):
-        good = (chance.random() < success) != (chance.random() < noise)
+    for number in range(1 - BEFORE, RUNS + 1):
+        shown = number > 0
+        good = (chance.random() < rates[shown]) != (chance.random() < noise)
         run = Reflection(
             "r", "success" if good else "failure", "label", "t", "d", "", attempted=("pay",), iterations=3
         )
-        bullet = credited(bullet, run, shown=True, helped=good, half_life=50, now=0)
+        bullet = credited(bullet, run, shown=shown, helped=good if shown else None, half_life=50, now=0)
         if not bullet.is_visible:
             return number
     return None
@@ -55,11 +60,11 @@ def withdrawn_after(success: float, noise: float, chance: Random) -> int | None:
 def table(histories: int) -> str:
     head = " | ".join(f"{noise:.0%} wrong labels" for noise in NOISES)
     lines = [f"| lesson | {head} |", f"|---|{'---|' * len(NOISES)}"]
-    for name, success in WORLDS.items():
+    for name, rates in WORLDS.items():
         cells: list[str] = []
         for noise in NOISES:
             ends = [
-                withdrawn_after(success, noise, Random(f"{SEED}/{name}/{noise}/{number}"))
+                withdrawn_after(rates, noise, Random(f"{SEED}/{name}/{noise}/{number}"))
                 for number in range(histories)
             ]
             gone = sorted(end for end in ends if end is not None)

@@ -13,7 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 from wesichain.agent import Agent
-from wesichain.core import ToolCallingLlm, dataclass, dump_json, from_json, to_json
+from wesichain.core import ToolCallingLlm, dataclass, dump_json, from_json, is_object, to_json
 from wesichain.evals import Case, improve
 from wesichain.learning import (
     Embedder,
@@ -279,6 +279,7 @@ async def _train(
             (call.tool_name, call.arguments)
             for step in TaskOutput.of(outcome).structured_trace
             for call in step.calls
+            if is_object(call.arguments)
         ]
         learner.submit(outcome, feedback=world.feedback(KINDS[arm], run_id, task, made))
         await learner.drain()

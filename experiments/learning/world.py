@@ -73,7 +73,8 @@ class World:
 
         The person reads the last call of the tool that was made, taken or refused.
         """
-        done = next((args for tool, args in reversed(calls) if tool == task.tool), {})
+        nothing: Mapping[str, Any] = {}
+        done = next((args for tool, args in reversed(calls) if tool == task.tool), nothing)
         wrong = [name for name, value in task.args.items() if done.get(name) != value]
         rules = [rule["sentence"] for rule in self._rules if rule["tool"] == task.tool]
         named = [sentence for name in wrong for sentence in rules if re.search(rf"\b{name}\b", sentence)]

@@ -125,7 +125,8 @@ def test_a_person_reads_the_call_that_was_refused() -> None:
 
 
 def test_the_runs_on_record_give_the_pages_beside_them() -> None:
-    for folder in sorted((RESULTS / "first").glob("local-*")):
-        log = Log(folder / "runs.jsonl.gz")
+    for folder in sorted(RESULTS.glob("*/local-*")):
+        logs = [path for path in sorted(folder.glob("*.gz")) if "lessons" not in path.name]
+        lines = [line for path in logs for line in Log(path).lines]
         model = folder.name.replace("local-", "local:")
-        assert page(log.lines, model=model) + "\n" == (folder / "README.md").read_text(encoding="utf-8")
+        assert page(lines, model=model) + "\n" == (folder / "README.md").read_text(encoding="utf-8")

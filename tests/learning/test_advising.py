@@ -17,7 +17,6 @@ from wesichain.core import HEADING, Advice, Adviser, Strategy, StrategySource, T
 from wesichain.errors import ConfigError
 from wesichain.learning import FunctionEmbedder, Playbook, PlaybookBullet, Provenance
 from wesichain.learning.advising import Shares, draw, is_drawn
-from wesichain.learning.entities import EvidenceTally
 
 
 def tool(name: str, **parameters: str) -> ToolSpec:
@@ -73,7 +72,7 @@ NOTHING = [
         ),
         id="it-warns-and-no-comparison-speaks-for-it",
     ),
-    pytest.param(strategy("pay the bill", "a", ruling="refused"), id="it-was-refused"),
+    pytest.param(strategy("pay the bill", "a", ruling="quarantined"), id="it-was-quarantined"),
 ]
 
 
@@ -83,12 +82,11 @@ async def test_nothing_is_shown_where(book: Playbook, bullet: PlaybookBullet) ->
     assert await told(book) == Advice()
 
 
-async def test_a_warning_is_shown_where_a_comparison_speaks_for_it(book: Playbook) -> None:
-    proven = EvidenceTally(20, 18, 20, 4, compared=True)
-    origin = Provenance("reflector")
-    warning = strategy("pay the bill", "a", section="Pitfalls", tally=proven, provenance=origin, id="w")
+@pytest.mark.parametrize(("author", "shown"), [("operator", True), ("reflector", False)])
+async def test_a_warning_is_shown_where_a_person_wrote_it(book: Playbook, author: str, shown: bool) -> None:
+    warning = strategy("pay the bill", "a", section="Pitfalls", harmful=9, provenance=Provenance(author))
     book.record(warning, domain="shop")
-    assert "Warning: calling a has failed." in (await told(book)).text
+    assert ("Warning:" in (await told(book)).text) is shown
 
 
 @given(st.text(max_size=20), st.text(min_size=1, max_size=20))

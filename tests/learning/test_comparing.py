@@ -1,4 +1,4 @@
-"""Runs that draw, learn and compare: through the generator, the curator and the store, together."""
+"""Evidence of runs with a bullet and without: through the generator, the curator and the store, together."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def used_cents(_: TaskInput, output: Any) -> Feedback:
     return Feedback(label="by_cents" in output.tools_used)
 
 
-async def test_a_bullet_earns_prod_by_comparison_alone_and_a_harmful_one_is_found_out(tmp_path: Path) -> None:
-    with Playbook.open(tmp_path / "p", words(), explore=0.5, holdback=0.1) as book:
+async def test_a_bullet_that_helps_is_trusted_and_a_harmful_one_is_found_out(tmp_path: Path) -> None:
+    with Playbook.open(tmp_path / "p", words(), explore=0.5, holdback=0.4) as book:
         book.record(strategy("refund an order", "by_cents", id="helps"), domain="shop")
         book.record(strategy("refund an order", "by_euros", id="harms"), domain="shop")
         generator = ReActGenerator(FunctionLlm(student), [by_cents, by_euros], playbook=book)
         learner = Learner(generator, book, feedback=used_cents)
-        await learner.run([TaskInput(f"t{at}", f"Refund an order {at}", domain="shop") for at in range(60)])
+        await learner.run([TaskInput(f"t{at}", f"Refund an order {at}", domain="shop") for at in range(80)])
         good, bad = book.get("helps"), book.get("harms")
         assert good is not None
         assert bad is not None
@@ -61,7 +61,7 @@ async def test_a_bullet_earns_prod_by_comparison_alone_and_a_harmful_one_is_foun
         found = book.evidence("helps")
         assert found.lift > 0.5
         assert found.low > 0.3
-        assert min(found.shown_runs, found.held_runs) >= 4
+        assert min(found.shown_runs, found.held_runs) >= 3
         with pytest.raises(PlaybookError, match="no domain has a bullet"):
             book.evidence("none")
     with Playbook.open(tmp_path / "p", words()) as again:
@@ -94,7 +94,7 @@ def test_a_tool_whose_schema_changed_sends_its_bullets_back_to_shadow(playbook: 
     seen(playbook, shown=True, good=True, at=1, tools={"a": "111"})
     before = playbook.get("s")
     assert before is not None
-    assert (before.stage, before.fingerprints) == ("staging", ("a=111",))
+    assert (before.stage, before.fingerprints) == ("prod", ("a=111",))
     seen(playbook, shown=False, good=True, at=2, tools={"a": "222"})
     after = playbook.get("s")
     assert after is not None
@@ -117,7 +117,7 @@ def test_a_silent_change_withdraws_a_trusted_bullet_within_ten_runs(playbook: Pl
         seen(playbook, shown=at % 3 > 0, good=at % 3 > 0 or at % 9 == 0, at=at)
     trusted = playbook.get("s")
     assert trusted is not None
-    assert trusted.stage == "prod"
+    assert trusted.is_visible
     runs = 0
     while (playbook.get("s") or trusted).is_visible and runs < 40:
         seen(playbook, shown=True, good=False, at=1000 + runs)

@@ -187,5 +187,5 @@ async def test_the_model_of_the_generator_teaches_by_default(tmp_path: Path) -> 
         summary = await learner.run(tasks)
         (learned,) = [item for item in book.bullets("shop") if item.lesson]
     assert [record.outcome == "success" for record in summary.records] == [False] * 2 + [True] * 10
-    assert (learned.text, learned.stage) == ("refund: Give the amount in cents.", "staging")
+    assert (learned.text, learned.stage) == ("refund: Give the amount in cents.", "prod")
     assert (learned.helpful_count, learned.harmful_count, len(learned.sources)) == (10, 0, 2)

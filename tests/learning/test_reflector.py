@@ -91,47 +91,6 @@ def test_lessons(calls: tuple[str, ...], good: bool | None, lessons: list[object
     assert all(item.helpful_count == item.harmful_count == 0 for item in reflection.proposals)
 
 
-def looked_up(*calls: tuple[str, object, object], answer: str) -> TaskOutput:
-    made = [ToolInvocation(name, {"key": key}, result) for name, key, result in calls]  # type: ignore[dict-item,arg-type]  # JSON
-    steps = [
-        ReasoningStep(at, "Look.", "call_tool", call.tool_name, call.arguments, invocations=(call,))
-        for at, call in enumerate(made, 1)
-    ]
-    return TaskOutput("t1", answer, structured_trace=tuple(steps), total_iterations=len(steps))
-
-
-TRIMMED = [
-    pytest.param(
-        looked_up(
-            ("find", "anna", "A17"), ("mail", "A17", "none"), ("owes", "A17", 250), answer="It is 250."
-        ),
-        [("find", "mail", "owes"), ("find", "owes")],
-        id="a-result-that-went-nowhere",
-    ),
-    pytest.param(
-        looked_up(("find", "anna", {"ids": ["A17"]}), ("owes", "A17", "250"), answer="250"),
-        [("find", "owes")],
-        id="every-result-was-used",
-    ),
-    pytest.param(
-        looked_up(("lock", "anna", "ok"), ("tell", "bob", "sent"), answer="Done."),
-        [("lock", "tell")],
-        id="no-result-shows-in-the-answer",
-    ),
-]
-
-
-@pytest.mark.parametrize(("output", "sequences"), TRIMMED)
-def test_calls_that_led_nowhere_are_trimmed_on_request(
-    output: TaskOutput, sequences: list[tuple[str, ...]]
-) -> None:
-    good = Feedback(label=True)
-    reflection = GroundedReflector(trim=True).reflect(TASK, output, good)
-    assert [item.tool_sequence for item in reflection.proposals] == sequences
-    plain = GroundedReflector().reflect(TASK, output, good)
-    assert [item.tool_sequence for item in plain.proposals] == sequences[:1]
-
-
 OUTCOMES = [
     pytest.param(Feedback(label=True), "", "success", id="a-good-label"),
     pytest.param(Feedback(label=False), "", "failure", id="a-bad-label"),

@@ -111,7 +111,7 @@ def searching(book: Playbook, kind: str, at: int, *, good: bool = True) -> None:
 
 async def advice(book: Playbook, task: str) -> str:
     tools = [ToolSpec(f"look_{place}", "", {"type": "object"}) for place in PLACES]
-    return (await book.advise(task, run_id="r", domain="shop", tools=tools, drawn=False)).text
+    return (await book.advise(task, run_id="r", domain="shop", tools=tools)).text
 
 
 async def test_tasks_that_differ_in_a_word_do_not_spoil_each_others_way(playbook: Playbook) -> None:

@@ -17,14 +17,13 @@ from .entities import (
     mask,
     stage_of,
 )
-from .gate import Health, RunRecord, Verdict, judge, regression
 from .generator import CoTGenerator, ReActGenerator
 from .learner import Generator, Learner, Reflector
 from .model_reflector import ModelReflector
 from .page import PageChange
 from .playbook import Playbook
 from .reflector import Adaptation, GroundedReflector, Reflection, RunReader
-from .report import LearningSummary, Rollback, plot, progress_bar
+from .report import Health, LearningSummary, RunRecord
 from .storage import Delta, Match, PlaybookChange, Repaired
 from .trace_log import TraceLog
 
@@ -55,7 +54,6 @@ __all__ = [
     "Reflection",
     "Reflector",
     "Repaired",
-    "Rollback",
     "RunReader",
     "RunRecord",
     "SemanticCurator",
@@ -64,11 +62,6 @@ __all__ = [
     "ToolCallingStrategy",
     "ToolInvocation",
     "TraceLog",
-    "Verdict",
-    "judge",
     "mask",
-    "plot",
-    "progress_bar",
-    "regression",
     "stage_of",
 ]

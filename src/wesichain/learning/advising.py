@@ -8,7 +8,7 @@ fits every run that is offered the tool. Nothing is held back unless a playbook 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 
 from wesichain.core import HEADING, Advice, dataclass
@@ -86,15 +86,15 @@ def is_drawn(bullet: PlaybookBullet, *, run_id: str, shares: Shares) -> bool:
 def may_be_shown(bullet: PlaybookBullet, tools: Fingerprints) -> bool:
     """Whether it has a text, its tools are offered, and their schemas are those it was learned with.
 
-    An owner's word outlives a change of its tools. A warning that nobody wrote is shown where a comparison
-    speaks for it.
+    An owner's word outlives a change of its tools. A warning that nobody wrote is kept and not shown: runs
+    did not go better with one.
     """
-    warns = bullet.section == "Pitfalls" and bullet.provenance.author != "operator"
+    is_learned_warning = bullet.section == "Pitfalls" and bullet.provenance.author != "operator"
     return (
         bool(bullet.text)
+        and not is_learned_warning
         and all(tool in tools for tool in bullet.tool_sequence)
         and (bullet.is_owned or not changed_tools(bullet, tools))
-        and not (warns and not bullet.tally.compared)
     )
 
 
@@ -129,20 +129,18 @@ def _is_way(bullet: PlaybookBullet) -> bool:
 class AdviceOffer:
     """The room for advice in a run: how many learned bullets, in how many tokens, about which tools.
 
-    Owners' sentences come first and do not count among the `k`. Without `shares` nothing is drawn. `task` is
-    the task of the run: a condition is stated in its words.
+    Owners' sentences come first and do not count among the `k`. `task` is the task of the run: a condition is
+    stated in its words.
     """
 
     run_id: str
     tools: Fingerprints
     k: int
     tokens: int
-    shares: Shares | None
+    shares: Shares = Shares()
     task: str = ""
 
-    def advice(
-        self, matches: Sequence[Match], *, first: Sequence[PlaybookBullet] = (), without: Collection[str] = ()
-    ) -> Advice:
+    def advice(self, matches: Sequence[Match], *, first: Sequence[PlaybookBullet] = ()) -> Advice:
         """Return the advice made of matches, best first. `first` are shown whatever their stage."""
         left = self.tokens * _CHARACTERS_A_TOKEN
         texts: dict[str, str] = {}  # by the id of its bullet
@@ -154,12 +152,12 @@ class AdviceOffer:
         for bullet in (*first, *owned, *learned):
             text = self._text_of(bullet)  # two bullets may say one thing: learned at two kinds of tasks
             fits = len(text) <= left and text not in texts.values() and may_be_shown(bullet, self.tools)
-            is_new = bullet.id not in (*texts, *held) and bullet.id not in without
+            is_new = bullet.id not in (*texts, *held)
             if not (fits and is_new and (bullet.is_owned or count < self.k)):
                 continue
             left -= len(text)
             count += not bullet.is_owned
-            if not (bullet in first or self._is_drawn(bullet)):
+            if not (bullet in first or is_drawn(bullet, run_id=self.run_id, shares=self.shares)):
                 held.append(bullet.id)
                 continue
             texts[bullet.id] = text
@@ -172,6 +170,3 @@ class AdviceOffer:
         """The bullet's text, with the word of this task that makes it fit."""
         words = words_in(bullet.condition, self.task)
         return in_case(words, bullet.text) if words else bullet.text
-
-    def _is_drawn(self, bullet: PlaybookBullet) -> bool:
-        return self.shares is None or is_drawn(bullet, run_id=self.run_id, shares=self.shares)

@@ -1,4 +1,4 @@
-"""Crediting: how one run changes a bullet's evidence, its watch and its stage."""
+"""Crediting: how one run changes a bullet's evidence and its stage."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ from .entities import (
     with_case,
 )
 from .entities.conditions import MOST
-from .entities.evidence import ALARM
 from .reflector import Reflection
 
 _SOURCES = 64  # runs that are kept as having given a lesson
@@ -43,7 +42,7 @@ def settled(bullet: PlaybookBullet, *, now: float) -> PlaybookBullet:
         bullet = replace(
             bullet, sources=(), tally=_withdrawn(bullet)
         )  # from here on it has to be taught anew
-    stage, ruling = settle(earned(bullet), bullet.ruling, compared=bullet.tally.compared)
+    stage, ruling = settle(earned(bullet), bullet.ruling)
     return replace(bullet, stage=stage, ruling=ruling, last_updated=now)
 
 
@@ -53,8 +52,7 @@ def earned(bullet: PlaybookBullet) -> Stage:
     if bullet.lesson and bullet.provenance.author != "operator":
         return lesson_stage(bullet.tally, taught=len(bullet.sources), helpful=counts[0], harmful=counts[1])
     stage = earned_by(bullet.tally, *counts, section=bullet.section)
-    is_late = stage == "shadow" and not bullet.tally.compared and is_found_late(bullet.cases)
-    return "staging" if is_late else stage
+    return "staging" if stage == "shadow" and is_found_late(bullet.cases) else stage
 
 
 def _withdrawn(bullet: PlaybookBullet) -> EvidenceTally:
@@ -74,19 +72,18 @@ def credited(
 ) -> PlaybookBullet:
     """Return the bullet with one more run as its evidence.
 
-    `shown`: on which side of the comparison the run stands, None on neither. `helped`: whether the run went
-    well that followed the bullet's way, or was shown a lesson; None where neither is so. `taught`: the run
-    gave this lesson.
+    `shown`: whether the run had the bullet, None where it is no run of its kind. `helped`: whether the run
+    went well that followed the bullet's way, or was shown a lesson; None where neither is so. `taught`: the
+    run gave this lesson.
     """
     bullet = _with_tools(bullet, run)
     success = run.outcome == "success"
-    tally, watch = bullet.tally, bullet.watch
+    tally = bullet.tally
     counts = (bullet.helpful_count, bullet.harmful_count)
-    usual = _usual(bullet)
+    if bullet.section != "Pitfalls" and bullet.is_visible and (shown or helped is not None):
+        tally = tally.tested(success=success if helped is None else helped)
     if shown is not None:
-        tally = tally.seen(shown=shown, success=success, iterations=run.iterations, half_life=half_life)
-    if watch is not None:
-        watch = watch.seen(success=success, iterations=run.iterations)
+        tally = tally.seen(shown=shown, success=success, half_life=half_life)
     if helped is not None:
         tally = tally.followed(*counts, half_life=half_life)
         counts = (counts[0] + helped, counts[1] + (not helped))
@@ -94,26 +91,14 @@ def credited(
     kind = _kind(bullet, run, helped=helped)
     if kind is not None and bullet.section == "Strategies":
         bullet = replace(bullet, cases=with_case(bullet.cases, case_of(kind, run.marks)))
-    if bullet.section != "Pitfalls" and bullet.is_visible and (shown or helped is not None):
-        tally = tally.surprised(success=success if helped is None else helped, usual=usual)
-        if bullet.lesson:
-            tally = tally.ended(success=success)
-        elif tally.alarm >= ALARM:
-            tally = tally.reset(*counts)
-    ruling, ruled_at = bullet.ruling, bullet.ruled_at
-    if watch is not None and watch.is_over:
-        if watch.regression() is not None:
-            ruling, ruled_at = "refused", sum(counts)
-        watch = None
+    if tally.is_alarming and not bullet.lesson:
+        tally = tally.reset(*counts)
     sources = dict.fromkeys((*bullet.sources, run.source)) if taught else dict.fromkeys(bullet.sources)
     grown = replace(
         bullet,
         helpful_count=counts[0],
         harmful_count=counts[1],
         tally=tally,
-        watch=watch,
-        ruling=ruling,
-        ruled_at=ruled_at,
         sources=tuple(sources)[-_SOURCES:],
     )
     return settled(grown, now=now)
@@ -142,7 +127,6 @@ def split(bullet: PlaybookBullet, *, now: float) -> tuple[PlaybookBullet, ...]:
             helpful_count=good,
             harmful_count=bad,
             tally=EvidenceTally(),
-            watch=None,
             ruling="none",
             created_at=now,
         )
@@ -179,16 +163,6 @@ def _kind(bullet: PlaybookBullet, run: Reflection, *, helped: bool | None) -> Ki
     return run.aside(bullet.tool_sequence) if helped is None else GOOD if helped else BAD
 
 
-def _usual(bullet: PlaybookBullet) -> float:
-    """How often runs with the bullet, or that follow it, have succeeded."""
-    tally = bullet.tally
-    if tally.shown_runs >= 3:
-        return (1 + tally.shown_successes) / (2 + tally.shown_runs)
-    helpful = bullet.helpful_count - tally.lost_helpful
-    harmful = bullet.harmful_count - tally.lost_harmful
-    return (1 + helpful) / (2 + helpful + harmful)
-
-
 def _with_tools(bullet: PlaybookBullet, run: Reflection) -> PlaybookBullet:
     """Return the bullet with the tools as they are now; evidence from other schemas no longer counts."""
     marks = tuple(f"{name}={run.tools[name]}" for name in bullet.tool_sequence if name in run.tools)
@@ -219,7 +193,7 @@ def _mean(first: float, weight: int, second: float, other: int) -> float:
 
 def ruled(ruling: Ruling) -> Callable[[PlaybookBullet], PlaybookBullet]:
     """Return a function that makes a bullet one that was ruled on so."""
-    return lambda bullet: replace(bullet, ruling=ruling, watch=None)
+    return lambda bullet: replace(bullet, ruling=ruling)
 
 
 def recorded(bullet: PlaybookBullet, known: PlaybookBullet | None, *, now: float) -> PlaybookBullet:
@@ -229,7 +203,7 @@ def recorded(bullet: PlaybookBullet, known: PlaybookBullet | None, *, now: float
     with counts brings its evidence along, and has the stage of that.
     """
     if known is None:
-        ruling: Ruling = bullet.ruling if bullet.ruling in ("quarantined", "refused", "owner") else "none"
+        ruling: Ruling = bullet.ruling if bullet.ruling in ("quarantined", "owner") else "none"
         if ruling == "none" and _is_word_of_owner(bullet):
             ruling = "owner"
         return settled(replace(bullet, ruling=ruling, created_at=bullet.created_at or now), now=now)

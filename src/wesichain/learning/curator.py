@@ -34,7 +34,6 @@ class CuratorDelta:
     updated: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()  # reflections that were merged before
-    withdrawn: tuple[tuple[str, str], ...] = ()  # bullets whose watch ended badly, and why
     deltas: tuple[Delta, ...] = ()
 
     def __bool__(self) -> bool:
@@ -91,7 +90,6 @@ class SemanticCurator:
 
     def _merge(self, playbook: Playbook, reflection: Reflection, vector: Vectors) -> CuratorDelta:
         known: set[str] = set()
-        withdrawn: list[tuple[str, str]] = []
 
         def decide(view: View) -> PlaybookChange:
             change = self._decide(
@@ -102,11 +100,7 @@ class SemanticCurator:
                 embed=playbook.embed,
                 now=playbook.now(),
             )
-            for bullet in change.puts:
-                before = view.get(bullet.id)
-                if before is not None:
-                    known.add(bullet.id)
-                    withdrawn.extend((bullet.id, reason) for reason in _withdrawn(before, bullet, reflection))
+            known.update(bullet.id for bullet in change.puts if view.get(bullet.id) is not None)
             return change
 
         delta = playbook.change(reflection.domain, decide, cause="merge", note=reflection.task_id)
@@ -116,7 +110,6 @@ class SemanticCurator:
             added=tuple(name for name in _ids(delta.change.puts) if name not in known),
             updated=tuple(name for name in _ids(delta.change.puts) if name in known),
             removed=delta.change.drops,
-            withdrawn=tuple(withdrawn),
             deltas=(delta,),
         )
 
@@ -161,7 +154,7 @@ class SemanticCurator:
             shown, helped = _side(bullet, reflection), _helped(bullet, reflection)
             is_aside = bool(bullet.cases) and _is_aside(bullet, reflection)
             is_changed = bool(changed_tools(bullet, reflection.tools))
-            if shown is not None or helped is not None or is_aside or is_changed or bullet.watch is not None:
+            if shown is not None or helped is not None or is_aside or is_changed:
                 credit(bullet, shown=shown, helped=helped)
         for proposal in reflection.proposals:
             twin = twins[proposal.id]
@@ -265,13 +258,17 @@ def _concerned(
 
 
 def _side(bullet: PlaybookBullet, run: Reflection) -> bool | None:
-    """Return on which side of the bullet's comparison a run stands; None on neither.
+    """Return whether a run had the bullet; None where it says nothing of runs with it or without.
 
-    Of a lesson about calls of a tool, a run that did not call it shows nothing.
+    Of a lesson about calls of a tool, a run that did not call it shows nothing; one that called it while the
+    lesson was not shown yet is a run without it.
     """
     if run.outcome == "unknown" or (bullet.lesson and not run.has_called(bullet.tool_sequence)):
         return None
-    return True if bullet.id in run.shown else False if bullet.id in run.held else None
+    if bullet.id in run.shown:
+        return True
+    is_before = bool(bullet.lesson) and not bullet.is_visible
+    return False if is_before or bullet.id in run.held else None
 
 
 def _is_aside(bullet: PlaybookBullet, run: Reflection) -> bool:
@@ -279,15 +276,6 @@ def _is_aside(bullet: PlaybookBullet, run: Reflection) -> bool:
     if bullet.lesson:
         return not run.has_called(bullet.tool_sequence)
     return run.aside(bullet.tool_sequence) is not None
-
-
-def _withdrawn(before: PlaybookBullet, after: PlaybookBullet, run: Reflection) -> Iterator[str]:
-    """Why the watch took a bullet back, where it did."""
-    if before.watch is not None and before.ruling != "refused" and after.ruling == "refused":
-        yield (
-            before.watch.seen(success=run.outcome == "success", iterations=run.iterations).regression()
-            or "the watch ended badly"
-        )
 
 
 def _helped(bullet: PlaybookBullet, run: Reflection) -> bool | None:
@@ -328,6 +316,5 @@ def _total(parts: Sequence[CuratorDelta]) -> CuratorDelta:
         updated=tuple(name for name in each("updated") if name not in added),
         removed=tuple(each("removed")),
         skipped=tuple(each("skipped")),
-        withdrawn=tuple(item for part in parts for item in part.withdrawn),
         deltas=tuple(delta for part in parts for delta in part.deltas),
     )

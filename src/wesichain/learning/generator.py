@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from sys import maxsize
 from typing import Any
@@ -137,14 +137,11 @@ class ReActGenerator:
                 problems.append(str(error))
         return problems
 
-    async def forward(self, task: TaskInput, *, without: Collection[str] = ()) -> TaskOutput:
-        """Solve a task. Whatever the model or the tools do, there is an output with all that happened.
-
-        `without`: ids of bullets that are not shown, for comparing.
-        """
+    async def forward(self, task: TaskInput) -> TaskOutput:
+        """Solve a task. Whatever the model or the tools do, there is an output with all that happened."""
         runtime = self._runtime(task)
         run_id = uuid4().hex
-        advice = await self._advice(task, runtime.registry, run_id, without)
+        advice = await self._advice(task, runtime.registry, run_id)
         began = self._clock.monotonic()
         outcome = await runtime.run(
             task.description,
@@ -199,14 +196,12 @@ class ReActGenerator:
     def _instructions_for(self, registry: ToolRegistry) -> str | None:
         return self._instructions or (None if len(registry) else _THINK)
 
-    async def _advice(
-        self, task: TaskInput, registry: ToolRegistry, run_id: str, without: Collection[str]
-    ) -> Advice:
+    async def _advice(self, task: TaskInput, registry: ToolRegistry, run_id: str) -> Advice:
         """What a task is told beside its instructions; its own bullets first."""
         tools = [tool.spec for tool in registry]
         if self._playbook is None:
-            offer = AdviceOffer(run_id, fingerprints_of(tools), self._k, self._advice_tokens, None)
-            return offer.advice((), first=task.playbook_bullets, without=without)
+            offer = AdviceOffer(run_id, fingerprints_of(tools), self._k, self._advice_tokens)
+            return offer.advice((), first=task.playbook_bullets)
         return await self._playbook.advise(
             task.description,
             run_id=run_id,
@@ -215,8 +210,6 @@ class ReActGenerator:
             k=self._k,
             tokens=self._advice_tokens,
             first=task.playbook_bullets,
-            without=without,
-            drawn=task.metadata.get("trial") is not True,
         )
 
 
@@ -241,8 +234,8 @@ class CoTGenerator:
         """The model that solves the tasks."""
         return self._inner.llm
 
-    async def forward(self, task: TaskInput, *, without: Collection[str] = ()) -> TaskOutput:
-        return await self._inner.forward(task, without=without)
+    async def forward(self, task: TaskInput) -> TaskOutput:
+        return await self._inner.forward(task)
 
 
 class _Explaining(Effects):

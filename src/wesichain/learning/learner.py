@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, cast
@@ -19,23 +17,12 @@ from wesichain.agent import Agent, resolve_model
 from wesichain.core import ToolCallingLlm, from_json, to_json
 from wesichain.errors import CodecError, ConfigError, PlaybookError
 
-from .advising import FLOOR, is_near
-from .crediting import earned
 from .curator import SemanticCurator
-from .entities import (
-    Feedback,
-    PlaybookBullet,
-    PromotionWatch,
-    TaskInput,
-    TaskOutput,
-    fits,
-    marks_of,
-)
-from .gate import NOT_TRIED, Health, RunRecord, Verdict, judge
+from .entities import Feedback, TaskInput, TaskOutput
 from .model_reflector import ModelReflector
 from .playbook import Playbook
 from .reflector import Reflection, RunReader
-from .report import LearningSummary, Rollback
+from .report import LearningSummary, RunRecord
 from .storage import append, exclusive, read_lines
 
 Judge: TypeAlias = Callable[[TaskInput, TaskOutput], Feedback | bool | None]
@@ -43,15 +30,12 @@ FeedbackSource: TypeAlias = (
     Mapping[str, Feedback] | Judge | Feedback | None
 )  # by task id, by a function, one for all
 Progress: TypeAlias = Callable[[int, int, RunRecord], None]
-_ENOUGH = 8  # runs that would have retrieved a bullet, to know how things were before it was let in
-_NEAREST = 20  # bullets among which a held-out task has to find one, to be a task for it
-_MORE = 5  # runs that follow a bullet which was refused, before it is tried again
 
 
 class Generator(Protocol):
     """Whoever solves tasks."""
 
-    async def forward(self, task: TaskInput, *, without: Collection[str] = ()) -> TaskOutput: ...
+    async def forward(self, task: TaskInput) -> TaskOutput: ...
 
 
 class Reflector(Protocol):
@@ -67,10 +51,8 @@ class Learner:
 
     Lessons are worded by a model: `llm`, or that of the generator or the `agent`. Without any model, only
     owners' words and calls that a run has mended teach, and which tools served which kind of task.
-    `holdout` are tasks that nothing is learned from: a bullet enters prod when those that retrieve it do
-    not get worse with it. `feedback` judges them, and the runs of which nothing else is said. `log` makes
-    a batch resumable: tasks that stand in it are not run again. What was refused and what is under watch is
-    kept with the bullets, so that another process goes on with it.
+    `feedback` judges the runs of which nothing else is said. `log` makes a batch resumable: tasks that stand
+    in it are not run again.
     """
 
     def __init__(
@@ -82,7 +64,6 @@ class Learner:
         agent: Agent[Any, Any] | None = None,
         reflector: Reflector | None = None,
         curator: SemanticCurator | None = None,
-        holdout: Sequence[TaskInput] = (),
         feedback: FeedbackSource = None,
         log: str | PathLike[str] | None = None,
         progress: Progress | None = None,
@@ -93,7 +74,6 @@ class Learner:
         self._playbook = playbook
         self._reflector: Reflector = reflector or _default_reflector(llm, agent, generator)
         self._curator = curator or SemanticCurator()
-        self._holdout = tuple(holdout)
         self._feedback = feedback
         self._log = None if log is None else Path(log)
         self._progress = progress
@@ -118,11 +98,11 @@ class Learner:
         *,
         feedback: FeedbackSource | list[Feedback] | tuple[Feedback, ...] = None,
     ) -> LearningSummary:
-        """Solve the tasks one after another, each with what those before it have taught; then the gate.
+        """Solve the tasks one after another, each with what those before it have taught.
 
         `feedback` may also be one for each task, in their order.
         """
-        _check_ids(tasks, self._holdout)
+        _check_ids(tasks)
         if isinstance(feedback, list | tuple):
             each = cast("Sequence[Feedback]", feedback)
             if len(each) != len(tasks):
@@ -139,7 +119,6 @@ class Learner:
             self._summary = self._summary.plus(records=(record,))
             if self._progress is not None:
                 self._progress(number, len(tasks), record)
-        await self.gate({task.domain for task in tasks})
         return self._summary
 
     async def learn(
@@ -151,8 +130,7 @@ class Learner:
             found = self._reflector.reflect(task, output, known)
             reflection = found if isinstance(found, Reflection) else await found
             delta = await asyncio.to_thread(self._curator.merge, self._playbook, reflection)
-            taken_back = tuple(Rollback(task.domain, name, reason) for name, reason in delta.withdrawn)
-            self._summary = self._summary.plus(delta=delta, rollbacks=taken_back)
+            self._summary = self._summary.plus(delta=delta)
             return _record(task, output, known)
 
     def submit(
@@ -195,56 +173,6 @@ class Learner:
             await learning
         await asyncio.gather(*self._pending)
 
-    async def gate(self, domains: Collection[str] | None = None) -> Sequence[Verdict]:
-        """Try the bullets that have earned prod on the held-out tasks that retrieve them.
-
-        What does no harm is let in, what does is not shown any more; what no task retrieves stays as it is.
-        """
-        verdicts: list[Verdict] = []
-        for domain in sorted(domains or {task.domain for task in self._holdout}):
-            for bullet in self._candidates(domain):
-                verdict = await self._try(bullet, domain)
-                verdicts.append(verdict)
-                if verdict.passed:
-                    before = _before(bullet, verdict)
-                    await asyncio.to_thread(self._let_in, bullet.id, domain, before)
-                elif verdict.reason != NOT_TRIED:
-                    await asyncio.to_thread(self._playbook.refuse, bullet.id, domain=domain)
-        self._summary = self._summary.plus(verdicts=tuple(verdicts))
-        return verdicts
-
-    # --- the gate ---
-
-    def _candidates(self, domain: str) -> list[PlaybookBullet]:
-        """Bullets whose evidence is good enough for prod and that the gate has not refused as they are."""
-        if not any(task.domain == domain for task in self._holdout):
-            return []
-        return [bullet for bullet in self._playbook.bullets(domain) if _is_candidate(bullet)]
-
-    async def _try(self, bullet: PlaybookBullet, domain: str) -> Verdict:
-        """How the held-out tasks go with a bullet and without, those that retrieve it alone."""
-        tasks = [task for task in self._holdout if task.domain == domain]
-        fitting = [
-            replace(task, metadata={**task.metadata, "trial": True})
-            for task in tasks
-            if await asyncio.to_thread(_finds, self._playbook, bullet.id, task)
-        ]
-        without = await self._trial(fitting, without=(bullet.id,))
-        with_it = await self._trial([replace(task, playbook_bullets=(bullet,)) for task in fitting])
-        return judge(bullet.id, without=without, with_it=with_it)
-
-    def _let_in(self, id: str, domain: str, before: PromotionWatch) -> None:
-        """Promote what was tried, unless others have taken its evidence away meanwhile."""
-        with suppress(PlaybookError):
-            self._playbook.promote(id, domain=domain, before=before)
-
-    async def _trial(self, tasks: Sequence[TaskInput], *, without: Collection[str] = ()) -> Health:
-        records: list[RunRecord] = []
-        for task in tasks:
-            output = await self._solver().forward(task, without=without)
-            records.append(_record(task, output, _feedback(self._feedback, task, output)))
-        return Health.of(records)
-
     def _solver(self) -> Generator:
         if self._generator is None:
             raise ConfigError(
@@ -282,41 +210,10 @@ def _default_reflector(
     return RunReader() if found is None else ModelReflector(resolve_model(found))
 
 
-def _check_ids(tasks: Sequence[TaskInput], holdout: Sequence[TaskInput]) -> None:
+def _check_ids(tasks: Sequence[TaskInput]) -> None:
     twice = [name for name, count in Counter(task.task_id for task in tasks).items() if count > 1]
     if twice:
         raise ConfigError(f"the task_id {twice[0]!r} is given twice; it has to be unique in a batch")
-    shared = {task.task_id for task in tasks} & {task.task_id for task in holdout}
-    if shared:
-        raise ConfigError(f"the task {min(shared)!r} is held out and cannot be learned from as well")
-
-
-def _finds(playbook: Playbook, id: str, task: TaskInput) -> bool:
-    """Whether a task would retrieve a bullet, were it shown."""
-    vector = playbook.embed([task.description])[0]
-    with playbook.view(task.domain) as view:
-        near = view.nearest(vector, k=_NEAREST)
-    marks = marks_of(task.description)
-    return any(
-        match.bullet.id == id and is_near(match, FLOOR) and fits(match.bullet.condition, marks)
-        for match in near
-    )
-
-
-def _is_candidate(bullet: PlaybookBullet) -> bool:
-    runs = bullet.helpful_count + bullet.harmful_count
-    if bullet.ruling == "refused":
-        return runs >= bullet.ruled_at + _MORE and earned(bullet) == "prod"
-    return bullet.stage == "staging" and earned(bullet) == "prod"
-
-
-def _before(bullet: PlaybookBullet, verdict: Verdict) -> PromotionWatch:
-    """How the runs went that would retrieve a bullet until now; where too few, the held-out ones."""
-    tally, tried = bullet.tally, verdict.without
-    if tally.runs < _ENOUGH:
-        return PromotionWatch(tried.runs, tried.success, tried.iterations)
-    success = (tally.shown_successes + tally.held_successes) / tally.runs
-    return PromotionWatch(tally.runs, success, tally.iterations / tally.runs)
 
 
 def _feedback(source: FeedbackSource, task: TaskInput, output: TaskOutput) -> Feedback | None:

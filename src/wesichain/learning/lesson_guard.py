@@ -2,8 +2,8 @@
 
 A model words a lesson after reading a run, and what it has read may have been written to be repeated. A
 lesson is refused if it repeats three words in a row, a name, an id or a quoted value of those texts, has an
-address or markup in it, or names a tool or parameter that does not exist. What the application's author wrote
-about the tools may be repeated.
+address or markup in it, names a tool or parameter that does not exist, or repeats an example of the prompt.
+What the application's author wrote about the tools may be repeated.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from wesichain.core import is_array, is_object
 _LONGEST = 240  # characters
 _FEWEST = 3  # words
 _ROW = 3
+_EXAMPLE = 6  # words in a row of the prompt: a small model gives its example for whatever it reads
 _VALUE = 3  # words of a value that is looked for as a whole
 _WORD = re.compile(r"[^\W_]+")
 _TOKEN = re.compile(r"\S+")
@@ -42,6 +43,7 @@ class LessonGuard:
         self._names = {str(spec["name"]) for spec in specs} | {*_parameters(specs)}
         self._own_words = {word for text in own for word in _words(text)}
         known = self._own_words | {*_words(plain(ours))}
+        self._examples = {*_rows(plain(ours), _EXAMPLE)}
         self._rows = {row for text in texts for row in _rows(text)} - {
             row for text in own for row in _rows(text)
         }
@@ -68,6 +70,8 @@ class LessonGuard:
             return f"it names {unknown[0]!r}, which is no tool and no parameter"
         if any(row in self._rows for row in _rows(text)):
             return "it repeats three words in a row of the run"
+        if any(row in self._examples for row in _rows(text, _EXAMPLE)):
+            return "it repeats the prompt"
         if any(mark in self._ids for mark in _ids(text)):
             return "it repeats an id or a number of the run"
         in_lesson = {word.casefold() for word in _NAME.findall(text)}
@@ -114,9 +118,9 @@ def _words(text: str) -> list[str]:
     return [word.casefold() for word in _WORD.findall(text)]
 
 
-def _rows(text: str) -> Iterator[tuple[str, ...]]:
+def _rows(text: str, size: int = _ROW) -> Iterator[tuple[str, ...]]:
     words = _words(text)
-    return (tuple(words[at : at + _ROW]) for at in range(len(words) - _ROW + 1))
+    return (tuple(words[at : at + size]) for at in range(len(words) - size + 1))
 
 
 def _ids(text: str) -> Iterator[str]:

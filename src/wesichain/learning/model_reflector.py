@@ -40,7 +40,7 @@ from .lesson_guard import LessonGuard
 from .reflector import Reflection, RunReader, specs_of
 
 SHARE = 0.05  # of the runs' tokens that reflecting may take
-HEAD_START = 8  # calls that are made before enough runs have been seen to have a share
+HEAD_START = 2  # calls that are made before enough runs have been seen to have a share
 _CHARACTERS_A_TOKEN = 4
 _LONG = 400  # characters of an argument, a result or an error in the model's request
 _CALLS = 6

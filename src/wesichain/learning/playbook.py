@@ -26,7 +26,6 @@ from .entities import (
     VISIBLE,
     Evidence,
     PlaybookBullet,
-    PromotionWatch,
     check_domain,
     fingerprints_of,
     fits,
@@ -212,27 +211,23 @@ class Playbook(Translated, StrategySource):
         k: int = 3,
         tokens: int = 400,
         first: Sequence[PlaybookBullet] = (),
-        without: Collection[str] = (),
-        drawn: bool = True,
     ) -> Advice:
         """Return the advice for a run: owners' sentences and at most `k` learned bullets, in `tokens` tokens.
 
-        Never an error: where the store is away, `trouble` says so. `first` are shown before what is found;
-        with `drawn=False` nothing is held back.
+        Never an error: where the store is away, `trouble` says so. `first` are shown before what is found.
         """
         trouble = ""
         found: Sequence[Match] = ()
         try:
-            wanted = 2 * k + len(without)  # more, since some may be about tools that are not here
-            if k > 0:
-                found = await asyncio.to_thread(self._matches, task, domain=domain, k=wanted)
+            if k > 0:  # more of them, since some may be about tools that are not here
+                found = await asyncio.to_thread(self._matches, task, domain=domain, k=2 * k)
         except Exception as error:  # noqa: BLE001  # whatever an embedder or a database may raise
             trouble = f"{type(error).__name__}: {error}"
-        offer = AdviceOffer(run_id, fingerprints_of(tools), k, tokens, self.shares if drawn else None, task)
-        return replace(offer.advice(found, first=first, without=without), trouble=trouble)
+        offer = AdviceOffer(run_id, fingerprints_of(tools), k, tokens, self.shares, task)
+        return replace(offer.advice(found, first=first), trouble=trouble)
 
     def evidence(self, id: str, *, domain: str | None = None) -> Evidence:
-        """A bullet's comparison: runs with it and without, as they fade, and the lift in success."""
+        """A bullet's evidence: runs with it and without, as they fade, and the lift in success."""
         bullet = self.get(id, domain=domain)
         if bullet is None:
             raise PlaybookError(f"no domain has a bullet {id!r}")
@@ -282,36 +277,25 @@ class Playbook(Translated, StrategySource):
         self.change(domain, decide, cause="record")
         return tuple(kept)
 
-    def promote(
-        self, id: str, *, force: bool = False, domain: str | None = None, before: PromotionWatch | None = None
-    ) -> PlaybookBullet:
-        """Let a bullet into prod, if its evidence is good enough; the Learner does when its gate is passed.
-
-        With `force` it stays there until the evidence speaks for quarantine. `before`: how runs went until
-        now; those that follow are compared, and where they are worse this bullet alone is taken back.
-        """
+    def promote(self, id: str, *, force: bool = False, domain: str | None = None) -> PlaybookBullet:
+        """Show a bullet again that was quarantined, or with `force` one whose evidence is not enough."""
 
         def passed(bullet: PlaybookBullet) -> PlaybookBullet:
-            counts = (bullet.helpful_count, bullet.harmful_count)
             earned = earned_of(bullet)
             if earned != "prod" and not force:
                 raise PlaybookError(
-                    f"bullet {id!r} was followed with success {counts[0]} times and without "
-                    f"{counts[1]} times, which is {earned}; force=True promotes it all the same"
+                    f"bullet {id!r} was followed with success {bullet.helpful_count} times and without "
+                    f"{bullet.harmful_count} times, which is {earned}; force=True promotes it all the same"
                 )
             if bullet.provenance.author == "operator" and force:
-                return replace(bullet, ruling="owner", watch=None)
-            return replace(bullet, ruling="passed" if earned == "prod" else "forced", watch=before)
+                return replace(bullet, ruling="owner")
+            return replace(bullet, ruling="none" if earned == "prod" else "forced")
 
         return self._rule(id, passed, cause="promote", domain=domain)
 
     def quarantine(self, id: str, *, domain: str | None = None) -> PlaybookBullet:
         """Take a bullet out of sight until it is promoted again."""
         return self._rule(id, ruled("quarantined"), cause="quarantine", domain=domain)
-
-    def refuse(self, id: str, *, domain: str | None = None) -> PlaybookBullet:
-        """Take a bullet out of sight until the gate passes it; the Learner does so when it does not."""
-        return self._rule(id, ruled("refused"), cause="refuse", domain=domain)
 
     def rollback(self, domain: str, *, to: int | str | Delta, id: str | None = None) -> Delta | None:
         """Bring back the state right after a delta (or its number, or hash; 0 is the beginning).
@@ -440,8 +424,7 @@ class Playbook(Translated, StrategySource):
             bullet = view.get(id)
             if bullet is None:
                 raise PlaybookError(f"the domain {home!r} has no bullet {id!r}")
-            at = bullet.helpful_count + bullet.harmful_count
-            kept[:] = [settled(replace(rule(bullet), ruled_at=at), now=self._clock.time())]
+            kept[:] = [settled(rule(bullet), now=self._clock.time())]
             return PlaybookChange(puts=tuple(kept))
 
         if home is None:

@@ -37,7 +37,6 @@ from .entities import (
     one_line,
     sentence_of,
 )
-from .lesson_guard import texts_of
 from .mending import mends
 
 _LONGEST = 8  # tools; a longer wander is no pattern
@@ -59,7 +58,7 @@ class Reflection:
     """What one run showed. The id is made from the run: reflecting on it again gives the same id.
 
     `worked` are the tools whose calls went well, `attempted` all that were called, both in order and
-    without immediate repeats; `used` are those whose results were used, where that is asked for.
+    without immediate repeats.
     `shown` and `held` are the bullets that the run was shown and those that were held back from it; `advised`
     says that they are known. `tools` has a fingerprint of each tool that there was, `marks` a hash of each
     word of the task.
@@ -75,7 +74,6 @@ class Reflection:
     run_id: str = ""
     worked: tuple[str, ...] = ()
     attempted: tuple[str, ...] = ()
-    used: tuple[str, ...] = ()
     adaptations: tuple[Adaptation, ...] = ()
     iterations: int = 0
     shown: tuple[str, ...] = ()
@@ -121,16 +119,12 @@ class Reflection:
 class GroundedReflector:
     """Reflects without a model. Beside what `RunReader` reads, ways that failed become warnings (pitfalls).
 
-    `tool_set` is the version of the tools, for the provenance. With `trim` a success also proposes its
-    sequence without the calls whose results went nowhere, into no later call and not into the answer:
-    for tools that look things up. Tools that change something would be trimmed away. `redactor` takes out of
-    a task what must not be kept, beside the secrets that are always taken out: names, say.
+    `tool_set` is the version of the tools, for the provenance. `redactor` takes out of a task what must not
+    be kept, beside the secrets that are always taken out: names, say.
     """
 
-    def __init__(
-        self, *, tool_set: str = "", trim: bool = False, redactor: Callable[[str], str] | None = None
-    ) -> None:
-        self._reader = RunReader(tool_set=tool_set, trim=trim, redactor=redactor)
+    def __init__(self, *, tool_set: str = "", redactor: Callable[[str], str] | None = None) -> None:
+        self._reader = RunReader(tool_set=tool_set, redactor=redactor)
 
     def reflect(self, task: TaskInput, output: TaskOutput, feedback: Feedback | None = None) -> Reflection:
         """Return what the run of a task shows, given what is known about its result."""
@@ -148,11 +142,8 @@ class RunReader:
     The options are those of `GroundedReflector`.
     """
 
-    def __init__(
-        self, *, tool_set: str = "", trim: bool = False, redactor: Callable[[str], str] | None = None
-    ) -> None:
+    def __init__(self, *, tool_set: str = "", redactor: Callable[[str], str] | None = None) -> None:
         self._tool_set = tool_set
-        self._trim = trim
         self._redactor = redactor
 
     def reflect(self, task: TaskInput, output: TaskOutput, feedback: Feedback | None = None) -> Reflection:
@@ -168,7 +159,6 @@ class RunReader:
         ]
         attempted = collapse([call.tool_name for call in calls])[:_LONGEST]
         worked = collapse([call.tool_name for call in calls if call.success])[:_LONGEST]
-        used = _used(calls, output.answer) if self._trim else ()
         reflection = Reflection(
             id=_run_id(task, output, outcome),
             outcome=outcome,
@@ -179,7 +169,6 @@ class RunReader:
             run_id=str(output.metadata.get("run_id") or task.task_id),
             worked=worked,
             attempted=attempted,
-            used=used if used != worked else (),
             adaptations=_adaptations(calls),
             iterations=output.total_iterations,
             shown=tuple(
@@ -214,9 +203,8 @@ class RunReader:
             )
         if run.outcome != "success":
             return
-        for tools in dict.fromkeys((run.worked, run.used)):
-            if tools:
-                yield _bullet("Strategies", tools, about=run.intent, origin=origin)
+        if run.worked:
+            yield _bullet("Strategies", run.worked, about=run.intent, origin=origin)
         for item in dict.fromkeys(mends(calls, {str(spec["name"]): spec for spec in specs})):
             yield ToolCallingStrategy(
                 content=item.rule,
@@ -287,18 +275,6 @@ def _adaptations(calls: Sequence[ToolInvocation]) -> tuple[Adaptation, ...]:
             if instead is not None:
                 found[tool] = Adaptation(tool, instead)
     return tuple(found.values())
-
-
-def _used(calls: Sequence[ToolInvocation], answer: str) -> tuple[str, ...]:
-    """The tools whose results went into the answer, or into a call whose result did; by name alone."""
-    wanted = answer
-    kept: list[str] = []
-    for call in reversed(calls):
-        values = [*texts_of(call.result)]
-        if call.success and any(len(value) > 1 and value in wanted for value in values):
-            kept.append(call.tool_name)
-            wanted += " " + " ".join(texts_of(call.arguments))
-    return collapse(kept[::-1])[:_LONGEST]
 
 
 def _ids(output: TaskOutput, name: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Evidence: a comparison that fades, an alarm, and the stages that follow."""
+"""Evidence: counts that fade, and a test against the rate without the bullet."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wesichain.learning.entities import EvidenceTally, PromotionWatch, earned_by
-from wesichain.learning.entities.evidence import ALARM, chance_above
+from wesichain.learning.entities import EvidenceTally
+from wesichain.learning.entities.evidence import LIMIT, chance_above
 
 sides = st.lists(st.tuples(st.booleans(), st.booleans()), max_size=60)
 
@@ -17,30 +17,8 @@ sides = st.lists(st.tuples(st.booleans(), st.booleans()), max_size=60)
 def after(runs: list[tuple[bool, bool]], *, half_life: float = 50) -> EvidenceTally:
     tally = EvidenceTally()
     for shown, success in runs:
-        tally = tally.seen(shown=shown, success=success, iterations=3, half_life=half_life)
+        tally = tally.seen(shown=shown, success=success, half_life=half_life)
     return tally
-
-
-def compared(with_it: int, without: int, *, runs: int = 20) -> EvidenceTally:
-    """Of as many runs on each side, so many successes."""
-    return EvidenceTally(runs, with_it, runs, without, compared=True)
-
-
-STAGES = [
-    pytest.param(compared(20, 2), "prod", id="it-surely-helps"),
-    pytest.param(compared(12, 7), "staging", id="it-probably-helps"),
-    pytest.param(compared(10, 10), "shadow", id="it-makes-no-difference"),
-    pytest.param(compared(2, 15), "quarantined", id="it-harms"),
-    pytest.param(EvidenceTally(7, 7, 40, 0), "shadow", id="too-few-runs-on-one-side-are-no-comparison"),
-]
-
-
-@pytest.mark.parametrize(("tally", "stage"), STAGES)
-def test_a_comparison_decides(tally: EvidenceTally, stage: str) -> None:
-    assert earned_by(tally, 0, 0) == stage
-    if tally.compared:  # whatever the counters say
-        assert earned_by(tally, 99, 0) == earned_by(tally, 0, 99) == stage
-        assert earned_by(tally, 0, 0, section="Pitfalls") == stage  # a warning has to help as well
 
 
 @pytest.mark.parametrize(
@@ -87,36 +65,45 @@ def test_a_chance_is_what_drawing_gives() -> None:
     assert chance_above(first, second) == pytest.approx(drawn, abs=0.015)
 
 
-def test_a_lasting_fall_raises_the_alarm_and_single_failures_do_not() -> None:
-    tally = EvidenceTally(40, 36, 8, 2)
-    for success in [True] * 9 + [False]:
-        tally = tally.surprised(success=success, usual=0.9)
-    assert tally.alarm < ALARM
-    needed = 0
-    while tally.alarm < ALARM:
-        tally, needed = tally.surprised(success=False, usual=0.9), needed + 1
-    assert needed <= 5
-    assert tally.reset(40, 4) == EvidenceTally(held_runs=8, held_successes=2, lost_helpful=40, lost_harmful=4)
+@given(st.lists(st.booleans(), max_size=60), st.integers(0, 20), st.integers(0, 20))
+def test_the_test_stays_above_its_floor_and_success_never_speaks_for_harm(
+    runs: list[bool], good: int, bad: int
+) -> None:
+    tally = EvidenceTally(held_runs=good + bad, held_successes=good)
+    for success in runs:
+        before, tally = tally.alarm, tally.tested(success=success)
+        assert tally.alarm >= -LIMIT
+        assert tally.alarm <= before if success else tally.alarm > before
+
+
+@pytest.mark.parametrize(
+    ("without", "losses"),
+    [
+        pytest.param((20, 19), 2, id="runs-without-it-hardly-fail"),
+        pytest.param((20, 14), 4, id="most-succeed"),
+        pytest.param((20, 2), 6, id="most-fail-anyway"),
+        pytest.param((0, 0), 5, id="nothing-is-known"),
+    ],
+)
+def test_how_many_losses_are_alarming_depends_on_the_rate_without_it(
+    without: tuple[int, int], losses: int
+) -> None:
+    tally, needed = EvidenceTally(held_runs=without[0], held_successes=without[1]), 0
+    while not tally.is_alarming:
+        tally, needed = tally.tested(success=False), needed + 1
+    assert needed == losses
+
+
+def test_a_lesson_that_never_won_is_losing_after_three_runs() -> None:
+    assert [after([(True, False)] * count).is_losing for count in (2, 3)] == [False, True]
+    assert not after([(True, True), *[(True, False)] * 3]).is_losing
 
 
 def test_1000_successes_do_not_outlive_a_tool_that_changed() -> None:
-    helpful, harmful, tally = 1000, 0, EvidenceTally(lost_helpful=928.0)
-    runs = 0
-    while earned_by(tally, helpful, harmful) in ("staging", "prod") and runs < 50:
-        usual = (1 + helpful - tally.lost_helpful) / (2 + helpful - tally.lost_helpful + harmful)
-        tally = tally.followed(helpful, harmful, half_life=50).surprised(success=False, usual=usual)
-        harmful, runs = harmful + 1, runs + 1
-        if tally.alarm >= ALARM:
-            tally = tally.reset(helpful, harmful)
-    assert runs <= 10  # it was 333
-
-
-def test_a_watch_compares_success_and_iterations() -> None:
-    watch = PromotionWatch(30, 0.8, 3.0)
-    for number in range(20):
-        assert not watch.is_over
-        watch = watch.seen(success=number % 10 < 8, iterations=3)
-    assert watch.is_over
-    assert watch.regression() is None
-    assert PromotionWatch(30, 0.8, 3.0, 20, 14, 60).regression() == "success fell from 80% to 70%"
-    assert PromotionWatch(30, 0.8, 3.0, 20, 16, 80).regression() == "iterations rose from 3.00 to 4.00"
+    tally, runs = EvidenceTally(), 0
+    for _ in range(1000):
+        tally = tally.tested(success=True)
+    while not tally.is_alarming:
+        tally, runs = tally.tested(success=False), runs + 1
+    assert runs <= 10
+    assert tally.reset(40, 4) == EvidenceTally(lost_helpful=40, lost_harmful=4)

@@ -16,7 +16,7 @@ import pytest
 
 from tests.learning.kit import ids, note, reflect, strategy, words
 from wesichain.errors import CorruptRecordError, PlaybookError
-from wesichain.learning import Playbook, SemanticCurator
+from wesichain.learning import DATA_MODEL, Playbook, SemanticCurator
 from wesichain.learning.entities import hashed_name
 
 
@@ -122,7 +122,7 @@ def test_the_log_of_another_domain_is_not_taken_for_ones_own(path: Path) -> None
 
 def test_data_of_a_later_major_version_is_refused(path: Path) -> None:
     meta = path / "playbook.json"
-    meta.write_text(meta.read_text().replace('"1.2.0"', '"2.0.0"'))
+    meta.write_text(meta.read_text().replace(f'"{DATA_MODEL}"', '"2.0.0"'))
     with pytest.raises(PlaybookError, match=r"version 2\.0\.0"):
         open_at(path)
     with pytest.raises(PlaybookError, match=r"version 2\.0\.0"):

@@ -33,7 +33,7 @@ from .conditions import (
     words_in,
 )
 from .domains import check_domain, hashed_name
-from .evidence import Evidence, EvidenceTally, PromotionWatch
+from .evidence import Evidence, EvidenceTally
 from .feedback import Feedback, Outcome, Signal, is_named
 from .stages import (
     SECTIONS,
@@ -71,7 +71,6 @@ __all__ = [
     "Lesson",
     "Outcome",
     "PlaybookBullet",
-    "PromotionWatch",
     "Provenance",
     "ReasoningStep",
     "Ruling",

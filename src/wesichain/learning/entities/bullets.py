@@ -13,12 +13,12 @@ from typing_extensions import override
 from wesichain.core import Strategy, ToolSpec, dataclass, dump_json, is_array, is_object
 from wesichain.errors import CodecError
 
-from .evidence import EvidenceTally, PromotionWatch
-from .stages import RULINGS, SECTIONS, STAGES, VISIBLE, Ruling, Section, Stage
+from .evidence import EvidenceTally
+from .stages import OLD_RULINGS, RULINGS, SECTIONS, STAGES, VISIBLE, Ruling, Section, Stage
 from .wording import LESSONS, Lesson, mask, shown_text
 
 _ROUNDING = 0.01  # by which a rate may differ from that of the counts
-DATA_MODEL = "1.2.0"  # major: fields removed or changed; minor: optional fields added
+DATA_MODEL = "1.3.0"  # major: fields changed; minor: optional fields added or no longer written
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class PlaybookBullet(Strategy):
     """One piece of advice. `content` never changes once it is recorded; the counters only grow.
 
     Without an id the bullet gets one made from its content and what it is about. `stage` is set by the
-    playbook, from the evidence and the `ruling` of the gate or an operator. `example_task` is kept to find
+    playbook, from the evidence and the `ruling` of an owner or operator. `example_task` is kept to find
     the bullet and is never shown; `text` is. `lesson` says what kind of rule a model's words state,
     `parameter` which parameter of its tool they are about, and `sources` are hashes of the runs that gave it.
     """
@@ -68,9 +68,7 @@ class PlaybookBullet(Strategy):
     cases: tuple[str, ...] = field(
         default=(), kw_only=True
     )  # runs that followed it, as `conditions` keeps them
-    ruled_at: int = field(default=0, kw_only=True)  # runs that had followed it when it was ruled on
     tally: EvidenceTally = field(default=EvidenceTally(), kw_only=True)
-    watch: PromotionWatch | None = field(default=None, kw_only=True)
     provenance: Provenance = field(default=Provenance(), kw_only=True)
 
     def __post_init__(self) -> None:
@@ -83,7 +81,7 @@ class PlaybookBullet(Strategy):
         _one_of("stage", self.stage, STAGES)
         _one_of("ruling", self.ruling, RULINGS)
         _one_of("lesson", self.lesson, LESSONS)
-        for name in ("helpful_count", "harmful_count", "ruled_at"):
+        for name in ("helpful_count", "harmful_count"):
             if not is_count(getattr(self, name)):
                 raise ValueError(f"{name} is a count, 0 or more; got {getattr(self, name)!r}")
         for name in ("created_at", "last_updated"):
@@ -153,8 +151,6 @@ class PlaybookBullet(Strategy):
         }.items():
             if changed := _changed(value, defaults):
                 plain[name] = changed
-        if self.watch is not None:
-            plain["watch"] = _changed(self.watch, _WATCH)
         return plain
 
     @classmethod
@@ -174,13 +170,14 @@ class PlaybookBullet(Strategy):
         for name, value in (*values.items(), *author.items()):
             if name in _TEXTS and not isinstance(value, str):
                 raise CodecError(f"a bullet that cannot be read: {name} is not text")
-        counts, watched = _part(plain, "tally", _COUNTS), _part(plain, "watch", _WATCH)
-        for name, value in (*counts.items(), *watched.items()):
-            if not (is_number(value) or (name == "compared" and isinstance(value, bool))):
+        if "ruling" in values:
+            values["ruling"] = OLD_RULINGS.get(str(values["ruling"]), values["ruling"])
+        counts = _part(plain, "tally", _COUNTS)
+        for name, value in counts.items():
+            if not is_number(value):
                 raise CodecError(f"a bullet that cannot be read: {name} is not a number")
         try:
-            watch = PromotionWatch(**watched) if watched else None
-            made = kind(provenance=Provenance(**author), tally=EvidenceTally(**counts), watch=watch, **values)
+            made = kind(provenance=Provenance(**author), tally=EvidenceTally(**counts), **values)
             return cast("Self", made)
         except (TypeError, ValueError) as error:
             raise CodecError(f"a bullet that cannot be read: {error}") from None
@@ -294,9 +291,8 @@ _SPELLINGS = {section.casefold(): section for section in SECTIONS} | {
 }
 _ORIGIN = _defaults(Provenance)
 _COUNTS = _defaults(EvidenceTally)
-_WATCH = _defaults(PromotionWatch)
 _OPTIONAL = {
-    kind: _defaults(kind, "id", "content", "provenance", "tally", "watch")
+    kind: _defaults(kind, "id", "content", "provenance", "tally")
     for kind in (PlaybookBullet, ToolCallingStrategy)
 }
 _KNOWN = {kind: ("id", "content", *(name for name, _ in rest)) for kind, rest in _OPTIONAL.items()}

@@ -1,28 +1,27 @@
-"""Stages: how far a bullet is trusted, from counts, from a comparison, or by an owner's word."""
+"""Stages: how far a bullet is trusted, by what its runs came to or by an owner's word."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 from .evidence import EvidenceTally
 
 Section: TypeAlias = Literal["Strategies", "Pitfalls", "Observations"]
 Stage: TypeAlias = Literal["shadow", "staging", "prod", "quarantined"]
-Ruling: TypeAlias = Literal["none", "owner", "passed", "forced", "refused", "quarantined"]
+Ruling: TypeAlias = Literal["none", "owner", "forced", "quarantined"]
 
 SECTIONS: tuple[Section, ...] = ("Strategies", "Pitfalls", "Observations")
 STAGES: tuple[Stage, ...] = ("quarantined", "shadow", "staging", "prod")  # least trusted first
 VISIBLE: tuple[Stage, ...] = ("staging", "prod")
-RULINGS: tuple[Ruling, ...] = ("none", "owner", "passed", "forced", "refused", "quarantined")
+RULINGS: tuple[Ruling, ...] = ("none", "owner", "forced", "quarantined")
+OLD_RULINGS: Mapping[str, Ruling] = {"passed": "none", "refused": "quarantined"}  # of the gate before 1.3
 
-TRIAL = 0.90  # chance of a lift from which a compared bullet stays on trial
-PROD = 0.95
-HARM = 0.90
 TAUGHT = 2  # runs that have to give a model's lesson before it is shown
 
 
 def stage_of(helpful: int, harmful: int, *, section: Section = "Strategies") -> Stage:
-    """Return the stage that counts allow; whether "prod" is entered is for the gate to decide.
+    """Return the stage that counts allow.
 
     A pitfall warns of a sequence, so failures confirm it: it is visible from the second failure on and
     retired once the sequence succeeds more often than it fails.
@@ -43,13 +42,7 @@ def stage_of(helpful: int, harmful: int, *, section: Section = "Strategies") -> 
 
 
 def earned_by(tally: EvidenceTally, helpful: int, harmful: int, *, section: Section = "Strategies") -> Stage:
-    """Return the stage that a strategy's evidence gives it.
-
-    Where runs with it and without it can be compared, the chance that it helps decides. Until then
-    `stage_of` does, on counts that fade.
-    """
-    if tally.compared:
-        return _compared(tally)
+    """Return the stage that a strategy's counts give it, as they fade."""
     left, lost = helpful - tally.lost_helpful, harmful - tally.lost_harmful
     return stage_of(round(left), round(lost), section=section)
 
@@ -64,31 +57,16 @@ def lesson_stage(tally: EvidenceTally, *, taught: int, helpful: int, harmful: in
     return "prod" if stage_of(helpful, harmful) == "prod" else "staging"
 
 
-def settle(earned: Stage, ruling: Ruling, *, compared: bool) -> tuple[Stage, Ruling]:
+def settle(earned: Stage, ruling: Ruling) -> tuple[Stage, Ruling]:
     """Return the stage after a change, and the ruling that still holds.
 
-    An owner's bullet is in prod whatever its counts. Otherwise prod is entered by the gate's pass or by a
-    comparison. A pass lasts while the evidence is good enough for prod; what the gate or the watch `refused`
-    is not shown; an operator's `forced` lasts until the evidence speaks for quarantine, an operator's
-    `quarantined` until it is promoted.
+    An owner's bullet is in prod whatever its counts. An operator's `forced` lasts until the evidence speaks
+    for quarantine, an operator's `quarantined` until it is promoted.
     """
     if ruling == "owner":
         return "prod", ruling
     if ruling == "quarantined":
         return "quarantined", ruling
-    if ruling == "refused":
-        return ("quarantined" if earned == "quarantined" else "shadow"), ruling
     if ruling == "forced" and earned != "quarantined":
         return "prod", ruling
-    if earned == "prod":
-        return ("prod", "passed") if compared or ruling == "passed" else ("staging", "none")
     return earned, "none"
-
-
-def _compared(tally: EvidenceTally) -> Stage:
-    chance = tally.chance_of_lift()
-    if 1 - chance >= HARM:
-        return "quarantined"
-    if chance >= PROD:
-        return "prod"
-    return "staging" if chance >= TRIAL else "shadow"
