@@ -40,7 +40,8 @@ from .store import (
     end_children,
 )
 from .store.database import Line
-from .store.watch import Census, StoreWatch, this_machine
+from .store.machine import this_machine
+from .store.watch import Census, StoreWatch
 from .stretches import run_of, stretches_of
 from .work import CANCELLED, Service, Work, WorkResult
 
