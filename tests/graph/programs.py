@@ -112,12 +112,13 @@ class Machine:
         self.program = program
         self.visits: Counter[str] = Counter()
         self.deployed: list[Migration] = []
+        self.versions: list[dict[str, str] | None] = []  # the same as data
         self.names = {name: name for name in all_names(program)}
 
     def deploy(self, chance: Random) -> None:
         """Make the next version of the program."""
         if not self.is_wide and chance.random() < 0.3:
-            self.deployed.append(Migration(lambda state: {**state, "era": "new"}))
+            self.deploy_version(None)
             return
         chosen = chance.sample(sorted(self.names), chance.randint(1, len(self.names)))
         now = [self.names[name] for name in chosen]
@@ -125,8 +126,16 @@ class Machine:
             new = [f"{name}@{len(self.deployed)}" for name in chosen]
         else:  # they change places
             new = chance.sample(now, len(now))
-        self.names |= zip(chosen, new, strict=True)
-        self.deployed.append(Migration(rename=dict(zip(now, new, strict=True))))
+        self.deploy_version(dict(zip(now, new, strict=True)))
+
+    def deploy_version(self, renamed: dict[str, str] | None) -> None:
+        """Make a given version the next: one with other names, or (None) with the wider state."""
+        self.versions.append(renamed)
+        if renamed is None:
+            self.deployed.append(Migration(lambda state: {**state, "era": "new"}))
+        else:
+            self.names = {name: renamed.get(now, now) for name, now in self.names.items()}
+            self.deployed.append(Migration(rename=renamed))
 
     @property
     def is_wide(self) -> bool:

@@ -159,6 +159,31 @@ async def test_kept_state_of_a_graph_inside_a_kept_graph_is_kept(kind: Any) -> N
     assert done["log"] == ["visit 0", "visit 1", "visit 2"]
 
 
+async def test_kept_graphs_at_two_depths_may_have_nodes_of_one_name() -> None:
+    class Top(TypedDict, total=False):
+        a: int
+
+    class Middle(TypedDict, total=False):
+        b: int
+
+    class Inmost(TypedDict, total=False):
+        seen: Annotated[list[str], Append]
+
+    found: list[int] = []
+    store = MemoryCheckpointer()
+
+    def look(state: Inmost) -> Inmost:
+        found.append(len(state["seen"]))
+        return {"seen": ["x"]}
+
+    inmost = GraphBuilder(Inmost).add_node("sub", look).set_entry("sub").build()
+    middle = GraphBuilder(Middle).add_node("sub", inmost, keep_state=True).set_entry("sub").build()
+    for _ in range(3):
+        graph = GraphBuilder(Top).add_node("sub", middle, keep_state=True).set_entry("sub").build(store)
+        await graph.invoke({}, T)
+    assert found == [0, 1, 2]
+
+
 # --- handing over ----------------------------------------------------------------------------------
 
 

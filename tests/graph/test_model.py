@@ -3,110 +3,98 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import psycopg
 import pytest
-from typing_extensions import override
 
+from tests.graph.processes import CONFLICT, Job, Leg, Mortal, Stop, Workers, opened, run_leg, workers
 from tests.graph.programs import Machine, random_program
 from tests.graph.reference import Conflict, Interpreter, answer_to
-from wesichain.errors import CheckpointError, ConflictingUpdateError, GraphInterruptedError
-from wesichain.graph import Checkpointer, Entry, ExecutionOptions, MemoryCheckpointer, ThreadInfo, compact
+from wesichain.errors import CheckpointError
+from wesichain.graph import Checkpointer, Graph, MemoryCheckpointer, compact
 from wesichain.graph.postgres import PostgresCheckpointer
 from wesichain.graph.sqlite import SqliteCheckpointer
 
-CONFLICT = "two tasks wrote what only one may"
-
-
-class Cut(BaseException):
-    """The process is gone."""
-
-
-class Mortal(Checkpointer):
-    """A store that takes so many writes and then cuts the run, before the write or just after it."""
-
-    def __init__(self, store: Checkpointer) -> None:
-        self.store = store
-        self.is_dead = False
-        self.live(-1)
-
-    @override
-    async def append(
-        self, thread_id: str, entries: Sequence[Entry], *, after: int, settles: str | None = None
-    ) -> None:
-        self.lives -= 1
-        if self.is_dead or (self.lives == 0 and not self.after):
-            self.is_dead = True
-            raise Cut
-        await self.store.append(thread_id, entries, after=after, settles=settles)
-        if self.lives == 0:
-            self.is_dead = True
-            raise Cut
-
-    def live(self, lives: int, *, after: bool = False) -> None:
-        """Take so many writes from now on; -1 for any number."""
-        self.lives, self.after, self.is_dead = lives, after, False
-
-    @override
-    async def read(self, thread_id: str, *, since: int | None = None) -> Sequence[Entry]:
-        return await self.store.read(thread_id, since=since)
-
-    @override
-    async def delete(self, thread_id: str, *, before: int | None = None) -> None:
-        await self.store.delete(thread_id, before=before)
-
-    @override
-    async def threads(self) -> Sequence[ThreadInfo]:
-        return await self.store.threads()
-
 
 class Trial:
-    """One program, run by the engine with everything that can come in between."""
+    """One program, run by the engine with everything that can come in between.
 
-    def __init__(self, seed: int, store: Checkpointer) -> None:
+    With `workers`, each leg of a run, from one stop to the next, is run in another process than the last.
+    """
+
+    def __init__(
+        self, seed: int, store: Checkpointer, place: str = "", workers: Workers | None = None
+    ) -> None:
+        self.seed = seed
         self.chance = Random(seed)
         self.program = random_program(self.chance)
         self.machine = Machine(self.program)
-        self.store = Mortal(store)
+        self.store = store
+        self.place = place
+        self.workers = workers
         self.is_cut = self.chance.random() < 0.4
         self.name = f"trial {seed}"
+        self.graph: Graph[Any] | None = None  # of this process, for as long as it lives
 
     def expected(self) -> tuple[Any, Interpreter]:
         interpreter = Interpreter()
         try:
-            return _shown(interpreter.run(self.program, {"log": ["in"]})), interpreter
+            ended = interpreter.run(self.program, {"log": ["in"]})
         except Conflict:
             return CONFLICT, interpreter
+        return {name: value for name, value in ended.items() if name != "era"}, interpreter
 
     async def run(self) -> Any:
         """The end that the engine comes to, whatever happens on the way."""
-        graph = self._graph()
-        going: Any = graph.invoke({"log": ["in"]}, ExecutionOptions(thread_id=self.name))
+        stop = await self._take(Leg(self.name, is_new=True))
         for _ in range(2000):
-            try:
-                return _shown(await going)
-            except ConflictingUpdateError:
-                return CONFLICT
-            except Cut:
-                self.store.live(-1)
-                graph = self._graph()
-                going = self._go_on(graph, {}, is_new=not await self.store.read(self.name))
-            except GraphInterruptedError as stop:
+            if stop.is_cut:
+                self.graph = None
+                is_new = not await self.store.read(self.name)
+                stop = await self._take(Leg(self.name, is_new=is_new))
+            elif stop.asked is not None:
                 await self._read_by_another()
                 if self.chance.random() < 0.15:
-                    await compact(self.store.store, self.name)
+                    await compact(self.store, self.name)
                 if self.chance.random() < 0.5:
-                    graph = self._graph()
-                going = self._go_on(graph, await self._answers(graph, stop))
+                    self.graph = None
+                stop = await self._take(Leg(self.name, answers=await self._answers(stop)))
+            else:
+                return stop.state
         raise AssertionError("the run does not come to an end")
+
+    async def _take(self, leg: Leg) -> Stop:
+        """Run a leg in a new process, perhaps of a later version, perhaps to be cut, or where the last was."""
+        if self.graph is None or self.workers is not None:
+            if self.chance.random() < 0.25:
+                self.machine.deploy(self.chance)
+            if self.is_cut and self.chance.random() < 0.8:
+                lives, after = self.chance.randint(1, 12), self.chance.random() < 0.5
+                leg = replace(leg, lives=lives, dies_after=after)
+            mortal = Mortal(self.store)
+            mortal.live(leg.lives, after=leg.dies_after)
+            self.graph = self.machine.build(mortal)
+        return await (run_leg(self.graph, leg) if self.workers is None else self._take_elsewhere(leg))
+
+    async def _take_elsewhere(self, leg: Leg) -> Stop:
+        assert self.workers is not None
+        entries = () if self.place else await self.store.read(self.name, since=1)
+        job = Job(self.seed, self.machine.versions, self.place, leg, entries)
+        report = await self.workers.run(job)
+        self.machine.visits += report.visits
+        if not self.place:
+            await self.store.delete(self.name)
+            if report.entries:
+                await self.store.append(self.name, report.entries, after=0)
+        return report.stop
 
     async def _read_by_another(self) -> None:
         """A program that lacks nodes and joins reads the thread; it may not go on, and changes nothing then."""
-        store = self.store.store
+        store = self.store
         other, mine = self.machine.without(self.chance, store), self.machine.build(store)
         before = await store.read(self.name, since=1)
         state, own = await other.get_state(self.name), await mine.get_state(self.name)
@@ -120,55 +108,33 @@ class Trial:
                 await other.resume(self.name)
         assert await store.read(self.name, since=1) == before
 
-    def _graph(self) -> Any:
-        """The program in a new process, perhaps of a later version, perhaps to be cut again."""
-        if self.chance.random() < 0.25:
-            self.machine.deploy(self.chance)
-        if self.is_cut and self.chance.random() < 0.8:
-            self.store.live(self.chance.randint(1, 12), after=self.chance.random() < 0.5)
-        return self.machine.build(self.store)
-
-    def _go_on(self, graph: Any, answers: dict[str, Any], *, is_new: bool = False) -> Any:
-        if is_new:
-            return graph.invoke({"log": ["in"]}, ExecutionOptions(thread_id=self.name))
-        return graph.resume(self.name, answers) if answers else graph.resume(self.name)
-
-    async def _answers(self, graph: Any, stop: GraphInterruptedError) -> dict[str, Any]:
+    async def _answers(self, stop: Stop) -> dict[str, Any]:
         """The answers to some of the questions, or to none."""
-        saved = await graph.get_state(self.name)
-        assert {one.id for one in saved.interrupts} == {one.id for one in stop.interrupts}
-        asked = [one for one in stop.interrupts if self.chance.random() < 0.7]
-        return {one.id: answer_to(one.value) for one in asked}
+        saved = await self.machine.build(self.store).get_state(self.name)
+        assert stop.asked is not None
+        assert {one.id for one in saved.interrupts} == {known for known, _ in stop.asked}
+        asked = [one for one in stop.asked if self.chance.random() < 0.7]
+        return {known: answer_to(value) for known, value in asked}
 
     async def elsewhere(self) -> Any:
         """The end that a fork or a branch from somewhere in the thread's history comes to."""
-        self.store.live(-1)
-        self.is_cut = False
-        graph = self._graph()
-        history = await graph.history(self.name)
-        moment = self.chance.choice(history)
+        self.is_cut, self.graph = False, None
+        here = self.machine.build(self.store)
+        moment = self.chance.choice(await here.history(self.name)).checkpoint_id
+        leg = Leg(self.name, moment=moment)
         if self.chance.random() < 0.5:
-            self.name = await graph.fork(self.name, moment.checkpoint_id)
-            going = graph.resume(self.name)
-        else:
-            going = graph.resume(self.name, checkpoint_id=moment.checkpoint_id)
+            self.name = await here.fork(self.name, moment)
+            leg = Leg(self.name)
+        stop = await self._take(leg)
         for _ in range(2000):
-            try:
-                return _shown(await going)
-            except ConflictingUpdateError:
-                return CONFLICT
-            except GraphInterruptedError as stop:
-                going = self._go_on(graph, await self._answers(graph, stop))
+            if stop.asked is None:
+                return stop.state
+            stop = await self._take(Leg(self.name, answers=await self._answers(stop)))
         raise AssertionError("the branch does not come to an end")
 
 
-def _shown(state: Any) -> Any:
-    """A state as it is compared: without what only one version has."""
-    return {name: value for name, value in state.items() if name != "era"}
-
-
-async def trial(seed: int, store: Checkpointer) -> None:
-    one = Trial(seed, store)
+async def trial(seed: int, store: Checkpointer, place: str = "", workers: Workers | None = None) -> None:
+    one = Trial(seed, store, place, workers)
     expected, interpreter = one.expected()
     found = await one.run()
     assert found == expected, f"seed {seed}"
@@ -180,6 +146,18 @@ async def trial(seed: int, store: Checkpointer) -> None:
 async def _trials(seeds: range, store: Checkpointer) -> None:
     for seed in seeds:
         await trial(seed, store)
+
+
+async def in_processes(seeds: range, place: str, workers: Workers) -> None:
+    """Trials whose legs take turns in other processes, two trials at a time."""
+    async with opened(place) as store:
+        ahead = iter(seeds)
+
+        async def some() -> None:
+            for seed in ahead:
+                await trial(seed, store, place, workers)
+
+        await asyncio.gather(some(), some())
 
 
 def test_the_engine_does_what_the_interpreter_does() -> None:
@@ -208,23 +186,26 @@ def test_the_same_on_postgres(postgres: str) -> None:
     asyncio.run(main())
 
 
+def test_every_stop_goes_on_in_another_process(postgres: str, tmp_path: Path) -> None:
+    forget(postgres)
+    with workers() as others:
+        asyncio.run(in_processes(range(3000, 3012), "", others))
+        asyncio.run(in_processes(range(4000, 4006), str(tmp_path / "t.db"), others))
+        asyncio.run(in_processes(range(5000, 5004), postgres, others))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(20))
-def test_ten_thousand_programs(block: int, tmp_path: Path) -> None:
-    """9,000 in memory, 1,000 on SQLite."""
-    asyncio.run(_trials(range(10_000 + block * 450, 10_000 + (block + 1) * 450), MemoryCheckpointer()))
-    store = SqliteCheckpointer(tmp_path / "t.db")
-    asyncio.run(_trials(range(50_000 + block * 50, 50_000 + (block + 1) * 50), store))
-    store.close()
+def test_five_thousand_programs_in_other_processes(block: int, tmp_path: Path) -> None:
+    """4,000 in memory, 1,000 on SQLite."""
+    with workers() as others:
+        asyncio.run(in_processes(range(100_000 + block * 200, 100_200 + block * 200), "", others))
+        place = str(tmp_path / "t.db")
+        asyncio.run(in_processes(range(150_000 + block * 50, 150_050 + block * 50), place, others))
 
 
 @pytest.mark.slow
-def test_three_hundred_programs_on_postgres(postgres: str) -> None:
+def test_three_hundred_programs_in_other_processes_on_postgres(postgres: str) -> None:
     forget(postgres)
-
-    async def main() -> None:
-        store = PostgresCheckpointer(postgres)
-        await _trials(range(70_000, 70_300), store)
-        await store.close()
-
-    asyncio.run(main())
+    with workers() as others:
+        asyncio.run(in_processes(range(170_000, 170_300), postgres, others))

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.graph.test_model import Mortal
+from tests.graph.processes import Mortal
 from wesichain import Agent, ReActAgentNode, tool
 from wesichain.agent import Approve
 from wesichain.core import (

@@ -164,6 +164,39 @@ async def test_a_graph_in_a_renamed_node_goes_on_where_it_was(kept: bool) -> Non
     assert done["log"] == ["in 0", "q 1", "by", f"in {int(kept)}", "q 2"]
 
 
+async def test_what_is_kept_inside_a_kept_graph_is_migrated_with_it() -> None:
+    class Old(TypedDict, total=False):
+        count: int
+
+    class New(TypedDict, total=False):
+        visits: int
+
+    class Nothing(TypedDict, total=False):
+        nothing: int
+
+    found: list[int] = []
+
+    def look(state: Any) -> Any:
+        key = "visits" if "visits" in state else "count"
+        found.append(state.get(key, 0))
+        return {key: found[-1] + 1}
+
+    def build(node: str, kind: Any, middle: Any = None, inmost: Any = None) -> Graph[Any]:
+        leaf = GraphBuilder(kind, migrations=inmost).add_node("look", look).set_entry("look").build()
+        inner = GraphBuilder(Nothing, migrations=middle).add_node(node, leaf, keep_state=True).set_entry(node)
+        outer = GraphBuilder(Nothing).add_node("part", inner.build(), keep_state=True)
+        return outer.set_entry("part").build(store)
+
+    store = MemoryCheckpointer()
+    await build("x", Old).invoke({}, T)
+    moved = {2: Migration(rename={"x": "y"})}, {2: lambda state: {"visits": state["count"]}}
+    for _ in range(2):
+        await build("y", New, *moved).invoke({}, T)
+    again = {**moved[0], 3: Migration(rename={"y": "z"})}, moved[1]
+    await build("z", New, *again).invoke({}, T)
+    assert found == [0, 1, 2, 3]
+
+
 async def test_a_removed_node_of_an_inner_graph_is_refused_before_anything_is_written() -> None:
     def build(*inner: str) -> Graph[Any]:
         sub = chain(None, *inner)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import time
 import urllib.request
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated, TypedDict
+
+from typing_extensions import override
 
 from tests.trace.runs import run
-from wesichain.agent import Approve, ApproveWith, Refuse
-from wesichain.core import Decided, RunStarted
+from wesichain.agent import Agent, Approve, ApproveWith, Refuse
+from wesichain.core import Decided, LlmRequest, LlmResponse, RunStarted, ToolCallingLlm
+from wesichain.graph import Append, ExecutionOptions, GraphBuilder, Send
 from wesichain.trace import Recorder
 
 from .browser import Page
@@ -59,6 +64,50 @@ def test_a_graph_shows_the_path_taken_and_nested_runs(page: Page, site: Site) ->
     )
     assert len(set(starts)) == 1  # one scale for all, however deep
     shoot(page, "graph-run")
+    is_clean(page, site)
+
+
+class Backwards(ToolCallingLlm):
+    """Answers the last question first: each answer waits for that to the next question."""
+
+    def __init__(self, count: int) -> None:
+        self.answered = [asyncio.Event() for _ in range(count)]
+
+    @override
+    async def complete(self, request: LlmRequest) -> LlmResponse:
+        number = int(request.messages[-1].text)
+        if number + 1 < len(self.answered):
+            await self.answered[number + 1].wait()
+        self.answered[number].set()
+        return LlmResponse(f"answer {number}")
+
+
+class Found(TypedDict):
+    research: Annotated[list[str], Append]
+
+
+def test_branches_of_a_node_are_told_apart(page: Page, site: Site) -> None:
+    builder = GraphBuilder(Found).add_node("plan", lambda _: None).add_node("research", Agent(Backwards(3)))
+    builder.add_conditional_edges(
+        "plan", lambda _: [Send("research", str(n)) for n in range(3)], ["research"]
+    )
+    with Recorder(site.runs) as recorder:
+        graph = builder.set_entry("plan").build(events=recorder)
+        ended = asyncio.run(graph.invoke({}, ExecutionOptions(run_id="branches")))
+    assert ended == {"research": ["answer 0", "answer 1", "answer 2"]}
+    site.open(page, "#/runs/branches")
+    names = ["plan", "research#0", "research#1", "research#2"]
+    lanes = "[...document.querySelectorAll('.waterfall .lane')].filter(e => e.querySelector('.node'))"
+    page.wait(f"{lanes}.length === 4")
+    assert page.evaluate(f"{lanes}.map(e => e.querySelector('.what').textContent)") == names
+    assert "…" not in page.evaluate(f"{lanes}.map(e => e.querySelector('.took').textContent)")
+    rows = page.evaluate("[...document.querySelectorAll('.timeline .item')].map(e => e.textContent)")
+    at = [next(place for place, row in enumerate(rows) if name in row) for name in names[1:]]
+    for number, (first, end) in enumerate(zip(at, [*at[1:], len(rows)], strict=True)):
+        assert "wrote research" in rows[first]
+        said = [row for row in rows[first:end] if row.startswith("Step")]
+        assert len(said) == 1
+        assert f"answer {number}" in said[0]
     is_clean(page, site)
 
 

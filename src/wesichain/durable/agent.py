@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -33,6 +33,7 @@ from wesichain.core import (
 )
 from wesichain.errors import ConfigError, DurableError
 from wesichain.policy import Budget
+from wesichain.tools import Tool
 
 from .conversation_turns import ConversationTurns
 from .engine import Engine
@@ -97,7 +98,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         named = agent.name if name is None else name
         program = Program(version_of(agent) if version is None else checked_version(version), self._is_exact)
         self._live = LiveText()
-        self._turns = ConversationTurns(self.outcome)
+        self._turns = ConversationTurns(self.outcome, self.status)
         self._execution = Execution(
             agent,
             program,
@@ -142,17 +143,25 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         model: str | None = None,
         budget: Budget | None = None,
         settings: ModelSettings | None = None,
+        tools: Sequence[Tool[Any]] = (),
     ) -> RunResult[OutT]:
         """The answer to a task: a text, or texts and parts. A `run_id` that exists goes on.
 
         `conversation` is read when the run begins. Once the run has completed, its question and answer are
         added, by this process if it lives until then; called again with the same id, by the one that calls.
-        `model` ("PROVIDER:NAME"), `budget` and `settings` are the run's own, in whichever process it goes on.
+        `model` ("PROVIDER:NAME"), `budget` and `settings` are the run's own, in whichever process it goes on,
+        and so are `tools`: external ones, beside the agent's.
         Raises as `Agent.run` does; with an id that has another task, `RunIdConflictError`. Cancelling the
         call that began a run cancels the run. One that another version began waits for a worker of it.
         """
-        order = await begin_order(
-            task, history=history, conversation=conversation, model=model, budget=budget, settings=settings
+        order = await self._order(
+            task,
+            history=history,
+            conversation=conversation,
+            model=model,
+            budget=budget,
+            settings=settings,
+            tools=tools,
         )
         engine = await self._serving()
         new = self._new(order, run_id)
@@ -178,6 +187,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         model: str | None = None,
         budget: Budget | None = None,
         settings: ModelSettings | None = None,
+        tools: Sequence[Tool[Any]] = (),
         priority: int = PRIORITY,
         delay: float | None = None,
         key: str | None = None,
@@ -187,8 +197,14 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         `priority` 1 is served before 2 (10 unless given). `delay` is in seconds. `key` is a customer or a
         tenant: keys take turns, and limits per key count by it. The rest is as for `run`.
         """
-        order = await begin_order(
-            task, history=history, conversation=conversation, model=model, budget=budget, settings=settings
+        order = await self._order(
+            task,
+            history=history,
+            conversation=conversation,
+            model=model,
+            budget=budget,
+            settings=settings,
+            tools=tools,
         )
         new = replace(self._new(order, run_id), priority=priority)
         is_new = await self._queue(new, delay=delay, key=key)
@@ -234,7 +250,11 @@ class DurableAgent(ServedRuns, Generic[OutT]):
 
     async def approve(self, run_id: str, token: str, decision: Decision) -> None:
         """Decide on a waiting call, once. With the last decision the run goes back to its queue."""
-        await self._runs.approve(run_id, token, decision, check=self._fits)
+        await self.decide(run_id, {token: decision})
+
+    async def decide(self, run_id: str, decisions: Mapping[str, Decision]) -> None:
+        """Decide on several waiting calls by their tokens: on all of them or, where it raises, on none."""
+        await self._runs.decide(run_id, decisions, check=self._fits)
         self._wake()
 
     async def outcome(self, run_id: str, *, timeout: float | None = None) -> Outcome[OutT]:
@@ -246,6 +266,13 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         return self._result(await self.outcome(run_id, timeout=timeout))
 
     # --- inside --------------------------------------------------------------------------------------
+
+    async def _order(self, task: Task, *, tools: Sequence[Tool[Any]], **options: Any) -> Begin:
+        if tools:
+            self.agent.with_tools(*tools)  # raises where one has the name of a tool of the agent
+        if options["conversation"] is not None:
+            await self._turns.catch_up(options["conversation"])
+        return await begin_order(task, tools=tools, **options)
 
     def _new(self, order: Begin, run_id: str | None) -> NewRun:
         asked, shown = asked_of_begin(order), shown_task(order.task)

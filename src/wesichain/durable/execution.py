@@ -25,7 +25,17 @@ from .journal import (
 )
 from .live_text import LiveText
 from .store import Store
-from .stretches import Begin, Ending, GoOn, budget_of, read_ending, read_order, run_of, write_ending
+from .stretches import (
+    Begin,
+    Ending,
+    GoOn,
+    budget_of,
+    read_ending,
+    read_order,
+    run_of,
+    tools_of,
+    write_ending,
+)
 from .versions import adopting
 from .work import CANCELLED, MakeWorld, Work, WorkResult, made_for
 
@@ -87,11 +97,14 @@ class Execution(Generic[OutT]):
             raise ConfigError(f"{str(error).partition(':')[0]}: build {make}") from error
 
     async def _execute(self, work: Work, *, is_looking: bool = False) -> tuple[StepJournal, Outcome[OutT]]:
-        runtime, run_id = self._agent.runtime, run_of(work.workflow_id)
+        given, run_id = read_order(work.order), run_of(work.workflow_id)
+        begun_with = from_json(Begin, work.first) if work.first else given
+        runtime = self._agent.runtime
+        if isinstance(begun_with, Begin) and begun_with.tools:
+            runtime = runtime.with_tools(tools_of(begun_with))
         deps = await made_for(self._make_deps, run_id)
         if not is_looking:
             self._check(deps)
-        given = read_order(work.order)
         journal = StepJournal(
             work.recorded,
             work.step,
@@ -108,7 +121,6 @@ class Execution(Generic[OutT]):
         journal.told, journal.inside = hearing.events, work.inside
         if self._live.has_listeners(run_id):
             journal.on_text = partial(self._say, run_id)
-        begun_with = from_json(Begin, work.first) if work.first else given
         own: dict[str, Any] = {}  # options of this run alone, which hold over its resumes
         if isinstance(begun_with, Begin):
             own = {"model": begun_with.model or None, "budget": budget_of(begun_with)}

@@ -251,46 +251,58 @@ class DurableRuns:
 
     # --- deciding ------------------------------------------------------------------------------------
 
-    async def approve(
-        self, run_id: str, token: str, decision: Decision, *, check: Check | None = None
-    ) -> None:
-        """Decide on a waiting call, once. With the last decision the run goes back to its queue.
+    async def approve(self, run_id: str, token: str, decision: Decision) -> None:
+        """Decide on a waiting call, once. With the last decision the run goes back to its queue."""
+        await self.decide(run_id, {token: decision})
 
-        Both happen in one transaction. `check` may look at the call, and raise.
+    async def decide(
+        self, run_id: str, decisions: Mapping[str, Decision], *, check: Check | None = None
+    ) -> None:
+        """Decide on waiting calls by their tokens, once: on all of these calls or, where it raises, on none.
+
+        With the last decision the run goes back to its queue. Both happen in one transaction. `check` may
+        look at each call, and raise.
         """
-        if not isinstance(decision, Decision):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's
-            raise ConfigError(
-                f"{decision!r} is no decision: use Approve(), ApproveWith(args) or Refuse(reason)"
-            )
+        for decision in decisions.values():
+            if not isinstance(decision, Decision):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's
+                raise ConfigError(
+                    f"{decision!r} is no decision: use Approve(), ApproveWith(args) or Refuse(reason)"
+                )
 
         def decide(store: Store) -> None:
             before = self._standing(store, run_id)
             waiting = waiting_of(store, before)
             follow, is_graph = self._following(store, before, waiting)
 
-            def checked(standing: Standing, decided: Mapping[str, str]) -> tuple[str, str]:
-                found = next((item for item in waiting if item.token == token), None)
-                if found is None or standing.current != before.current or standing.is_cancelled:
-                    raise DurableError(f"no call of the run {run_id!r} waits for the token {token[:64]!r}")
-                if token in decided:
-                    raise DurableError(f"the approval of {found.call.name!r} was decided already")
-                if not isinstance(decision, Refuse) and isinstance(decision, Provide) is not found.external:
-                    use = "Provide(value)" if found.external else "Approve(), ApproveWith(args)"
-                    name = found.call.name
-                    raise DurableError(
-                        f"{decision!r} is no decision on {name!r}; use {use} or Refuse(reason)"
-                    )
-                if found.expires_at is not None and self._clock.time() > found.expires_at:
-                    raise DurableError(f"the approval of {found.call.name!r} has expired; run the task again")
-                if is_graph:
-                    check_answer(decision, found)
-                if check is not None:
-                    check(found, decision)
-                return token, to_json(decision)
+            def checked(standing: Standing, decided: Mapping[str, str]) -> Mapping[str, str]:
+                is_late = standing.current != before.current or standing.is_cancelled
+                calls = {} if is_late else {item.token: item for item in waiting}
+                for token, decision in decisions.items():
+                    if token not in calls:
+                        raise DurableError(
+                            f"no call of the run {run_id!r} waits for the token {token[:64]!r}"
+                        )
+                    if token in decided:
+                        raise DurableError(f"the approval of {calls[token].call.name!r} was decided already")
+                    self._check_decision(calls[token], decision)
+                    if is_graph:
+                        check_answer(decision, calls[token])
+                    if check is not None:
+                        check(calls[token], decision)
+                return {token: to_json(decision) for token, decision in decisions.items()}
 
             store.ledger.decide(run_id, checked, follow)
 
         await self.ask(decide)
+
+    def _check_decision(self, call: PendingDecision, decision: Decision) -> None:
+        """See that the decision is one that the call takes, in time."""
+        name = call.call.name
+        if not isinstance(decision, Refuse) and isinstance(decision, Provide) is not call.external:
+            use = "Provide(value)" if call.external else "Approve(), ApproveWith(args)"
+            raise DurableError(f"{decision!r} is no decision on {name!r}; use {use} or Refuse(reason)")
+        if call.expires_at is not None and self._clock.time() > call.expires_at:
+            raise DurableError(f"the approval of {name!r} has expired; run the task again")
 
     async def cancel(self, run_id: str) -> None:
         """Stop a run, whatever it is doing and wherever. It stays so, unless somebody resumes it."""

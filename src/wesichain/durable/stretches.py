@@ -23,6 +23,7 @@ from wesichain.core import (
     Part,
     Price,
     Text,
+    ToolSpec,
     common_prefix,
     dataclass,
     from_json,
@@ -34,6 +35,7 @@ from wesichain.core import (
 )
 from wesichain.errors import ConfigError, DurableError
 from wesichain.policy import Budget
+from wesichain.tools import JsonTool, Tool
 
 from .states import checked_id
 
@@ -53,6 +55,7 @@ class Begin:
     model: str = field(default="", metadata=OMIT)  # PROVIDER:NAME, in place of the agent's
     budget: JsonValue = field(default=None, metadata=OMIT)  # in place of the agent's
     settings: ModelSettings | None = field(default=None, metadata=OMIT)  # over the agent's
+    tools: tuple[ToolSpec, ...] = field(default=(), metadata=OMIT)  # external ones, beside the agent's
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +88,15 @@ async def begin_order(
     model: object = None,
     budget: Budget | None = None,
     settings: ModelSettings | None = None,
+    tools: Sequence[Tool[Any]] = (),
 ) -> Begin:
     """The order to begin a run of a task: a text, or texts and parts."""
+    for one in tools:
+        if not one.external:
+            raise ConfigError(
+                f"the tool {one.spec.name!r}: a durable run may go on in another process, so the tools of a "
+                f"run of its own are external ones; give a tool that is run to the Agent"
+            )
     if model is not None and not isinstance(model, str):
         raise ConfigError(
             f"model={model!r:.60}: a durable run may go on in another process, so its model is named, as "
@@ -106,7 +116,13 @@ async def begin_order(
         model or "",
         None if budget is None else to_plain(budget),
         settings,
+        tuple(one.spec for one in tools),
     )
+
+
+def tools_of(order: Begin) -> list[JsonTool]:
+    """The external tools that a run was given beside the agent's."""
+    return [JsonTool(spec.name, spec.description, spec.parameters, external=True) for spec in order.tools]
 
 
 def content_of(task: object) -> str | tuple[Part, ...]:

@@ -178,17 +178,6 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenAnswer:
-    """The answer to a question, and the memo that the node kept for that moment. `is_default`: nobody gave
-    it; the time for one was over.
-    """
-
-    value: Any
-    memo: Any = None
-    is_default: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Asked:
     """A question on its way to a person, and back: `memo` comes back with the answer, `owner` and `task` say
     where in the thread that is put. They are empty until the journal has it.
@@ -203,6 +192,18 @@ class Asked:
     def way(self) -> list[str]:
         """The tasks on the way down to it, itself last."""
         return [*tasks_of(self.owner), self.task]
+
+
+@dataclass(frozen=True, slots=True)
+class GivenAnswer:
+    """The answer to a question, and the memo that the node kept for that moment. `is_default`: nobody gave
+    it; the time for one was over. `by`: who gave it, on its way to the thread.
+    """
+
+    value: Any
+    memo: Any = None
+    is_default: bool = False
+    by: str | None = None
 
 
 def quoted(task_id: str) -> str:
@@ -227,33 +228,28 @@ class Paused(BaseException):  # not an Exception: a node's `except Exception` mu
         self.problem = problem
 
 
-class Place(Protocol):
-    """Where a task is: in the run of `frame`, and in the thread of that."""
-
-    @property
-    def frame(self) -> Any: ...
-
-    def located(self) -> tuple[str, str]:
-        """Where in its thread a task is kept, and what names it for good."""
-        ...
-
-
 class NodeQuestion:
-    """The questions of one task so far, and the answers to them: by name, on every replay."""
+    """The questions of one task so far, and the answers to them: by name, on every replay.
 
-    __slots__ = ("_answers", "_asked", "_inner", "_node", "is_alone", "task", "where")
+    `frame` is that of the run; `locate` returns where in its thread the task is kept, and what names it for
+    good.
+    """
+
+    __slots__ = ("_answers", "_asked", "_inner", "_locate", "_node", "frame", "is_alone", "task")
 
     def __init__(
         self,
-        where: Place,
+        frame: Any,
         node: str,
         task: str,
         *,
+        locate: Callable[[], tuple[str, str]],
         answers: Mapping[str, GivenAnswer],
         is_alone: bool = False,
     ) -> None:
-        self.where = where
+        self.frame = frame
         self.task = task
+        self._locate = locate
         self.is_alone = is_alone
         self._node = node
         self._answers = answers
@@ -282,14 +278,14 @@ class NodeQuestion:
         raise self._pause(str(len(self._answers)), value, memo, problem)
 
     def _pause(self, name: str, value: Any, memo: Any, problem: str, terms: AnswerTerms = NO_TERMS) -> Paused:
-        _, moment = self.where.located()
+        _, moment = self._locate()
         known = sha256(f"{moment}\n{name}".encode()).hexdigest()[:16]
-        expires = None if terms.timeout is None else self.where.frame.clock.time() + terms.timeout
+        expires = None if terms.timeout is None else self.frame.clock.time() + terms.timeout
         question = GraphInterrupt(
             known,
             value,
             self._node,
-            self.where.frame.scope,
+            self.frame.scope,
             name,
             terms.schema,
             expires,
@@ -300,7 +296,7 @@ class NodeQuestion:
     def next_inner(self) -> tuple[str, str]:
         """The place and the moment of the next graph that this task invokes."""
         self._inner += 1
-        place, moment = self.where.located()
+        place, moment = self._locate()
         return f"{place}/{self._inner}", f"{moment}/{self._inner}"
 
 

@@ -65,7 +65,7 @@ class GraphRun:
         self.position = position
         self.outer = outer  # the writes so far for the graph outside
 
-    async def begin(self, folded: Folded) -> None:
+    async def _begin(self, folded: Folded) -> None:
         """Take the input, choose the entries, and save that."""
         targets = await route(self._frame, START, folded.values)
         frontier = advance(self._frame.definition, Frontier(), (START,), targets)
@@ -76,9 +76,13 @@ class GraphRun:
         """Where the run stands, as its journal has it."""
         return journal.standing(self.position, visits=self._visits, run_id=self._frame.log.run_id)
 
-    async def run_to_end(self, pending: Pending | None = None, *, resumed: bool = False) -> None:
-        """Go on to the end. `pending` is what is known of the next super-step already."""
+    async def run_to_end(self, first: Folded | Pending) -> None:
+        """Run to the end: from an input, or from a checkpoint with what is known of the next super-step."""
         frame, options = self._frame, self._frame.options
+        pending = None if isinstance(first, Folded) else first
+        resumed = pending is not None
+        if isinstance(first, Folded):
+            await self._begin(first)
         if options.cycle_detection and frame.definition.may_loop:
             self._cycles = CycleWatch(self.position.values, window=options.cycle_window or 20)
         while (at := self.position).frontier.tasks:
@@ -145,30 +149,22 @@ class GraphRun:
         frame, at = self._frame, self.position
         so_far = self.outer if outer is None else self.outer | outer
         if frame.journal is not None:
-            await self._commit(folded, source, ran, outer, so_far)
+            frame.number_events()
+            checkpoint = await frame.journal.commit(
+                at,
+                folded,
+                source=source,
+                run_id=frame.log.run_id,
+                ran=ran,
+                visits=self._visits,
+                outer=outer,
+                so_far=None if frame.folded is None else so_far,
+            )
+            if frame.report.has_listeners:
+                frame.report.checkpoint_saved(at.step, checkpoint, ran)
         self.outer = so_far
-        tap = frame.report.log.tap
-        if tap is not None and tap.wants("values"):
-            tap.give("values", "", frame.scope, frame.definition.schema.build(at.values.copies()))
-
-    async def _commit(
-        self, folded: Folded, source: str, ran: Sequence[str], outer: OuterWrites | None, so_far: OuterWrites
-    ) -> None:
-        frame, at = self._frame, self.position
-        assert frame.journal is not None, "asked for before"
-        frame.number_events()
-        checkpoint = await frame.journal.commit(
-            at,
-            folded,
-            source=source,
-            run_id=frame.log.run_id,
-            ran=ran,
-            visits=self._visits,
-            outer=outer,
-            so_far=None if frame.folded is None else so_far,
-        )
-        if frame.report.has_listeners:
-            frame.report.checkpoint_saved(at.step, checkpoint, ran)
+        if frame.log.is_asked("values"):
+            frame.log.give("values", "", frame.scope, frame.definition.schema.build(at.values.copies()))
 
     # --- limits ------------------------------------------------------------------------------------
 

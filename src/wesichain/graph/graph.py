@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, TypeVar, cast, overload
@@ -11,22 +11,23 @@ from typing import Any, Generic, TypeVar, cast, overload
 from wesichain._elsewhere import Translated
 from wesichain.core import Clock, Event, EventSink, Spent, SystemClock, dataclass
 from wesichain.errors import CheckpointError, ConfigError, GraphError
+from wesichain.policy import Account
 from wesichain.store import Store
 
 from .accounts import open_account
-from .checkpoints import Checkpointer, Loaded, OuterWrites, ThreadInfo, ThreadJournal
+from .checkpoints import Checkpointer, Loaded, OuterWrites, Pending, ThreadInfo, ThreadJournal
 from .compatibility import continued
 from .context import ALONE, CURRENT, NO_ANSWER, ExecutionOptions, NodeQuestion, Sinks
 from .definition import Definition
 from .engine import GraphRun, route
 from .intake import take_input
-from .lifecycle import from_input, match_answers, run_with_events, take_answers
+from .lifecycle import match_answers, run_graph, take_answers
 from .performing import Frame
 from .snapshots import History, Snapshot
 from .state import Send, StateValues, is_typed_dict
-from .superstep import Frontier, Position
+from .superstep import Folded, Frontier, Position
 from .sync import run_sync
-from .threads import Threads, Updating
+from .threads import Threads
 from .watch import GraphStream, Mode, RunLog, RunReport, StreamItem, Tap, mermaid, run_mermaid
 
 StateT = TypeVar("StateT")
@@ -195,7 +196,7 @@ class Graph(Translated, Generic[StateT]):
         folded = take_input(self.definition, given, values)
         frame = self._frame(options, journal, how, spent=None if loaded is None else loaded.spent)
         run = GraphRun(frame, Position(folded.values, Frontier()))
-        return await self._run_on_thread(frame, run, lambda: from_input(run, folded), given=given)
+        return await self._run_on_thread(frame, run, folded, given=given)
 
     async def _resume(self, thread_id: str, value: Any, checkpoint_id: str | None, how: _How) -> StateT:
         if checkpoint_id is None:
@@ -230,27 +231,19 @@ class Graph(Translated, Generic[StateT]):
         )
         frame = replace(frame, is_answered=bool(answers))
         run = GraphRun(frame, loaded.position, visits=loaded.visits)
-        return await self._run_on_thread(
-            frame, run, lambda: run.run_to_end(pending, resumed=True), resumed=True
-        )
+        return await self._run_on_thread(frame, run, pending)
 
     async def _run_on_thread(
-        self, frame: Frame, run: GraphRun, go: Callable[[], Awaitable[None]], **known: Any
+        self, frame: Frame, run: GraphRun, first: Folded | Pending, *, given: Any = None
     ) -> StateT:
         """Run on a thread; return the state at the end. The thread is kept at hand for the next run."""
         try:
-            return self._out(await self._go(frame, run, go, **known))
+            return self._out(await run_graph(frame, run, first, given=given))
         except BaseException:
             await frame.close_log()
             raise
         finally:
             self._threads.put_back(frame.journal, run)
-
-    async def _go(
-        self, frame: Frame, run: GraphRun, go: Callable[[], Awaitable[None]], **known: Any
-    ) -> StateValues:
-        """Let a run of this graph go, be it outside or in a node of another; the values at its end."""
-        return await run_with_events(frame, run, go, **known)
 
     async def run_inside(
         self, given: Any, *, kept: Mapping[str, Any] | None = None, folded: frozenset[str] = frozenset()
@@ -276,7 +269,7 @@ class Graph(Translated, Generic[StateT]):
         context: Any = None,
         folded: frozenset[str] | None = None,
     ) -> tuple[StateValues, OuterWrites]:
-        around = cast("Frame", outside.where.frame)
+        around = cast("Frame", outside.frame)
         place, moment = outside.next_inner()
         scope = around.within(outside.task)
         journal = None if around.journal is None else around.journal.inside(place, moment, self.definition)
@@ -301,6 +294,7 @@ class Graph(Translated, Generic[StateT]):
             folded=folded,
             store=self.store or around.store,
             counted_from=0,
+            on_stop=[],
         )
         self._check_context(frame.context)
         loaded = journal.load() if journal is not None else None
@@ -314,13 +308,11 @@ class Graph(Translated, Generic[StateT]):
             before = None if kept is None else self.definition.schema.values(kept)
             taken = take_input(self.definition, given, before, as_it_is=folded is not None)
             run = GraphRun(frame, Position(taken.values, Frontier()))
-            values = await self._go(frame, run, lambda: from_input(run, taken), given=given)
+            first: Folded | Pending = taken
         else:
             run = GraphRun(frame, loaded.position, visits=loaded.visits, outer=loaded.outer)
-            values = await self._go(
-                frame, run, lambda: run.run_to_end(loaded.pending, resumed=True), resumed=True
-            )
-        return values, run.outer
+            given, first = None, loaded.pending
+        return await run_graph(frame, run, first, given=given), run.outer
 
     def _check_context(self, context: Any) -> None:
         """Refuse a context that is not what the graph was declared with; none at all is the nodes' affair."""
@@ -354,10 +346,12 @@ class Graph(Translated, Generic[StateT]):
         counted_from: int = 0,
         spent: Spent | None = None,
     ) -> Frame:
-        account = open_account(options.budget, self._clock.monotonic(), spent)
-        if journal is not None:
+        account: Account | None = None
+        if options.budget is not None or journal is not None:  # without one, agents need not watch it
+            account = open_account(options.budget, self._clock.monotonic(), spent)
+        if journal is not None and account is not None:
             journal.counted_from = counted_from
-            journal.spent = lambda: account.spent(self._clock.monotonic())
+            journal.spent = partial(self._spent, account)
         heard = (*self._sinks, *_sinks(options.events))
         run_id = options.run_id or self._new_id()
         is_alone = ALONE.get()
@@ -377,6 +371,9 @@ class Graph(Translated, Generic[StateT]):
             counted_from=counted_from,
             account=account,
         )
+
+    def _spent(self, account: Account) -> Spent:
+        return account.spent(self._clock.monotonic())
 
     def _out(self, values: StateValues) -> StateT:
         schema = self.definition.output or self.definition.schema
@@ -413,8 +410,9 @@ class Graph(Translated, Generic[StateT]):
         async def routed(run_id: str, node: str, values: StateValues) -> list[str | Send]:
             return await route(self._frame(replace(self._defaults, run_id=run_id), None), node, values)
 
-        by = Updating(self._new_id(), routed)
-        return await self._threads.update(thread_id, update, as_node, checkpoint_id, by=by)
+        return await self._threads.update(
+            thread_id, update, as_node, checkpoint_id, new_run_id=self._new_id(), route=routed
+        )
 
     def get_state_sync(
         self, thread_id: str, checkpoint_id: str | None = None, *, inner: bool = False

@@ -3,41 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from wesichain.core import JsonValue, around
+from wesichain.core import JsonValue, RunCompleted, RunFailed, RunInterrupted, RunStarted, Usage, around
 from wesichain.errors import CheckpointError, CodecError, GraphError, GraphInterruptedError
 
 from .answer_terms import check_answer, plain_answer
-from .checkpoints import ANYTHING, GivenTo, Pending, ThreadQuestions
+from .checkpoints import ANYTHING, Pending, ThreadQuestions
 from .context import NO_ANSWER, Asked, GivenAnswer, Paused
 from .engine import GraphRun
 from .performing import Frame, OuterUpdate
 from .state import StateValues, is_mapping
 from .superstep import Folded
 
-
-async def from_input(run: GraphRun, folded: Folded) -> None:
-    await run.begin(folded)
-    await run.run_to_end()
+_NO_USAGE = Usage()  # the agents inside report theirs
 
 
-async def run_with_events(
-    frame: Frame,
-    run: GraphRun,
-    go: Callable[[], Awaitable[None]],
-    *,
-    given: Any = None,
-    resumed: bool = False,
+async def run_graph(
+    frame: Frame, run: GraphRun, first: Folded | Pending, *, given: Any = None
 ) -> StateValues:
-    """Run a graph from its first event to its last; return the values at its end."""
+    """Run a graph from its first event to its last; return the values at its end.
+
+    `first`: the input, folded, or what is pending on the checkpoint that a thread is resumed at.
+    """
     if around.hook is None:
-        return await _run_with_events(frame, run, go, given=given, resumed=resumed)
+        return await _run(frame, run, first, given)
     with around.hook.workflow(frame.log.run_id) as failing:
         try:
-            return await _run_with_events(frame, run, go, given=given, resumed=resumed)
+            return await _run(frame, run, first, given)
         except (GraphInterruptedError, Paused, OuterUpdate):
             raise
         except BaseException as error:
@@ -45,44 +40,40 @@ async def run_with_events(
             raise
 
 
-async def _run_with_events(
-    frame: Frame, run: GraphRun, go: Callable[[], Awaitable[None]], *, given: Any, resumed: bool
-) -> StateValues:
+async def _run(frame: Frame, run: GraphRun, first: Folded | Pending, given: Any) -> StateValues:
     log, scope = frame.log, frame.scope
-    if log.has_listeners:
-        log.run_started(scope, _task(given), resumed=resumed)
+    log.emit(RunStarted, scope, 0, _task(given), "graph", resumed=not isinstance(first, Folded))
     try:
-        await go()
-    except GraphError as error:
-        if error.state is None:
-            with suppress(Exception):  # a class of the user's may refuse its own values
-                error.state = frame.definition.schema.build(run.position.values.copies())
-        if isinstance(error, GraphInterruptedError):
-            _emit_interrupted(frame, run, str(error))
-        elif log.has_listeners:
-            log.run_failed(scope, run.position.step, error)
-        raise
-    except Paused as pause:
-        _emit_interrupted(frame, run, f"{len(pause.asked)} questions wait for an answer")
-        raise
-    except OuterUpdate:
-        _emit_interrupted(frame, run, "it handed over to the graph outside")
-        raise
-    except asyncio.CancelledError:
-        _emit_interrupted(frame, run, "the task that ran it was cancelled")
-        raise
+        await run.run_to_end(first)
     except BaseException as error:
-        if log.has_listeners:
-            log.run_failed(scope, run.position.step, error)
+        for stop in frame.on_stop:
+            stop(error, run.position.values)
+        _report_stop(frame, run, error)
         raise
     if log.has_listeners:
-        log.run_completed(scope, run.position.step, _output(run.position.values))
+        log.emit(RunCompleted, scope, run.position.step, _output(run.position.values), _NO_USAGE)
     return run.position.values
 
 
-def _emit_interrupted(frame: Frame, run: GraphRun, reason: str) -> None:
-    if frame.log.has_listeners:
-        frame.log.run_interrupted(frame.scope, run.position.step, reason)
+def _report_stop(frame: Frame, run: GraphRun, error: BaseException) -> None:
+    """Give the error the state so far, and make the last event of a run that did not come to its end."""
+    step, name = run.position.step, type(error).__name__
+    if isinstance(error, GraphError) and error.state is None:
+        with suppress(Exception):  # a class of the user's may refuse its own values
+            error.state = frame.definition.schema.build(run.position.values.copies())
+    match error:
+        case GraphInterruptedError():
+            reason = str(error)
+        case Paused():
+            reason = f"{len(error.asked)} questions wait for an answer"
+        case OuterUpdate():
+            reason = "it handed over to the graph outside"
+        case asyncio.CancelledError():
+            reason = "the task that ran it was cancelled"
+        case _:
+            frame.log.emit(RunFailed, frame.scope, step, name, str(error), _NO_USAGE)
+            return
+    frame.log.emit(RunInterrupted, frame.scope, step, reason, _NO_USAGE)
 
 
 def _task(given: Any) -> str:
@@ -105,14 +96,15 @@ def _output(values: StateValues) -> JsonValue:
 
 def match_answers(
     thread_id: str, value: Any, questions: ThreadQuestions, *, by: str | None, now: float
-) -> list[GivenTo]:
+) -> list[tuple[Asked, GivenAnswer]]:
     """Which question each answer is for. Without an answer, the questions whose time is over get theirs.
 
     Raises for an answer that fits no question, or not what its question expects.
     """
     by_id = questions.by_id
     if value is NO_ANSWER or (value is None and not by_id):
-        return [GivenTo(one, one.question.default, is_default=True) for one in _expired(by_id, now)]
+        expired = [one for one in by_id.values() if now >= (one.question.expires_at or float("inf"))]
+        return [(one, GivenAnswer(one.question.default, one.memo, is_default=True)) for one in expired]
     if not by_id:
         raise CheckpointError(
             f"thread {thread_id!r}: no question waits for an answer; resume it without a value, or go back "
@@ -125,30 +117,29 @@ def match_answers(
         raise GraphError(f"{len(by_id)} questions wait; answer with a mapping of their ids: {listed}")
     else:
         found = [(asked, value) for asked in by_id.values()]
-    answers = [GivenTo(asked, plain_answer(asked.question.expects, answer), by) for asked, answer in found]
-    for given in answers:
-        check_answer(given.asked.question.expects, given.value, given.asked.question.node)
+    answers: list[tuple[Asked, GivenAnswer]] = []
+    for asked, answer in found:
+        expects = asked.question.expects
+        given = GivenAnswer(plain_answer(expects, answer), asked.memo, by=by)
+        check_answer(expects, given.value, asked.question.node)
+        answers.append((asked, given))
     return answers
 
 
-def _expired(by_id: Mapping[str, Asked], now: float) -> list[Asked]:
-    return [one for one in by_id.values() if (at := one.question.expires_at) is not None and now >= at]
-
-
 def take_answers(
-    pending: Pending, waiting: Mapping[str, tuple[Asked, ...]], answers: Sequence[GivenTo]
+    pending: Pending,
+    waiting: Mapping[str, tuple[Asked, ...]],
+    answers: Sequence[tuple[Asked, GivenAnswer]],
 ) -> Pending:
     """The pending notes with the answers in them. A task whose questions all still wait is not run again.
 
     `waiting`: the questions that waited before, by the outermost task that each waits in.
     """
     waits = dict(waiting)
-    for given in answers:
-        asked, way = given.asked, given.asked.way
-        waits.pop(way[0], None)
-        if len(way) == 1:
+    for asked, given in answers:
+        waits.pop(asked.way[0], None)
+        if len(asked.way) == 1:
             known = pending.answers.get(asked.task, {})
-            answer = GivenAnswer(given.value, asked.memo, given.is_default)
-            pending.answers[asked.task] = {**known, asked.question.name: answer}
-    pending.waiting, pending.moved = waits, frozenset(given.asked.way[0] for given in answers)
+            pending.answers[asked.task] = {**known, asked.question.name: given}
+    pending.waiting, pending.moved = waits, frozenset(asked.way[0] for asked, _ in answers)
     return pending

@@ -23,7 +23,7 @@ class Subgraph:
     def __init__(self, graph: Graph[Any], name: str, outer: Schema, *, keep_state: bool) -> None:
         inner = graph.definition.schema
         self._graph = graph
-        self._kept = Key(f"{HIDDEN}{name}", inner.type, kept=inner) if keep_state else None
+        self._kept = Key(f"{HIDDEN}{name}", inner.type, kept=graph.definition) if keep_state else None
         self.outer = outer if self._kept is None else outer.with_hidden(self._kept)
         shared = [key for key in outer.keys.values() if inner.key(key.name) is not None]
         self._folded = frozenset(key.name for key in shared if key.reducer is not None)

@@ -138,15 +138,25 @@ class Threads:
         )
 
     async def update(
-        self, thread_id: str, update: Any, as_node: str | None, checkpoint_id: str | None, *, by: Updating
+        self,
+        thread_id: str,
+        update: Any,
+        as_node: str | None,
+        checkpoint_id: str | None,
+        *,
+        new_run_id: str,
+        route: Route,
     ) -> str:
-        """Write a checkpoint as if a node, or nobody, had made this update; its id."""
+        """Write a checkpoint as if a node, or nobody, had made this update; its id.
+
+        `route` runs the routers after a node; `new_run_id` is for a thread that begins with the update.
+        """
         journal, loaded = await self.open(thread_id, checkpoint_id=checkpoint_id)
         if loaded is None and checkpoint_id is not None:
             raise _unknown(thread_id, checkpoint_id)
         if loaded is not None and loaded.refusal is not None:
             raise loaded.refusal
-        run_id = loaded.run_id if loaded is not None else by.run_id
+        run_id = loaded.run_id if loaded is not None else new_run_id
         schema = self._definition.schema
         position = loaded.position if loaded is not None else Position(schema.start(), Frontier())
         node = as_node or (START if loaded is None else None)
@@ -156,7 +166,7 @@ class Threads:
             if node not in (START, END, *self._definition.nodes):
                 known = ", ".join(map(repr, self._definition.nodes))
                 raise GraphError(f"as_node: there is no node {node!r}; the nodes: {known}", node=node)
-            targets = await by.route(run_id, node, folded.values)
+            targets = await route(run_id, node, folded.values)
             kept, ready = self._waiting(frontier, {} if loaded is None else loaded.visits)
             frontier = advance(self._definition, kept, (node,), [*targets, *goto, *ready])
         elif goto:
@@ -179,16 +189,6 @@ class Threads:
     async def fork(self, thread_id: str, checkpoint_id: str, to: str) -> None:
         journal, loaded = await self.find(thread_id, checkpoint_id)
         await journal.copy_to(to, loaded.checkpoint)
-
-
-class Updating:
-    """The graph's part in an update from outside: its routers, and an id for a thread that begins so."""
-
-    __slots__ = ("route", "run_id")
-
-    def __init__(self, run_id: str, route: Route) -> None:
-        self.run_id = run_id
-        self.route = route
 
 
 def _no_threads() -> ConfigError:

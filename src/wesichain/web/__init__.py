@@ -5,8 +5,8 @@ Importing this needs neither starlette nor uvicorn; `create_app` and `run_server
 
 from .all_runs import AllRuns
 from .approvals import ApprovalFolder, WaitingCall
-from .desk import fork, step_numbers
 from .export import export_html
+from .forks import fork, step_numbers
 from .marks import Mark, Marks
 from .run_store import Filter, RunStore
 from .viewer_server import create_app, run_server

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 
 from wesichain.agent import Agent, Approve, ApproveWith, Decision, Refuse
 from wesichain.core import PendingCall, Prices, Provide, to_plain
@@ -71,6 +71,7 @@ def build(
             Route("/", _page),
             Route("/static/{name}", _page),
             *Workbench(found, desk).routes(),
+            *([] if desk is None else [Mount("/api/agent", desk.app)]),
             Route("/api/runs", viewer.list_runs),
             Route("/api/runs/{id}", viewer.show_run),
             Route("/api/diff", viewer.compare),
@@ -191,11 +192,9 @@ class _Viewer:
             return JSONResponse({"token": token, "decision": decision.kind})
         if folder is None or standing in _UNDECIDABLE:
             raise HTTPException(*_UNDECIDABLE[standing])
-        run_id = next((item.run_id for item in folder.pending() if item.pending.token == token), "")
         try:
-            await run_in_threadpool(folder.decide, token, decision)
-            if self._desk is not None:
-                self._desk.decided(run_id)
+            if self._desk is None or not await self._desk.decide(token, decision):
+                await run_in_threadpool(folder.decide, token, decision)
         except ConfigError as error:  # somebody else was quicker
             raise HTTPException(HTTPStatus.CONFLICT, str(error)) from None
         return JSONResponse({"token": token, "decision": decision.kind})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable
 from http import HTTPStatus
@@ -16,13 +15,14 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from wesichain.core import RunCompleted, RunFailed, to_json
-from wesichain.errors import ConfigError, WesichainError
+from wesichain.errors import WesichainError
 from wesichain.trace import RunSummary as RecordedRun
 from wesichain.trace import redact
 
 from .all_runs import AllRuns, AnyRun
-from .desk import AgentDesk, step_numbers
+from .desk import AgentDesk
 from .export import export_html
+from .forks import step_numbers
 from .marks import Mark
 from .queries import body_of, number_of, run_of
 from .run_store import follow
@@ -30,7 +30,6 @@ from .run_store import follow
 if TYPE_CHECKING:
     from wesichain.durable import DurableRuns
 
-_LONGEST_TASK = 200_000  # characters
 _LONGEST_WHY = 4_000
 _DIGEST = re.compile("[0-9a-f]{64}")
 
@@ -47,7 +46,6 @@ class Workbench:
     def routes(self) -> list[Route]:
         return [
             Route("/api/info", self.info),
-            Route("/api/agent/runs", self.start, methods=["POST"]),
             Route("/api/runs/{id}/events", self.follow),
             Route("/api/runs/{id}/cancel", self.cancel, methods=["POST"]),
             Route("/api/runs/{id}/resume", self.resume, methods=["POST"]),
@@ -70,21 +68,6 @@ class Workbench:
 
     # --- the agent ---------------------------------------------------------------------------------
 
-    async def start(self, request: Request) -> Response:
-        body = await body_of(request)
-        task, talk = body.get("task"), body.get("conversation")
-        if not isinstance(task, str) or not task.strip() or len(task) > _LONGEST_TASK:
-            raise HTTPException(HTTPStatus.BAD_REQUEST, 'send {"task": "..."} with what the agent shall do')
-        if not (talk is None or isinstance(talk, str)):
-            raise HTTPException(HTTPStatus.BAD_REQUEST, "conversation is the id that an earlier answer gave")
-        desk = self._the_desk()
-        try:
-            run_id, name = desk.start(task, talk)
-        except ConfigError as error:
-            raise HTTPException(HTTPStatus.CONFLICT, str(error)) from None
-        await self._until_found(run_id)
-        return JSONResponse({"run_id": run_id, "conversation": name}, HTTPStatus.CREATED)
-
     async def fork(self, request: Request) -> Response:
         body = await body_of(request)
         step = body.get("step")
@@ -96,23 +79,17 @@ class Workbench:
         if step not in steps:
             has = f"steps {steps[0]} to {steps[-1]}" if steps else "no steps"
             raise HTTPException(HTTPStatus.BAD_REQUEST, f"there is no step {step}: the run has {has}")
-        try:
-            run_id = desk.fork(recording, step)
-        except ConfigError as error:
-            raise HTTPException(HTTPStatus.CONFLICT, str(error)) from None
-        await self._until_found(run_id)
-        return JSONResponse({"run_id": run_id}, HTTPStatus.CREATED)
+        return JSONResponse({"run_id": await desk.fork(recording, step)}, HTTPStatus.CREATED)
 
     async def cancel(self, request: Request) -> Response:
-        """Stop a durable run, wherever it runs, or a run of this server's agent."""
+        """Stop a durable run, wherever it runs."""
         await body_of(request)
         run = await self._find(request)
-        if not isinstance(run, RecordedRun):
-            if run.status in ("completed", "failed"):
-                raise HTTPException(HTTPStatus.CONFLICT, f"the run has ended: it is {run.status}")
-            await _changing(self._stored().cancel(run.run_id))
-        elif self._desk is None or not self._desk.cancel(run.run_id):
-            raise HTTPException(HTTPStatus.CONFLICT, "this run does not go on in this server")
+        if isinstance(run, RecordedRun):
+            raise HTTPException(HTTPStatus.CONFLICT, "this run is a recording: nothing of it runs here")
+        if run.status in ("completed", "failed"):
+            raise HTTPException(HTTPStatus.CONFLICT, f"the run has ended: it is {run.status}")
+        await _changing(self._stored().cancel(run.run_id))
         return JSONResponse({"run": self._runs.plain(await self._find(request))})
 
     async def resume(self, request: Request) -> Response:
@@ -132,10 +109,7 @@ class Workbench:
         """The events of a run, as they come."""
         run = await self._find(request)
         after = number_of(request, "after", -1, least=-1)
-        live = None if self._desk is None else self._desk.live.find(run.run_id)
-        if live is not None:
-            events = live.follow(after)
-        elif isinstance(run, RecordedRun):
+        if isinstance(run, RecordedRun):
             events = follow(run.path, after=after)
         else:
             events = _event_lines(self._stored(), run.run_id, after)
@@ -151,17 +125,6 @@ class Workbench:
                 HTTPStatus.CONFLICT, "there is no agent here: start with 'wesichain serve module:agent'"
             )
         return self._desk
-
-    async def _until_found(self, run_id: str) -> None:
-        """A new run is written as soon as its loop comes round; one that cannot begin says why."""
-        assert self._desk is not None
-        for _ in range(100):
-            if await run_in_threadpool(self._runs.store.find, run_id) is not None:
-                return
-            if run_id in self._desk.problems:
-                raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, redact(self._desk.problems[run_id]))
-            await asyncio.sleep(0.05)
-        raise HTTPException(HTTPStatus.GATEWAY_TIMEOUT, "the run has not begun yet; look for it in the list")
 
     # --- runs --------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from wesichain.graph import (
     ReActAgentNode,
     Send,
 )
-from wesichain.testing import ScriptedLlm, calls
+from wesichain.testing import FakeClock, ScriptedLlm, calls
 from wesichain.tools import ToolContext
 
 T = ExecutionOptions(thread_id="t")
@@ -199,3 +199,26 @@ async def test_an_answer_that_a_limit_made_says_which(kind: Any) -> None:
     done = await graph.invoke(ReActState("q") if kind is ReActState else {"input": "q"})
     found = done.stopped_by if kind is ReActState else done.get("stopped_by")
     assert found == (None if kind is Strict else "steps")
+
+
+async def test_an_approval_that_has_expired_runs_nothing() -> None:
+    paid: list[int] = []
+
+    @tool(approval=True)
+    async def pay(n: int) -> str:
+        """Pay."""
+        paid.append(n)
+        return "paid"
+
+    clock = FakeClock()
+    agent = Agent(
+        ScriptedLlm([calls(("pay", {"n": 1})), "done"]), tools=[pay], approval_ttl=60.0, clock=clock
+    )
+    graph = GraphBuilder(Ticket).add_node("answer", agent).set_entry("answer")
+    built = graph.build(MemoryCheckpointer(), clock=clock)
+    with pytest.raises(GraphInterruptedError):
+        await built.invoke({"input": "pay"}, T)
+    clock.advance(61)
+    with pytest.raises(GraphInterruptedError, match="the approval of 'pay' has expired"):
+        await built.resume("t", True)
+    assert paid == []

@@ -69,5 +69,6 @@ async def test_every_call_of_a_question_needs_its_decision() -> None:
     assert isinstance(held, Interrupted)
     first, second = (item.token for item in held.pending)
     with pytest.raises(GraphError, match="every call"):
-        decisions({first: True}, held.pending, runtime.refusal_of)
-    assert decisions({first: False, second: False}, held.pending, runtime.refusal_of)[second] == Refuse()
+        decisions({first: True}, held.pending, runtime.refusal_of, now=0.0)
+    decided = decisions({first: False, second: False}, held.pending, runtime.refusal_of, now=0.0)
+    assert decided[second] == Refuse()

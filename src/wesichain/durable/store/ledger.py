@@ -347,22 +347,23 @@ class Ledger:
     def decide(
         self,
         run_id: str,
-        check: Callable[[Standing, Mapping[str, str]], tuple[str, str]],
+        check: Callable[[Standing, Mapping[str, str]], Mapping[str, str]],
         follow: Follow,
     ) -> None:
-        """Keep a decision, and queue the run when that was the last: all of it, or nothing.
+        """Keep decisions, and queue the run when none is missing: all of it, or nothing.
 
-        `check` gives the token and the decision, or raises; `follow` the order for what comes next, if
+        `check` gives the decisions by their tokens, or raises; `follow` the order for what comes next, if
         nothing else is waited for.
         """
         with self._db.writing() as db:
             standing = self._locked(db, run_id)
             decided = self._decided(db, run_id)
-            token, decision = check(standing, decided)
-            values = {"run": run_id, "token": token, "decision": decision}
-            if db.execute(self._db.sql(_DECIDE), values).rowcount != 1:
-                raise DurableError("that was decided already")
-            self._follow(db, standing, follow({**decided, token: decision}))
+            given = check(standing, decided)
+            for token, decision in given.items():
+                values = {"run": run_id, "token": token, "decision": decision}
+                if db.execute(self._db.sql(_DECIDE), values).rowcount != 1:
+                    raise DurableError("that was decided already")
+            self._follow(db, standing, follow({**decided, **given}))
 
     def follow(self, run_id: str, follow: Follow) -> bool:
         """Queue an interrupted run again, with what was decided; False if something is waited for."""

@@ -13,7 +13,7 @@ from .checkpointer import (
     prune,
 )
 from .journal import ThreadJournal
-from .notes import GivenTo, Loaded, OuterWrites, Pending, ThreadQuestions
+from .notes import Loaded, OuterWrites, Pending, ThreadQuestions
 from .plain import ANYTHING
 from .statecode import StoredPayload
 from .thread import Thread
@@ -22,7 +22,6 @@ __all__ = [
     "ANYTHING",
     "Checkpointer",
     "Entry",
-    "GivenTo",
     "Loaded",
     "LogCheckpointer",
     "MemoryCheckpointer",

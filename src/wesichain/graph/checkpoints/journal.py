@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from wesichain.core import Clock, JsonValue, Spent, dump_json, from_plain, to_plain
 from wesichain.errors import CheckpointError
-from wesichain.graph.context import Answered, Asked, quoted, unquoted
+from wesichain.graph.context import Answered, Asked, GivenAnswer, quoted, unquoted
 from wesichain.graph.definition import Definition
 from wesichain.graph.state import NodeResult, StateValues
 from wesichain.graph.superstep import Folded, Frontier, NodeTask, Position
@@ -27,7 +27,6 @@ from wesichain.store import Entry
 from .log_reading import FORMAT, Reading, chain, moved, once_in, parsed, undamaged
 from .migrating import MigratedState, plain_values
 from .notes import (
-    GivenTo,
     Loaded,
     Notes,
     OuterWrites,
@@ -283,9 +282,9 @@ class ThreadJournal:
         """Keep the questions of a task, and what goes with each, in place of those that it asked before."""
         await self._note({**write_questions(task.id, task.node, asked), "event": self.last_event})
 
-    async def answer(self, answers: Sequence[GivenTo]) -> None:
+    async def answer(self, answers: Sequence[tuple[Asked, GivenAnswer]]) -> None:
         """Keep the answers to questions, wherever in the thread they were asked: all of them, or none."""
-        texts = [(given.asked.owner, dump_json(write_answer(given))) for given in answers]
+        texts = [(asked.owner, dump_json(write_answer(given, asked))) for asked, given in answers]
         if texts:
             now = self._clock.time()
             await self._thread.write(

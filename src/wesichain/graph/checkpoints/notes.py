@@ -70,16 +70,6 @@ class OuterWrites:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenTo:
-    """An answer on its way to its question."""
-
-    asked: Asked
-    value: Any
-    by: str | None = None
-    is_default: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Loaded:
     """A checkpoint, read. What it says comes from the log, under the names that nodes have in this program.
 
@@ -237,8 +227,8 @@ def write_questions(task: str, node: str, asked: Sequence[Asked]) -> dict[str, A
     return {"task": task, "node": node, "questions": rows}
 
 
-def write_answer(given: GivenTo) -> dict[str, Any]:
-    asked, question = given.asked, given.asked.question
+def write_answer(given: GivenAnswer, asked: Asked) -> dict[str, Any]:
+    question = asked.question
     answer = _kept(given.value, f"the answer to {question.node!r}", question.node)
     body: dict[str, Any] = {
         "task": asked.task,

@@ -16,7 +16,6 @@ from wesichain.graph.state import (
     Key,
     NodeResult,
     Overwrite,
-    Schema,
     Send,
     StateValues,
     Whole,
@@ -62,7 +61,7 @@ class StateCode:
 
     def __init__(self, definition: Definition) -> None:
         self._definition = definition
-        self._coders: dict[str, Coder] = {}
+        self._coders: dict[int, Coder] = {}
 
     # --- values ------------------------------------------------------------------------------------
 
@@ -107,7 +106,7 @@ class StateCode:
         read: list[tuple[str, Any, Callable[[Key, Any], Any]]] = []
         if migration is not None:
             kept = {name: data for name, data in stored.items() if name not in migration.before}
-            stored = {self._hidden(name, version): data for name, data in kept.items()}
+            stored = {_hidden(self._definition, name, version): data for name, data in kept.items()}
             read += [(name, item, self._adopted) for name, item in migration.after.items()]
         read += [(name, data, self._decoded) for name, data in stored.items()]
         for name, data, decode in read:
@@ -120,12 +119,6 @@ class StateCode:
             except CheckpointError as error:
                 refusal = refusal or error
         return ReadValues(values, migration, refusal)
-
-    def _hidden(self, name: str, version: int) -> str:
-        """The key of what a graph used as a node keeps, which has the name of the node in it."""
-        if not name.startswith(HIDDEN):
-            return name
-        return HIDDEN + self._definition.renamed(name.removeprefix(HIDDEN), version)
 
     def _decoded(self, key: Key, data: Any) -> Any:
         return self._coder(key).decode(data)
@@ -184,33 +177,42 @@ class StateCode:
         return self._definition.schema.key(name)
 
     def _coder(self, key: Key) -> Coder:
-        found = self._coders.get(key.name)
+        found = self._coders.get(id(key))  # graphs inside may have keys of the same name
         if found is None:
             found = coder_of(key.type) if key.kept is None else self._kept_coder(key.kept)
             if key.reducer is Append and found.item is None:  # declared as a tuple, or not at all
                 found = list_of((*get_args(key.type), Any)[0])
             if not self._definition.schema.is_open:
-                self._coders[key.name] = found
+                self._coders[id(key)] = found
         return found
 
-    def _kept_coder(self, schema: Schema) -> Coder:
+    def _kept_coder(self, inner: Definition) -> Coder:
         """The coder of what a graph used as a node keeps: its state as its type has it, and beside it what
-        graphs inside that graph keep.
+        graphs inside that graph keep. What an older version of the inner graph has kept is migrated.
         """
-        typed = coder_of(schema.type)
+        schema, typed = inner.schema, coder_of(inner.schema.type)
 
         def write(values: Any) -> dict[str, Any]:
             data: dict[str, Any] = typed.encode(schema.build(values))
-            hidden = {name: values[name] for name in schema.hidden if name in values}
-            return {**data, **{n: self._coder(schema.hidden[n]).encode(item) for n, item in hidden.items()}}
+            hidden = {name: key for name, key in schema.hidden.items() if name in values}
+            data |= {name: self._coder(key).encode(values[name]) for name, key in hidden.items()}
+            return data if inner.version == 1 else {**data, HIDDEN: inner.version}
 
         def read(data: Any) -> dict[str, Any]:
             if not is_dict(data):
                 raise CodecError(f"{str(data)[:60]} is not a stored state")
-            hidden = {name: data[name] for name in schema.hidden if name in data}
+            version = data.get(HIDDEN, 1)
             own = {name: item for name, item in data.items() if not name.startswith(HIDDEN)}
-            values = dict(schema.contents(typed.decode(own)))
-            return {**values, **{n: self._coder(schema.hidden[n]).decode(item) for n, item in hidden.items()}}
+            if version < inner.version:
+                migrated = MigratedState(inner, own, version).after
+                keys = {name: key for name in migrated if (key := schema.key(name)) is not None}
+                values = {name: self._adopted(key, migrated[name]) for name, key in keys.items()}
+            else:
+                values = dict(schema.contents(typed.decode(own)))
+            for name in data.keys() - own.keys():
+                if (key := schema.hidden.get(_hidden(inner, name, version))) is not None:
+                    values[key.name] = self._coder(key).decode(data[name])
+            return values
 
         return Coder(write, read)
 
@@ -385,6 +387,13 @@ class _Naming:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, CodecError | RecursionError):
             raise _refused(self._node, self._key, error) from error
+
+
+def _hidden(definition: Definition, name: str, version: int) -> str:
+    """The key of what a graph used as a node keeps, which has the name of the node in it."""
+    return (
+        HIDDEN + definition.renamed(name.removeprefix(HIDDEN), version) if name.startswith(HIDDEN) else name
+    )
 
 
 def _newer(version: int, now: int) -> CheckpointError:

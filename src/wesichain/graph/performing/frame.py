@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import field
 from functools import partial
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ from wesichain.errors import CheckpointError, GraphInterruptedError, GraphTimeou
 from wesichain.graph.checkpoints import ThreadJournal
 from wesichain.graph.context import ExecutionOptions, GraphContext, GraphInterrupt, Record
 from wesichain.graph.definition import Definition
+from wesichain.graph.state import StateValues
 from wesichain.graph.watch import RunLog, RunReport, ScopedSink
 from wesichain.policy import Account
 from wesichain.store import Store
@@ -22,7 +24,8 @@ from wesichain.store import Store
 class Frame:
     """One run's graph, limits, log and journal. `scope` is the way down to it from the outermost graph.
 
-    `is_alone`: nobody else can be waiting on the event loop. `folded`: of a graph that is a node, the keys
+    `is_alone`: nobody else can be waiting on the event loop. `on_stop` are called with the error and the
+    values so far when the run stops before its end. `folded`: of a graph that is a node, the keys
     whose writes the graph outside folds one by one; None where there is no such graph.
     """
 
@@ -41,6 +44,7 @@ class Frame:
     counted_from: int = 0  # the step that `max_steps` counts from
     is_answered: bool = False  # the run goes on with an answer
     account: Account | None = None  # of all that its agents spend
+    on_stop: list[Callable[[BaseException, StateValues], None]] = field(default_factory=list)
 
     @property
     def log(self) -> RunLog:

@@ -22,7 +22,6 @@ from wesichain.graph.context import (
     GraphContext,
     NodeQuestion,
     Paused,
-    Place,
     Record,
     paused_in,
 )
@@ -88,7 +87,7 @@ def _of_group(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return group if others is None else others
 
 
-class NodeRun(Place):
+class NodeRun:
     """One task being carried out. Made for it, used once."""
 
     __slots__ = (
@@ -329,15 +328,17 @@ class NodeRun(Place):
 
     def _asking(self) -> NodeQuestion:
         task = self._task
-        return NodeQuestion(self, task.node, task.id, answers=self._answers, is_alone=self._is_alone)
+        return NodeQuestion(
+            self._frame,
+            task.node,
+            task.id,
+            locate=self._locate,
+            answers=self._answers,
+            is_alone=self._is_alone,
+        )
 
-    @property
-    @override
-    def frame(self) -> Frame:
-        return self._frame
-
-    @override
-    def located(self) -> tuple[str, str]:
+    def _locate(self) -> tuple[str, str]:
+        """Where in its thread the task is kept, and what names it for good."""
         frame, task, journal = self._frame, self._task, self._frame.journal
         if journal is None:
             return "", f"{frame.scope}/{self._at.step}/{task.id}"

@@ -5,18 +5,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
-from wesichain.agent import Agent, Failed, Interrupted, Outcome
-from wesichain.core import Message, Role, to_plain
-from wesichain.errors import GraphDefinitionError, GraphError, NodeFailedError
-from wesichain.graph.context import GraphContext, pause, recall
+from wesichain.agent import Agent
+from wesichain.core import Message, Role
+from wesichain.errors import GraphDefinitionError, NodeFailedError
+from wesichain.graph.context import GraphContext
 from wesichain.graph.state import Append, Schema, is_items, is_mapping
+from wesichain.policy import Budget
 
-from .approvals import decisions, question, stored
-from .failures import raise_failure
-from .hosting import Listener, seconds_left
-from .recorded import NodeRecording
+from .hosting import run_in_node, seconds_left
 
 _TASKS = ("input", "task", "question", "user_input")
 _OUTPUTS = ("output", "answer", "final_output")
@@ -61,30 +60,18 @@ class AgentNode:
         if not _is_ours(agent):
             result = await agent.run(task, deps=ctx.context)
             return {} if self._output is None else {self._output: getattr(result, "output", result)}
-        listener, recording = Listener(ctx), NodeRecording(ctx.record)
-        try:
-            shared = _options(agent, ctx, listener, recording)
-            outcome = await _run(agent, task, history, ctx, shared)
-        finally:
-            await listener.settle()
-            recording.check()
-        return self._written(
-            outcome, state, ctx, is_said=self._make_task is None and _last_said(state) == task
+        outcome = await run_in_node(
+            agent.runtime,
+            ctx,
+            partial(agent.outcome, task, history=history),
+            budget=_limited(agent.runtime.budget, ctx),
+            state_of=lambda _: state,
         )
-
-    def _written(
-        self, outcome: Outcome[Any], state: Any, ctx: GraphContext, *, is_said: bool
-    ) -> dict[str, Any]:
-        if isinstance(outcome, Failed):
-            raise_failure(outcome, node=ctx.node, state=state)
-        if isinstance(outcome, Interrupted):
-            if not outcome.pending:
-                raise NodeFailedError(f"node {ctx.node!r}: the run stopped: {outcome.reason}", node=ctx.node)
-            pause(question(outcome.pending), to_plain(outcome))
         update: dict[str, Any] = {} if self._output is None else {self._output: outcome.output}
         if self._has_messages:
             new = [message for message in outcome.new_messages if message.role is not Role.SYSTEM]
-            update[_MESSAGES] = new[1:] if is_said else new
+            is_there = self._make_task is None and _last_said(state) == task
+            update[_MESSAGES] = new[1:] if is_there else new
         return update
 
     async def _made(self, state: Any, ctx: GraphContext) -> Any:
@@ -119,38 +106,14 @@ class AgentNode:
         )
 
 
-def _options(
-    agent: Agent[Any], ctx: GraphContext, listener: Listener, recording: NodeRecording
-) -> dict[str, Any]:
-    """The options of every run of a visit: the graph's limits are its limits too."""
-    budget, seconds = agent.runtime.budget, seconds_left(ctx)
+def _limited(budget: Budget, ctx: GraphContext) -> Budget:
+    """The agent's budget, within the steps and the seconds that the graph has left."""
+    seconds = seconds_left(ctx)
     if ctx.remaining_steps is not None:
         budget = replace(budget, steps=max(1, min(budget.steps, ctx.remaining_steps)))
     if seconds is not None:
         budget = replace(budget, seconds=min(seconds, budget.seconds or seconds))
-    return {
-        "deps": ctx.context,
-        "budget": budget,
-        "parent": listener.context(),
-        "stream": ctx.is_streamed,
-        "effects": recording.effects,
-        "clock": ctx.clock,
-    }
-
-
-async def _run(
-    agent: Agent[Any], task: str, history: Sequence[Message], ctx: GraphContext, shared: Any
-) -> Outcome[Any]:
-    """The run of one visit, or the rest of it after a person was asked."""
-    if (answered := recall()) is None:
-        run_id = f"{ctx.run_id}:{ctx.scope}:{ctx.step}" if ctx.run_id else None
-        return await agent.outcome(task, history=history, run_id=run_id, **shared)
-    interrupted = stored(answered.memo)
-    try:
-        decided = decisions(answered.value, interrupted.pending, agent.runtime.refusal_of)
-    except GraphError as error:
-        pause(question(interrupted.pending), answered.memo, problem=str(error))
-    return await agent.runtime.resume_run(interrupted, decided, **shared)
+    return budget
 
 
 def _value(state: Any, key: str) -> Any:

@@ -30,7 +30,11 @@ def _shown(one: PendingCall) -> dict[str, Any]:
 
 
 def decisions(
-    answer: Any, pending: Sequence[PendingCall], refusal_of: Callable[[ToolCall], Exception | None]
+    answer: Any,
+    pending: Sequence[PendingCall],
+    refusal_of: Callable[[ToolCall], Exception | None],
+    *,
+    now: float,
 ) -> dict[str, Decision]:
     """Read an answer: a decision for all of the calls, or a mapping from their tokens to decisions.
 
@@ -40,6 +44,8 @@ def decisions(
     decided = _read(answer, pending)
     for one in pending:
         decision = decided[one.token]
+        if one.expires_at is not None and now > one.expires_at:
+            raise GraphError(f"the approval of {one.call.name!r} has expired; start over with restart=True")
         if not isinstance(decision, Refuse) and isinstance(decision, Provide) != one.external:
             use = "Provide(value) or Provide(error=...)" if one.external else "Approve() or ApproveWith(args)"
             raise GraphError(

@@ -1,14 +1,42 @@
-"""Hosting an agent's run inside a node: its instructions, the time it has, and an ear for its events."""
+"""Hosting an agent's run inside a node: its options, its events, its questions and its failures."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from wesichain.core import Event, PromptTemplate
-from wesichain.graph.context import GraphContext
+from wesichain.agent import AgentRuntime, Completed, Decision, Failed, Interrupted, LoopGuard, Outcome
+from wesichain.core import Event, PromptTemplate, ToolCallingLlm, to_plain
+from wesichain.errors import GraphError, NodeFailedError
+from wesichain.graph.context import GivenAnswer, GraphContext, pause, recall
 from wesichain.graph.state import is_mapping
 from wesichain.graph.watch import RunLog, RunReport, ScopedSink
-from wesichain.tools import ToolContext
+from wesichain.policy import Budget
+from wesichain.tools import ToolContext, ToolRegistry, ToolSet
+
+from .approvals import decisions, question, stored
+from .failures import ToolFailurePolicy, raise_failure
+from .recorded import NodeRecording
+
+
+def node_runtime(
+    llm: ToolCallingLlm,
+    tools: Iterable[Any] | ToolRegistry,
+    *,
+    policy: ToolFailurePolicy,
+    loop_guard: LoopGuard | None,
+    tool_concurrency: int,
+) -> AgentRuntime[str]:
+    """The runtime of an agent that a graph makes itself: out of steps, its last content is the answer."""
+    return AgentRuntime(
+        llm,
+        tools if isinstance(tools, ToolRegistry) else ToolSet.of(tools).build(),
+        policy=ToolFailurePolicy(policy).engine(),
+        on_limit="partial",
+        tool_concurrency=tool_concurrency,
+        exclude_after=None,
+        loop_guard=loop_guard,
+    )
 
 
 class Listener:
@@ -51,3 +79,60 @@ def instructions(prompt: str | PromptTemplate | None, state: Any) -> str | None:
 
 def seconds_left(ctx: GraphContext) -> float | None:
     return None if ctx.deadline is None else max(0.0, ctx.deadline - ctx.clock.monotonic())
+
+
+def run_id_in(ctx: GraphContext) -> str | None:
+    """The id of the run that begins in a visit: the same when the visit is made again."""
+    return f"{ctx.run_id}:{ctx.scope}:{ctx.step}" if ctx.run_id else None
+
+
+async def run_in_node(
+    runtime: AgentRuntime[Any],
+    ctx: GraphContext,
+    begin: Callable[..., Awaitable[Outcome[Any]]],
+    *,
+    budget: Budget,
+    stream: bool = False,
+    state_of: Callable[[Failed[Any]], Any],
+) -> Completed[Any]:
+    """Run an agent in a visit to a node, or the rest of its run after a person was asked.
+
+    `begin` is called with the options of a new run. A run that waits for a person pauses the node; one that
+    failed raises the graph's error, with the state that `state_of` makes of the outcome.
+    """
+    listener, recording = Listener(ctx), NodeRecording(ctx.record)
+    options: dict[str, Any] = {
+        "deps": ctx.context,
+        "budget": budget,
+        "parent": listener.context(),
+        "stream": stream or ctx.is_streamed,
+        "effects": recording.effects,
+        "clock": ctx.clock,
+    }
+    try:
+        if (answer := recall()) is None:
+            outcome = await begin(run_id=run_id_in(ctx), **options)
+        else:
+            waiting = stored(answer.memo)
+            decided = _decided(answer, waiting, runtime, now=ctx.clock.time())
+            outcome = await runtime.resume_run(waiting, decided, **options)
+    finally:
+        await listener.settle()
+        recording.check()
+    if isinstance(outcome, Failed):
+        raise_failure(outcome, node=ctx.node, state=state_of(outcome))
+    if isinstance(outcome, Interrupted):
+        if not outcome.pending:
+            raise NodeFailedError(f"node {ctx.node!r}: the run stopped: {outcome.reason}", node=ctx.node)
+        pause(question(outcome.pending), to_plain(outcome))
+    return outcome
+
+
+def _decided(
+    answer: GivenAnswer, waiting: Interrupted[Any], runtime: AgentRuntime[Any], *, now: float
+) -> dict[str, Decision]:
+    """The decisions that an answer gives; where it gives none, the question is asked again."""
+    try:
+        return decisions(answer.value, waiting.pending, runtime.refusal_of, now=now)
+    except GraphError as error:
+        pause(question(waiting.pending), answer.memo, problem=str(error))

@@ -13,15 +13,14 @@ from typing import Annotated, Any, TypedDict, cast
 
 from wesichain.agent import (
     Acting,
-    AgentRuntime,
     ApproveWith,
     Completed,
     Conversation,
     Decision,
-    Drive,
     Failed,
     Interrupted,
     LoopGuard,
+    OpenRun,
     RunOptions,
 )
 from wesichain.core import (
@@ -40,14 +39,14 @@ from wesichain.core import (
 from wesichain.errors import ConfigError, GraphError, NodeFailedError
 from wesichain.graph.context import CURRENT, GraphContext, pause, recall
 from wesichain.graph.performing import Frame
-from wesichain.graph.state import Append, Overwrite, Untracked
+from wesichain.graph.state import Append, Overwrite, StateValues, Untracked
 from wesichain.graph.watch import ScopedSink
 from wesichain.policy import Budget
 from wesichain.tools import PreparedCall, ToolContext, ToolRegistry
 
 from .approvals import decisions, question, stored
 from .failures import ToolFailurePolicy, raise_failure
-from .hosting import Listener, instructions, seconds_left
+from .hosting import Listener, instructions, node_runtime, run_id_in, seconds_left
 from .recorded import NodeRecording
 
 _NONE: Mapping[str, Decision] = {}
@@ -102,12 +101,22 @@ class Live:
         self._is_new = True
         self._listener: Listener | None = None
         self._recording: NodeRecording | None = None
-        self.drive: Drive[str]
+        self.drive: OpenRun[str]
         self.messages = 0
         self.steps = 0
         is_watched = frame.report.is_observed or frame.log.tap is not None
         self.is_private = frame.journal is None and not is_watched
         self.is_changed = False  # people have changed what the state has of it already
+        frame.on_stop.append(self._stop)
+
+    def _stop(self, error: BaseException, values: StateValues) -> None:
+        """End the agent's run with the graph's, wherever between two nodes that stopped."""
+        if values.data.get("live") is not self:
+            return
+        self.drive.stop(str(error) or type(error).__name__)
+        if isinstance(error, GraphError) and error.state is None and self.drive.outcome is not None:
+            so_far = self._frame.definition.schema.build(values.copies())
+            error.state = write_state(so_far, read_state(self.drive.outcome.state))
 
     def kept(self, update: dict[str, Any]) -> dict[str, Any]:
         """The update, with this in it where the state has it not."""
@@ -186,14 +195,8 @@ class ReactSteps:
         self._prompt = prompt
         self._budget = budget
         self._stream = stream
-        self._runtime: AgentRuntime[str] = AgentRuntime(
-            llm,
-            registry,
-            policy=ToolFailurePolicy(policy).engine(),
-            on_limit="partial",
-            tool_concurrency=tool_concurrency,
-            exclude_after=None,
-            loop_guard=loop_guard,
+        self._runtime = node_runtime(
+            llm, registry, policy=policy, loop_guard=loop_guard, tool_concurrency=tool_concurrency
         )
 
     # --- the nodes ---------------------------------------------------------------------------------
@@ -235,7 +238,7 @@ class ReactSteps:
         """Run the calls of the last reply, after a person's word on those that need it."""
         live, waiting, decided = self._under_way(state), None, _NONE
         if live is None:
-            waiting, decided = self._answered(state)
+            waiting, decided = self._answered(state, ctx)
             live = self._again(waiting, decided, ctx)
         live.visited(ctx, records=True)
         try:
@@ -262,15 +265,13 @@ class ReactSteps:
     def _opened(self, state: ReActSteps, ctx: GraphContext) -> Live:
         live, given = Live(_frame()), read_state(state)
         options = live.options(ctx, budget=self._limits(ctx), stream=self._stream)
-        opened = self._runtime.open(
+        live.drive = self._runtime.open(
             given,
             history=self._remembered(state),
             instructions=instructions(self._prompt, state),
-            run_id=f"{ctx.run_id}:{ctx.scope}:{ctx.step}" if ctx.run_id else None,
+            run_id=run_id_in(ctx),
             **options,
         )
-        assert isinstance(opened, Drive), "a node's run is inside no call"
-        live.drive = opened
         live.steps = len(given.scratchpad)
         return live
 
@@ -301,7 +302,9 @@ class ReactSteps:
         left = seconds_left(ctx)
         return self._budget if left is None else replace(self._budget, seconds=before + left)
 
-    def _answered(self, state: ReActSteps) -> tuple[Interrupted[str], Mapping[str, Decision]]:
+    def _answered(
+        self, state: ReActSteps, ctx: GraphContext
+    ) -> tuple[Interrupted[str], Mapping[str, Decision]]:
         """The run that the state holds, or that waited for a person, and then what was decided."""
         answer = recall()
         if answer is None:
@@ -310,7 +313,7 @@ class ReactSteps:
         # In threads of the first version there is no memo, and every call waits, asked about or not.
         asked = waiting.pending if answer.memo is not None else tuple(filter(self._asks, waiting.pending))
         try:
-            return waiting, decisions(answer.value, asked, self._runtime.refusal_of)
+            return waiting, decisions(answer.value, asked, self._runtime.refusal_of, now=ctx.clock.time())
         except GraphError as error:
             memo = _rest(waiting) if answer.memo is None else answer.memo
             pause(question(asked), memo, problem=str(error))
@@ -328,7 +331,7 @@ def after_model(state: ReActSteps) -> str:
 def _frame() -> Frame:
     asking = CURRENT.get()
     assert asking is not None, "a node runs in a task"
-    return cast("Frame", asking.where.frame)
+    return cast("Frame", asking.frame)
 
 
 # --- the state -------------------------------------------------------------------------------------

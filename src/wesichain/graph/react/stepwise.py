@@ -17,15 +17,13 @@ from wesichain.graph.builder import GraphBuilder
 from wesichain.graph.checkpoints import Checkpointer
 from wesichain.graph.context import DEFAULTS, ExecutionOptions, Sinks
 from wesichain.graph.definition import END
-from wesichain.graph.engine import GraphRun
 from wesichain.graph.graph import Graph
-from wesichain.graph.performing import Frame
 from wesichain.graph.state import StateValues, is_mapping
 from wesichain.policy import Budget
 from wesichain.tools import ToolRegistry, ToolSet
 
 from .failures import ToolFailurePolicy
-from .loop_nodes import Live, ReActOutput, ReActSteps, ReactSteps, after_model
+from .loop_nodes import ReActOutput, ReActSteps, ReactSteps, after_model
 
 _GUARD = LoopGuard()
 _STATE = "state"  # the form of a thread that was begun with an object, rather than a text or a mapping
@@ -51,30 +49,6 @@ class ReActGraph(Graph[Any]):
     @override
     async def _resume(self, thread_id: str, value: Any, checkpoint_id: str | None, how: Any) -> Any:
         return await _in_form(None, super()._resume(thread_id, value, checkpoint_id, how))
-
-    @override
-    async def _go(
-        self, frame: Frame, run: GraphRun, go: Callable[[], Awaitable[None]], **known: Any
-    ) -> StateValues:
-        """The agent's run ends with the graph's, wherever between two nodes that is."""
-
-        async def both() -> None:
-            try:
-                await go()
-            except BaseException as error:
-                live = run.position.values.data.get("live")
-                if isinstance(live, Live):
-                    live.drive.stop(str(error) or type(error).__name__)
-                    if (
-                        isinstance(error, GraphError)
-                        and error.state is None
-                        and live.drive.outcome is not None
-                    ):
-                        so_far = frame.definition.schema.build(run.position.values.copies())
-                        error.state = write_state(so_far, read_state(live.drive.outcome.state))
-                raise
-
-        return await super()._go(frame, run, both, **known)
 
     @override
     def _out(self, values: StateValues) -> Any:

@@ -37,7 +37,7 @@ class Key:
     start: Zero | None = None
     tracked: bool = True
     per_step: bool = False
-    kept: Schema | None = None  # of a graph that keeps its own keys here, hidden ones of its own included
+    kept: Any = None  # the definition of a graph that keeps its own keys here, hidden ones included
 
 
 class StateValues:

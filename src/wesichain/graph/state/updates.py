@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import isclose
 from typing import Any, TypeAlias, TypeGuard
 
 from wesichain.core import constructor_of, dataclass
 
-from .compare import common_prefix, same
-from .kinds import is_dict, is_items, is_list, is_mapping, is_set, is_tuple
+from .compare import same
+from .kinds import is_dict, is_items, is_mapping
 from .owned import Growing, StateView, clone
-from .reducers import Append, Merge, Overwrite, Reducer, SetUnion, Whole
+from .reducers import UNSET, Append, Overwrite, Reducer, Whole
 from .schema import Key, Schema, StateValues
 
 
@@ -157,8 +157,7 @@ def difference(key: Key, old: Any, new: Any) -> list[Write]:
     """The write that makes the new value of the old one: folded alone, it gives just that, and beside others
     it takes nothing away from them. Nothing, where they are the same; `Whole`, where there is no such write.
     """
-    if isinstance(old, Growing):
-        old = old.shared()
+    old = old.shared() if isinstance(old, Growing) else old
     if same(old, new):
         return []
     if key.reducer is None:
@@ -166,46 +165,28 @@ def difference(key: Key, old: Any, new: Any) -> list[Write]:
     if key.per_step:  # each super-step folds it from its beginning
         old = key.start() if key.start is not None else None
         old = old.items() if isinstance(old, Growing) else old
-    for part in _parts(key.reducer, old, new):
-        return [(key.name, clone(part))]
+    for part in (_added(old, new), new):
+        if _gives(key.reducer, old, part, new):
+            return [(key.name, clone(part))]
     return [(key.name, Whole(clone(new)))]
 
 
-def _parts(reducer: Reducer, old: Any, new: Any) -> Iterator[Any]:
-    """The writes that could have made the new value of the old one."""
-    if reducer is Append:
-        if is_list(old) and is_list(new) and len(old) == common_prefix(old, new):
-            yield new[len(old) :]
-    elif reducer is SetUnion:
-        if is_set(old) and is_set(new) and old <= new:
-            yield new - old
-    elif reducer is Merge:
-        if is_dict(old) and is_dict(new) and old.keys() <= new.keys():
-            yield {name: item for name, item in new.items() if name not in old or not same(old[name], item)}
-    else:
-        for part in (new, *_rest(old, new)):
-            if _gives(reducer, old, part, new):
-                yield part
-
-
-def _rest(old: Any, new: Any) -> Iterator[Any]:
-    """The part added to a number, a text or a list."""
+def _added(old: Any, new: Any) -> Any:
+    """The part of a value that was added to the old one; UNSET where nothing is known of its type."""
     try:
-        if isinstance(new, str) or is_list(new) or is_tuple(new):
-            if new[: len(old)] == old:
-                yield new[len(old) :]
-        else:
-            yield new - old
-    except Exception:  # noqa: BLE001  # of other types nothing is known
-        return
+        if is_dict(new):
+            return {name: item for name, item in new.items() if name not in old or not same(old[name], item)}
+        return new[len(old) :] if isinstance(new, str | list | tuple) else new - old
+    except Exception:  # noqa: BLE001  # the types may be any
+        return UNSET
 
 
 def _gives(reducer: Reducer, old: Any, part: Any, new: Any) -> bool:
     """Whether folding the part into the old value gives the new one."""
     try:
-        folded = reducer.fold(clone(old), clone(part))
+        folded = reducer.fold(Growing(old) if reducer is Append else clone(old), clone(part))
         if isinstance(folded, float) and isinstance(new, float | int):
             return isclose(folded, new, rel_tol=1e-12)
-        return same(folded, new) or bool(folded == new)
+        return same(folded.items() if isinstance(folded, Growing) else folded, new) or bool(folded == new)
     except Exception:  # noqa: BLE001  # a reducer that does not take it: it was not written so
         return False

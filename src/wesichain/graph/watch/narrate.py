@@ -4,31 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from wesichain.core import (
-    CheckpointSaved,
-    Clock,
-    Event,
-    EventSink,
-    JsonValue,
-    NodeCompleted,
-    NodeFailed,
-    NodeStarted,
-    RunCompleted,
-    RunFailed,
-    RunInterrupted,
-    RunStarted,
-    Usage,
-)
+from wesichain.core import Clock, Event, EventSink
 from wesichain.trace import Redactor
 
 from .stream import Mode, Tap
 
 _log = logging.getLogger("wesichain")
-_NO_USAGE = Usage()
 
 
 class RunLog:
@@ -75,46 +60,12 @@ class RunLog:
         seq = self._next()
         self._tell(replace(event, run_id=self.run_id, seq=seq, scope=inner, node=node, task_id=task))
 
-    def run_started(self, scope: str, task: str, *, resumed: bool) -> None:
-        self._tell(
-            RunStarted(
-                self.run_id, 0, self._next(), self._clock.time(), task, "graph", resumed=resumed, scope=scope
+    def emit(self, kind: Callable[..., Event], scope: str, step: int, *fields: Any, **more: Any) -> None:
+        """Make an event of this run and tell it, if anybody listens."""
+        if self.has_listeners:
+            self._tell(
+                kind(self.run_id, step, self._next(), self._clock.time(), *fields, scope=scope, **more)
             )
-        )
-
-    def run_completed(self, scope: str, step: int, output: JsonValue) -> None:
-        self._tell(
-            RunCompleted(self.run_id, step, self._next(), self._clock.time(), output, _NO_USAGE, scope=scope)
-        )
-
-    def run_failed(self, scope: str, step: int, error: BaseException) -> None:
-        name, now = type(error).__name__, self._clock.time()
-        self._tell(RunFailed(self.run_id, step, self._next(), now, name, str(error), _NO_USAGE, scope=scope))
-
-    def run_interrupted(self, scope: str, step: int, reason: str) -> None:
-        self._tell(
-            RunInterrupted(
-                self.run_id, step, self._next(), self._clock.time(), reason, _NO_USAGE, scope=scope
-            )
-        )
-
-    def node_started(self, scope: str, step: int, node: str, task: str) -> None:
-        now, branch = self._clock.time(), {"scope": scope, "task_id": task}
-        self._tell(NodeStarted(self.run_id, step, self._next(), now, node, **branch))
-
-    def node_completed(
-        self, scope: str, step: int, node: str, task: str, *, duration_ms: float, keys: tuple[str, ...]
-    ) -> None:
-        now, branch = self._clock.time(), {"scope": scope, "task_id": task}
-        self._tell(NodeCompleted(self.run_id, step, self._next(), now, node, duration_ms, keys, **branch))
-
-    def node_failed(self, scope: str, step: int, node: str, task: str, error: BaseException) -> None:
-        name, now, branch = type(error).__name__, self._clock.time(), {"scope": scope, "task_id": task}
-        self._tell(NodeFailed(self.run_id, step, self._next(), now, node, name, str(error), **branch))
-
-    def checkpoint_saved(self, scope: str, step: int, checkpoint_id: str) -> None:
-        now = self._clock.time()
-        self._tell(CheckpointSaved(self.run_id, step, self._next(), now, checkpoint_id, scope=scope))
 
     def _next(self) -> int:
         self._seq += 1

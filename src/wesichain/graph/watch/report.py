@@ -10,7 +10,17 @@ from typing import Any
 
 from typing_extensions import override
 
-from wesichain.core import Event, EventSink, StepFailed, ToolCompleted, ToolDispatched
+from wesichain.core import (
+    CheckpointSaved,
+    Event,
+    EventSink,
+    NodeCompleted,
+    NodeFailed,
+    NodeStarted,
+    StepFailed,
+    ToolCompleted,
+    ToolDispatched,
+)
 
 from .narrate import RunLog
 from .observer import Observer
@@ -58,25 +68,21 @@ class RunReport:
     # --- what happens ------------------------------------------------------------------------------
 
     def node_started(self, step: int, node: str, task: str, view: Any) -> None:
-        if self.log.has_listeners:
-            self.log.node_started(self._scope, step, node, task)
+        self.log.emit(NodeStarted, self._scope, step, node, task_id=task)
         self._call("on_node_start", node, view)
 
     def node_completed(
         self, step: int, node: str, task: str, *, duration_ms: float, keys: tuple[str, ...], returned: Any
     ) -> None:
-        if self.log.has_listeners:
-            self.log.node_completed(self._scope, step, node, task, duration_ms=duration_ms, keys=keys)
+        self.log.emit(NodeCompleted, self._scope, step, node, duration_ms, keys, task_id=task)
         self._call("on_node_end", node, returned, duration_ms)
 
     def node_failed(self, step: int, node: str, task: str, error: BaseException) -> None:
-        if self.log.has_listeners:
-            self.log.node_failed(self._scope, step, node, task, error)
+        self.log.emit(NodeFailed, self._scope, step, node, type(error).__name__, str(error), task_id=task)
         self._call("on_error", node, error)
 
     def checkpoint_saved(self, step: int, checkpoint: str, nodes: Sequence[str]) -> None:
-        if self.log.has_listeners:
-            self.log.checkpoint_saved(self._scope, step, checkpoint)
+        self.log.emit(CheckpointSaved, self._scope, step, checkpoint)
         for node in dict.fromkeys(nodes):
             self._call("on_checkpoint_saved", node)
 

@@ -1,6 +1,6 @@
 // One run: facts, the graph where there is one, the timeline; live while the run goes on.
 
-import { download, follow, get, post, runPath } from "./api.js";
+import { agentPath, download, follow, get, post, runPath } from "./api.js";
 import { waitingCard } from "./approvals.js";
 import { badge, chip, h, when } from "./dom.js";
 import { PathTaken } from "./graph.js";
@@ -32,7 +32,7 @@ export async function runPage(main, { args: [id], signal, announce, reload }) {
   const graphs = h("div");
   const mark = h("span", null, badge(page.run.status));
   const problems = h("div");
-  const stop = h("button", { type: "button", class: "refuse stop", hidden: true, onclick: () => attempt(() => post(runPath(id, "/cancel"), {})) }, "Stop");
+  const stop = h("button", { type: "button", class: "refuse stop", hidden: true, onclick: () => attempt(() => post(agentPath(page.run.run_id, "/cancel"), {})) }, "Stop");
   const stored = page.run.stored ? new StoredRun(page.run, { signal, attempt, announce, reload }) : null;
   main.append(
     h("div", { class: "run-head" },
@@ -83,6 +83,7 @@ export async function runPage(main, { args: [id], signal, announce, reload }) {
     if (stored ? stored.isOver : timeline.status !== "unfinished") return;
     stop.hidden = Boolean(stored) || !agent || !isFresh;
     await follow(id, {
+      live: agent && page.run.run_id,
       after: last,
       signal,
       onEvents(events) {

@@ -5,7 +5,7 @@
 
 import { chip, count, duration, fact, h, jsonText, textBlock, badge } from "./dom.js";
 import { contentOf, prose } from "./markdown.js";
-import { price } from "./waterfall.js";
+import { branch, branchName, price } from "./waterfall.js";
 
 const AT_ONCE = 30; // items that are drawn when they come
 const AHEAD = "1500px 0px"; // of the screen
@@ -26,7 +26,8 @@ export class Timeline {
     this.models = new Map(); // scope -> model
     this.steps = new Map(); // scope and step -> item
     this.calls = new Map(); // scope and call id -> item
-    this.nodes = new Map(); // scope and node -> items that wait for its end
+    this.nodes = new Map(); // scope and branch of a graph -> items that wait for its end
+    this.tails = new Map(); // scope of what runs inside a branch -> the last element there
     this.undrawn = new Map(); // element -> item, in order
     this.watcher = new IntersectionObserver((seen) => {
       for (const { isIntersecting, target } of seen) if (isIntersecting) this.draw(this.undrawn.get(target));
@@ -45,16 +46,26 @@ export class Timeline {
     else SHOWN[event.kind](this, event, item);
   }
 
-  // A new item, at the end. What it shows comes with its events.
+  // A new item, at the end, or at the end of its branch. What it shows comes with its events.
   put(event, kind) {
     const depth = event.scope ? Math.min(6, event.scope.split("/").length) : 0;
     const item = { root: h("li", { class: `item ${kind} depth-${depth}` }), events: [] };
-    this.root.append(item.root);
+    this.place(item.root, event.scope ?? "");
     if (this.root.children.length > AT_ONCE) {
       this.undrawn.set(item.root, item);
       this.watcher.observe(item.root);
     }
     return item;
+  }
+
+  // Branches run side by side, and their events come mixed: each has its own below the row of its node.
+  place(element, scope) {
+    const parts = scope.split("/");
+    const around = parts.map((_, index) => parts.slice(0, index + 1).join("/")).filter((one) => this.tails.has(one));
+    const last = around.length ? this.tails.get(around.at(-1)) : null;
+    if (last) last.after(element);
+    else this.root.append(element);
+    for (const one of around) if (this.tails.get(one) === last) this.tails.set(one, element);
   }
 
   draw(item) {
@@ -194,13 +205,14 @@ const PLACED = {
   run_failed: (line, event) => line.put(event, "edge failed"),
   run_interrupted: (line, event) => line.put(event, "edge interrupted"),
   node_started(line, event) {
-    const key = scoped(event, event.node);
+    const key = scoped(event, branch(event));
     const item = line.put(event, "node");
+    line.tails.set(event.scope ? `${event.scope}/${branch(event)}` : branch(event), item.root);
     line.nodes.set(key, [...(line.nodes.get(key) ?? []), item]);
     return item;
   },
-  node_completed: (line, event) => line.nodes.get(scoped(event, event.node))?.shift(),
-  node_failed: (line, event) => line.nodes.get(scoped(event, event.node))?.shift() ?? line.put(event, "node"),
+  node_completed: (line, event) => line.nodes.get(scoped(event, branch(event)))?.shift(),
+  node_failed: (line, event) => line.nodes.get(scoped(event, branch(event)))?.shift() ?? line.put(event, "node"),
   checkpoint_saved: (line, event) => line.put(event, "node"),
 };
 
@@ -363,7 +375,7 @@ const SHOWN = {
 
   node_started(line, event, item) {
     item.chips = h("span", { class: "chips" });
-    item.root.append(h("div", { class: "node-row" }, chip("node", "role"), h("strong", null, event.node), item.chips));
+    item.root.append(h("div", { class: "node-row" }, chip("node", "role"), h("strong", null, branchName(event)), item.chips));
   },
 
   node_completed(line, event, item) {

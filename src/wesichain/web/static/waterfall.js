@@ -25,9 +25,9 @@ export class Waterfall {
     else if (event.kind === "tool_dispatched") this.begin(key(event.call?.id), event, event.call?.name ?? "tool", "tool");
     else if (event.kind === "tool_completed") this.end(key(event.call_id), event, "ok");
     else if (event.kind === "step_failed") this.end(key(event.call_id ?? "model"), event, "bad");
-    else if (event.kind === "node_started") this.begin(key(`node ${event.node}`), event, event.node, "node");
-    else if (event.kind === "node_completed") this.end(key(`node ${event.node}`), event, "ok");
-    else if (event.kind === "node_failed") this.end(key(`node ${event.node}`), event, "bad");
+    else if (event.kind === "node_started") this.begin(key(`node ${branch(event)}`), event, branchName(event), "node");
+    else if (event.kind === "node_completed") this.end(key(`node ${branch(event)}`), event, "ok");
+    else if (event.kind === "node_failed") this.end(key(`node ${branch(event)}`), event, "bad");
   }
 
   begin(key, event, label, kind) {
@@ -76,6 +76,16 @@ export class Waterfall {
       h("span", { class: "what" }, row.label), h("span", { class: "track" }, bar), h("span", { class: "took" }, took),
       h("span", { class: "price" }, row.cost === null ? "" : price(row.cost))));
   }
+}
+
+// What tells the branches of a graph apart: several tasks of one node may run side by side.
+export function branch(event) {
+  return event.task_id || event.node;
+}
+
+// The name of a branch for people: the node, and for one of several Sends its number.
+export function branchName(event) {
+  return event.node + branch(event).slice(event.node.replaceAll("#", "##").length);
 }
 
 export function price(cost) {

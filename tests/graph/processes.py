@@ -1,0 +1,188 @@
+"""Legs of a run in other processes: a few workers, each of which knows nothing of what the others did."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from typing_extensions import override
+
+from tests.graph.programs import Machine, random_program
+from wesichain.errors import ConflictingUpdateError, GraphInterruptedError
+from wesichain.graph import Checkpointer, Entry, ExecutionOptions, Graph, MemoryCheckpointer, ThreadInfo
+from wesichain.graph.postgres import PostgresCheckpointer
+from wesichain.graph.sqlite import SqliteCheckpointer
+
+CONFLICT = "two tasks wrote what only one may"
+
+
+class Cut(BaseException):
+    """The process is gone."""
+
+
+class Mortal(Checkpointer):
+    """A store that takes so many writes and then cuts the run, before the write or just after it."""
+
+    def __init__(self, store: Checkpointer) -> None:
+        self.store = store
+        self.is_dead = False
+        self.live(-1)
+
+    @override
+    async def append(
+        self, thread_id: str, entries: Sequence[Entry], *, after: int, settles: str | None = None
+    ) -> None:
+        self.lives -= 1
+        if self.is_dead or (self.lives == 0 and not self.after):
+            self.is_dead = True
+            raise Cut
+        await self.store.append(thread_id, entries, after=after, settles=settles)
+        if self.lives == 0:
+            self.is_dead = True
+            raise Cut
+
+    def live(self, lives: int, *, after: bool = False) -> None:
+        """Take so many writes from now on; -1 for any number."""
+        self.lives, self.after, self.is_dead = lives, after, False
+
+    @override
+    async def read(self, thread_id: str, *, since: int | None = None) -> Sequence[Entry]:
+        return await self.store.read(thread_id, since=since)
+
+    @override
+    async def delete(self, thread_id: str, *, before: int | None = None) -> None:
+        await self.store.delete(thread_id, before=before)
+
+    @override
+    async def threads(self) -> Sequence[ThreadInfo]:
+        return await self.store.threads()
+
+
+# --- a leg -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Leg:
+    """A stretch of a run, from one stop to the next: it begins, or goes on with answers or from a moment."""
+
+    thread: str
+    is_new: bool = False
+    answers: dict[str, Any] = field(default_factory=dict)
+    moment: str | None = None
+    lives: int = -1
+    dies_after: bool = False
+
+
+@dataclass(frozen=True)
+class Stop:
+    """How a leg ended: the state, a conflict, the process's death, or questions (their ids and values)."""
+
+    state: Any = None
+    asked: tuple[tuple[str, Any], ...] | None = None
+    is_cut: bool = False
+
+
+async def run_leg(graph: Graph[Any], leg: Leg) -> Stop:
+    try:
+        if leg.is_new:
+            ended: Any = await graph.invoke({"log": ["in"]}, ExecutionOptions(thread_id=leg.thread))
+        elif leg.answers:
+            ended = await graph.resume(leg.thread, leg.answers)
+        else:
+            ended = await graph.resume(leg.thread, checkpoint_id=leg.moment)
+    except ConflictingUpdateError:
+        return Stop(CONFLICT)
+    except Cut:
+        return Stop(is_cut=True)
+    except GraphInterruptedError as stop:
+        return Stop(asked=tuple((one.id, one.value) for one in stop.interrupts))
+    return Stop({name: value for name, value in ended.items() if name != "era"})  # one version alone has it
+
+
+# --- in another process ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that a process is given: the program by its seed, its versions, the store, and the leg.
+
+    `place` is a path or a URL; a store in memory travels as the `entries` of the thread.
+    """
+
+    seed: int
+    versions: list[dict[str, str] | None]
+    place: str
+    leg: Leg
+    entries: Sequence[Entry] = ()
+
+
+@dataclass(frozen=True)
+class Report:
+    stop: Stop
+    visits: Counter[str]
+    entries: Sequence[Entry]
+
+
+def work(job: Job) -> Report:
+    """Run a leg here."""
+    return asyncio.run(_work(job))
+
+
+async def _work(job: Job) -> Report:
+    machine = Machine(random_program(Random(job.seed)))
+    for renamed in job.versions:
+        machine.deploy_version(renamed)
+    async with opened(job.place) as store:
+        if job.entries:
+            await store.append(job.leg.thread, job.entries, after=0)
+        mortal = Mortal(store)
+        mortal.live(job.leg.lives, after=job.leg.dies_after)
+        stop = await run_leg(machine.build(mortal), job.leg)
+        entries = () if job.place else await store.read(job.leg.thread, since=1)
+    return Report(stop, machine.visits, entries)
+
+
+@asynccontextmanager
+async def opened(place: str) -> AsyncIterator[Checkpointer]:
+    """The store of a place, for as long as the block runs."""
+    if not place:
+        yield MemoryCheckpointer()
+    elif place.startswith("postgres"):
+        postgres = PostgresCheckpointer(place, connections=2)
+        yield postgres
+        await postgres.close()
+    else:
+        sqlite = SqliteCheckpointer(place)
+        yield sqlite
+        sqlite.close()
+
+
+class Workers:
+    """Processes that take turns: whoever goes on with a thread is not who left it."""
+
+    def __init__(self, pools: Sequence[ProcessPoolExecutor]) -> None:
+        self._pools = pools
+        self._last: dict[str, int] = {}
+
+    async def run(self, job: Job) -> Report:
+        turn = (self._last.get(job.leg.thread, 0) + 1) % len(self._pools)
+        self._last[job.leg.thread] = turn
+        return await asyncio.get_running_loop().run_in_executor(self._pools[turn], work, job)
+
+
+@contextmanager
+def workers(count: int = 2) -> Iterator[Workers]:
+    context = multiprocessing.get_context("spawn")
+    pools = [ProcessPoolExecutor(1, mp_context=context) for _ in range(count)]
+    try:
+        yield Workers(pools)
+    finally:
+        for pool in pools:
+            pool.shutdown()
