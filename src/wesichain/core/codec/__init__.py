@@ -8,6 +8,7 @@ from .json import (
     dump_json,
     is_array,
     is_object,
+    json_changes,
     parse_json,
 )
 from .reading import Portable, from_json, from_plain
@@ -26,6 +27,7 @@ __all__ = [
     "from_plain",
     "is_array",
     "is_object",
+    "json_changes",
     "parse_json",
     "to_json",
     "to_jsonl",

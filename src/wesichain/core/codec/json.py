@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from math import isinf
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeGuard, cast
 
 from typing_extensions import TypeAliasType
 
+from wesichain.core.equality import same
 from wesichain.errors import CodecError
 
 if TYPE_CHECKING:
@@ -93,6 +95,18 @@ def is_object(value: object) -> TypeGuard[dict[str, Any]]:
 
 def is_array(value: object) -> TypeGuard[list[Any]]:
     return isinstance(value, list)
+
+
+def json_changes(one: Any, two: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yields each place where two JSON values differ (`calls[0].name`), and both; None where one has none."""
+    if is_object(one) and is_object(two):
+        for key in dict.fromkeys((*one, *two)):
+            yield from json_changes(one.get(key), two.get(key), f"{path}.{key}" if path else key)
+    elif is_array(one) and is_array(two):
+        for index, (left, right) in enumerate(zip_longest(one, two)):
+            yield from json_changes(left, right, f"{path}[{index}]")
+    elif not same(one, two):
+        yield path, one, two
 
 
 def check_depth(value: object) -> None:
