@@ -35,8 +35,8 @@ from wesichain.core import (
     ToolSpec,
     Usage,
     from_json,
-    is_same_json,
     json_changes,
+    same,
     to_json,
     to_lines,
     to_plain,
@@ -310,4 +310,4 @@ def test_a_value_among_the_data_of_another_is_written_by_its_own_rules() -> None
 )
 def test_two_json_values_are_compared_strictly(one: Any, two: Any, changes: list[Any]) -> None:
     assert list(json_changes(one, two)) == changes
-    assert is_same_json(one, two) == (not changes)
+    assert same(one, two) == (not changes)

@@ -258,7 +258,7 @@ async def main():
 asyncio.run(main())
 """
     done = subprocess.run(
-        [*python(), "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, timeout=60
+        [*python(), "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, timeout=240
     )
     lines = done.stdout.splitlines()
     assert len(lines) >= 2

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from wesichain.durable.store import Lease, watch
-from wesichain.durable.store.watch import Census, StoreWatch, this_machine
+from wesichain.durable.store import Lease, machine
+from wesichain.durable.store.machine import this_machine
+from wesichain.durable.store.watch import Census, StoreWatch
 
 HERE = this_machine()
 
@@ -97,7 +98,7 @@ def test_a_machine_of_the_same_name_is_another_one(monkeypatch: pytest.MonkeyPat
     gone.wait()
     boot = tmp_path / "boot_id"
     boot.write_text("another start of another system\n")
-    monkeypatch.setattr(watch, "_BOOT", boot)
+    monkeypatch.setattr(machine, "_BOOT", boot)
     there = this_machine()
     monkeypatch.undo()
     assert there.split()[0] == HERE.split()[0]

@@ -40,9 +40,10 @@ from .store import (
     end_children,
 )
 from .store.database import Line
-from .store.watch import Census, StoreWatch, this_machine
+from .store.machine import this_machine
+from .store.watch import Census, StoreWatch
 from .stretches import run_of, stretches_of
-from .work import CANCELLED, Service, Work, WorkResult
+from .work import CANCELLED, ServedProgram, Work, WorkResult
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -69,8 +70,8 @@ class Engine:
         self.users: set[int] = set()
         self.loop = asyncio.get_running_loop()
         self.store = Store(url)
-        self._services: dict[tuple[str, str], Service] = {}
-        self._claimed: dict[str, tuple[Service, str]] = {}  # rows that are ours until they have ended
+        self._services: dict[tuple[str, str], ServedProgram] = {}
+        self._claimed: dict[str, tuple[ServedProgram, str]] = {}  # rows that are ours until they have ended
         self._suspects: set[str] = set()  # of those, the ones that have not finished a step since
         self._waiting: dict[str, asyncio.Future[Outcome[Any] | None]] = {}
         self._begun: dict[tuple[str, str], deque[float]] = {}
@@ -172,7 +173,7 @@ class Engine:
 
     # --- taking runs ---------------------------------------------------------------------------------
 
-    async def serve(self, service: Service) -> None:
+    async def serve(self, service: ServedProgram) -> None:
         """Run this agent's runs here: those that are started here, and those in its queue."""
         key = service.agent, service.serving.version
         if self._services.get(key) == service:
@@ -181,7 +182,7 @@ class Engine:
         self._services[key] = service
         self.wake()
 
-    def _take(self, service: Service) -> int:
+    def _take(self, service: ServedProgram) -> int:
         """Take what may be taken for an agent; how many runs that is."""
         with self._claiming:
             if self._is_closing:
@@ -197,7 +198,7 @@ class Engine:
                 raise
         return len(claimed)
 
-    def _wanted(self, service: Service) -> Wanted:
+    def _wanted(self, service: ServedProgram) -> Wanted:
         key = service.agent, service.serving.version
         running = sum(owner is service for owner, _ in [*self._claimed.values()])
         free = service.concurrency.worker - running
@@ -216,7 +217,7 @@ class Engine:
             service.rates,
         )
 
-    def _mine(self, service: Service, claimed: Sequence[Claimed]) -> None:
+    def _mine(self, service: ServedProgram, claimed: Sequence[Claimed]) -> None:
         begun = self._begun.setdefault((service.agent, service.serving.version), deque())
         longest = max((rate.seconds for rate in service.rates if rate.per == "worker"), default=0.0)
         while begun and begun[0] < time.monotonic() - longest:
@@ -242,7 +243,7 @@ class Engine:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def start(self, service: Service, new: NewRun) -> bool:
+    async def start(self, service: ServedProgram, new: NewRun) -> bool:
         """Begin a new run here, now; False if there is one with its id already."""
         claimed: list[Claimed] = []
 
@@ -299,7 +300,7 @@ class Engine:
             self.wake()
 
     async def _execute(
-        self, service: Service, owner: str, workflow_id: str, order: str, token: CancellationToken
+        self, service: ServedProgram, owner: str, workflow_id: str, order: str, token: CancellationToken
     ) -> WorkResult | None:
         """What the row came to; None where its end is not ours to keep: another process has it, or nobody."""
         lost = False

@@ -12,9 +12,8 @@ from wesichain.errors import DurableError
 
 from .journal import Visitors, read_record, visit_scope
 from .questions import GraphEnding, decisions_on, graph_ending
-from .states import PendingDecision, RunState, RunStatus, RunSummary, shown_task
+from .states import PendingDecision, RunState, RunSummary, shown_task
 from .store import ChildRun, Note, Standing, Step, Store
-from .store.watch import is_gone
 from .stretches import Ending, read_ending, stretches_of
 
 
@@ -153,11 +152,7 @@ def summary_of_child(child: ChildRun, served: Collection[tuple[str, str]]) -> Ru
 
 def served_of(store: Store) -> set[tuple[str, str]]:
     """The agents and versions that living processes serve."""
-    return {(one.agent, one.version) for one in store.leases.served() if not is_gone(one.lease)}
-
-
-def status_of(state: str, top: Standing, served: Collection[tuple[str, str]]) -> RunStatus:
-    return RunStatus(RunState(state), top.version, served=(top.agent, top.version) in served)
+    return {(one.agent, one.version) for one in store.leases.served()}
 
 
 class ChildEvents:
@@ -209,10 +204,6 @@ def erase(store: Store, standing: Standing) -> None:
         raise DurableError(f"the run {standing.run_id!r} is {standing.state}: cancel it before it is deleted")
     store.leases.clear(standing.current)
     store.delete(standing.run_id, stretches_of(standing.run_id, standing.stretch))
-
-
-def database_time(store: Store) -> float:
-    return float(store.database.read("SELECT {now} AS now")[0].now) / 1000
 
 
 class Told:

@@ -157,7 +157,7 @@ class DurableGraph(ServedRuns, Generic[StateT]):
         if len(ids) > 1 and not is_by_id:
             raise DurableError(f"the run {run_id!r} has several questions: answer by id, {', '.join(ids)}")
         order = dump_json({"answers": to_plain(value) if is_by_id else {ids[0]: to_plain(value)}})
-        if not await self._runs.ask(lambda store: store.ledger.follow(run_id, lambda _, __: order)):
+        if not await self._runs.ask(lambda store: store.ledger.follow(run_id, lambda _: order)):
             raise DurableError(f"the run {run_id!r} waits for no answer")
         self._wake()
 

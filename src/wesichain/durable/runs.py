@@ -29,12 +29,10 @@ from .findings import (
     ChildEvents,
     Found,
     Told,
-    database_time,
     erase,
     found_of,
     last_events,
     served_of,
-    status_of,
     summary_of,
     summary_of_child,
     undecided_of,
@@ -42,9 +40,19 @@ from .findings import (
 )
 from .questions import answers_order, check_answer, graph_ending
 from .states import PendingDecision, RunState, RunStatus, RunSummary, checked_id
-from .store import ChildRun, RunFilters, RunPage, RunStats, RunTotal, Standing, Step, Store, checked_url
+from .store import (
+    ChildRun,
+    Follow,
+    RunFilters,
+    RunPage,
+    RunStats,
+    RunTotal,
+    Standing,
+    Step,
+    Store,
+    checked_url,
+)
 from .store.database import as_durable, is_away
-from .store.watch import is_gone
 from .stretches import GoOn, stretches_of
 
 R = TypeVar("R")
@@ -125,8 +133,7 @@ class DurableRuns:
         def stats(store: Store) -> Stats:
             workers: dict[str, set[str]] = {}
             for one in store.leases.served():
-                if not is_gone(one.lease):
-                    workers.setdefault(one.agent, set()).add(one.lease.executor)
+                workers.setdefault(one.agent, set()).add(one.executor)
             found = {one.queue: one for one in store.ledger.stats()}
             names = sorted({*found, *workers}) if self._agent is None else [self._agent]
             return [
@@ -162,7 +169,8 @@ class DurableRuns:
             child = self._child(store, run_id)
             standing = self._standing(store, run_id) if child is None else child.top
             state = standing.state if child is None else child.state
-            return status_of(state, standing, served_of(store))
+            served = (standing.agent, standing.version) in served_of(store)
+            return RunStatus(RunState(state), standing.version, served=served)
 
         return await self.ask(status)
 
@@ -194,9 +202,7 @@ class DurableRuns:
         """Wait some seconds for the process that ran a cancelled run to say what it had come to."""
 
         def is_told(store: Store) -> bool:
-            living = [lease for lease in store.leases.living() if not is_gone(lease)]
-            is_living = any(lease.executor == executor for lease in living)
-            return not is_living or store.ledger.kept_ending(run_id) is not None
+            return not store.leases.is_living(executor) or store.ledger.kept_ending(run_id) is not None
 
         for _ in range(round(patience / _PAUSE)):
             if await self.ask(is_told):
@@ -266,7 +272,7 @@ class DurableRuns:
         def decide(store: Store) -> None:
             before = self._standing(store, run_id)
             waiting = waiting_of(store, before)
-            is_graph = graph_ending(found_of(store, before).texts) is not None
+            follow, is_graph = self._following(store, before, waiting)
 
             def checked(standing: Standing, decided: Mapping[str, str]) -> Mapping[str, str]:
                 is_late = standing.current != before.current or standing.is_cancelled
@@ -285,9 +291,7 @@ class DurableRuns:
                         check(calls[token], decision)
                 return {token: to_json(decision) for token, decision in decisions.items()}
 
-            tokens = [item.token for item in waiting]
-            order = partial(self._order, tokens, is_graph=is_graph)
-            store.ledger.decide(run_id, checked, lambda _, decided: order(decided))
+            store.ledger.decide(run_id, checked, follow)
 
         await self.ask(decide)
 
@@ -322,10 +326,8 @@ class DurableRuns:
             standing = self._standing(store, run_id)
             match standing.status, standing.state:
                 case "SUCCESS", "cancelled" | "interrupted":
-                    tokens = [item.token for item in waiting_of(store, standing)]
-                    is_graph = graph_ending(found_of(store, standing).texts) is not None
-                    order = partial(self._order, tokens, is_graph=is_graph)
-                    store.ledger.follow(run_id, lambda _, decided: order(decided))
+                    follow, _ = self._following(store, standing, waiting_of(store, standing))
+                    store.ledger.follow(run_id, follow)
                 case _, "cancelled":
                     store.ledger.uncancel(run_id)
                 case "ERROR" | "MAX_RECOVERY_ATTEMPTS_EXCEEDED", _:
@@ -349,8 +351,7 @@ class DurableRuns:
             raise ConfigError(f"older_than={older_than} must be seconds, 0 or more")
 
         def some(store: Store) -> int:
-            before = database_time(store) - older_than
-            found = store.ledger.listed(RunPage(_SOME, None, self._agent), before=before)
+            found = store.ledger.listed(RunPage(_SOME, None, self._agent), over=older_than)
             for standing in found:
                 erase(store, standing)
             return len(found)
@@ -412,12 +413,17 @@ class DurableRuns:
             raise DurableError(f"the run {run_id!r} is one of {standing.agent!r}, not of {self._agent!r}")
         return standing
 
-    def _order(self, tokens: Sequence[str], decided: Mapping[str, str], *, is_graph: bool) -> str | None:
-        """The order for what comes after an interruption, once each of its calls is decided."""
-        if any(token not in decided for token in tokens):
-            return None
-        read = {token: from_json(Decision, decided[token]) for token in tokens}
-        return answers_order(read) if is_graph else to_json(GoOn(read, self._clock.time()))
+    def _following(self, store: Store, standing: Standing, waiting: Pending) -> tuple[Follow, bool]:
+        """The function that gives the order for what follows an interruption; whether it is of a graph."""
+        is_graph = graph_ending(found_of(store, standing).texts) is not None
+
+        def follow(decided: Mapping[str, str]) -> str | None:
+            if any(item.token not in decided for item in waiting):
+                return None
+            read = {item.token: from_json(Decision, decided[item.token]) for item in waiting}
+            return answers_order(read) if is_graph else to_json(GoOn(read, self._clock.time()))
+
+        return follow, is_graph
 
 
 async def mapped(work: Awaitable[R]) -> R:

@@ -17,13 +17,15 @@ from .runs import DurableRuns, Pending, mapped
 from .states import RunStatus, RunSummary
 from .store import NewRun, RunFilters
 from .stretches import run_of
-from .work import CANCELLED, Service, ServiceSettings
+from .work import CANCELLED, ServedProgram, ServiceSettings
 
 
 class ServedRuns:
     """The runs of one name: looked at from any process, run by those that serve them."""
 
-    def __init__(self, service: Service, database_url: str | None, *, lease: float, clock: Clock) -> None:
+    def __init__(
+        self, service: ServedProgram, database_url: str | None, *, lease: float, clock: Clock
+    ) -> None:
         if lease <= 0:
             raise ConfigError(f"lease={lease} must be above zero")
         self.name = service.serving.agent

@@ -74,7 +74,7 @@ async def made_for(make: MakeWorld | None, run_id: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class ServedProgram:
     """An agent or a graph as it is served here."""
 
     serving: Serving
@@ -107,11 +107,11 @@ def service_of(
     concurrency: int | Concurrency,
     rate: Rate | tuple[int, float] | Sequence[Rate] | None,
     max_recoveries: int,
-) -> Service:
+) -> ServedProgram:
     """A service with its settings checked."""
     if on_change not in ("wait", "adopt"):
         raise ConfigError(f"on_change={on_change!r} must be 'wait' or 'adopt'")
     if max_recoveries < 0:
         raise ConfigError(f"max_recoveries={max_recoveries} must not be below zero")
     serving = Serving(checked_name(name), version, max_recoveries)
-    return Service(serving, on_change == "adopt", concurrency_of(concurrency), rates_of(rate), execute)
+    return ServedProgram(serving, on_change == "adopt", concurrency_of(concurrency), rates_of(rate), execute)

@@ -8,7 +8,6 @@ from .json import (
     dump_json,
     is_array,
     is_object,
-    is_same_json,
     json_changes,
     parse_json,
 )
@@ -28,7 +27,6 @@ __all__ = [
     "from_plain",
     "is_array",
     "is_object",
-    "is_same_json",
     "json_changes",
     "parse_json",
     "to_json",

@@ -5,6 +5,7 @@ from .database import AWAY, Database, brief, checked_url
 from .leases import Lease, Leases, ServedVersion, Serving
 from .ledger import (
     EndedRun,
+    Follow,
     Ledger,
     NewRun,
     Note,
@@ -28,6 +29,7 @@ __all__ = [
     "Database",
     "EndedChild",
     "EndedRun",
+    "Follow",
     "Kept",
     "Lease",
     "Leases",

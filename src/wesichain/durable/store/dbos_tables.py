@@ -92,7 +92,7 @@ RUN_COLUMNS = (
 )
 RUN_TABLES = "FROM wesichain_runs r JOIN {workflows} w ON w.workflow_uuid = r.current"
 TOOK = f"w.status IN {OVER} AND w.updated_at - r.created_at >= :took"
-OVER_BEFORE = f"w.updated_at < :before AND w.status IN {OVER} AND NOT ({STATES['interrupted']})"
+OVER_SINCE = f"w.updated_at < {{now}} - :over AND w.status IN {OVER} AND NOT ({STATES['interrupted']})"
 STATS = (
     "SELECT w.queue_name AS queue, "
     "SUM(CASE WHEN w.status = 'PENDING' THEN 0 ELSE 1 END) AS queued, "

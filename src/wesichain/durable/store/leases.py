@@ -11,7 +11,7 @@ until it has finished a step; if the process dies again before that, it alone is
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wesichain.core import dataclass
 
@@ -26,6 +26,7 @@ from .dbos_tables import (
     PUT_ONE_BACK,
     RELEASE_DELAYED,
 )
+from .machine import is_gone
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -57,7 +58,7 @@ _VERSION = (
     "ON CONFLICT (agent, version) DO NOTHING"
 )
 _SERVED = (
-    "SELECT s.agent, s.version, l.executor, l.host, l.pid, l.beat, l.lease "
+    "SELECT s.agent, s.version, l.executor, l.host, l.pid "
     "FROM wesichain_serving s JOIN wesichain_leases l ON l.executor = s.executor "
     "WHERE l.beat_at = 0 OR l.beat_at > {now} - 2 * l.lease"
 )
@@ -100,11 +101,11 @@ class Serving:
 
 @dataclass(frozen=True, slots=True)
 class ServedVersion:
-    """A version of an agent that a process serves, and that process's lease."""
+    """A version of an agent that a living process serves."""
 
     agent: str
     version: str
-    lease: Lease
+    executor: str
 
 
 class Leases:
@@ -139,7 +140,8 @@ class Leases:
 
     def all(self, db: sa.Connection) -> list[Lease]:
         """The leases of all processes, for the watcher."""
-        return [_lease(row) for row in db.execute(self._db.sql(_LEASES))]
+        rows = db.execute(self._db.sql(_LEASES))
+        return [Lease(row.executor, row.host, row.pid, row.beat, row.lease / 1000) for row in rows]
 
     def orphaned(self, db: sa.Connection) -> set[str]:
         """The processes that have a run in hand and no lease."""
@@ -168,12 +170,16 @@ class Leases:
             db.execute(self._db.sql(_VERSION), {"agent": serving.agent, "version": serving.version})
 
     def served(self) -> list[ServedVersion]:
-        """What is served, by processes whose lease has been renewed in time, by the database's clock."""
-        return [ServedVersion(row.agent, row.version, _lease(row)) for row in self._db.read(_SERVED)]
+        """The agents and versions that living processes serve."""
+        return [ServedVersion(row.agent, row.version, row.executor) for row in self._living(_SERVED)]
 
-    def living(self) -> list[Lease]:
-        """The leases that have been renewed in time, by the database's clock."""
-        return [_lease(row) for row in self._db.read(_LIVING)]
+    def is_living(self, executor: str) -> bool:
+        """Whether a process lives, as far as can be said."""
+        return any(row.executor == executor for row in self._living(_LIVING))
+
+    def _living(self, statement: str) -> list[Any]:
+        """Those of the rows whose process has not ended; the statement asks for leases renewed in time."""
+        return [row for row in self._db.read(statement) if not is_gone(row.host, row.pid)]
 
     # --- what becomes of runs --------------------------------------------------------------------------
 
@@ -221,8 +227,3 @@ class Leases:
 def given_up_after(recoveries: int) -> str:
     """Why a run is not run again."""
     return f"the process that ran it died {recoveries} times in a row, at the same step: it is not run again"
-
-
-def _lease(row: object) -> Lease:
-    found: sa.Row[tuple[str, str, int, int, int]] = row  # type: ignore[assignment]  # the columns of a lease
-    return Lease(found.executor, found.host, found.pid, found.beat, found.lease / 1000)

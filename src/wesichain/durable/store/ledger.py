@@ -24,7 +24,7 @@ from .dbos_tables import (
     END,
     KEEP_OUTPUT,
     OVER,
-    OVER_BEFORE,
+    OVER_SINCE,
     REQUEUE,
     RUN_COLUMNS,
     RUN_TABLES,
@@ -246,6 +246,7 @@ def _milliseconds(seconds: float | None) -> int | None:
 
 
 Enqueue = Callable[[sa.Connection, NewRun, str], None]  # puts a row into its queue, in this transaction
+Follow = Callable[[Mapping[str, str]], str | None]  # gives the next order, of what was decided, or waits
 Also = Callable[[sa.Connection], None]  # what else is done in the same transaction
 
 
@@ -268,14 +269,14 @@ class Ledger:
         rows = self._db.read(_ONE, {"run": run_id})
         return standing_of(rows[0]) if rows else None
 
-    def listed(self, page: RunPage, *, before: float | None = None) -> list[Standing]:
-        """The runs of a page, the newest first; `before`: those that have been over since then."""
+    def listed(self, page: RunPage, *, over: float | None = None) -> list[Standing]:
+        """The runs of a page, the newest first; `over`: those that have been so for so many seconds."""
         wheres, values = page.conditions("r.created_at", "r.run")
         if page.state is not None:
             wheres.append(STATES[page.state])
-        if before is not None:
-            wheres.append(OVER_BEFORE)
-            values["before"] = int(before * 1000)
+        if over is not None:
+            wheres.append(OVER_SINCE)
+            values["over"] = _milliseconds(over)
         text = f"{_MANY}{' AND '.join(wheres)} ORDER BY r.created_at DESC, r.run DESC LIMIT :limit"
         return [standing_of(row) for row in self._db.read(text, values)]
 
@@ -306,9 +307,6 @@ class Ledger:
     def decided(self) -> set[tuple[str, str]]:
         """The decisions on interrupted runs that have not been queued again yet: run and token."""
         return {(row.run, row.token) for row in self._db.read(_DECIDED_OF_WAITING)}
-
-    def decisions(self, run_id: str) -> Mapping[str, str]:
-        return {row.token: row.decision for row in self._db.read(_DECIDED, {"run": run_id})}
 
     def known(self, run_ids: Sequence[str]) -> set[str]:
         """Those of the ids that are ids of runs, or of runs inside them."""
@@ -350,7 +348,7 @@ class Ledger:
         self,
         run_id: str,
         check: Callable[[Standing, Mapping[str, str]], Mapping[str, str]],
-        follow: Callable[[Standing, Mapping[str, str]], str | None],
+        follow: Follow,
     ) -> None:
         """Keep decisions, and queue the run when none is missing: all of it, or nothing.
 
@@ -359,22 +357,21 @@ class Ledger:
         """
         with self._db.writing() as db:
             standing = self._locked(db, run_id)
-            decided = {row.token: row.decision for row in db.execute(self._db.sql(_DECIDED), {"run": run_id})}
+            decided = self._decided(db, run_id)
             given = check(standing, decided)
             for token, decision in given.items():
                 values = {"run": run_id, "token": token, "decision": decision}
                 if db.execute(self._db.sql(_DECIDE), values).rowcount != 1:
                     raise DurableError("that was decided already")
-            self._follow(db, standing, follow(standing, {**decided, **given}))
+            self._follow(db, standing, follow({**decided, **given}))
 
-    def follow(self, run_id: str, follow: Callable[[Standing, Mapping[str, str]], str | None]) -> bool:
+    def follow(self, run_id: str, follow: Follow) -> bool:
         """Queue an interrupted run again, with what was decided; False if something is waited for."""
         with self._db.writing() as db:
             standing = self._locked(db, run_id)
             if standing.status != "SUCCESS" or standing.outcome != "interrupted":
                 return False
-            decided = {row.token: row.decision for row in db.execute(self._db.sql(_DECIDED), {"run": run_id})}
-            order = follow(standing, decided)
+            order = follow(self._decided(db, run_id))
             if order is None:
                 db.execute(self._db.sql(_UNCANCEL), {"run": run_id})
             self._follow(db, standing, order)
@@ -427,6 +424,10 @@ class Ledger:
         with self._db.writing() as db:
             for statement in _DELETE:
                 db.execute(self._db.sql(statement), {"run": run_id})
+
+    def _decided(self, db: sa.Connection, run_id: str) -> dict[str, str]:
+        """The decisions on the calls of a run so far, by their tokens."""
+        return {row.token: row.decision for row in db.execute(self._db.sql(_DECIDED), {"run": run_id})}
 
     def _locked(self, db: sa.Connection, run_id: str) -> Standing:
         db.execute(self._db.sql(_LOCK), {"run": run_id})

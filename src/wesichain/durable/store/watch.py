@@ -8,20 +8,16 @@ none can jump, and time in which nobody looked does not count.
 from __future__ import annotations
 
 import logging
-import os
 import random
-import socket
-import sys
 import threading
-import uuid
 from collections.abc import Callable, Collection
-from pathlib import Path
 
 from sqlalchemy.exc import SQLAlchemyError
 from typing_extensions import override
 
 from .database import as_durable, brief
 from .leases import Lease
+from .machine import is_gone
 
 _log = logging.getLogger("wesichain.durable")
 
@@ -57,41 +53,14 @@ class Census:
 
     def _is_dead(self, lease: Lease, seen: tuple[int, float, int]) -> bool:
         _, since, looks = seen
-        return is_gone(lease) or (looks >= LOOKS and since >= (lease.seconds or self._seconds))
+        return is_gone(lease.host, lease.pid) or (
+            looks >= LOOKS and since >= (lease.seconds or self._seconds)
+        )
 
     def forget(self) -> None:
         """Begin anew: what was not seen for a while proves nothing."""
         self._seen.clear()
         self._last = None
-
-
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
-_NAMESPACE = Path("/proc/self/ns/pid")
-
-
-def this_machine() -> str:
-    """A name for all processes that can see each other, and for no others.
-
-    Containers may share the name of their machine, and machines made from one image share theirs and the
-    number of their process namespace: the boot id, drawn anew by every start of a system, tells them apart.
-    """
-    try:
-        return f"{socket.gethostname()} {_BOOT.read_text().strip()} {_NAMESPACE.readlink()}"
-    except OSError:
-        return f"{socket.gethostname()} {uuid.getnode():x}"
-
-
-def is_gone(lease: Lease) -> bool:
-    """Whether it was a process of this machine that has ended. One that cannot be asked may live."""
-    if lease.host != this_machine() or sys.platform == "win32":  # where signal 0 ends a process
-        return False
-    try:
-        os.kill(lease.pid, 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
-    return False
 
 
 class StoreWatch(threading.Thread):
