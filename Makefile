@@ -74,12 +74,13 @@ lint: $(STAMP)
 	@$(BIN)/ruff check --quiet .
 
 types: $(STAMP)
-	@echo "==> types: mypy, with pyright beside it, and that the public API is typed throughout"
+	@echo "==> types: mypy, with pyright beside it; the public API is typed throughout, and the blocks of the docs are right"
 	@mkdir -p build; $(BIN)/mypy > build/mypy.txt 2>&1 & mypy=$$!; \
 	$(BIN)/basedpyright; pyright=$$?; \
 	$(BIN)/python tests/typing/verify_types.py; api=$$?; \
+	$(BIN)/python -m tests.docs.typed; docs=$$?; \
 	wait $$mypy; mypy=$$?; cat build/mypy.txt; \
-	test "$$mypy $$pyright $$api" = "0 0 0"
+	test "$$mypy $$pyright $$api $$docs" = "0 0 0 0"
 
 bench: $(STAMP)  ## the figures of this machine, against a loop written by hand
 	@$(BIN)/python -m bench.speed

@@ -1,15 +1,17 @@
-"""The site's hooks: pages of the repository's root, and the examples, become pages of the site."""
+"""Hooks of the site: pages made of the repository's root and the examples, and words for the search."""
 
 from __future__ import annotations
 
 import posixpath
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parent.parent
+WORDS: dict[str, list[str]] = tomllib.loads((ROOT / "docs" / "search.toml").read_text(encoding="utf-8"))
 FROM_ROOT = {
     "ARCHITECTURE.md": "architecture.md",
     "CHANGELOG.md": "changelog.md",
@@ -48,8 +50,9 @@ def examples() -> str:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """A link that leaves the folder of the docs leads to the page that the site has for it."""
+    """Give a page its words for the search; a link out of the folder leads to the page that the site has."""
     source: str = page.file.src_uri
+    page.meta["tags"] = WORDS.get(source, [])  # the search ranks them above titles
     is_from_root = source in FROM_ROOT.values()
     here = "" if is_from_root else posixpath.dirname(f"docs/{source}")
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.learning.kit import words
-from wesichain import Agent, GraphBuilder, tool
-from wesichain.errors import ConfigError
+from wesichain import Agent, Budget, GraphBuilder, Message, Role, tool
+from wesichain.errors import ConfigError, WesichainError
 from wesichain.learning import Playbook
 from wesichain.testing import ScriptedLlm
 
@@ -63,6 +63,11 @@ KEYWORDS: list[tuple[Callable[..., object], str, str]] = [
     (run, "dependencies", "deps"),
     (run, "session", "conversation"),
     (run, "usage_limits", "budget"),
+    (Budget, "max_steps", "steps"),
+    (Budget, "request_limit", "steps"),
+    (Budget, "max_tokens", "tokens"),
+    (Budget, "timeout", "seconds"),
+    (agent, "temperature", r"settings=ModelSettings\(\.\.\.\)"),
     (made, "return_direct", r"Finish\(value\)"),
     (made, "args_schema", "type hints"),
     (made, "needs_approval", "approval"),
@@ -112,6 +117,12 @@ def test_retrieving_takes_k_and_where(tmp_path: Any) -> None:
         (Agent(ScriptedLlm([])), "invoke", r"agent\.run\(task\)"),
         (Agent(ScriptedLlm([])), "kickoff", r"agent\.run_sync\(task\)"),
         (Agent(ScriptedLlm([])), "run_stream", r"agent\.stream\(task\)"),
+        (Agent(ScriptedLlm([])), "tool", r"Agent\(tools=\[function\]\)"),
+        (Agent(ScriptedLlm([])), "output_validator", "output_checks"),
+        (Agent(ScriptedLlm([])), "system_prompt", "instructions"),
+        (Agent(ScriptedLlm(["x"])).run_sync("q"), "final_output", r"result\.output"),
+        (Agent(ScriptedLlm(["x"])).run_sync("q"), "data", r"result\.output"),
+        (Agent(ScriptedLlm(["x"])).run_sync("q"), "all_messages", r"result\.messages"),
         (GraphBuilder(), "compile", r"builder\.build\(\)"),
         (GraphBuilder(), "set_entry_point", r"builder\.set_entry\(name\)"),
         (build(), "ainvoke", r"await graph\.invoke\(state\)"),
@@ -123,6 +134,32 @@ def test_a_method_of_another_framework_is_answered_with_ours(thing: object, word
     with pytest.raises(AttributeError, match=f"has no '{word}'; it is .*{ours}"):
         getattr(thing, word)
     assert not hasattr(thing, word)
+
+
+VALUES: list[tuple[str, Callable[[], object], str]] = [
+    ("output-types-in-a-list", lambda: agent(output_type=[int, str]), r"use a union, int \| str"),
+    ("messages-as-dicts", lambda: asked([{"role": "user", "content": "hi"}]), r"earlier ones are history=\["),
+    ("a-dict-of-messages", lambda: asked({"messages": []}), "a task may also be a text"),
+    ("a-message", lambda: asked(Message(Role.USER, "hi")), "use a text"),
+    ("a-history-of-dicts", lambda: run(history=[{"role": "user"}]), r"Message\(Role\.USER"),
+    ("a-model-without-provider", lambda: Agent("gpt-5"), "did you mean 'openai:gpt-5'"),
+    ("a-provider-with-a-slash", lambda: Agent("anthropic/claude"), "did you mean 'anthropic:claude'"),
+    ("a-policy-by-name", lambda: agent(policy="retry"), r"an instance, such as FailFast\(\)"),
+    ("a-budget-as-a-number", lambda: agent(budget=10), r"Budget\(steps=5\)"),
+    ("settings-as-a-dict", lambda: agent(settings={"temperature": 0}), r"ModelSettings\(temperature=0\.2\)"),
+    ("a-conversation-by-id", lambda: run(conversation="id"), r"SqliteConversations\(path\)\.open\(id\)"),
+    ("a-tool-as-a-schema", lambda: agent(tools=[{"type": "function"}]), "a JsonTool"),
+]
+
+
+def asked(task: Any) -> object:
+    return Agent(ScriptedLlm(["x"])).run_sync(task)
+
+
+@pytest.mark.parametrize(("use", "ours"), [row[1:] for row in VALUES], ids=[row[0] for row in VALUES])
+def test_a_value_of_another_framework_is_answered_with_ours(use: Callable[[], object], ours: str) -> None:
+    with pytest.raises(WesichainError, match=ours):
+        use()
 
 
 def test_what_nobody_has_is_missing_as_ever_and_copies_are_made() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import sys
+import traceback
 from pathlib import Path
 
 from wesichain.agent import resolve_model
@@ -13,7 +15,7 @@ from wesichain.llm.local import LocalLlm
 
 from .harness import ARMS, Log, Plan, play
 from .report import page
-from .world import read_worlds
+from .world import World, read_worlds
 
 RESULTS = Path(__file__).with_name("results")
 
@@ -31,19 +33,29 @@ def model_of(name: str, base_url: str | None) -> ToolCallingLlm:
     return resolve_model(name)
 
 
-async def carry_out(given: argparse.Namespace, log: Log) -> None:
+async def carry_out(given: argparse.Namespace, log: Log) -> bool:
     worlds = read_worlds()
     plan = Plan(
         model_of(given.model, given.base_url),
         training=given.training,
         held_out=given.held_out,
         at_once=given.at_once,
+        prompt=given.prompt,
     )
-    for arm in given.arms.split(","):
-        for world in worlds:
-            if not given.worlds or world.name in given.worlds.split(","):
-                await play(world, arm, plan, log=log, others=worlds)
-                print(f"{arm:16} {world.name:10} {len(log.lines)} runs in the log", flush=True)
+    chosen = given.worlds.split(",") if given.worlds else [world.name for world in worlds]
+
+    async def one(arm: str, world: World) -> bool:
+        try:
+            await play(world, arm, plan, log=log, others=worlds)
+        except Exception:  # noqa: BLE001  # the other arms go on, and the log says what is missing
+            print(f"{arm} in {world.name} failed:\n{traceback.format_exc()}", flush=True)
+            return False
+        print(f"{arm:16} {world.name:10} {len(log.lines)} runs in the log", flush=True)
+        return True
+
+    mine = [world for world in worlds if world.name in chosen]
+    done = await asyncio.gather(*(one(arm, world) for arm in given.arms.split(",") for world in mine))
+    return all(done)
 
 
 def main() -> None:
@@ -53,18 +65,26 @@ def main() -> None:
     options.add_argument("--arms", default=",".join(ARMS))
     options.add_argument("--worlds", default="", help="names, with commas; all unless given")
     options.add_argument("--training", type=int, default=24)
-    options.add_argument("--held-out", type=int, default=24)
-    options.add_argument("--at-once", type=int, default=8)
+    options.add_argument("--held-out", type=int, default=40)
+    options.add_argument("--at-once", type=int, default=8, help="runs of one arm in one world")
+    options.add_argument(
+        "--prompt", type=Path, help="another prompt of the reflector, for the prompt's family"
+    )
     options.add_argument("--out", type=Path, default=RESULTS)
     options.add_argument("--page", action="store_true", help="only write the page from the log")
     given = options.parse_args()
     stem = given.model.replace(":", "-").replace("/", "-")
-    log = Log(given.out / f"{stem}.jsonl")
-    if not given.page:
-        asyncio.run(carry_out(given, log))
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / f"{stem}.md").write_text(page(log.lines, model=given.model) + "\n", encoding="utf-8")
-    print((given.out / f"{stem}.md").read_text())
+    folder: Path = given.out / stem
+    complete = True
+    if not given.page:  # a process with some worlds writes a log of its own
+        log = Log(folder / f"{given.worlds.replace(',', '-') or 'all'}.jsonl")
+        complete = asyncio.run(carry_out(given, log))
+    logs = [path for path in sorted(folder.glob("*.jsonl*")) if "lessons" not in path.name]
+    lines = [line for path in logs for line in Log(path).lines]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "README.md").write_text(page(lines, model=given.model) + "\n", encoding="utf-8")
+    print((folder / "README.md").read_text())
+    sys.exit(not complete)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from random import Random
@@ -12,9 +13,17 @@ from typing import Any
 from uuid import uuid4
 
 from wesichain.agent import Agent
-from wesichain.core import ToolCallingLlm, dataclass, from_json, to_json
+from wesichain.core import ToolCallingLlm, dataclass, dump_json, from_json, to_json
 from wesichain.evals import Case, improve
-from wesichain.learning import Embedder, Learner, Playbook, PlaybookBullet, ToolCallingStrategy
+from wesichain.learning import (
+    Embedder,
+    Learner,
+    ModelReflector,
+    Playbook,
+    PlaybookBullet,
+    TaskOutput,
+    ToolCallingStrategy,
+)
 from wesichain.policy import Budget, ObserveErrors
 from wesichain.store import append_line
 
@@ -27,13 +36,21 @@ ARMS = (
     "learned-a",
     "learned-a-user",
     "learned-b",
+    "learned-b-owner",
     "learned-c",
     "as-they-came",
     "improve",
     "dice",
 )
-KINDS = {"learned-a": "a", "learned-a-user": "a-user", "learned-b": "b", "learned-c": "c"}
+KINDS = {
+    "learned-a": "a",
+    "learned-a-user": "a-user",
+    "learned-b": "b",
+    "learned-b-owner": "b-owner",
+    "learned-c": "c",
+}
 BASE = "You do what you are asked with the tools that you have, and then say in one sentence what you did."
+SEARCH = f"{BASE} Where a tool refuses, call another one, until one of them has done it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +59,7 @@ class RunLine:
 
     world: str
     family: str
+    part: str
     arm: str
     phase: str  # training, held-out
     task: str
@@ -49,15 +67,32 @@ class RunLine:
     steps: int
     tokens: int
     learning_tokens: int = 0
-    shown: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()  # ids of bullets
+    calls: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LessonLine:
+    """A bullet as it stood after the training of an arm."""
+
+    world: str
+    arm: str
+    id: str
+    content: str
+    author: str
+    stage: str
+    helpful: int
+    harmful: int
+    given_by: int  # runs
 
 
 class Log:
-    """A file of runs."""
+    """A file of runs, and beside it one of the lessons that were learned; a packed one is only read."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        lines = path.read_bytes().splitlines() if path.exists() else []
+        data = path.read_bytes() if path.exists() else b""
+        lines = (gzip.decompress(data) if path.suffix == ".gz" else data).splitlines()
         self.lines = [from_json(RunLine, line) for line in lines]
 
     def has(self, world: str, arm: str, task: str) -> bool:
@@ -70,6 +105,22 @@ class Log:
         append_line(self._path, to_json(line).encode())
         self.lines.append(line)
 
+    def add_lessons(self, world: str, arm: str, book: Playbook) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        for one in book.bullets("general"):
+            line = LessonLine(
+                world,
+                arm,
+                one.id,
+                one.content,
+                one.provenance.author,
+                one.stage,
+                one.helpful_count,
+                one.harmful_count,
+                len(one.sources),
+            )
+            append_line(self._path.with_suffix(".lessons.jsonl"), to_json(line).encode())
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -81,6 +132,7 @@ class Plan:
     at_once: int = 8
     embedder: Embedder | None = None
     improve_runs: int = 120
+    prompt: Path | None = None  # the reflector's; the product's own unless given
 
 
 async def play(world: World, arm: str, plan: Plan, *, log: Log, others: Sequence[World] = ()) -> None:
@@ -119,6 +171,7 @@ async def run(
     return RunLine(
         world.name,
         world.family,
+        world.part,
         arm,
         phase,
         task.id,
@@ -127,7 +180,15 @@ async def run(
         outcome.usage.total_tokens,
         spent,
         tuple(shown),
+        tuple(_calls(outcome)),
     )
+
+
+def _calls(outcome: Any) -> Iterator[str]:
+    for step in TaskOutput.of(outcome).structured_trace:
+        for call in step.calls:
+            came = "ok" if call.success else f"refused: {call.error_message}"
+            yield f"{call.tool_name} {dump_json(call.arguments)} {came}"
 
 
 async def _agent(
@@ -142,10 +203,12 @@ async def _agent(
 ) -> Agent[Any, str]:
     """The agent of an arm, ready for the held-out tasks."""
     if arm == "manual":
-        return _made(world, plan, "\n".join([BASE, "Rules:", *(f"- {text}" for text in world.sentences)]))
+        return _made(
+            world, plan, "\n".join([_base(world), "Rules:", *(f"- {one}" for one in world.sentences)])
+        )
     if arm == "improve":
         return await _improved(world, plan, training)
-    agent = _made(world, plan, BASE, book)
+    agent = _made(world, plan, _base(world), book)
     if arm == "owner":
         _record(book, world, world.sentences)
     elif arm == "dice":
@@ -154,7 +217,11 @@ async def _agent(
         book.record_all([PlaybookBullet(content=text, ruling="owner") for text in chosen], domain="general")
     elif arm in KINDS or arm == "as-they-came":
         await _train(world, arm, plan, agent, book=book, log=log, training=training)
-    return agent if arm != "plain" else _made(world, plan, BASE)
+    return agent if arm != "plain" else _made(world, plan, _base(world))
+
+
+def _base(world: World) -> str:
+    return SEARCH if world.part == "search" else BASE
 
 
 def _made(
@@ -195,7 +262,8 @@ async def _train(
     training: Sequence[WorldTask],
 ) -> None:
     """Run the training tasks one after the other, each with what those before it have taught."""
-    learner = Learner(playbook=book, llm=plan.llm)
+    given = ModelReflector(plan.llm, prompt=plan.prompt) if plan.prompt else None
+    learner = Learner(playbook=book, llm=plan.llm, reflector=given)
     reflector: Any = learner.reflector
 
     async def learn(outcome: Any, run_id: str, task: WorldTask) -> int:
@@ -207,12 +275,18 @@ async def _train(
                     PlaybookBullet(content=text, example_task=task.text, lesson="argument"), domain="general"
                 )
             return 0
-        learner.submit(outcome, feedback=world.feedback(KINDS[arm], run_id, task))
+        made = [
+            (call.tool_name, call.arguments)
+            for step in TaskOutput.of(outcome).structured_trace
+            for call in step.calls
+        ]
+        learner.submit(outcome, feedback=world.feedback(KINDS[arm], run_id, task, made))
         await learner.drain()
         return int(getattr(reflector, "spent_tokens", 0) - before)
 
     for task in training:
         log.add(await run(agent, world, arm, task, phase="training", then=learn))
+    log.add_lessons(world.name, arm, book)
 
 
 async def _improved(world: World, plan: Plan, training: Sequence[WorldTask]) -> Agent[Any, str]:
@@ -224,6 +298,6 @@ async def _improved(world: World, plan: Plan, training: Sequence[WorldTask]) -> 
         return solved or world.difference(done.run_id, by_id[case.id])
 
     cases = [Case(task.id, task.text) for task in training]
-    agent = _made(world, plan, BASE)
+    agent = _made(world, plan, _base(world))
     found = await improve(agent, cases, checks=[check], budget=plan.improve_runs, at_once=plan.at_once)
-    return _made(world, plan, found.instructions or BASE, descriptions=found.tools)
+    return _made(world, plan, found.instructions or _base(world), descriptions=found.tools)

@@ -12,53 +12,117 @@ DRAWS = 4_000
 
 def page(lines: Sequence[RunLine], *, model: str) -> str:
     """Return the page of a log; an arm counts in a world where it and plain are both complete there."""
+    parts = {
+        "judged": "Families that the goals are judged by",
+        "prompt": "The family that the prompt was fixed on",
+        "search": "Families of search: each kind of task is served by one tool of four",
+    }
+    rows = [f"# {model}", "", f"{len(lines)} runs."]
+    for part, title in parts.items():
+        mine = [line for line in lines if line.part == part]
+        if mine:
+            rows += ["", f"## {title}", "", *table(mine)]
+    judged = [line for line in lines if line.part == "judged"]
+    search = [line for line in lines if line.part == "search"]
+    return "\n".join([*rows, "", "## Goals", "", *goals(by_arm(judged), judged), fewer_steps(search)])
+
+
+def by_arm(lines: Sequence[RunLine]) -> dict[str, dict[str, RunLine]]:
+    """Return the held-out runs of each arm, by task."""
     held = [line for line in lines if line.phase == "held-out"]
-    by_arm = {arm: {line.task: line for line in held if line.arm == arm} for arm in ARMS}
+    return {arm: {line.task: line for line in held if line.arm == arm} for arm in ARMS}
+
+
+def table(lines: Sequence[RunLine]) -> list[str]:
+    """Return what each arm came to, over all and by family."""
+    arms = {arm: found for arm, found in by_arm(lines).items() if found}
+    plain = arms.get("plain", {})
     rows = [
         "| arm | tasks | solved, % | against plain, points (95 %) | steps | tokens | learning, % of tokens |",
         "|---|---|---|---|---|---|---|",
     ]
-    for arm, found in by_arm.items():
-        if not found:
-            continue
-        solved = 100 * sum(line.solved for line in found.values()) / len(found)
+    for arm, found in arms.items():
         steps = sum(line.steps for line in found.values()) / len(found)
         tokens = sum(line.tokens for line in found.values()) / len(found)
+        solved = _share([*found.values()])
         rows.append(
-            f"| {arm} | {len(found)} | {solved:.1f} | {_against(by_arm['plain'], found)} | {steps:.2f} | "
+            f"| {arm} | {len(found)} | {solved} | {_against(plain, found)} | {steps:.2f} | "
             f"{tokens:.0f} | {_learning(lines, arm)} |"
         )
-    families = sorted({line.family for line in held})
+    families = sorted({line.family for line in lines})
     rows += ["", f"| solved, % | {' | '.join(families)} |", f"|---|{'---|' * len(families)}"]
-    for arm, found in by_arm.items():
-        if found:
-            cells = [_share([one for one in found.values() if one.family == family]) for family in families]
-            rows.append(f"| {arm} | {' | '.join(cells)} |")
-    return "\n".join([f"Model: {model}. {len(lines)} runs.", "", *rows, "", *goals(by_arm, lines)])
+    for arm, found in arms.items():
+        cells = [_share([one for one in found.values() if one.family == family]) for family in families]
+        rows.append(f"| {arm} | {' | '.join(cells)} |")
+    return rows
 
 
-def goals(by_arm: Mapping[str, Mapping[str, RunLine]], lines: Sequence[RunLine]) -> list[str]:
-    """Return each goal with what was found; a goal whose arms were not run says so."""
-    plain = by_arm["plain"]
-    gain = {arm: difference(plain, found) for arm, found in by_arm.items() if found and plain}
-    told: list[str] = []
-    for arm, share in (("learned-a", 0.8), ("learned-a-user", 0.8), ("learned-b", 0.5)):
-        if arm in gain and "owner" in gain:
-            wanted = share * gain["owner"][0]
-            verdict = "reached" if gain[arm][0] >= wanted else "missed"
-            found = f"{gain[arm][0]:+.1f} of {wanted:+.1f}, {verdict}"
-            told.append(f"- {arm} at least {share:.0%} of the owner's gain: {found}")
+def fewer_steps(lines: Sequence[RunLine]) -> str:
+    """Return SC-002: how many steps fewer learned-c takes than plain, on the searches that both solve."""
+    arms = by_arm(lines)
+    pairs = [
+        (one.family, one.steps, arms["learned-c"][task].steps)
+        for task, one in arms["plain"].items()
+        if task in arms["learned-c"] and one.solved and arms["learned-c"][task].solved
+    ]
+    if not pairs:
+        return "- 30 to 50 % fewer steps in search (SC-002): not run"
+    groups: dict[str, list[tuple[str, int, int]]] = {}
+    for pair in pairs:
+        groups.setdefault(pair[0], []).append(pair)
+    draw, names = Random(0), [*groups]  # statistics, not secrets
+
+    def saved(chosen: Sequence[tuple[str, int, int]]) -> float:
+        return 100 - 100 * sum(after for _, _, after in chosen) / sum(before for _, before, _ in chosen)
+
+    means = sorted(
+        saved(
+            [
+                one
+                for name in draw.choices(names, k=len(names))
+                for one in draw.choices(groups[name], k=len(groups[name]))
+            ]
+        )
+        for _ in range(DRAWS)
+    )
+    low, high = means[int(0.025 * DRAWS)], means[int(0.975 * DRAWS) - 1]
+    by_family = ", ".join(f"{name} {saved(group):.1f}" for name, group in groups.items())
+    verdict = "reached" if saved(pairs) >= 30 else "missed"
+    return (
+        f"- 30 to 50 % fewer steps in search (SC-002), learned-c against plain, {len(pairs)} searches that "
+        f"both solve: {saved(pairs):.1f} ({low:.1f} to {high:.1f}), {verdict}; {by_family}"
+    )
+
+
+def goals(arms: Mapping[str, Mapping[str, RunLine]], lines: Sequence[RunLine]) -> list[str]:
+    """Return each goal with what was found, over the tasks that its arm was run on."""
+    plain, owner = arms["plain"], arms["owner"]
+    rows: list[str] = []
+    for arm, share in (
+        ("learned-a", 0.8),
+        ("learned-a-user", 0.8),
+        ("learned-b", 0.5),
+        ("learned-b-owner", 0.5),
+    ):
+        found = arms[arm]
+        if found and plain and owner:
+            gain = difference(plain, found)[0]
+            wanted = (
+                share * difference(plain, {task: line for task, line in owner.items() if task in found})[0]
+            )
+            came = f"{gain:+.1f} of {wanted:+.1f}, {'reached' if gain >= wanted else 'missed'}"
         else:
-            told.append(f"- {arm} at least {share:.0%} of the owner's gain: not run")
-    if "learned-c" in gain:
-        low = gain["learned-c"][1]
-        told.append(f"- learned-c does no harm: lower end {low:+.1f}, {'reached' if low > -2 else 'missed'}")
+            came = "not run"
+        rows.append(f"- {arm} at least {share:.0%} of the owner's gain: {came}")
+    if arms["learned-c"] and plain:
+        low = difference(plain, arms["learned-c"])[1]
+        rows.append(f"- learned-c does no harm: lower end {low:+.1f}, {'reached' if low > -2 else 'missed'}")
     else:
-        told.append("- learned-c does no harm: not run")
+        rows.append("- learned-c does no harm: not run")
     spent, total = _tokens(lines)
     verdict = "reached" if total and spent <= 0.05 * total else "missed" if total else "not run"
-    told.append(f"- learning takes below 5 % of the tokens: {spent:,} of {total:,}, {verdict}")
-    return told
+    rows.append(f"- learning takes below 5 % of the tokens: {spent:,} of {total:,}, {verdict}")
+    return rows
 
 
 def difference(plain: Mapping[str, RunLine], found: Mapping[str, RunLine]) -> tuple[float, float, float]:

@@ -33,6 +33,7 @@ class World:
     def __init__(self, data: Mapping[str, Any]) -> None:
         self.name: str = data["name"]
         self.family: str = data["family"]
+        self.part: str = data["part"]  # prompt, judged or search: what its runs count for
         self.source: str = data["source"]
         self.sentences: tuple[str, ...] = tuple(rule["sentence"] for rule in data["rules"])
         self._rules: list[Mapping[str, str]] = data["rules"]
@@ -67,12 +68,15 @@ class World:
         """Whether the record holds the one call that it should, and no other that changes something."""
         return self._records.get(run_id, []) == [(task.tool, dict(task.args))]
 
-    def sentence_for(self, run_id: str, task: WorldTask) -> str:
-        """The sentence of a person who corrects a run: the rule about the first argument that is wrong."""
-        done = next((args for tool, args in self._records.get(run_id, []) if tool == task.tool), {})
+    def sentence_for(self, task: WorldTask, calls: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+        """The sentence of a person who corrects a run: the rule about the first argument that is wrong.
+
+        The person reads the last call of the tool that was made, taken or refused.
+        """
+        done = next((args for tool, args in reversed(calls) if tool == task.tool), {})
         wrong = [name for name, value in task.args.items() if done.get(name) != value]
         rules = [rule["sentence"] for rule in self._rules if rule["tool"] == task.tool]
-        named = [sentence for sentence in rules for name in wrong if re.search(rf"\b{name}\b", sentence)]
+        named = [sentence for name in wrong for sentence in rules if re.search(rf"\b{name}\b", sentence)]
         return (named or rules or self.sentences)[0]
 
     def difference(self, run_id: str, task: WorldTask) -> str:
@@ -81,14 +85,18 @@ class World:
         held = "; ".join(f"{tool} {dump_json(args)}" for tool, args in found) or "nothing"
         return f"the record should hold {task.tool} {dump_json(dict(task.args))}; it holds {held}"
 
-    def feedback(self, kind: str, run_id: str, task: WorldTask) -> Feedback:
-        """The feedback of a kind: a person's sentence (a), the database (b), or good and bad alone (c)."""
+    def feedback(
+        self, kind: str, run_id: str, task: WorldTask, calls: Sequence[tuple[str, Mapping[str, Any]]]
+    ) -> Feedback:
+        """The feedback of a kind: a person's sentence (a), the database (b), or good and bad alone (c).
+
+        `a` and `b-owner` are an owner's words, `a-user` and `b` those of nobody known.
+        """
         good = self.is_solved(run_id, task)
         if good or kind == "c":
             return Feedback(label=good)
-        if kind == "b":
-            return Feedback(label=False, why=self.difference(run_id, task))
-        return Feedback(label=False, why=self.sentence_for(run_id, task), by="owner" if kind == "a" else None)
+        why = self.sentence_for(task, calls) if kind.startswith("a") else self.difference(run_id, task)
+        return Feedback(label=False, why=why, by="owner" if kind in ("a", "b-owner") else None)
 
     def _tool(self, about: Mapping[str, Any]) -> JsonTool:
         schema = {
@@ -101,7 +109,7 @@ class World:
         def invoke(args: Any, ctx: ToolContext[Any]) -> str:
             for name, form in about["accepts"].items():
                 if not re.fullmatch(form, str(args[name])):
-                    raise ToolError(f"invalid {name}: {args[name]!r}")
+                    raise ToolError(f"{about.get('refusal', f'invalid {name}:')} {args[name]!r}")
             if "gives" not in about:
                 self._records.setdefault(ctx.run_id, []).append((about["name"], dict(args)))
             return str(about.get("gives", "done"))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from .errors import ConfigError
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 HINTS = "the type hints of the function"
 DOCSTRING = "the docstring of the function, which is always read"
 FINISH = "a tool that returns Finish(value)"
@@ -40,9 +41,9 @@ AGENT = {
     "guardrails": "middleware=[InputGuard(...)]",
     "input_guardrails": "middleware=[InputGuard(...)]",
     "output_guardrails": "middleware=[OutputGuard(...)]",
-    "tool_choice": "options= of the model's client",
-    "temperature": "options= of the model's client",
-    "model_settings": "options= of the model's client",
+    "tool_choice": "settings=ModelSettings(...)",
+    "temperature": "settings=ModelSettings(...)",
+    "model_settings": "settings=ModelSettings(...)",
     "chat_history": "history",
     "checkpointer": "conversation= of a run, or a graph with a checkpointer",
     "store": "conversation= of a run",
@@ -134,8 +135,35 @@ PLAYBOOK = {
     "filter": "where",
     "filters": "where",
 }
+BUDGET = {
+    "max_steps": "steps",
+    "max_turns": "steps",
+    "max_iterations": "steps",
+    "recursion_limit": "steps",
+    "requests": "steps",
+    "request_limit": "steps",
+    "max_tokens": "tokens",
+    "total_tokens_limit": "tokens",
+    "token_limit": "tokens",
+    "max_cost": "cost",
+    "usd": "cost",
+    "timeout": "seconds",
+    "max_seconds": "seconds",
+    "max_time": "seconds",
+    "max_tool_calls": "tool_calls",
+    "tool_calls_limit": "tool_calls",
+}
+IN_TOOLS = "Agent(tools=[function]), or agent.with_tools([function]), which returns a new agent"
 METHODS = {
     "Agent": {
+        "tool": IN_TOOLS,
+        "tool_plain": IN_TOOLS,
+        "add_tool": IN_TOOLS,
+        "register_tool": IN_TOOLS,
+        "bind_tools": IN_TOOLS,
+        "system_prompt": "Agent(instructions=...), a text or a function of the context",
+        "instructions": "Agent(instructions=...), a text or a function of the context",
+        "output_validator": "Agent(output_checks=[function])",
         "invoke": "await agent.run(task), or agent.run_sync(task)",
         "ainvoke": "await agent.run(task)",
         "arun": "await agent.run(task)",
@@ -147,6 +175,19 @@ METHODS = {
         "iter": "agent.iterate(task)",
         "override": "agent.run(task, model=...)",
         "clone": "Agent(...) anew: an agent is cheap",
+    },
+    "RunResult": {
+        "final_output": "result.output",
+        "data": "result.output",
+        "content": "result.output",
+        "text": "result.output",
+        "answer": "result.output",
+        "response": "result.output",
+        "all_messages": "result.messages",
+        "to_input_list": "result.messages",
+        "tool_calls": "result.sources, or result.events",
+        "intermediate_steps": "result.steps",
+        "trace": "result.events",
     },
     "GraphBuilder": {
         "compile": "builder.build()",
@@ -214,6 +255,16 @@ def names_ours(words: Mapping[str, str], more: Iterable[str] = ()) -> Callable[[
             return function(*args, **options)
 
         return call  # type: ignore[return-value]  # the same call, but for its errors
+
+    return decorate
+
+
+def init_names_ours(words: Mapping[str, str]) -> Callable[[type[T]], type[T]]:
+    """Let a class refuse a keyword that its constructor does not have with our word for what was meant."""
+
+    def decorate(cls: type[T]) -> type[T]:
+        setattr(cls, "__init__", names_ours(words)(cls.__init__))  # noqa: B010  # a checker allows no assignment
+        return cls
 
     return decorate
 

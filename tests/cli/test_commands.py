@@ -118,6 +118,7 @@ def test_a_call_that_needs_a_person_interrupts_where_there_is_none(
         pytest.param(["run", "no.module:agent", "x"], 2, "no module", id="an-agent-of-no-module"),
         pytest.param(["playbook", "list", "../x"], 2, "../x", id="a-domain-that-is-a-path"),
         pytest.param(["serve", "--host", "0.0.0.0"], 2, "0.0.0.0", id="the-viewer-for-everybody"),
+        pytest.param(["serve", "--prices", "none.json"], 2, '{"MODEL": [input, output]}', id="no-prices"),
         pytest.param(["frobnicate"], 2, "frobnicate", id="an-unknown-command"),
         pytest.param(["ask", "x", "--model", "openai:stub"], 1, "failed", id="a-server-that-is-not-there"),
     ],

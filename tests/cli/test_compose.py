@@ -233,10 +233,9 @@ def test_its_commands_serve_runs_and_show_them(postgres: str, tmp_path: Path) ->
         token = viewer.stdout.readline().strip().partition("#token=")[2]
         listening = listening_port(viewer.pid)
         headers = {"authorization": f"Bearer {token}"}
-        rows = requests.get(f"http://127.0.0.1:{listening}/api/database", headers=headers, timeout=30).json()[
-            "runs"
-        ]
-        assert [row["status"] for row in rows if row["agent"] == "work"][:12] == ["completed"] * 12
+        listed = requests.get(f"http://127.0.0.1:{listening}/api/runs", headers=headers, timeout=30).json()
+        rows = [row for row in listed["runs"] if row["stored"] and row["agent"] == "work"]
+        assert [row["status"] for row in rows][:12] == ["completed"] * 12
         for process in started:
             process.send_signal(signal.SIGTERM)
         for process in started:

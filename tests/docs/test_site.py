@@ -153,37 +153,11 @@ def test_an_error_names_our_word_for_the_one_in_a_guide(word: str, ours: str) ->
     assert any(re.search(rf"\b{one}\b", ours) for one in meant), (meant, ours)
 
 
-@pytest.fixture(scope="module")
-def environment() -> Path:
-    """The environment of the site, as `make docs` makes it; skips where it cannot be made."""
-    given = os.environ.get("WESICHAIN_DOCS_PYTHON")
-    python = Path(given) if given else ROOT / ".venv-docs" / "bin" / "python"
-    if not python.exists():
-        made = subprocess.run(
-            ["make", ".venv-docs/.installed"], cwd=ROOT, check=False, capture_output=True, text=True
-        )
-        if made.returncode:
-            pytest.skip(f"the site's environment could not be made: {made.stderr[-300:]}")
-    return python
-
-
 @pytest.mark.slow
-def test_the_site_builds_without_a_warning(environment: Path, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [str(environment), "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(tmp_path / "site")],
-        cwd=ROOT,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    assert (tmp_path / "site" / "llms.txt").exists()
-    assert not [*(tmp_path / "site").rglob("*.py*")]
-    assert "architecture.html" in (tmp_path / "site" / "concepts" / "machine.html").read_text(
-        encoding="utf-8"
-    )
+def test_the_site_builds_without_a_warning(site: Path) -> None:
+    assert (site / "llms.txt").exists()
+    assert not [*site.rglob("*.py*")]
+    assert "architecture.html" in (site / "concepts" / "machine.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from wesichain import Agent, Budget, ObserveErrors, Recovery, ToolContext, tool
 from wesichain.agent import Approve, ApproveWith, Decision, Failed, Interrupted, Refuse
-from wesichain.core import Event, LlmRequest, Message, Role
+from wesichain.core import Event, LlmRequest, Message, Provide, Role
 from wesichain.durable import DurableAgent, DurableRuns, RunState
 from wesichain.errors import (
     CodecError,
@@ -31,7 +31,7 @@ from wesichain.errors import (
 )
 from wesichain.policy import Interrupt, Retry
 from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm, calls
-from wesichain.tools import CancellationToken
+from wesichain.tools import CancellationToken, JsonTool
 from wesichain.trace import CollectingSink
 
 Open = Callable[..., Any]
@@ -321,6 +321,45 @@ async def test_a_decision_is_bound_to_its_call_and_made_once(url: str) -> None:
         with pytest.raises(DurableError, match="expired"):
             await durable.approve("r", second.token, Approve())
         assert await durable.status("r") == RunState.INTERRUPTED
+
+
+async def test_decisions_that_are_made_together_are_all_kept_or_none(url: str) -> None:
+    async with DurableAgent(deleter(), "deleter", database_url=url) as durable:
+        with pytest.raises(RunInterruptedError):
+            await durable.run("delete", run_id="r")
+        first, second = await durable.pending("r")
+        for wrong in (ApproveWith({"nonsense": 1}), Provide("x")):
+            with pytest.raises(DurableError):
+                await durable.decide("r", {first.token: Approve(), second.token: wrong})
+        with pytest.raises(DurableError, match="waits for the token"):
+            await durable.decide("r", {first.token: Approve(), "f" * 32: Approve()})
+        assert await durable.pending("r") == [first, second]
+        await durable.decide("r", {first.token: Approve(), second.token: Refuse("no")})
+        assert (await durable.result("r", timeout=30)).output == "as you wish"
+
+
+async def test_a_run_has_external_tools_of_its_own_wherever_it_goes_on(url: str) -> None:
+    def reply(request: LlmRequest) -> Any:
+        results = [message.text for message in request.messages if message.role is Role.TOOL]
+        names = ",".join(tool.name for tool in request.tools)
+        return f"{names}: {results[0]}" if results else calls(("paint", {"colour": "red"}))
+
+    schema = {"type": "object", "properties": {"colour": {"type": "string"}}, "required": ["colour"]}
+    paint = JsonTool("paint", "Paint the page.", schema, external=True)
+    here = JsonTool("here", "Run here.", schema, lambda args: args)
+    program = Agent(FunctionLlm(reply), name="painter")
+    async with DurableAgent(program, database_url=url) as durable:
+        with pytest.raises(ConfigError, match="external"):
+            await durable.run("paint", tools=[here])
+        with pytest.raises(RunInterruptedError):
+            await durable.run("paint", run_id="r", tools=[paint])
+        with pytest.raises(RunIdConflictError):
+            await durable.run("paint", run_id="r")
+    async with DurableAgent(program, database_url=url) as another:
+        (item,) = await another.pending("r")
+        assert (item.external, item.call.args) == (True, {"colour": "red"})
+        await another.approve("r", item.token, Provide("painted"))
+        assert (await another.resume("r")).output == "paint: painted"
 
 
 async def test_a_run_that_its_policy_halted_can_be_resumed(url: str) -> None:

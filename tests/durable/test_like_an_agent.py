@@ -67,6 +67,46 @@ async def test_a_conversation_is_read_and_extended_once(url: str) -> None:
         assert [message.text for message in await talks.open("c").read()][-2:] == ["three", "answer 1"]
 
 
+async def test_a_queued_run_reads_its_conversation_and_adds_its_turn_after_an_approval(url: str) -> None:
+    def reply(request: LlmRequest) -> Any:
+        asked = [message.text for message in request.messages if message.role is Role.USER]
+        if "delete" in asked[-1] and request.messages[-1].role is Role.USER:
+            return calls(("delete", {"name": "x"}))
+        return f"answer {len(asked)}"
+
+    @tool(approval=True)
+    def delete(name: str) -> str:
+        """Delete."""
+        return name
+
+    talk = MemoryConversations().open("c")
+
+    async def texts(number: int) -> list[str]:
+        async with asyncio.timeout(60):
+            while len(found := await talk.read()) < number:
+                await asyncio.sleep(0.02)
+        return [message.text for message in found]
+
+    def durable() -> DurableAgent[str]:
+        return DurableAgent(Agent(FunctionLlm(reply), tools=[delete]), "talker", database_url=url)
+
+    async with durable() as client, durable() as worker, served(worker):
+        await client.enqueue("one", conversation=talk, run_id="a")
+        await client.enqueue("one", conversation=talk, run_id="a")  # asked again: the same run, one turn
+        assert await texts(2) == ["one", "answer 1"]
+        await client.enqueue("delete it", conversation=talk, run_id="b")
+        with pytest.raises(RunInterruptedError):
+            await client.result("b", timeout=60)
+        (waiting,) = await client.pending("b")
+        await client.approve("b", waiting.token, Approve())
+        assert await texts(4) == ["one", "answer 1", "delete it", "answer 2"]
+        with pytest.raises(RunInterruptedError):
+            await client.run("delete more", conversation=talk, run_id="c")
+        (waiting,) = await client.pending("c")
+        await client.approve("c", waiting.token, Approve())
+        assert (await texts(6))[-2:] == ["delete more", "answer 3"]
+
+
 async def test_a_budget_of_the_run_holds_over_its_resumes_in_another_process(url: str) -> None:
     @tool(approval=True)
     def ask(number: int) -> str:

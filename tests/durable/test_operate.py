@@ -491,6 +491,42 @@ async def test_a_thousand_waiting_runs_are_an_inbox_of_few_questions(url: str) -
         assert len(asked) <= 3
 
 
+async def test_any_page_of_ten_thousand_finished_runs_costs_little(url: str) -> None:
+    async with DurableAgent(adder(), "adder", database_url=url) as durable:
+        await durable.run("1 + 2?", run_id="r")
+    copy_run(url.removeprefix("sqlite:///"), "r", 10_000)
+    wanted: dict[str, dict[str, Any]] = {
+        "the first": {},
+        "one in the middle": {"after": "r-5000"},
+        "the last": {"after": "r-1"},
+        "found by words": {"search": "2? r-77"},
+        "found by words that none has": {"search": "nobody"},
+        "in a state": {"status": "completed"},
+        "in a state that none is in": {"status": "failed"},
+        "of a tool": {"tool": "add"},
+        "of a tool that none called": {"tool": "subtract"},
+        "of a cost that none has": {"least_cost": 1.0},
+        "of a time": {"since": 1.0, "until": 10.0**10},
+        "of long ones": {"least_seconds": 3600.0},
+    }
+    async with DurableRuns(url) as runs:
+        await runs.list()
+
+        async def spent(filters: dict[str, Any]) -> float:
+            began = time.process_time()
+            await runs.list(limit=50, **filters)
+            return time.process_time() - began
+
+        figures = {name: min([await spent(one) for _ in range(3)]) for name, one in wanted.items()}
+        assert [run.run_id for run in await runs.list(search="2? r-77", limit=2)] == ["r-7799", "r-7798"]
+        began = time.process_time()
+        totals = await runs.totals()
+        figures["totals"] = time.process_time() - began
+        assert [(total.state, total.runs) for total in totals] == [("completed", 10_001)]
+    print({name: f"{one * 1000:.0f} ms" for name, one in figures.items()})
+    assert max(figures.values()) < 0.3, "below 0.1 s of CPU on a machine that does nothing else"
+
+
 def copy_run(path: str, run_id: str, times: int) -> None:
     """The rows of a run, so many times more under ids of their own."""
     with closing(sqlite3.connect(path)) as db:

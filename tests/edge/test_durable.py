@@ -15,8 +15,11 @@ import httpx2
 import pytest
 
 from tests.conftest import ROOT
+from wesichain import Agent, LlmRequest, LlmResponse, Role, ToolCall, tool
+from wesichain.durable import DurableAgent
 from wesichain.edge import create_app
 from wesichain.errors import ConfigError
+from wesichain.testing import FunctionLlm
 
 from .desk import HOPS, durable
 from .kit import Frame, frames, read, scripted, serving
@@ -113,16 +116,126 @@ async def test_a_durable_agent_beside_a_plain_one_that_has_deps(tmp_path: Path) 
         path = f"/runs/{waiting.json()['run_id']}"
         decisions = {waiting.json()["pending"][0]["token"]: {"kind": "approve"}}
         assert (await client.post(f"{path}/decisions", json=decisions)).json()["output"] == "there"
-        body = {
-            "id": "c",
-            "messages": [{"id": "1", "role": "user", "parts": [{"type": "text", "text": "?"}]}],
-        }
-        tools = {"paint": {"description": "x"}}
-        refused = await client.post("/ai-sdk", json={**body, "agent": "frog", "tools": tools})
-        assert refused.status_code == 400
+
+
+# --- tools of a frontend, and decisions on several calls ---------------------------------------------
+
+
+def painter(database: str) -> DurableAgent[Any]:
+    """Paints with a tool of the frontend, if it has one, and erases two things after approval."""
+
+    def reply(request: LlmRequest) -> LlmResponse:
+        results = [message.text for message in request.messages if message.role is Role.TOOL]
+        if results:
+            return LlmResponse(" and ".join(results))
+        if any(tool.name == "paint" for tool in request.tools):
+            return LlmResponse(tool_calls=(ToolCall("p", "paint", {"colour": "red"}),))
+        return LlmResponse(
+            tool_calls=tuple(ToolCall(f"e{number}", "erase", {"number": number}) for number in (1, 2))
+        )
+
+    @tool(approval=True)
+    async def erase(number: int) -> str:
+        """Erase a thing."""
+        return f"erased {number}"
+
+    agent = Agent(FunctionLlm(reply), tools=[erase], name="painter")
+    return DurableAgent(agent, "painter", database_url=database)
+
+
+PAINT = {
+    "name": "paint",
+    "description": "Paint the page.",
+    "parameters": {"type": "object", "properties": {"colour": {"type": "string"}}},
+}
+
+
+def ui_request(*more: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """A request of `useChat`."""
+    user = {"id": "1", "role": "user", "parts": [{"type": "text", "text": "Paint it"}]}
+    return {"id": "chat", "messages": [user, *more], **fields}
+
+
+def ag_request(*more: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """A request of AG-UI."""
+    user = {"id": "1", "role": "user", "content": "Paint it"}
+    head = {"threadId": "chat", "runId": "x", "state": {}, "context": [], "forwardedProps": {}}
+    return {**head, "tools": [PAINT], "messages": [user, *more], **fields}
+
+
+ASKED = {"type": "tool-paint", "toolCallId": "p", "input": {"colour": "red"}}
+PAINTED = {
+    "/ai-sdk": (
+        ui_request(tools=[PAINT]),
+        ui_request(
+            {
+                "id": "2",
+                "role": "assistant",
+                "parts": [{**ASKED, "state": "output-available", "output": "ok"}],
+            }
+        ),
+    ),
+    "/ag-ui": (ag_request(), ag_request({"id": "2", "role": "tool", "toolCallId": "p", "content": "ok"})),
+}
+
+
+@pytest.mark.parametrize("path", [*PAINTED])
+async def test_a_tool_of_the_frontend_is_answered_in_another_process(tmp_path: Path, path: str) -> None:
+    database = f"sqlite:///{tmp_path / 'runs.db'}"
+    first, second = PAINTED[path]
+
+    def authorize(request: Any) -> str:
+        return str(request.headers.get("x-user", ""))
+
+    async with serving(create_app(painter(database), authorize=authorize), headers=ANN) as client:
+        asked = await client.post(path, json=first)
+        assert asked.status_code == 200, asked.text
+        assert "paint" in asked.text
+    async with serving(create_app(painter(database), authorize=authorize), headers=ANN) as client:
+        stranger = await client.post(path, json=second, headers=BOB)
+        assert stranger.status_code == 409 or "RUN_ERROR" in stranger.text
+        answered = await client.post(path, json=second)
+        assert answered.status_code == 200, answered.text
+        assert answered.headers["x-run-id"] == asked.headers["x-run-id"]
+        assert '"ok"' in answered.text  # the answer of the run is the result of the tool
+
+
+async def test_a_tool_of_the_frontend_cannot_replace_one_of_a_durable_agent(tmp_path: Path) -> None:
+    async with serving(create_app(painter(f"sqlite:///{tmp_path / 'runs.db'}"))) as client:
+        refused = await client.post("/ai-sdk", json=ui_request(tools=[{**PAINT, "name": "erase"}]))
+        assert (refused.status_code, "erase" in refused.json()["error"]) == (400, True)
+
+
+async def test_decisions_on_several_calls_are_all_kept_or_none(tmp_path: Path) -> None:
+    async with serving(create_app(painter(f"sqlite:///{tmp_path / 'runs.db'}"))) as client:
+        waiting = (await client.post("/runs", json={"task": "Erase", "run_id": "r"})).json()
+        one, two = (item["token"] for item in waiting["pending"])
+        fitting, odd = {"kind": "approve_with", "args": {"number": 7}}, {"kind": "approve_with", "args": {}}
+        for wrong in ({one: fitting, two: odd}, {one: odd, two: fitting}, {one: fitting}):
+            refused = await client.post("/runs/r/decisions", json=wrong)
+            assert refused.status_code == 409, refused.text
+        done = await client.post("/runs/r/decisions", json={one: fitting, two: {"kind": "approve"}})
+        assert done.json()["output"] == "erased 7 and erased 2"
+
+
+async def test_a_conversation_and_settings_are_those_of_the_durable_run(tmp_path: Path) -> None:
+    seen: list[tuple[int, float | None]] = []
+
+    def reply(request: LlmRequest) -> str:
+        seen.append((len(request.messages), request.settings.temperature))
+        return "yes"
+
+    database = f"sqlite:///{tmp_path / 'runs.db'}"
+    agent: DurableAgent[Any] = DurableAgent(Agent(FunctionLlm(reply), name="talker"), database_url=database)
+    body = {"task": "?", "conversation": "c", "settings": {"temperature": 0.5}}
+    async with serving(create_app(agent)) as client:
+        for _ in range(4):
+            answer = await client.post("/runs", json=body)
+            assert answer.json()["output"] == "yes", answer.text
+    assert seen == [(1, 0.5), (3, 0.5), (5, 0.5), (7, 0.5)]
 
 
 def test_a_durable_agent_makes_its_own_deps(tmp_path: Path) -> None:
     agent = durable(f"sqlite:///{tmp_path / 'runs.db'}", tmp_path / "hops")
-    with pytest.raises(ConfigError, match="makes its own deps"):
+    with pytest.raises(ConfigError, match="its own deps"):
         create_app(agent, deps=lambda _: 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from experiments.learning.__main__ import RESULTS
 from experiments.learning.harness import ARMS, Log, Plan, RunLine, play
 from experiments.learning.report import difference, page
 from experiments.learning.world import World, read_worlds
@@ -91,7 +92,7 @@ async def test_every_arm_runs_and_is_not_run_again(tmp_path: Path, arm: str) -> 
 def test_the_page_recomputes_from_the_log() -> None:
     def line(arm: str, number: int, solved: bool) -> RunLine:
         return RunLine(
-            "w", "f", arm, "held-out", f"t{number}", solved, 2, 1000, 10 if "learned" in arm else 0
+            "w", "f", "judged", arm, "held-out", f"t{number}", solved, 2, 1000, 10 if "learned" in arm else 0
         )
 
     lines = [
@@ -113,3 +114,18 @@ def test_a_database_difference_cannot_become_a_lesson_as_it_is(world: World) -> 
     why = world.difference("r", task)
     guard = LessonGuard([], [task.text, why])
     assert guard.refusal(why[:200])
+
+
+def test_a_person_reads_the_call_that_was_refused() -> None:
+    world = next(one for one in WORLDS if one.name == "retail")
+    task = next(one for one in world.tasks(training=4, held_out=4)[0] if one.tool == "cancel_order")
+    bare = {**task.args, "order_id": "W1"}
+    assert world.sentence_for(task, [(task.tool, bare)]).startswith("An order_id begins")
+    assert "reason is" in world.sentence_for(task, [(task.tool, {**task.args, "reason": "ill"})])
+
+
+def test_the_runs_on_record_give_the_pages_beside_them() -> None:
+    for folder in sorted((RESULTS / "first").glob("local-*")):
+        log = Log(folder / "runs.jsonl.gz")
+        model = folder.name.replace("local-", "local:")
+        assert page(log.lines, model=model) + "\n" == (folder / "README.md").read_text(encoding="utf-8")

@@ -37,6 +37,7 @@ from wesichain.kit import (
     deep_agent,
     plan_in,
 )
+from wesichain.kit.long_results import result_path
 from wesichain.testing import ScriptedLlm
 
 
@@ -153,7 +154,6 @@ class TestOffload:
         with pytest.raises(ConfigError, match="over_tokens"):
             Offload(MemoryFiles(), over)
 
-    @pytest.mark.slow
     async def test_three_hundred_steps_of_20_kb_results_in_32_000_tokens(self) -> None:
         llm = Reader(300)
         agent = deep_agent(llm, [fetch], budget=Budget(steps=3_000), context=[Window(32_000)])
@@ -242,6 +242,29 @@ class TestDeepAgent:
         assert "same reply" in texts[1]
         assert '"text":"first"' in texts[3]
         assert '"text":"third"' in texts[4]
+
+    async def test_calls_of_one_reply_do_not_spoil_each_other(self) -> None:
+        """Each is within the limits, and all together are not; one has no path; one edits a kept result."""
+        path = result_path(fetch(7))
+        replies = [
+            ToolCall("c1", "fetch", {"number": 7}),
+            [
+                ToolCall("c2", "write_file", {"text": "nowhere"}),
+                ToolCall("c3", "write_file", {"path": "a", "text": "x" * 30}),
+                ToolCall("c4", "write_file", {"path": "a/b", "text": "y" * 30}),
+                ToolCall("c5", "edit_file", {"path": path, "old": fetch(7)[:60], "new": "mine"}),
+            ],
+            [ToolCall("c6", "read_file", {"path": "a"}), ToolCall("c7", "read_file", {"path": path})],
+            ToolCall("c8", "write_file", {"path": "c", "text": "z"}),
+            "done",
+        ]
+        limits = FileLimits(total_bytes=50_000, file_bytes=50_000, files=2)
+        outcome = await deep_agent(_script(replies), [fetch], files=RunFiles(limits=limits)).outcome("go")
+        texts = [message.text for message in outcome.messages if message.role is Role.TOOL]
+        assert "path" in texts[1]
+        assert f'"text":"{"x" * 30}"' in texts[5]
+        assert '"text":"mine' in texts[6]
+        assert "full" in texts[7], "what was written by all of them counts"
 
     async def test_what_it_is_given_is_what_an_agent_is_given(self, tmp_path: Path) -> None:
         files: Files = FolderFiles(tmp_path)

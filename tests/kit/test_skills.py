@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.kit.talking import call, scripted, tools_of
 from wesichain.core import ToolCall
-from wesichain.errors import ConfigError
+from wesichain.errors import ConfigError, ToolExecutionError
 from wesichain.kit import Skills
+from wesichain.kit.front_matter import split_front_matter
 
 HEAD = "---\nname: {name}\ndescription: {description}\n---\n"
 
@@ -60,13 +66,61 @@ async def test_name_and_description_are_told_and_the_rest_is_read_when_asked_for
             "metadata:\n  version: 1\n  x:\n    - y\nname: a\ndescription: One", "a", "One", id="a-map"
         ),
         pytest.param("allowed-tools:\n- Read\n- Bash\nname: a\ndescription: One", "a", "One", id="a-list"),
+        pytest.param("name: a\ndescription:\n  One\n  two", "a", "One two", id="on-the-next-line"),
+        pytest.param("name: a\ndescription: >  # why\n  One\n\n  two", "a", "One two", id="folded-comment"),
+        pytest.param(
+            'name: a\ndescription: "One\\\n  \\ two\\n\\\n  three"', "a", "One two three", id="escaped-ends"
+        ),
+        pytest.param('name: a\ndescription: "One\n  two"  # why', "a", "One two", id="quoted-lines"),
+        pytest.param("name: a\ndescription: 'One\n  it''s'", "a", "One it's", id="single-quoted-lines"),
+        pytest.param('name: a\ndescription: "\\u00e9\\x41\\U0001f600\\/\\t."', "a", "éA😀/ .", id="escapes"),
+        pytest.param(
+            'name: a\nother: "open\nlist: [a, b\ndescription: One', "a", "One", id="odd-fields-unread"
+        ),
+        pytest.param(f"name: a\ndescription: {'c' * 1025}", "a", "c" * 1023 + "…", id="too-long-is-cut"),
     ],
 )
 def test_front_matter_is_read(tmp_path: Path, head: str, name: str, description: str) -> None:
     (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "SKILL.md").write_text(f"---\n{head}\n---\nbody")
-    (skill,) = Skills(tmp_path).skills.values()
-    assert (skill.name, skill.description) == (name, description)
+    text = f"---\n{head}\n---\nbody"
+    for form in (text, text.replace("\n", "\r\n"), f"\ufeff{text}"):
+        (tmp_path / "a" / "SKILL.md").write_bytes(form.encode())
+        (skill,) = Skills(tmp_path).skills.values()
+        assert (skill.name, skill.description) == (name, description)
+
+
+def _public_skills() -> list[Path]:
+    """The skills of a public collection, such as a clone of anthropics/skills, in `$WESICHAIN_SKILLS`."""
+    folder = os.environ.get("WESICHAIN_SKILLS")
+    return sorted(path.parent for path in Path(folder).rglob("SKILL.md")) if folder else []
+
+
+@pytest.mark.skipif(not _public_skills(), reason="WESICHAIN_SKILLS names no folder with public skills")
+async def test_public_skills_load() -> None:
+    for folder in _public_skills():
+        loaded = Skills(folder)
+        (skill,) = loaded.skills.values()
+        page = await call(tools_of(loaded), "read_skill", name=skill.name)
+        assert page["text"], folder
+        for file in page["files"][:5]:
+            with suppress(ToolExecutionError):  # not text
+                await call(tools_of(loaded), "read_skill", name=skill.name, file=file)
+
+
+@given(
+    st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1), st.sampled_from("'\"|>")
+)
+def test_what_is_quoted_is_read_back(text: str, form: str) -> None:
+    """Whatever a description says, one of the four forms that writers of YAML use brings it back."""
+    written = {
+        "'": "'" + text.replace("'", "''") + "'",
+        '"': json.dumps(text),
+        "|": f"|\n  {text}",
+        ">": f">\n  {text}",
+    }[form]
+    fields, body = split_front_matter(f"---\ntext: {written}\n---\nbody", "here", ["text"])
+    assert " ".join(fields["text"].split()) == " ".join(text.split())
+    assert body == "body"
 
 
 @pytest.mark.parametrize(
@@ -79,8 +133,7 @@ def test_front_matter_is_read(tmp_path: Path, head: str, name: str, description:
         pytest.param("---\nname: A b\ndescription: c\n---\n", "the name 'A b'", id="a-wrong-name"),
         pytest.param("---\nname: ../a\ndescription: c\n---\n", "the name", id="a-path-for-a-name"),
         pytest.param(f"---\nname: {'a' * 65}\ndescription: c\n---\n", "the name", id="a-long-name"),
-        pytest.param(f"---\nname: a\ndescription: {'c' * 1025}\n---\n", "the description", id="long"),
-        pytest.param("---\nname: a\ndescription: b\x1b[0m\n---\n", "plain characters", id="escapes"),
+        pytest.param("---\nname: a\ndescription: b\x1b[0m\n---\n", "not printable", id="escapes"),
         pytest.param("---\nname: a\nname: b\ndescription: c\n---\n", "twice", id="a-field-twice"),
         pytest.param('---\nname: "a\ndescription: c\n---\n', "cannot be read", id="an-open-quotation"),
         pytest.param("---\nwhat is this\n---\n", "no 'key: text'", id="no-field"),

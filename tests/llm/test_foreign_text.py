@@ -23,7 +23,7 @@ from wesichain.core import (
     Usage,
 )
 from wesichain.llm.foreign_text import ForeignText
-from wesichain.llm.react_text.streaming import ReasoningStyle
+from wesichain.llm.react_text.reasoning import ReasoningStyle
 
 
 def spec(name: str, **properties: str) -> ToolSpec:
@@ -214,7 +214,7 @@ def test_names_are_given_back_as_the_tools_have_them() -> None:
             id="harmony",
         ),
         pytest.param("analysishmassistantfinalIt is 4.", "It is 4.", "hm", id="harmony-glued"),
-        pytest.param("<think>a</think>b<think>c</think>d", "bd", "ac", id="two-blocks"),
+        pytest.param("<think>a</think>b<think>c</think>d", "bd", "a\nc", id="two-blocks"),
     ],
 )
 @pytest.mark.parametrize("tools", [TOOLS, ()])

@@ -19,7 +19,7 @@ from tests.conftest import ROOT
 from tests.testing.samples import refunds, research, support, transfers, trips
 from tests.testing.samples.model import Seen
 from wesichain import Agent, LlmRequest, LlmResponse, ToolContext, tool
-from wesichain.agent import Approve, Completed, Interrupted
+from wesichain.agent import Approve, Completed, Interrupted, SqliteConversations
 from wesichain.core import to_json
 from wesichain.errors import ConfigError
 from wesichain.testing import Fault, Faults, FunctionLlm, Scenario, Trace, simulate, simulate_sync
@@ -327,6 +327,37 @@ def test_a_sync_tool_runs_in_its_thread_and_the_order_is_the_seeds() -> None:
     scenario = diary(work)
     assert run(scenario)[1] == ["worked"]
     assert len({digest_of(scenario, 3) for _ in range(5)}) == 1
+
+
+def test_a_conversation_on_sqlite_has_a_turn_once_or_not_at_all(tmp_path: Path) -> None:
+    """The process dies anywhere; the next one resumes with the conversation that the file has."""
+    number = iter(range(1_000))
+
+    class Talk(Diary):
+        def __init__(self) -> None:
+            super().__init__()
+            self.file = tmp_path / f"{next(number)}.sqlite"
+
+        def messages(self) -> list[str]:
+            return [
+                message.text for message in asyncio.run(SqliteConversations(self.file).open("ann").read())
+            ]
+
+    def a_turn_is_there_once_or_not_at_all(trace: Trace) -> None:
+        said = trace.world.messages()
+        assert said.count("go") == isinstance(trace.outcome, Completed), said
+        assert not said or said[-1] == "done"
+
+    scenario = Scenario(
+        lambda: Agent(FunctionLlm(asks_for("write", "ask")), tools=[write, ask], deps_type=Diary),
+        "go",
+        world=Talk,
+        people=approve,
+        conversation=lambda talk: SqliteConversations(talk.file).open("ann"),
+        invariants=[a_turn_is_there_once_or_not_at_all],
+    )
+    report = simulate_sync(scenario, seeds=range(40))
+    assert report.ok, str(report)
 
 
 # --- what is refused, and what is reported ----------------------------------------------------------------

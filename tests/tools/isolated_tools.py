@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pickle
 import random
 import signal
 import subprocess
@@ -136,6 +137,27 @@ def flood() -> None:
             os.write(fd, (1 << 40).to_bytes(8, "big"))
         except OSError:
             continue
+
+
+class Bomb:
+    """Writes a file when it is unpickled."""
+
+    def __init__(self, note: str) -> None:
+        self.note = note
+
+    def __reduce__(self) -> Any:
+        return Path(self.note).write_text, ("unpickled",)
+
+
+@tool(isolate=True, description="Answer with a pickle.")
+def answer_with_pickle(note: str) -> None:
+    data = pickle.dumps(Bomb(note))
+    for fd in range(3, 64):
+        try:
+            os.write(fd, len(data).to_bytes(8, "big") + data)
+        except OSError:
+            continue
+    time.sleep(60)
 
 
 @tool(isolate=True, description="Start a thread and take a lock.")

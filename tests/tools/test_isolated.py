@@ -17,10 +17,11 @@ from typing import Any
 
 import psutil
 import pytest
+from pydantic import BaseModel
 
 from tests.conftest import ROOT, Strays
 from wesichain.core import ToolCall
-from wesichain.errors import ToolDefinitionError, ToolExecutionError, ToolTimeoutError
+from wesichain.errors import MissingDependencyError, ToolDefinitionError, ToolExecutionError, ToolTimeoutError
 from wesichain.tools import JsonTool, ToolContext, ToolResult, ToolSet, tool
 from wesichain.tools.isolated import warm_processes
 
@@ -231,29 +232,21 @@ async def test_nothing_leaks() -> None:
     assert psutil.Process().num_fds() == before
 
 
-# --- what it returns, and what is loaded for it ------------------------------------------------------
+# --- what it returns -------------------------------------------------------------------------------
+
+
+async def test_what_it_answers_is_never_unpickled(tmp_path: Path) -> None:
+    assert "its answer is not JSON" in await error(attacks.answer_with_pickle, note=str(tmp_path / "note"))
+    assert not (tmp_path / "note").exists()
 
 
 @pytest.mark.parametrize("name", attacks.ODD)
 async def test_what_it_returns_or_raises_is_told_as_if_it_had_run_here(name: str) -> None:
     isolated = ToolSet.of([tool(attacks.odd, isolate=True)]).build()
     here = await call(tool(attacks.odd), name=name)
-    for _ in range(2):  # by a keeper without types, and by one with them where those were needed
-        there = await isolated.dispatch(ToolCall("c", "odd", {"name": name}))
-        assert (there.value, there.parts) == (here.value, here.parts)
-        assert (type(there.error), str(there.error)) == (type(here.error), str(here.error))
-
-
-async def test_a_function_that_takes_and_gives_json_has_nothing_of_ours_around_it() -> None:
-    from . import isolated_bare as bare
-    from . import isolated_hooked as decorated
-
-    made = tool(bare.loaded, isolate=True)
-    assert {"wesichain", "pydantic", "asyncio"}.isdisjoint(await value(made))
-    assert "LookupError: there is nothing" in await error(made, fail=True)
-    seen = await value(decorated.loaded)
-    assert "wesichain" in seen
-    assert "pydantic" not in seen
+    there = await isolated.dispatch(ToolCall("c", "odd", {"name": name}))
+    assert (there.value, there.parts) == (here.value, here.parts)
+    assert (type(there.error), str(there.error)) == (type(here.error), str(here.error))
 
 
 # --- which tools can be isolated -------------------------------------------------------------------
@@ -276,19 +269,38 @@ async def test_a_function_inside_another_takes_along_what_it_closes_over() -> No
     assert await value(greet, name="you", on="2026-01-02") == ["hello", "you", [1, 2], "2026-01-02", None]
 
 
-def test_what_cannot_be_taken_along_is_refused_by_name() -> None:
+async def test_a_function_inside_another_takes_its_types_along() -> None:
+    class Parcel(BaseModel):
+        grams: int
+
+    @tool(isolate=True, description="d")
+    def weigh(parcel: Parcel, *more: int, ctx: ToolContext, **named: Parcel) -> list[int | str | None]:
+        return [parcel.grams, *more, *(each.grams for each in named.values()), ctx.idempotency_key]
+
+    args: dict[str, Any] = {"parcel": {"grams": 3}, "more": [4], "other": {"grams": 5}}
+    weighed = await call(weigh, ToolContext(idempotency_key="key"), **args)
+    assert weighed.value == [3, 4, 5, "key"], weighed.error
+
+
+async def test_an_object_is_sent_as_it_is_when_it_is_called() -> None:
+    class Scale:
+        factor = 2
+
+        @tool(isolate=True, description="d")
+        def weigh(self, grams: int) -> int:
+            return self.factor * grams
+
+    scale = Scale()
+    assert await value(scale.weigh, grams=3) == 6
+    scale.factor = 3
+    assert await value(scale.weigh, grams=3) == 9
+
+
+def test_what_cannot_be_sent_is_refused_by_name() -> None:
     with pytest.raises(
-        ToolDefinitionError, match=r"'greet' cannot be isolated: 'lock', which greet closes over"
+        ToolDefinitionError, match=r"'greet' cannot be isolated: 'lock', which greet closes over, is"
     ):
         ToolSet.of([attacks.closure(threading.Lock())]).build()
-
-    class Local:
-        @tool(isolate=True, description="d")
-        def method(self) -> int:
-            return 1
-
-    with pytest.raises(ToolDefinitionError, match="top level of a module"):
-        ToolSet.of([Local().method]).build()
 
 
 async def test_a_module_that_starts_threads_is_loaded_by_each_worker(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,36 +332,60 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("how", ["file", "command", "input"])
-def test_tools_of_the_program_itself_can_be(how: str, tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
-    words = {"file": [str(tmp_path / "program.py")], "command": ["-c", PROGRAM], "input": ["-"]}[how]
-    ended = subprocess.run(
-        [sys.executable, *words],
-        input=PROGRAM if how == "input" else "",
-        capture_output=True,
-        timeout=60,
-        check=False,
-        text=True,
-    )
+GUARDED = PROGRAM.replace("asyncio.run(main())", 'if __name__ == "__main__":\n    asyncio.run(main())')
+WITH_MODEL = "from __future__ import annotations\nfrom pydantic import BaseModel\n" + PROGRAM.replace(
+    "FACTOR = [3]", "class Number(BaseModel):\n    n: int\n\nFACTOR = [3]"
+).replace("def triple(n: int)", "def triple(number: Number)").replace(
+    "times(n)", "times(number.n)", 2
+).replace("times(number.n: int)", "times(n: int)").replace('{"n": 4}', '{"number": {"n": 4}}')
+WITHOUT_CLOUDPICKLE = 'import sys\nsys.modules["cloudpickle"] = None\n'
+
+
+@pytest.mark.parametrize(
+    ("how", "program"),
+    [
+        pytest.param("file", WITHOUT_CLOUDPICKLE + GUARDED, id="by-name-from-a-file"),
+        pytest.param("module", WITHOUT_CLOUDPICKLE + GUARDED, id="by-name-from-a-module"),
+        pytest.param("file", PROGRAM, id="by-value-where-the-file-runs-when-it-is-read"),
+        pytest.param("command", WITH_MODEL, id="by-value-with-its-types-from-a-command-line"),
+        pytest.param("input", PROGRAM, id="by-value-from-standard-input"),
+    ],
+)
+def test_tools_of_the_program_itself_can_be(how: str, program: str, tmp_path: Path) -> None:
+    ended = run_program(how, program, tmp_path)
     assert (ended.stdout, ended.stderr) == ("12\n", "")
 
 
-def test_a_program_that_runs_when_it_is_read_is_told_what_to_do(tmp_path: Path) -> None:
-    program = (
-        PROGRAM.replace("FACTOR = [3]", "class Factor:\n    n = 3\nFACTOR = [Factor.n]")
-        .replace("n * FACTOR[0]", "n * Factor.n")
-        .replace(".value)", ".error)")
-    )
-    (tmp_path / "program.py").write_text(program, encoding="utf-8")
-    ended = subprocess.run(
-        [sys.executable, str(tmp_path / "program.py")],
+def test_a_program_that_runs_when_it_is_read_gets_a_remedy(tmp_path: Path) -> None:
+    ended = run_program("file", WITHOUT_CLOUDPICKLE + PROGRAM.replace(".value)", ".error)"), tmp_path)
+    assert "if __name__ == '__main__':" in ended.stdout
+
+
+def test_a_function_without_a_name_needs_cloudpickle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "wesichain.tools.isolated.by_value", raising=False)
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    with pytest.raises(MissingDependencyError, match=r"wesichain\[isolation\]"):
+        ToolSet.of([attacks.closure()]).build()
+
+
+def run_program(how: str, program: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a program from a file, as a module, from the command line or from standard input."""
+    (folder / "program.py").write_text(program, encoding="utf-8")
+    words = {
+        "file": [str(folder / "program.py")],
+        "module": ["-m", "program"],
+        "command": ["-c", program],
+        "input": ["-"],
+    }
+    return subprocess.run(
+        [sys.executable, *words[how]],
+        input=program if how == "input" else "",
+        cwd=folder,
         capture_output=True,
         timeout=60,
         check=False,
         text=True,
     )
-    assert "if __name__ == '__main__':" in ended.stdout
 
 
 # --- the program's own end -----------------------------------------------------------------------

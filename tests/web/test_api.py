@@ -27,8 +27,8 @@ def test_runs_are_listed_newest_first(client: TestClient) -> None:
     first = answer["runs"][0]
     assert (first["run_id"], first["status"], first["steps"]) == ("oslo", "completed", 3)
     assert (first["user_input"], first["result"]) == ("How is the weather?", "Clear skies.")
-    assert first["usage"] == {"input_tokens": 100, "output_tokens": 10}
-    assert first["price"] == [2.0, 10.0]
+    assert first["tokens"] == 110
+    assert first["cost"] == pytest.approx((100 * 2.0 + 10 * 10.0) / 1e6)
 
 
 @pytest.mark.parametrize(

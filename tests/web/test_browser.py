@@ -302,3 +302,17 @@ def test_many_readers_follow_at_once(site: Site) -> None:
             reader.join(30)
     assert len(got) == 60
     assert {body.count(b'data: {"kind"') for body in got} == {len(events)}
+
+
+def test_a_page_says_that_it_loads_while_it_does(page: Page, site: Site) -> None:
+    """Every page, while the server takes its time: none of them is blank."""
+    site.open(page)
+    page.wait_for("34 in the store")
+    page.evaluate(
+        "window.late = []; const real = window.fetch; window.fetch = (...asked) => "
+        "new Promise(resolve => window.late.push(() => resolve(real(...asked))))"
+    )
+    for name in ("stats", "", "approvals", "playbook", "diff", "runs/paris"):
+        page.evaluate(f"location.hash = '#/{name}'")
+        page.wait_for("Loading", "#main .loading")
+        page.evaluate("window.late.splice(0).forEach(go => go())")

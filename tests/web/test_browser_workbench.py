@@ -143,7 +143,7 @@ def test_an_agent_is_talked_to_and_its_text_comes_as_it_is_written(page: Page, b
     page.wait_for("Here is the **plan**", ".turn .live")  # while it is written, it is text
     assert "two trains" not in page.text(".turn")
     bench.model.go.set()
-    page.wait("document.querySelector('.turn .markdown strong')?.textContent === 'plan'")
+    page.wait("document.querySelector('.turn > .said .markdown strong')?.textContent === 'plan'")
     assert page.evaluate("document.querySelectorAll('.turn > .said .markdown li').length") == 2
     assert page.evaluate("document.querySelector('.turn > .said .markdown td').textContent") == "Oslo"
     shoot(page, "talk")
@@ -190,7 +190,7 @@ def test_a_run_is_stopped(page: Page, bench: Bench) -> None:
     ask(page, "Write a book")
     page.wait_for("a very lo", ".turn .live")
     page.click(".ask button.refuse")
-    page.wait_for("cancelled in the page")
+    page.wait_for("cancelled by the client")
     (summary,) = until(lambda: [item for item in list_runs(bench.runs) if item.status == "interrupted"])
     assert summary.user_input == "Write a book"
     is_clean(page, bench)

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from wesichain.durable import DurableAgent, DurableRuns
 from wesichain.errors import RunFailedError, RunInterruptedError
 from wesichain.testing import FunctionLlm, calls
 from wesichain.tools import CancellationToken, ToolContext, tool
+from wesichain.trace import Recorder
 from wesichain.web import create_app
 
 from .browser import Page, until
@@ -79,33 +81,41 @@ def office(tmp_path: Path) -> Office:
     return made
 
 
-def test_a_database_is_listed_followed_and_decided_on(office: Office, tmp_path: Path) -> None:
-    app = create_app(
-        tmp_path / "runs", token=TOKEN, hosts=["127.0.0.1:8321"], database=DurableRuns(office.url)
-    )
+@contextmanager
+def viewer(folder: Path, url: str) -> Iterator[TestClient]:
+    app = create_app(folder / "runs", token=TOKEN, hosts=["127.0.0.1:8321"], database=DurableRuns(url))
     with TestClient(app, base_url=HOST, headers={"authorization": f"Bearer {TOKEN}"}) as client:
+        yield client
+
+
+def test_a_database_is_listed_followed_and_decided_on(office: Office, tmp_path: Path) -> None:
+    with viewer(tmp_path, office.url) as client:
         assert client.get("/api/info").json()["database"] is True
-        rows = client.get("/api/database").json()["runs"]
+        rows = client.get("/api/runs").json()["runs"]
         child = "d2:1:clerk-0"
-        assert [(row["run_id"], row["status"], row["parent"]) for row in rows] == [
-            (child, "interrupted", "d2"),
-            ("d2", "interrupted", None),
-            ("d1", "failed", None),
+        assert [(row["id"], row["status"], row["parent"], row["stored"]) for row in rows] == [
+            (child, "interrupted", "d2", True),
+            ("d2", "interrupted", None, True),
+            ("d1", "failed", None, True),
         ]
+        assert (rows[1]["user_input"], rows[1]["agent"]) == ("go", "boss")
         assert "abcdefghijklmnop1234" not in str(rows)
-        assert [row["run_id"] for row in client.get("/api/database?status=failed").json()["runs"]] == ["d1"]
-        events = client.get("/api/database/d2/events").text
+        assert [row["run_id"] for row in client.get("/api/runs?status=failed").json()["runs"]] == ["d1"]
+        shown = client.get("/api/runs/d2").json()
+        assert (shown["run"]["status"], shown["next"]) == ("interrupted", None)
+        events = client.get("/api/runs/d2/events").text
         assert events.endswith("event: end\ndata: {}\n\n")
-        assert 0 < client.get(f"/api/database/{child}/events").text.count("data: {") < events.count("data: {")
-        assert "no run" in client.get("/api/database/d9/events").text
-        assert client.get("/api/database?status=well").status_code == 502
+        assert len(shown["events"]) == events.count("\nid: ") + 1
+        assert 0 < client.get(f"/api/runs/{child}/events").text.count("data: {") < events.count("data: {")
+        assert client.get("/api/runs/d9/events").status_code == 404
+        assert client.get("/api/runs?status=well").status_code == 400
         waiting = {item["tool"]: item for item in client.get("/api/approvals").json()["approvals"]}
         assert {(name, item["external"]) for name, item in waiting.items()} == {
             ("erase", False),
             ("ask_the_bank", True),
         }
-        assert {(item["run_id"], item["is_stored"], *item["scope"]) for item in waiting.values()} == {
-            ("d2", True, "agent")
+        assert {(item["run_id"], item["task"], *item["scope"]) for item in waiting.values()} == {
+            ("d2", "go", "agent")
         }
         erase, bank = (f"/api/approvals/{waiting[name]['token']}" for name in ("erase", "ask_the_bank"))
         wrong = client.post(bank, json={"decision": "approve"})
@@ -114,11 +124,134 @@ def test_a_database_is_listed_followed_and_decided_on(office: Office, tmp_path: 
         assert client.post(erase, json={"decision": "approve"}).status_code == 404, "once"
         assert client.post(bank, json={"decision": "provide", "value": "granted"}).status_code == 200
         assert client.get("/api/approvals").json()["approvals"] == []
-        assert client.get("/api/database?status=pending").json()["runs"][-1]["run_id"] == "d2"
+        assert client.get("/api/runs?status=pending").json()["runs"][-1]["run_id"] == "d2"
         assert asyncio.run(office.finish()) == "all done"
         assert office.erased == ["x"]
-        done = client.get("/api/database?status=completed").json()["runs"]
+        done = client.get("/api/runs?status=completed").json()["runs"]
         assert {row["run_id"] for row in done} == {"d2", child}
+
+
+# --- recorded and durable runs as one ----------------------------------------------------------------
+
+
+class Mixture:
+    """Recordings and durable runs that began one after the other; one durable run has a recording, too."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.url = f"sqlite:///{folder}/durable.db"
+
+    async def fill(self, number: int) -> None:
+        @tool
+        def weigh(thing: str) -> str:
+            """Weigh a thing."""
+            return "3 kg"
+
+        agent = Agent(turns(calls(("weigh", {"thing": "a cat"})), "It weighs 3 kg."), tools=[weigh])
+        recorder = Recorder(self.folder / "runs")
+        async with DurableAgent(agent, "scales", database_url=self.url, events=[recorder]) as recorded:
+            await recorded.run("Weigh the dog", run_id="both")
+        async with DurableAgent(agent, "scales", database_url=self.url) as durable:
+            for index in range(number):
+                await durable.run(f"Weigh cat {index}", run_id=f"stored-{index}")
+                await agent.run(f"Look at cat {index}", run_id=f"recorded-{index}", events=recorder)
+        recorder.close()
+
+    @property
+    def names(self) -> list[str]:
+        pairs = [(f"recorded-{index}", f"stored-{index}") for index in reversed(range(4))]
+        return [name for pair in pairs for name in pair] + ["both"]
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("mixed")
+    asyncio.run(Mixture(folder).fill(4))
+    return folder
+
+
+@pytest.fixture
+def mixture(mixed: Path, tmp_path: Path) -> Mixture:
+    copytree(mixed, tmp_path, dirs_exist_ok=True)
+    return Mixture(tmp_path)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 8, 50])
+def test_recorded_and_durable_runs_are_one_list_in_pages(mixture: Mixture, tmp_path: Path, size: int) -> None:
+    with viewer(tmp_path, mixture.url) as client:
+        names: list[str] = []
+        following = ""
+        while True:
+            page = client.get(f"/api/runs?limit={size}&after={following}").json()
+            names += [row["run_id"] for row in page["runs"]]
+            assert len(page["runs"]) == size or page["next"] is None
+            following = page["next"]
+            if following is None:
+                break
+        assert names == mixture.names, "each once, the newest first; what has a recording too is one run"
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        pytest.param("search=cat+2", ["recorded-2", "stored-2"], id="words-of-the-task"),
+        pytest.param("search=STORED", [f"stored-{n}" for n in (3, 2, 1, 0)], id="an-id"),
+        pytest.param("search=scales", [*(f"stored-{n}" for n in (3, 2, 1, 0)), "both"], id="an-agent"),
+        pytest.param("search=dog&tool=weigh", ["both"], id="a-tool-and-a-word"),
+        pytest.param("tool=other", [], id="a-tool-that-none-called"),
+        pytest.param("status=completed&search=cat+2", ["recorded-2", "stored-2"], id="a-status-of-both"),
+        pytest.param("status=pending", [], id="a-status-of-durable-runs"),
+        pytest.param("status=unfinished", [], id="a-status-of-recordings"),
+        pytest.param("until=1000", [], id="a-time-before-all"),
+        pytest.param("since=1000&search=dog", ["both"], id="a-time"),
+        pytest.param("least_cost=0.5", [], id="a-cost-that-none-has"),
+        pytest.param("least_seconds=3600", [], id="a-time-that-none-took"),
+        pytest.param("mark=good", ["stored-1"], id="a-mark"),
+        pytest.param("mark=none&search=cat+1", ["recorded-1"], id="no-mark"),
+    ],
+)
+def test_filters_hold_for_both(mixture: Mixture, tmp_path: Path, query: str, found: list[str]) -> None:
+    with viewer(tmp_path, mixture.url) as client:
+        assert client.post("/api/runs/stored-1/mark", json={"good": True, "why": "light"}).status_code == 200
+        assert [row["run_id"] for row in client.get(f"/api/runs?{query}").json()["runs"]] == found
+
+
+def test_durable_runs_are_counted_compared_exported_and_forked(mixture: Mixture, tmp_path: Path) -> None:
+    with viewer(tmp_path, mixture.url) as client:
+        stats = client.get("/api/stats").json()
+        assert (stats["statuses"], stats["durable"]) == ({"completed": 9}, 5)
+        assert [row["run_id"] for row in stats["curve"]] == mixture.names[::-1]
+        same = client.get("/api/diff?a=stored-1&b=stored-1").json()
+        assert (same["total"], same["a"]["stored"]) == (0, True)
+        assert client.get("/api/diff?a=stored-1&b=recorded-1").json()["total"] > 0
+        assert "Weigh cat 1" in client.get("/api/runs/stored-1/export").text
+    model = turns(calls(("weigh", {"thing": "a cat"})), "It weighs a lot.")
+
+    @tool
+    def weigh(thing: str) -> str:
+        """Weigh a thing."""
+        return "5 kg"
+
+    app = create_app(
+        tmp_path / "runs",
+        token=TOKEN,
+        hosts=["127.0.0.1:8321"],
+        database=DurableRuns(mixture.url),
+        agent=Agent(model, tools=[weigh]),
+    )
+    with TestClient(app, base_url=HOST, headers={"authorization": f"Bearer {TOKEN}"}) as client:
+        forked = client.post("/api/runs/stored-1/fork", json={"step": 2})
+        assert forked.status_code == 201, forked.text
+        path = f"/api/runs/{forked.json()['run_id']}"
+        until(lambda: client.get(path).json()["run"]["status"] == "completed", what="the fork")
+        assert client.get(path).json()["run"]["result"] == "It weighs a lot."
+
+
+def test_a_database_that_is_gone_is_named(mixture: Mixture, tmp_path: Path) -> None:
+    with viewer(tmp_path, f"sqlite:///{tmp_path}/mistyped.db") as client:
+        gone = client.get("/api/runs")
+        assert (gone.status_code, "no database" in gone.json()["error"]) == (502, True)
+    assert not (tmp_path / "mistyped.db").exists()
 
 
 def test_durable_runs_are_listed_followed_and_decided_on_in_the_page(
@@ -128,21 +261,20 @@ def test_durable_runs_are_listed_followed_and_decided_on_in_the_page(
     database = DurableRuns(office.url)
     with serving(tmp_path / "runs", database=database, approvals=tmp_path / "approvals") as url:
         site = Site(url, tmp_path)
-        site.open(page, "#/durable")
+        site.open(page, "#/")
         page.wait_for("inside d2")
         shoot(page, "durable")
-        page.evaluate("location.hash = '#/durable/d2'")
-        page.wait_for("interrupted", ".run-head")
         page.evaluate("location.hash = '#/approvals'")
         page.wait_for("erase")
         page.wait_for("agent")
+        page.evaluate("location.hash = '#/runs/d2'")
+        page.wait_for("interrupted", ".run-head")
         page.click(".approval > .decide button.approve")
-        page.wait_for("Approved.")
-        page.wait_for("ask_the_bank")
+        page.wait_for("ask_the_bank", ".approvals")
         page.click(".approval .answer textarea")
         page.type('"granted"')
         page.click(".approval .answer button.approve")
-        page.wait_for("Answered.")
+        page.wait_for("pending", ".run-head")
         is_clean(page, site)
     assert asyncio.run(office.finish()) == "all done"
     assert office.erased == ["x"]
@@ -204,23 +336,20 @@ class Ferry:
 
 
 def test_a_durable_run_is_cancelled_and_resumed_over_http(office: Office, tmp_path: Path) -> None:
-    app = create_app(
-        tmp_path / "runs", token=TOKEN, hosts=["127.0.0.1:8321"], database=DurableRuns(office.url)
-    )
-    with TestClient(app, base_url=HOST, headers={"authorization": f"Bearer {TOKEN}"}) as client:
-        waits = client.post("/api/database/d2/resume", json={})
+    with viewer(tmp_path, office.url) as client:
+        waits = client.post("/api/runs/d2/resume", json={})
         assert (waits.status_code, "decide on its calls" in waits.json()["error"]) == (409, True)
-        assert client.post("/api/database/d2/cancel", json={}).json()["run"]["status"] == "cancelled"
+        assert client.post("/api/runs/d2/cancel", json={}).json()["run"]["status"] == "cancelled"
         assert client.get("/api/approvals").json()["approvals"] == []
-        assert client.post("/api/database/d2/resume", json={}).json()["run"]["status"] == "interrupted"
+        assert client.post("/api/runs/d2/resume", json={}).json()["run"]["status"] == "interrupted"
         assert len(client.get("/api/approvals").json()["approvals"]) == 2, "it waits for them again"
         for verb, said in (("cancel", "it is failed"), ("resume", "nothing to resume")):
-            ended = client.post(f"/api/database/d1/{verb}", json={})
+            ended = client.post(f"/api/runs/d1/{verb}", json={})
             assert (ended.status_code, said in ended.json()["error"]) == (409, True)
-            inside = client.post(f"/api/database/d2:1:clerk-0/{verb}", json={})
+            inside = client.post(f"/api/runs/d2:1:clerk-0/{verb}", json={})
             assert (inside.status_code, "name that one" in inside.json()["error"]) == (409, True)
-            assert client.post(f"/api/database/d9/{verb}", json={}).status_code == 404
-        assert client.get("/api/database/d1").json()["run"]["status"] == "failed"
+            assert client.post(f"/api/runs/d9/{verb}", json={}).status_code == 404
+        assert client.get("/api/runs/d1").json()["run"]["status"] == "failed"
 
 
 def test_a_durable_run_is_cancelled_and_resumed_in_the_page(page: Page, tmp_path: Path) -> None:
@@ -229,13 +358,13 @@ def test_a_durable_run_is_cancelled_and_resumed_in_the_page(page: Page, tmp_path
     (tmp_path / "runs").mkdir()
     with serving(tmp_path / "runs", database=DurableRuns(ferry.url)) as url:
         site = Site(url, tmp_path)
-        site.open(page, "#/durable/queued")
+        site.open(page, "#/runs/queued")
         page.wait_for("pending", ".run-head")
         page.click("button.cancel")
         page.wait_for("cancelled", ".run-head")
         assert ferry.status("queued") == "cancelled"
         with ferry.working():
-            page.evaluate("location.hash = '#/durable/crossing'")
+            page.evaluate("location.hash = '#/runs/crossing'")
             until(ferry.begun.is_set, what="the tool")
             page.wait_for("live", ".run-head")
             page.click("button.cancel")
@@ -244,7 +373,7 @@ def test_a_durable_run_is_cancelled_and_resumed_in_the_page(page: Page, tmp_path
             shoot(page, "durable-cancelled")
             ferry.go.set()
             for run_id in ("crossing", "queued"):
-                page.evaluate(f"location.hash = '#/durable/{run_id}'")
+                page.evaluate(f"location.hash = '#/runs/{run_id}'")
                 page.wait_for(run_id, ".run-head")
                 page.click("button.resume")
                 page.wait_for("completed", ".run-head")

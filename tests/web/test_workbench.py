@@ -7,10 +7,12 @@ import json
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from starlette.testclient import TestClient
 
@@ -20,9 +22,9 @@ from wesichain.durable import DurableRuns
 from wesichain.testing import FunctionLlm, ScriptedLlm, calls
 from wesichain.tools import tool
 from wesichain.trace import list_runs, load
-from wesichain.web import Mark, Marks, create_app
+from wesichain.web import ApprovalFolder, Mark, Marks, create_app
 
-from .kit import HOST, PRICES, TOKEN, failed_run, record
+from .kit import HOST, PRICES, TOKEN, failed_run, record, serving
 
 RAN: list[str] = []
 
@@ -51,8 +53,19 @@ def serve(folder: Path, program: Agent[Any] | None, **options: Any) -> TestClien
     return TestClient(app, base_url=HOST, headers={"authorization": f"Bearer {TOKEN}"})
 
 
-def status_of(client: TestClient, run_id: str) -> str:
-    return str(client.get(f"/api/runs/{run_id}").json()["run"]["status"])
+@contextmanager
+def talking(folder: Path, program: Agent[Any]) -> Iterator[httpx2.Client]:
+    """A client of a real server, whose answers come while they are written."""
+    with (
+        serving(folder / "runs", agent=program) as url,
+        httpx2.Client(base_url=url, headers={"authorization": f"Bearer {TOKEN}"}, timeout=30) as client,
+    ):
+        yield client
+
+
+def status_of(client: Any, run_id: str) -> str:
+    found = client.get(f"/api/runs/{run_id}").json()
+    return str(found["run"]["status"]) if "run" in found else ""
 
 
 def until(look: Any, seconds: float = 20) -> Any:
@@ -72,9 +85,9 @@ def test_an_agent_is_talked_to_and_remembers(tmp_path: Path) -> None:
 
     with serve(tmp_path, Agent(FunctionLlm(answer), name="clerk")) as client:
         assert client.get("/api/info").json()["agent"]["name"] == "clerk"
-        first = client.post("/api/agent/runs", json={"task": "one"}).json()
+        first = client.post("/api/agent/runs", json={"task": "one", "conversation": "a"}).json()
         until(lambda: status_of(client, first["run_id"]) == "completed")
-        again = {"task": "two", "conversation": first["conversation"]}
+        again = {"task": "two", "conversation": "a"}
         second = client.post("/api/agent/runs", json=again).json()
         until(lambda: status_of(client, second["run_id"]) == "completed")
         assert seen == [1, 3]  # the second run sees the first question and its answer
@@ -90,14 +103,13 @@ def test_an_agent_is_talked_to_and_remembers(tmp_path: Path) -> None:
         pytest.param("/api/agent/runs", {}, 400, id="no-task"),
         pytest.param("/api/agent/runs", {"task": "  "}, 400, id="an-empty-task"),
         pytest.param("/api/agent/runs", {"task": 5}, 400, id="a-task-that-is-no-text"),
-        pytest.param("/api/agent/runs", {"task": "x" * 300_000}, 400, id="a-task-without-end"),
-        pytest.param("/api/agent/runs", {"task": "x", "conversation": "nope"}, 409, id="no-conversation"),
+        pytest.param("/api/agent/runs", {"task": "x" * 600_000}, 400, id="a-task-without-end"),
         pytest.param("/api/runs/paris/fork", {"step": "2"}, 400, id="a-step-that-is-no-number"),
         pytest.param("/api/runs/paris/fork", {"step": True}, 400, id="a-step-that-is-true"),
         pytest.param("/api/runs/paris/fork", {"step": 99}, 400, id="no-such-step"),
         pytest.param("/api/runs/nope/fork", {"step": 1}, 404, id="a-fork-of-nothing"),
         pytest.param("/api/runs/paris/fork", {"step": 1}, 422, id="a-fork-of-another-agents-run"),
-        pytest.param("/api/runs/paris/cancel", {}, 409, id="a-run-that-is-over"),
+        pytest.param("/api/agent/runs/paris/cancel", {}, 404, id="a-run-of-another-program"),
         pytest.param("/api/runs/paris/mark", {"good": "yes"}, 400, id="a-mark-that-is-none"),
         pytest.param("/api/runs/paris/mark", {"good": True, "why": 5}, 400, id="a-reason-that-is-none"),
         pytest.param("/api/runs/nope/mark", {"good": True}, 404, id="a-mark-for-nothing"),
@@ -118,19 +130,22 @@ def test_without_an_agent_nothing_is_run(tmp_path: Path) -> None:
     record(tmp_path / "runs", run("paris", 2))
     with serve(tmp_path, None) as client:
         assert client.get("/api/info").json()["agent"] is None
-        for path, body in (("/api/agent/runs", {"task": "x"}), ("/api/runs/paris/fork", {"step": 1})):
-            answer = client.post(path, json=body)
-            assert (answer.status_code, "wesichain serve" in answer.json()["error"]) == (409, True)
+        assert client.post("/api/agent/runs", json={"task": "x"}).status_code == 404
+        answer = client.post("/api/runs/paris/fork", json={"step": 1})
+        assert (answer.status_code, "wesichain serve" in answer.json()["error"]) == (409, True)
 
 
 @pytest.mark.parametrize(
     "path",
     [
         "/api/agent/runs",
+        "/api/agent/runs/stream",
+        "/api/agent/runs/paris/cancel",
+        "/api/agent/runs/paris/decisions",
         "/api/runs/paris/fork",
         "/api/runs/paris/mark",
-        "/api/database/d1/cancel",
-        "/api/database/d1/resume",
+        "/api/runs/paris/cancel",
+        "/api/runs/paris/resume",
     ],
 )
 def test_every_action_is_guarded(tmp_path: Path, path: str) -> None:
@@ -147,9 +162,12 @@ def test_every_action_is_guarded(tmp_path: Path, path: str) -> None:
     "path",
     [
         "/api/info",
-        "/api/database",
-        "/api/database/d1",
-        "/api/database/d1/events",
+        "/api/agent/health",
+        "/api/agent/openapi.json",
+        "/api/agent/runs/d1/events",
+        "/api/runs",
+        "/api/runs/d1",
+        "/api/runs/paris/events",
         "/api/runs/paris/export",
         f"/api/runs/paris/parts/{'a' * 64}",
     ],
@@ -162,7 +180,9 @@ def test_nothing_is_shown_without_the_token(tmp_path: Path, path: str) -> None:
         assert client.get(path, headers={"authorization": ""}).status_code == 401
         assert client.get(path, headers={"sec-fetch-site": "cross-site"}).status_code == 403
         found = client.get(path)
-        assert found.status_code == (404 if path.endswith(("d1", "a" * 64)) else 200), found.text
+        assert found.status_code == (404 if path.endswith(("d1", "runs/d1/events", "a" * 64)) else 200), (
+            found.text
+        )
 
 
 @pytest.mark.parametrize("digest", ["%2e%2e", "%2e%2e%2flabels.jsonl", "A" * 64, "0" * 63, "x"])
@@ -201,6 +221,67 @@ def test_a_call_is_approved_and_the_run_goes_on_by_itself(tmp_path: Path) -> Non
     assert load(summary.path).output == "done"
 
 
+def two_waiting(client: TestClient) -> tuple[str, dict[str, str]]:
+    """A run that waits for decisions on two calls; its id, and the token of each file's name."""
+    begun = client.post("/api/agent/runs", json={"task": "clean"})
+    assert begun.status_code == 202, begun.text
+    tokens = {item["call"]["args"]["name"]: item["token"] for item in begun.json()["pending"]}
+    return begun.json()["run_id"], tokens
+
+
+BOTH = calls(("erase", {"name": "x"}), ("erase", {"name": "y"}))
+
+
+def test_calls_are_decided_one_by_one_and_a_wrong_decision_can_be_mended(tmp_path: Path) -> None:
+    RAN.clear()
+    with serve(tmp_path, agent(BOTH, "done"), approvals=tmp_path / "approvals") as client:
+        run_id, tokens = two_waiting(client)
+        paths = {name: f"/api/approvals/{token}" for name, token in tokens.items()}
+        assert client.post(paths["x"], json={"decision": "approve"}).status_code == 200
+        assert client.post(paths["x"], json={"decision": "refuse"}).status_code == 409  # once
+        odd = {"decision": "approve_with", "args": {"name": ["no", "text"]}}
+        answer = client.post(paths["y"], json=odd)
+        assert (answer.status_code, "do not fit" in answer.json()["error"]) == (400, True)
+        assert RAN == []
+        assert len(client.get("/api/approvals").json()["approvals"]) == 1  # it waits as before
+        assert client.post(paths["y"], json={"decision": "refuse"}).status_code == 200
+        until(lambda: status_of(client, run_id) == "completed")
+        assert client.post(paths["y"], json={"decision": "approve"}).status_code in (404, 409)
+    assert RAN == ["x"]
+
+
+def test_who_decides_over_the_api_is_bound_by_the_folder_of_approvals(tmp_path: Path) -> None:
+    RAN.clear()
+    with serve(tmp_path, agent(BOTH, "done"), approvals=tmp_path / "approvals") as client:
+        run_id, tokens = two_waiting(client)
+        client.post(f"/api/approvals/{tokens['x']}", json={"decision": "refuse", "reason": "keep"})
+        path = f"/api/agent/runs/{run_id}/decisions"
+        everything = {token: {"kind": "approve"} for token in tokens.values()}
+        answer = client.post(path, json=everything)
+        assert (answer.status_code, "otherwise" in answer.json()["error"]) == (409, True)
+        agreed = {**everything, tokens["x"]: {"kind": "refuse", "reason": "keep"}}
+        assert client.post(path, json=agreed).json()["output"] == "done"
+        assert client.get("/api/approvals").json()["approvals"] == []
+    assert RAN == ["y"]
+
+
+def test_a_run_that_a_terminal_has_taken_is_not_resumed_again(tmp_path: Path) -> None:
+    RAN.clear()
+    with serve(tmp_path, agent(BOTH, "done"), approvals=tmp_path / "approvals") as client:
+        run_id, tokens = two_waiting(client)
+        assert ApprovalFolder(tmp_path / "approvals").take(run_id).run_id == run_id
+        everything = {token: {"kind": "approve"} for token in tokens.values()}
+        assert client.post(f"/api/agent/runs/{run_id}/decisions", json=everything).status_code == 409
+    assert RAN == []
+
+
+def test_a_waiting_run_that_is_cancelled_leaves_the_folder_of_approvals(tmp_path: Path) -> None:
+    with serve(tmp_path, agent(BOTH, "done"), approvals=tmp_path / "approvals") as client:
+        run_id, _ = two_waiting(client)
+        assert client.post(f"/api/agent/runs/{run_id}/cancel", json={}).status_code == 200
+        assert client.get("/api/approvals").json()["approvals"] == []
+
+
 def test_a_run_is_cancelled(tmp_path: Path) -> None:
     class Slow:
         model = "slow"
@@ -208,11 +289,12 @@ def test_a_run_is_cancelled(tmp_path: Path) -> None:
         async def complete(self, request: Any) -> Any:
             await asyncio.sleep(60)
 
-    with serve(tmp_path, Agent(Slow())) as client:
-        begun = client.post("/api/agent/runs", json={"task": "wait"}).json()
-        assert status_of(client, begun["run_id"]) == "live"
-        assert client.post(f"/api/runs/{begun['run_id']}/cancel", json={}).status_code == 200
-        until(lambda: status_of(client, begun["run_id"]) == "interrupted")
+    with talking(tmp_path, Agent(Slow())) as client:
+        with client.stream("POST", "/api/agent/runs/stream", json={"task": "wait", "stay": True}) as answer:
+            run_id = answer.headers["x-run-id"]
+        until(lambda: status_of(client, run_id) == "live")
+        assert client.post(f"/api/agent/runs/{run_id}/cancel", json={}).status_code == 200
+        until(lambda: status_of(client, run_id) == "interrupted")
 
 
 def test_a_run_is_forked_at_a_step(tmp_path: Path) -> None:
@@ -245,17 +327,17 @@ def test_text_is_streamed_while_it_is_written(tmp_path: Path) -> None:
                 await asyncio.sleep(0.01)
             yield LlmResponse("so far so good")
 
-    with serve(tmp_path, Agent(Typing())) as client:
-        begun = client.post("/api/agent/runs", json={"task": "write"}).json()
+    with talking(tmp_path, Agent(Typing())) as client:
         kinds = []
         text = ""
-        threading.Timer(1.0, release.set).start()
-        with client.stream("GET", f"/api/runs/{begun['run_id']}/events") as answer:
+        with client.stream("POST", "/api/agent/runs/stream", json={"task": "write"}) as answer:
             for line in answer.iter_lines():
-                if line.startswith('data: {"kind"'):
+                if line.startswith("data: "):
                     event = json.loads(line[6:])
                     kinds.append(event["kind"])
                     text += event.get("text", "")
+                    if text == "so far":
+                        release.set()  # it came while the model was still writing
     assert text == "so far"
     assert kinds[-1] == "run_completed"
     (summary,) = list_runs(tmp_path / "runs")
@@ -379,6 +461,6 @@ def test_an_agent_that_breaks_does_not_break_the_server(tmp_path: Path) -> None:
 
     with serve(tmp_path, Agent(FunctionLlm(lambda _: "x"), instructions=instructions)) as client:
         answer = client.post("/api/agent/runs", json={"task": "x"})
-        assert answer.status_code == 422, answer.text
+        assert answer.status_code == 500, answer.text
         assert "instructions" not in answer.json()["error"]
         assert client.get("/api/runs").status_code == 200

@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING
 
 from wesichain.core import Approve, ApproveWith, Decision, Provide, Refuse, later
 
-from .agent import Agent
-from .drive import Drive
+from .agent import Agent, Instructions, Task
+from .drive import Drive, OpenRun
 from .effects import Caller, Effects, JournalEntry, LiveEffects
 from .emitter import Emitter, name_of
-from .model_names import resolve_model
-from .options import AgentOptions, OnLimit, RunOptions
+from .model_names import AnyModel, resolve_model
+from .options import AgentOptions, OnLimit, RunOptions, Sinks
 from .outcomes import with_output
 from .phases import (
     Acting,
@@ -35,47 +35,54 @@ from .trail import Observed, Trail
 if TYPE_CHECKING:
     from .bounds import Bounds
     from .calls.agent_tool import AgentTool
-    from .capability import Capability
-    from .handing.team import team_of
+    from .capability import Capability, CapabilityText
+    from .extra_replies import retell_spare, spare_events
+    from .handoffs.handoff import Actor, Handoff, History
+    from .handoffs.team import team_of
     from .memory.conversation import Conversation, RunMemory
     from .memory.kept_conversations import PostgresConversations, SqliteConversations
     from .memory.stores import Conversations, MemoryConversations, StoredConversation
-    from .replaying.replay import ReplayEffects, replay
-    from .replaying.revive import retell, revived_cause, revived_dispatch, revived_error
+    from .playback.recorded_errors import retell, revived_cause, revived_dispatch, revived_error
+    from .playback.replay import ReplayEffects, replay
     from .results.stream import EventQueue, RunSteps, RunStream
-    from .rules.handoff import Handoff
-    from .wrapping.spare import retell_spare, spare_events
+    from .rules.answers import OutputMode
+    from .rules.checks import OutputCheck
 else:
     __getattr__ = later(
         __name__,
         {
             ".bounds": ("Bounds",),
             ".calls.agent_tool": ("AgentTool",),
-            ".capability": ("Capability",),
-            ".handing.team": ("team_of",),
+            ".capability": ("Capability", "CapabilityText"),
+            ".extra_replies": ("retell_spare", "spare_events"),
+            ".handoffs.handoff": ("Actor", "Handoff", "History"),
+            ".handoffs.team": ("team_of",),
             ".memory.conversation": ("Conversation", "RunMemory"),
             ".memory.kept_conversations": ("PostgresConversations", "SqliteConversations"),
             ".memory.stores": ("Conversations", "MemoryConversations", "StoredConversation"),
-            ".replaying.replay": ("ReplayEffects", "replay"),
-            ".replaying.revive": ("retell", "revived_cause", "revived_dispatch", "revived_error"),
-            ".rules.handoff": ("Handoff",),
+            ".playback.recorded_errors": ("retell", "revived_cause", "revived_dispatch", "revived_error"),
+            ".playback.replay": ("ReplayEffects", "replay"),
             ".results.stream": ("EventQueue", "RunSteps", "RunStream"),
-            ".wrapping.spare": ("retell_spare", "spare_events"),
+            ".rules.answers": ("OutputMode",),
+            ".rules.checks": ("OutputCheck",),
         },
     )
 
 __all__ = [
     "Acting",
     "Active",
+    "Actor",
     "Agent",
     "AgentOptions",
     "AgentRuntime",
     "AgentTool",
+    "AnyModel",
     "Approve",
     "ApproveWith",
     "Bounds",
     "Caller",
     "Capability",
+    "CapabilityText",
     "Child",
     "Completed",
     "Conversation",
@@ -87,7 +94,9 @@ __all__ = [
     "EventQueue",
     "Failed",
     "Handoff",
+    "History",
     "Idle",
+    "Instructions",
     "Interrupted",
     "JournalEntry",
     "LiveEffects",
@@ -96,7 +105,10 @@ __all__ = [
     "Observed",
     "Observing",
     "OnLimit",
+    "OpenRun",
     "Outcome",
+    "OutputCheck",
+    "OutputMode",
     "Phase",
     "PostgresConversations",
     "Provide",
@@ -111,10 +123,12 @@ __all__ = [
     "RunSteps",
     "RunStream",
     "Settings",
+    "Sinks",
     "Source",
     "SqliteConversations",
     "StoredConversation",
     "Tally",
+    "Task",
     "Thinking",
     "Trail",
     "Unfinished",

@@ -28,7 +28,7 @@ from wesichain.errors import ConfigError, ConversationError
 from wesichain.policy import SelfCorrect
 from wesichain.tools import Effect, Offered, RunContext, ToolRegistry
 
-from .drive import AnyRun, Drive
+from .drive import OpenRun, PastRun
 from .effects import advice_at, instructions_at
 from .model_names import AnyModel, resolve_model
 from .options import (
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from .bounds import Bounds
     from .calls.agent_tool import AgentTool
     from .capability import Capabilities, Capability
+    from .handoffs.handoff import Actor, Handoff
     from .keywords import ConversationKeywords, LoopKeywords
     from .results.stream import RunSteps, RunStream
-    from .rules.handoff import Actor, Handoff
 
 OutT = TypeVar("OutT", default=Any)
 DepsT_contra = TypeVar("DepsT_contra", contravariant=True, default=Any)
@@ -153,7 +153,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
     ) -> None:
         """`model`: a model, or its name, `PROVIDER:NAME`. `tools`: functions and tools, mixed.
 
-        `output_type`: what an answer is; text unless told. `instructions`: a text, or a function of nothing,
+        `output_type`: what an answer is; text by default. `instructions`: a text, or a function of nothing,
         of the `RunContext` or of the task. `name` and `description`: what events, tools and other agents
         call it. `playbook`: where advice from earlier runs comes from, `domain` the part of it to look in.
         `capabilities`: values that add tools, instructions, middleware and context views to the agent's own.
@@ -226,7 +226,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         history: Sequence[Message] = (),
         **options: Unpack[ConversationKeywords[DepsT_contra]],
     ) -> RunResult[OutT]:
-        """The same from code that is not async."""
+        """Synchronous version of `run()`."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -255,11 +255,11 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
                 "decisions= are on the calls of an interrupted run: pass its outcome as the task"
             )
 
-        async def run(sink: EventSink, opened: Callable[[Drive[Any]], None]) -> RunResult[OutT]:
-            told: Any = {**options, "stream": True, "events": (*sinks, sink), "on_open": opened}
+        async def run(sink: EventSink, opened: Callable[[OpenRun[Any]], None]) -> RunResult[OutT]:
+            own: Any = {**options, "stream": True, "events": (*sinks, sink), "on_open": opened}
             if isinstance(task, Interrupted):
-                return await self.resume(task, decisions, **told)
-            return result_of(await self.outcome(task, history=history, **told))
+                return await self.resume(task, decisions, **own)
+            return result_of(await self.outcome(task, history=history, **own))
 
         from .results.stream import RunStream
 
@@ -292,7 +292,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         if "conversation" in options or self._playbook is not None or self._asks_for_instructions:
             return self._prepared(task, history, options)
         given = run_options(options) if options else NO_OPTIONS
-        return self.runtime.opened(task, history, given).run_to_end()
+        return self.runtime.open_with(task, history, given).run_to_end()
 
     async def _prepared(
         self, task: Task, history: Sequence[Message], options: ConversationKeywords[DepsT_contra]
@@ -300,19 +300,21 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         """A run whose instructions have to be asked for, or that is part of a conversation."""
         run = await self._open(task, history, options)
         outcome = await run.run_to_end()
-        if isinstance(run, Drive):
+        if not isinstance(run, PastRun):
             await self._ended_of(options)(outcome)
         return outcome
 
     async def _open(
         self, task: Task, history: Sequence[Message], options: ConversationKeywords[DepsT_contra]
-    ) -> AnyRun[OutT]:
+    ) -> OpenRun[OutT]:
         """A run that has not begun, with its instructions and what came before it."""
         rest: Any = {**options}
         conversation = memory_in(rest)
         inner = rest["inner"] = self.runtime.place(task, rest.get("parent"))
         if inner is not None and inner.outcome is not None:
-            return self.runtime.open(task, **rest)  # it has its instructions and its history already
+            return self.runtime.open_with(
+                task, (), run_options(rest)
+            )  # it has its instructions and its history already
         if conversation is not None:
             history = (*await conversation.read(), *history)
         words = task if isinstance(task, str) else Message(Role.USER, cast("Any", tuple(task))).text
@@ -329,9 +331,9 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
                 rest["advice"] = await journal.remember(advice_at(0), lambda: self.advise(words, run_id))
         known: Any = getattr(conversation, "id", None)
         if around.hook is None or not isinstance(known, str):
-            return self.runtime.open(task, history=history, **rest)
+            return self.runtime.open_with(task, history, run_options(rest))
         with around.hook.conversation(known):
-            return self.runtime.open(task, history=history, **rest)
+            return self.runtime.open_with(task, history, run_options(rest))
 
     def _ended_of(
         self, options: ConversationKeywords[DepsT_contra]
@@ -435,7 +437,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         """This agent as a tool of another one, on whose budget, cancellation and log it draws.
 
         The fields of an `input_type` that is an object are the tool's parameters, and reach this agent as
-        JSON text; its answer is handed on as the JSON value that its `output_type` says. It is run once,
+        JSON text; its answer is handed on as the JSON value of its `output_type`. It is run once,
         unless it is declared `effect="idempotent"`: then a policy may have it begun anew.
         """
         from .calls.agent_tool import AgentTool

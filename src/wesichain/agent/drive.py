@@ -12,8 +12,8 @@ the rules and the policy judge it, and takes one transition. To run is to step u
 Who may end a run. The model, with an answer that passes the checks; a tool, with a result that is the run's;
 the policy, with a fault that it does not forgive; the budget, where `on_limit` leaves no last word; whoever
 stops it or cancels its task; a call that must wait for a person. A bug of ours fails it too. Each way ends
-here, once, with one event. A mistake of the caller (`ConfigError`, `ReplayMismatchError`) is told as a
-failure and raised; the cancellation of the task is told as an interruption and raised.
+here, once, with one event. A mistake of the caller (`ConfigError`, `ReplayMismatchError`) is recorded as
+a failure and raised; the cancellation of the task is recorded as an interruption and raised.
 
 What is kept at a stop. An Interrupted run has its messages and steps, what it spent, the policy's tally, the
 reply in hand, the calls that have ended, the runs inside those that wait, and the questions. It goes on
@@ -24,7 +24,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from dataclasses import replace
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from wesichain.core import (
     Action,
@@ -32,6 +33,7 @@ from wesichain.core import (
     AdviceShown,
     Decided,
     Decision,
+    ErrorStep,
     LlmResponse,
     PendingCall,
 )
@@ -47,6 +49,7 @@ from wesichain.errors import (
 
 from .calls import Batch, InnerRun
 from .model_turn import ModelTurn
+from .outcomes import failed_phase
 from .phases import (
     Acting,
     Active,
@@ -59,6 +62,7 @@ from .phases import (
     Phase,
     Thinking,
     Unfinished,
+    begin,
 )
 from .rules import Refused, sentences
 from .run_state import TASK_CANCELLED, CutOff, LimitAbove, RunState, Stopped
@@ -77,27 +81,38 @@ class Drive(Generic[OutT]):
         "_batch",
         "_decided",
         "_has_begun",
-        "_inner",
+        "_held",
         "_previous",
-        "_run",
         "_turn",
         "_was_interrupted",
         "advice",
+        "holds_completion",
+        "inner",
         "instructions",
+        "is_handed_over",
         "outcome",
         "phase",
+        "run",
     )
 
+    is_handed_over: bool  # set when another agent takes the run over
+
     def __init__(
-        self, run: RunState[OutT], phase: Active[OutT], inner: InnerRun | None = None, *, stream: bool = False
+        self,
+        run: RunState[OutT],
+        phase: Active[OutT],
+        inner: InnerRun | None = None,
+        stream: bool = False,  # made by the runtime alone
     ) -> None:
-        self._run = run
-        self._turn = ModelTurn(run, phase, stream=stream)
-        self._inner = inner  # the place of this run inside a call
+        self.run = run
+        self._turn = ModelTurn(run, phase, stream)
+        self.inner = inner  # the place of this run inside a call
         self._has_begun = False
         self._decided: tuple[Decided, ...] | None = None
         self._batch: Batch[OutT] | None = None  # the calls that are being run
         self._was_interrupted = False  # in the middle of its calls
+        self.holds_completion = False  # the completion is emitted by `release`, after middleware has seen it
+        self._held: Completed[OutT] | None = None  # a completion that is not emitted yet
         self.advice: Advice | None = None  # that the run begins with
         self.instructions = ""  # of this run alone
         self._previous: Phase[OutT] = phase  # the one before
@@ -120,7 +135,7 @@ class Drive(Generic[OutT]):
         arrived = unfinished.reply if unfinished is not None and not unfinished.judged else None
         self._turn.resume(arrived, phase.messages)
         if unfinished is not None and isinstance(phase, Acting):
-            self._batch = Batch(self._run, phase, [])
+            self._batch = Batch(self.run, phase, [])
             self._batch.resume(outcome, decisions)
             self._was_interrupted = True
 
@@ -136,21 +151,20 @@ class Drive(Generic[OutT]):
     async def _advance(self, *, once: bool) -> Any:
         """Take the transition that the phase leads to, whatever it takes, and the next, to the end."""
         task = asyncio.current_task()
-        if task is not self._run.task:  # of the same one, a cancel since the last step is still to be seen
-            self._run.driven_by(task)
+        if task is not self.run.task:  # of the same one, a cancel since the last step is still to be seen
+            self.run.driven_by(task)
         if not self._has_begun:
             self.begin()
-        run, phase = self._run, self.phase
-        at_present = run.present is not None
+        run, phase = self.run, self.phase
+        think = self._turn.think if run.current_agent is None else self._think_again
+        pressure = run.pressure
         while True:
             try:
-                if run.pressure is not None:
-                    await run.wait(run.pressure())
+                if pressure is not None:
+                    await run.wait(pressure())
                 # A class pattern that fits makes a set, a list and a tuple: more than to look does.
                 if isinstance(phase, Thinking):
-                    following: Phase[OutT] = await (
-                        self._think_at_present(phase) if at_present else self._turn.think(phase)
-                    )
+                    following: Phase[OutT] = await think(phase)
                 elif isinstance(phase, Acting):
                     following = await self._act(phase)
                 elif isinstance(phase, _READY):
@@ -164,12 +178,12 @@ class Drive(Generic[OutT]):
             if once:
                 break
         if self.outcome is None and isinstance(phase, _ENDED):
-            self._tell_end(phase)
+            self._record_end(phase)
         return self.outcome
 
     async def _broken(self, phase: Active[OutT], cause: BaseException) -> Phase[OutT]:
-        """The phase that an exception leads to; what is not the run's own is raised on, with its end told."""
-        run = self._run
+        """The phase that an exception leads to; what is not the run's own is raised."""
+        run = self.run
         if isinstance(cause, asyncio.CancelledError | CutOff):
             self._cut_off(phase)
             if isinstance(cause, CutOff):
@@ -177,8 +191,8 @@ class Drive(Generic[OutT]):
                 raise asyncio.CancelledError(TASK_CANCELLED) from None
         elif isinstance(cause, ConfigError | ReplayMismatchError):  # the caller's mistake, not the run's
             run.emitter.run_failed(run.step, cause, run.spent())
-            if self._inner is not None:
-                self._inner.fail(cause)
+            if self.inner is not None:
+                self.inner.fail(cause)
         elif isinstance(cause, Exception):
             return self._end(phase, cause)
         else:  # Ctrl-C, or the end of the program
@@ -186,8 +200,8 @@ class Drive(Generic[OutT]):
         raise cause
 
     def begin(self) -> None:
-        """Tell that the run begins, or goes on."""
-        run, self._has_begun = self._run, True
+        """Emit that the run starts, or is resumed."""
+        run, self._has_begun = self.run, True
         info = self.phase.info
         run.emitter.run_started(
             info.task,
@@ -199,7 +213,17 @@ class Drive(Generic[OutT]):
         )
         if self.advice is not None:
             advice = self.advice
-            run.emitter.tell(AdviceShown, 0, advice.shown, advice.text, advice.held, "", advice.tools)
+            run.emitter.emit(AdviceShown, 0, advice.shown, advice.text, advice.held, "", advice.tools)
+
+    @property
+    def task(self) -> Any:
+        """The task: a text, or texts and parts."""
+        info = self.phase.info
+        return info.parts or info.task
+
+    def begin_with(self, idle: Idle[OutT]) -> None:
+        """Begin with another first phase than the run was opened with."""
+        self.phase = begin(replace(idle.info, events=self.phase.info.events), idle.trail)
 
     def stop(self, reason: str) -> None:
         """End a run that nobody will carry on, between two of its steps."""
@@ -207,9 +231,9 @@ class Drive(Generic[OutT]):
         if not isinstance(phase, _ENDED):
             if not self._has_begun:
                 self.begin()
-            self._run.stop_below(reason)
+            self.run.stop_below(reason)
             self.phase = ended = self._interrupt(phase, reason)
-            self._tell_end(ended)
+            self._record_end(ended)
 
     async def leave(self, reason: str) -> None:
         """The same, for whoever takes its steps; what stands around the run is given its end."""
@@ -225,14 +249,14 @@ class Drive(Generic[OutT]):
     # --- acting --------------------------------------------------------------------------------------
 
     async def _act(self, phase: Acting[OutT]) -> Phase[OutT]:
-        run, turn = self._run, self._turn
+        run, turn = self.run, self._turn
         batch = self._batch
         if batch is None:
             batch = self._batch = Batch(run, phase, turn.slots or [None] * len(phase.reply.tool_calls))
         turn.slots = None
         limit: BudgetExceededError | None = None
         try:
-            is_plain = run.present is None and not run.remembers
+            is_plain = run.current_agent is None and not run.remembers
             pending = batch.prepare() if is_plain else await self._prepare(phase, batch)
             if pending:
                 return self._interrupt(phase, _reason_of(pending), tuple(pending))
@@ -258,50 +282,51 @@ class Drive(Generic[OutT]):
             return self._finished(following, checked)
         if limit is not None and run.settings.on_limit == "fail":
             return self._fail(following, limit)
-        changed = following if run.present is None else await self._change(following, batch)
+        changed = following if run.current_agent is None else await self._change(following, batch)
         self._batch, turn.limit = None, limit
         run.tally.limit = None if limit is None else limit.resource
         return changed
 
-    async def _think_at_present(self, phase: Thinking[OutT]) -> Phase[OutT]:
+    async def _think_again(self, phase: Thinking[OutT]) -> Phase[OutT]:
         """The same where agent or tools can change: a reply from before is one to the tools of then."""
         if self._turn.arrived is not None:
-            await self._run.present.offer(phase, again=True)
+            await self.run.current_agent.offer(phase, again=True)
         return await self._turn.think(phase)
 
     async def _prepare(self, phase: Acting[OutT], batch: Batch[OutT]) -> list[PendingCall]:
-        """Make the calls ready where tools can change, or a journal remembers what approval rules said."""
-        run = self._run
-        if run.present is not None and self._was_interrupted:
+        """Prepare the calls where tools can change, or a journal remembers what approval rules returned."""
+        run = self.run
+        if run.current_agent is not None and self._was_interrupted:
             self._was_interrupted = False
             if None in batch.slots:  # where all are settled, nobody looks at the tools of then
-                await run.present.offer(phase, again=True)
+                await run.current_agent.offer(phase, again=True)
         if run.remembers and run.settings.registry.has_rules:
             await batch.ask_rules()
         pending = batch.prepare()
-        if run.present is not None:  # at most one of the calls hands the run over
-            run.present.keep_one_transfer(phase.reply.tool_calls, batch.slots)
+        if run.current_agent is not None:  # at most one of the calls hands the run over
+            run.current_agent.keep_one_transfer(phase.reply.tool_calls, batch.slots)
         return pending
 
     async def _change(self, phase: Observing[OutT], batch: Batch[OutT]) -> Phase[OutT]:
         """Apply what the calls have changed for the steps to come: tools that were found, another agent."""
-        run, observed = self._run, batch.done()
-        run.present.take(observed)
-        handoff = run.present.transfer_in(observed)
+        run, observed = self.run, batch.done()
+        run.current_agent.take(observed)
+        handoff = run.current_agent.transfer_in(observed)
         if handoff is None:
             return phase
         try:
-            thinking: Thinking[OutT] = await run.present.hand_over(phase, handoff)
+            thinking: Thinking[OutT] = await run.current_agent.hand_over(phase, handoff)
         except AgentError as error:
             return self._fail(phase, error)
         self._turn.hand_over(thinking)
+        self.is_handed_over = True
         return thinking
 
     async def _finish_with(
         self, phase: Acting[OutT], result: Observed
     ) -> tuple[OutT, str] | InvalidModelActionError:
         """The answer that a tool's result is, as the checks leave it; or what is wrong with it."""
-        run = self._run
+        run = self.run
         try:
             output, text = run.settings.judge.output.read(result.value), result.text
             if run.settings.checks is not None:
@@ -316,7 +341,7 @@ class Drive(Generic[OutT]):
         self, phase: Observing[OutT], checked: tuple[OutT, str] | InvalidModelActionError
     ) -> Phase[OutT]:
         """End with a tool's result. One that is no answer goes to the policy, and back to the model."""
-        run, self._batch = self._run, None
+        run, self._batch = self.run, None
         thinking = phase.think()
         if not isinstance(checked, InvalidModelActionError):
             output, text = checked
@@ -330,7 +355,7 @@ class Drive(Generic[OutT]):
 
     def _wait(self, phase: Acting[OutT], batch: Batch[OutT]) -> Interrupted[OutT]:
         """Runs inside the calls were interrupted: this one is too, and their questions are its own."""
-        self._run.check_stop()
+        self.run.check_stop()
         questions = batch.questions()
         interrupted = (child.outcome for child in batch.children if isinstance(child.outcome, Interrupted))
         reason = _reason_of(questions) if questions else next(interrupted).reason
@@ -339,7 +364,7 @@ class Drive(Generic[OutT]):
     def _interrupt(
         self, phase: Active[OutT], reason: str, pending: tuple[PendingCall, ...] = ()
     ) -> Interrupted[OutT]:
-        run, turn, batch, unfinished = self._run, self._turn, self._batch, None
+        run, turn, batch, unfinished = self.run, self._turn, self._batch, None
         cuts = None if turn.context is None else turn.context.cuts()
         if cuts is not None:
             run.tally.cuts = cuts
@@ -365,11 +390,11 @@ class Drive(Generic[OutT]):
 
     def _cut_off(self, phase: Active[OutT], reason: str = TASK_CANCELLED) -> None:
         """The task was cancelled: what still works for the run is stopped, and the run ends interrupted."""
-        run = self._run
+        run = self.run
         run.stop_below(reason)
         self._previous = phase
         self.phase = ended = self._interrupt(phase, reason)
-        self._tell_end(ended)
+        self._record_end(ended)
 
     def _end(self, phase: Active[OutT], cause: Exception) -> Phase[OutT]:
         """The phase that an exception leads to; out of budget, that may be the last word instead."""
@@ -380,7 +405,7 @@ class Drive(Generic[OutT]):
                 return self._fail(phase, error)
             case BudgetExceededError() if self._turn.limit is None and self._may_answer(phase):
                 self._turn.limit = cause
-                self._run.tally.limit = cause.resource
+                self.run.tally.limit = cause.resource
                 return phase
             case AgentError():
                 return self._fail(phase, cause)
@@ -390,24 +415,102 @@ class Drive(Generic[OutT]):
                 return self._fail(phase, broken)
 
     def _may_answer(self, phase: Active[OutT]) -> bool:
-        return self._run.settings.on_limit != "fail" and isinstance(phase, Thinking)
+        return self.run.settings.on_limit != "fail" and isinstance(phase, Thinking)
 
     def _fail(self, phase: Active[OutT], error: AgentError) -> Failed[OutT]:
-        error.step_id = error.step_id or self._run.step
-        return phase.fail(error, spent=self._run.spent(), step=self._run.step)
+        error.step_id = error.step_id or self.run.step
+        return phase.fail(error, spent=self.run.spent(), step=self.run.step)
 
-    def _tell_end(self, outcome: Outcome[OutT]) -> None:
-        run, self.outcome = self._run, outcome
+    def _record_end(self, outcome: Outcome[OutT]) -> None:
+        self.outcome = outcome
+        if self.holds_completion and isinstance(outcome, Completed):
+            self._held = outcome
+        else:
+            self._emit_end(outcome)
+
+    def _emit_end(self, outcome: Outcome[OutT]) -> None:
+        run, self.outcome = self.run, outcome
         if isinstance(outcome, Completed):
-            if run.held_deltas:
+            if run.pending_deltas:
                 run.release_deltas()
             run.emitter.run_completed(run.step, outcome.text, outcome.spent, outcome.stopped_by)
         elif isinstance(outcome, Failed):
             run.emitter.run_failed(run.step, outcome.error, outcome.spent)
         else:
             run.emitter.run_interrupted(run.step, outcome.reason, outcome.spent, outcome.pending)
-        if self._inner is not None:
-            self._inner.ended(outcome.info.opened_by or run.name, outcome)
+        if self.inner is not None:
+            self.inner.ended(outcome.info.opened_by or run.name, outcome)
+
+    # --- ending inside middleware --------------------------------------------------------------------
+
+    @property
+    def _last_active(self) -> Active[OutT]:
+        """The last phase before the end."""
+        ended = isinstance(self.phase, _ENDED)
+        return cast("Active[OutT]", self._previous if ended else self.phase)
+
+    def release(self, given: Outcome[OutT]) -> Outcome[OutT]:
+        """Emit the completion that was held, unless the run was stopped since; returns the run's outcome."""
+        held, self._held = self._held, None
+        if held is None:
+            return given
+        run, active = self.run, self._last_active
+        if run.is_stopped and isinstance(active, Thinking):
+            self._turn.arrived = self._turn.last_reply
+            stopped = self._interrupt(active, run.token.reason or "cancelled")
+            self._emit_end(stopped)
+            return stopped
+        self._emit_end(held)
+        return given
+
+    def fail(self, error: Any) -> Failed[OutT]:
+        """End the run with an error; where the end was emitted already, the caller alone gets it."""
+        run, held = self.run, self._held
+        is_emitted, self._held = self.outcome is not None and held is None, None
+        if not self._has_begun:
+            self.begin()
+        if isinstance(error, AgentError):
+            error.step_id = error.step_id or run.step
+        trail = (held or self._last_active).trail.grown((), (ErrorStep(str(error)),))
+        failed: Failed[OutT] = failed_phase(self._last_active.info, trail, run.spent(), run.step, error)
+        if not is_emitted and not run.emitter.is_closed:
+            self.phase = failed
+            self._emit_end(failed)
+        return failed
+
+    def cut(self) -> None:
+        """The task was cancelled inside the middleware: emit the end of the run, if it was not emitted."""
+        held, self._held = self._held, None
+        if self.outcome is not None and held is None:
+            return
+        if not self._has_begun:
+            self.begin()
+        if held is not None and not isinstance(self._last_active, Thinking):
+            self._emit_end(held)  # its calls were run, and are not run again
+            return
+        self._turn.arrived = None if held is None else self._turn.last_reply
+        self.outcome = None
+        self._cut_off(self._last_active)
+
+
+class OpenRun(Protocol[OutT]):
+    """A run that was opened: taken to its end at once, or a step at a time."""
+
+    @property
+    def phase(self) -> Phase[OutT]: ...
+
+    @property
+    def outcome(self) -> Outcome[OutT] | None: ...
+
+    async def run_to_end(self) -> Outcome[OutT]: ...
+
+    async def step(self) -> Phase[OutT]: ...
+
+    def stop(self, reason: str) -> None: ...
+
+    async def leave(self, reason: str) -> None: ...
+
+    def snapshot(self, reason: str = ...) -> Interrupted[OutT]: ...
 
 
 class PastRun(Generic[OutT]):
@@ -425,11 +528,15 @@ class PastRun(Generic[OutT]):
     async def step(self) -> Phase[OutT]:
         return self.phase
 
+    def stop(self, reason: str) -> None:
+        del reason
+
     async def leave(self, reason: str) -> None:
         del reason
 
-
-AnyRun: TypeAlias = Drive[OutT] | PastRun[OutT]
+    def snapshot(self, reason: str = "") -> Interrupted[OutT]:
+        del reason
+        raise ConfigError("the run has ended, and nothing goes on from there; see its outcome")
 
 
 def _reason_of(pending: Sequence[PendingCall]) -> str:

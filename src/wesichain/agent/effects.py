@@ -129,7 +129,7 @@ class Effects(Protocol):
         return None
 
     def attach(self, run: Any) -> None:
-        """Hear which run (`RunState`) is answered, before its first step."""
+        """Receive the run (`RunState`) that is answered, before its first step."""
         del run
 
     def around(self, middleware: Sequence[Middleware], *, step_id: int | None = None) -> Sequence[Middleware]:
@@ -187,7 +187,7 @@ class LiveEffects(Effects):
             llm, takes_all = request.llm or llm, False
         if made.any and not takes_all:  # else every message is text, or can be sent as it is
             return self._ask_fitted(llm, request, on_text)
-        reply = llm.complete(request) if on_text is None else self._ask_aloud(request, on_text)
+        reply = llm.complete(request) if on_text is None else self._ask_streaming(request, on_text)
         return reply if around.hook is None else around.hook.model(llm, request, reply)
 
     @override
@@ -201,36 +201,36 @@ class LiveEffects(Effects):
     async def _ask_fitted(
         self, llm: ToolCallingLlm, request: LlmRequest, on_text: OnText | None
     ) -> LlmResponse:
-        """Ask with the parts that the model takes; the reply says which it was not given."""
+        """Ask with the parts that the model takes; the reply names those that were left out."""
         fitted, omitted = fit_request(request, traits_of(llm))
-        reply = llm.complete(fitted) if on_text is None else self._ask_aloud(fitted, on_text)
+        reply = llm.complete(fitted) if on_text is None else self._ask_streaming(fitted, on_text)
         if around.hook is not None:
             reply = around.hook.model(llm, fitted, reply)
         answered: LlmResponse = say_omitted(await reply, omitted)
         return answered
 
-    async def _ask_aloud(self, request: LlmRequest, on_text: OnText) -> LlmResponse:
-        """Ask, and say the text on as it comes; of a model that cannot stream, in one piece."""
+    async def _ask_streaming(self, request: LlmRequest, on_text: OnText) -> LlmResponse:
+        """Ask, and pass the text on as it streams; of a model that cannot stream, in one piece."""
         from .stream_relay import StreamRelay  # loaded with the first stream
 
-        hearing = on_text if isinstance(on_text, StreamRelay) else None
+        relay = on_text if isinstance(on_text, StreamRelay) else None
         if not isinstance(self._llm, StreamingLlm):
             reply: Any = await self._llm.complete(request)
             if isinstance(reply, LlmResponse):
                 if reply.content:
                     on_text(reply.content)
-                if hearing is not None:
-                    hearing.end(reply)
+                if relay is not None:
+                    relay.end(reply)
             return reply  # type: ignore[no-any-return]  # whatever it is: the loop judges it
         async for item in self._llm.stream(request):
             if isinstance(item, TextChunk):
                 on_text(item.text)
-                if hearing is not None:
-                    await hearing.ready()
+                if relay is not None:
+                    await relay.ready()
             elif isinstance(item, LlmResponse):
-                if hearing is not None:
-                    hearing.end(item)
+                if relay is not None:
+                    relay.end(item)
                 return item
-            elif hearing is not None:
-                hearing.call(item)
+            elif relay is not None:
+                relay.call(item)
         raise LlmResponseError("the stream ended without a whole reply", retryable=True)

@@ -1,4 +1,4 @@
-"""The narrator: turns what happens in a run into events, in order, and hands them to the sinks."""
+"""The emitter: makes the events of a run, in order, and hands them to the sinks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from .outcomes import RunInfo
 
 _log = logging.getLogger("wesichain")
-_TOLD_EVERY = 64  # steps
+_FLUSH_EVERY = 64  # steps
 
 _step_started, _model_responded = constructor_of(StepStarted), constructor_of(ModelResponded)
 _run_started, _run_completed = constructor_of(RunStarted), constructor_of(RunCompleted)
@@ -61,15 +61,15 @@ def listeners(
     *,
     relay: Listener | None = None,
 ) -> tuple[Listener, Listener | None]:
-    """Make the two functions, which never raise, that hand the events of a run to those who are told of it.
+    """Make the two functions, which never raise, that receive the events of a run.
 
     The second is for events that others will follow, and may wait for these: the end of a run, whatever is
-    not quite as usual and every 64th step are told to the first. Without a second, they are not even made.
+    not quite as usual and every 64th step go to the first. Without a second, they are not even made.
 
-    What goes to a sink is redacted; the run above, behind `relay`, hears it as it is. A sink may have
+    What goes to a sink is redacted; the run above, behind `relay`, receives it as it is. A sink may have
     `run_listeners(run_id)`, as a recorder does: a pair of such functions that take events as they are and
-    redact them later, by the default rules. Where it is the only one, the run tells it directly, and gives it
-    its log, where it finds what it is not told of (`events_in`).
+    redact them later, by the default rules. Where it is the only one, the run calls it directly, and gives it
+    its log, where it finds the events that it did not receive (`events_in`).
     """
     if len(sinks) == 1 and redactor is None and relay is None:
         pair = _own_listeners(sinks[0], info.run_id, info.events, info.last_seq)
@@ -79,20 +79,20 @@ def listeners(
     audience = _Audience(
         [(sink, pair and pair[0]) for sink, pair in zip(sinks, own, strict=True)], redactor, relay
     )
-    return audience.hear, audience.hear
+    return audience.receive, audience.receive
 
 
 def signed(relay: Listener | None, run_id: str, agent: str) -> Listener | None:
-    """Tells the run above what a run tells, and whose run it is: above, its events have another's id."""
+    """Passes the events of a run to the run above, with its own id: above, they have another's."""
     if relay is None:
         return None
 
-    def tell(event: Event) -> None:
+    def pass_on(event: Event) -> None:
         if type(event) is RunStarted and not event.scope:
             event = replace(event, agent=agent, own_id=run_id)
         relay(event)
 
-    return tell
+    return pass_on
 
 
 def _own_listeners(sink: EventSink, *run: Any) -> tuple[Listener, Listener | None] | None:
@@ -101,9 +101,9 @@ def _own_listeners(sink: EventSink, *run: Any) -> tuple[Listener, Listener | Non
 
 
 class _Audience:
-    """Several who are told of a run."""
+    """Several sinks, and the run above."""
 
-    __slots__ = ("_redactor", "_relay", "_sinks", "_told_off")
+    __slots__ = ("_failed_sinks", "_redactor", "_relay", "_sinks")
 
     def __init__(
         self,
@@ -113,10 +113,10 @@ class _Audience:
     ) -> None:
         self._relay = relay
         self._redactor = redactor
-        self._told_off: list[EventSink] = []
+        self._failed_sinks: list[EventSink] = []
         self._sinks = sinks
 
-    def hear(self, event: Event) -> None:
+    def receive(self, event: Event) -> None:
         if self._relay is not None:
             self._relay(event)
         redacted: Event | None = None
@@ -128,8 +128,8 @@ class _Audience:
                 redacted = redacted or self._redact(event)
                 sink.emit(redacted)
             except (Exception, asyncio.CancelledError):  # noqa: BLE001  # a sink must never change the run
-                if sink not in self._told_off:
-                    self._told_off.append(sink)
+                if sink not in self._failed_sinks:
+                    self._failed_sinks.append(sink)
                     _log.exception("the event sink %r failed; the run goes on without its report", sink)
 
     def _redact(self, event: Event) -> Event:
@@ -159,9 +159,9 @@ _VOID: list[Any] = _Void()
 
 
 class Emitter:
-    """Tells one run: its events are kept for the outcome, and the audience, if there is one, hears them."""
+    """Emits the events of one run: they are kept for the outcome, and the listeners receive them."""
 
-    __slots__ = ("_events", "_hear", "_note", "_opened", "_seq", "_time", "has_listeners", "run_id")
+    __slots__ = ("_events", "_in_line", "_listener", "_opened", "_seq", "_time", "has_listeners", "run_id")
 
     def __init__(
         self,
@@ -169,17 +169,17 @@ class Emitter:
         events: list[Any],
         time: Callable[[], float],
         last_seq: int,
-        told: tuple[Listener, Listener | None] | None,
+        listeners: tuple[Listener, Listener | None] | None,
     ) -> None:
         self.run_id = run_id
         self._events = events  # see `events_in`
         self._time = time
         self._opened = time()  # before the account of the run begins to count: a replay counts from here
         self._seq = last_seq
-        self._hear: Listener | None
-        self._note: Listener | None
-        self._hear, self._note = told or (None, None)
-        self.has_listeners = self._note is not None  # somebody is told in line, and may stop the run
+        self._listener: Listener | None
+        self._in_line: Listener | None
+        self._listener, self._in_line = listeners or (None, None)
+        self.has_listeners = self._in_line is not None  # somebody listens in line, and may stop the run
 
     def run_started(
         self,
@@ -191,62 +191,62 @@ class Emitter:
         parts: tuple[Part, ...] = (),
         instructions: str = "",
     ) -> None:
-        """A run begins; or, if anything `decided` is given, be it nothing, it goes on."""
+        """A run starts; or is resumed, where `decided` is given, be it empty."""
         self._seq = seq = self._seq + 1
         at, resumed, decisions = self._opened, decided is not None, decided or ()
         parts = () if resumed else parts
         fields = (task, model, tools, resumed, decisions, parts, "", "", instructions)
-        if self._hear is None:
+        if self._listener is None:
             self._events.append((_run_started, 0, at, *fields))
         else:
-            self._tell(_run_started(self.run_id, 0, seq, at, *fields))
+            self._emit(_run_started(self.run_id, 0, seq, at, *fields))
 
     def step_started(
         self, step: int, messages: tuple[Message, ...], *, follows: bool, free: bool = False
     ) -> None:
         self._seq = seq = self._seq + 1
-        hear = self._note if step % _TOLD_EVERY else self._hear
-        if hear is None:
+        listen = self._in_line if step % _FLUSH_EVERY else self._listener
+        if listen is None:
             self._events.append((_step_started, step, self._time(), messages, follows, free))
         else:
             event = _step_started(self.run_id, step, seq, self._time(), messages, follows, free)
             self._events.append(event)
-            hear(event)
+            listen(event)
 
     def text_delta(self, step: int, text: str) -> None:
         self._seq = seq = self._seq + 1
-        self._tell(TextDelta(self.run_id, step, seq, self._time(), text))
+        self._emit(TextDelta(self.run_id, step, seq, self._time(), text))
 
     def model_responded(self, step: int, reply: LlmResponse, duration_ms: float, cost: float) -> None:
         self._seq = seq = self._seq + 1
-        note = self._note
-        if note is None:
+        listen = self._in_line
+        if listen is None:
             self._events.append((_model_responded, step, self._time(), reply, duration_ms, cost, False))
         else:
             event = _model_responded(self.run_id, step, seq, self._time(), reply, duration_ms, cost)
             self._events.append(event)
-            note(event)
+            listen(event)
 
     def tool_dispatched(self, step: int, call: ToolCall, attempt: int, *, resumed: bool) -> None:
         self._seq = seq = self._seq + 1
-        note = self._note
-        if note is None:
+        listen = self._in_line
+        if listen is None:
             self._events.append((_tool_dispatched, step, self._time(), call, attempt, resumed))
         else:
             event = _tool_dispatched(self.run_id, step, seq, self._time(), call, attempt, resumed)
             self._events.append(event)
-            note(event)
+            listen(event)
 
     def tool_completed(self, step: int, call: ToolCall, result: ToolResult) -> None:
         self._seq = seq = self._seq + 1
-        note, at, value, ms = self._note, self._time(), result.value, result.duration_ms
+        listen, at, value, ms = self._in_line, self._time(), result.value, result.duration_ms
         parts, finish = result.parts, result.finish
-        if note is None:
+        if listen is None:
             self._events.append((_tool_completed, step, at, call.id, call.name, value, ms, parts, finish))
         else:
             event = _tool_completed(self.run_id, step, seq, at, call.id, call.name, value, ms, parts, finish)
             self._events.append(event)
-            note(event)
+            listen(event)
 
     def step_failed(
         self,
@@ -261,45 +261,45 @@ class Emitter:
     ) -> None:
         found = error if error.__cause__ is None else error.__cause__
         cause = "" if found.__cause__ is None or call_id is None else name_of(type(found.__cause__))
-        said = (type(found).__name__, str(error), decision, call_id, tool_name, duration_ms, free, cause)
+        fields = (type(found).__name__, str(error), decision, call_id, tool_name, duration_ms, free, cause)
         self._seq = seq = self._seq + 1
-        self._tell(StepFailed(self.run_id, step, seq, self._time(), *said))
+        self._emit(StepFailed(self.run_id, step, seq, self._time(), *fields))
 
-    def tell(self, make: Callable[..., Event], step: int, *fields: Any) -> None:
-        """Tell an event of the rarer kinds: `make` is its class, `fields` what it has of its own."""
+    def emit(self, make: Callable[..., Event], step: int, *fields: Any) -> None:
+        """Emit an event of the rarer kinds: `make` is its class, `fields` what it has of its own."""
         self._seq = seq = self._seq + 1
-        self._tell(make(self.run_id, step, seq, self._time(), *fields))
+        self._emit(make(self.run_id, step, seq, self._time(), *fields))
 
     def run_completed(self, step: int, output: JsonValue, spent: Spent, stopped_by: str | None) -> None:
         self._seq = seq = self._seq + 1
         at, usage, seconds = self._time(), spent.usage, spent.seconds
-        if self._hear is None:
+        if self._listener is None:
             self._events.append((_run_completed, step, at, output, usage, seconds, stopped_by))
         else:
-            self._tell(_run_completed(self.run_id, step, seq, at, output, usage, seconds, stopped_by))
+            self._emit(_run_completed(self.run_id, step, seq, at, output, usage, seconds, stopped_by))
         self.close()
 
     def run_failed(self, step: int, error: WesichainError, spent: Spent) -> None:
-        self.tell(RunFailed, step, type(error).__name__, str(error), spent.usage, spent.seconds)
+        self.emit(RunFailed, step, type(error).__name__, str(error), spent.usage, spent.seconds)
         self.close()
 
     def run_interrupted(
         self, step: int, reason: str, spent: Spent, pending: tuple[PendingCall, ...] = ()
     ) -> None:
-        self.tell(RunInterrupted, step, reason, spent.usage, pending, spent.seconds)
+        self.emit(RunInterrupted, step, reason, spent.usage, pending, spent.seconds)
         self.close()
 
     def close(self) -> None:
-        """The end is the end: whoever outlives the run speaks into the void from here on."""
+        """The end is the end: events of whoever outlives the run are dropped."""
         self._events = _VOID
-        self._hear = self._note = None
+        self._listener = self._in_line = None
 
     @property
     def last_seq(self) -> int:
         """The number of the last event."""
         return self._seq
 
-    def told_since(self, seq: int) -> tuple[Event, ...]:
+    def emitted_since(self, seq: int) -> tuple[Event, ...]:
         """The events behind the one with this number."""
         count = self._seq - seq
         return tuple(events_in(self._events[-count:], self.run_id, seq)) if count else ()
@@ -309,14 +309,14 @@ class Emitter:
         return self._events is _VOID
 
     def relay(self, event: Event, scope: str) -> None:
-        """Tell an event of a nested run as part of this one: one log, one sequence, a scope of its own."""
+        """Emit an event of a nested run as part of this one: one log, one sequence, a scope of its own."""
         if self._events is _VOID:
             return
         self._seq = seq = self._seq + 1
         nested = f"{scope}/{event.scope}" if event.scope else scope
-        self._tell(replace(event, run_id=self.run_id, seq=seq, scope=nested))
+        self._emit(replace(event, run_id=self.run_id, seq=seq, scope=nested))
 
-    def _tell(self, event: Event) -> None:
+    def _emit(self, event: Event) -> None:
         self._events.append(event)
-        if self._hear is not None:
-            self._hear(event)
+        if self._listener is not None:
+            self._listener(event)

@@ -17,11 +17,11 @@ from wesichain.policy import Budget, PolicyEngine
 from wesichain.tools import ToolContext
 
 from .effects import Effects
+from .handoffs.handoff import Actor, Handoff
 from .memory.conversation import RunMemory
 from .model_names import AnyModel
 from .options import OnLimit, Sinks
 from .rules import LoopGuard, OutputCheck, OutputMode
-from .rules.handoff import Actor, Handoff
 
 if TYPE_CHECKING:
     from wesichain.trace import Redactor

@@ -44,7 +44,7 @@ def name_of_model(llm: object) -> str:
 
 
 class Models(Generic[T]):
-    """The settings made for each model that runs were told: one name makes one client."""
+    """The settings made for each model that runs were given: one name makes one client."""
 
     def __init__(self) -> None:
         self._made: OrderedDict[str | int, tuple[AnyModel, str, T | None]] = OrderedDict()
@@ -67,11 +67,11 @@ class Models(Generic[T]):
             self._made[key] = (model, name, None)
 
     def known(self, name: str) -> AnyModel | None:
-        """The model that a run was told, by the name that its outcome has kept; "" is none."""
+        """The model that a run was given, by the name that its outcome has kept; "" is none."""
         if not name:
             return None
-        for model, told, _ in reversed([*self._made.values()]):
-            if told == name:
+        for model, reported, _ in reversed([*self._made.values()]):
+            if reported == name:
                 return model
         if name.partition(":")[0] in _PROVIDERS:
             return name
@@ -81,7 +81,8 @@ class Models(Generic[T]):
 def _by_name(text: str) -> ToolCallingLlm:
     provider, colon, name = text.partition(":")
     if not colon and text:
-        meant = f"{text}:NAME" if f"{text}:NAME" in FORMS else f"openai:{text}"
+        first, _, rest = text.partition("/")
+        meant = f"{first}:{rest or 'NAME'}" if first in _PROVIDERS else f"openai:{text}"
         raise ConfigError(
             f"model {text!r} names no provider; did you mean {meant!r}? The forms are {', '.join(FORMS)}"
         )

@@ -26,6 +26,7 @@ from wesichain.policy import Retry
 
 from .calls import Slot
 from .effects import JournalEntry, OnText
+from .model_context import ModelContext
 from .phases import Acting, Active, Completed, LimitName, Observing, Phase, Thinking
 from .rules import (
     Answer,
@@ -41,7 +42,6 @@ from .rules import (
     sentences,
 )
 from .run_state import PASSING, CutOff, FaultDecision, LimitAbove, RunState, Stopped
-from .shown_context import ShownContext
 from .trail import Observed
 
 OutT = TypeVar("OutT")
@@ -69,9 +69,9 @@ class ModelTurn(Generic[OutT]):
     carried_over: LlmResponse | None
     last_reply: LlmResponse | None  # that was judged
     slots: list[Slot] | None
-    context: ShownContext | None  # what the model is shown, where that is not the whole log
+    context: ModelContext | None  # what is sent to the model, where that is not the whole log
 
-    def __init__(self, run: RunState[OutT], phase: Active[OutT], *, stream: bool) -> None:
+    def __init__(self, run: RunState[OutT], phase: Active[OutT], stream: bool) -> None:
         self._run = run
         self._stream = stream
         self._delay = 0.0
@@ -80,7 +80,7 @@ class ModelTurn(Generic[OutT]):
         self.follows = False
         self.last_content = ""
         if run.settings.context or run.tally.cuts:
-            self.context = ShownContext(run, phase)
+            self.context = ModelContext(run, phase)
 
     def resume(self, reply: LlmResponse | None, messages: Sequence[Message]) -> None:
         """Continue with what the run had in hand: the words of its model, and a reply that had arrived."""
@@ -99,7 +99,7 @@ class ModelTurn(Generic[OutT]):
         self.follows = False
         words = (message.text for message in reversed(thinking.messages) if message.role is Role.ASSISTANT)
         self.last_content = next(words, "")  # as a run that is resumed here would take it
-        self.context = ShownContext(self._run, thinking) if self._run.settings.context else None
+        self.context = ModelContext(self._run, thinking) if self._run.settings.context else None
 
     def observed(self, length: int, *, went_well: bool) -> None:
         """The calls have ended. Where all went well, their events have all of the first `length` messages."""
@@ -108,7 +108,7 @@ class ModelTurn(Generic[OutT]):
             self.emitted = length
 
     async def think(self, phase: Thinking[OutT]) -> Phase[OutT]:
-        """Ask until there is a reply that can be acted on, or told about; every turn is one model call."""
+        """Ask until there is a reply that can be acted on or corrected; every turn is one model call."""
         run: RunState[OutT] = self._run
         while True:
             reply: LlmResponse | ModelTransportError | None = self.arrived
@@ -120,15 +120,15 @@ class ModelTurn(Generic[OutT]):
                 question = None if context is None else context.reduce(phase, may_ask=may_ask)
                 if context is not None and question is not None:
                     await context.consult(phase, question, may_ask=may_ask)
-                if run.present is not None:
-                    await run.present.offer(phase)
+                if run.current_agent is not None:
+                    await run.current_agent.offer(phase)
                 request = self._request(phase)
                 if request is None:
                     return await self._last_word(phase, None)
                 started = run.now()
-                aloud = self._aloud() if self._stream else None
+                on_text = self._relay() if self._stream else None
                 try:
-                    asked = run.effects.ask(request, step_id=run.step, on_text=aloud)
+                    asked = run.effects.ask(request, step_id=run.step, on_text=on_text)
                     reply = self._take_reply(await (asked if run.is_bare else run.watch(asked)), started)
                 except BaseException as cause:  # noqa: BLE001  # a model may be anybody's code
                     reply = self._reply_failed(cause)
@@ -150,8 +150,8 @@ class ModelTurn(Generic[OutT]):
             if following is not None:
                 return following
 
-    def _aloud(self) -> OnText:
-        """Who is told the text of a reply as it comes."""
+    def _relay(self) -> OnText:
+        """The receiver of a reply's text while it streams."""
         from .stream_relay import StreamRelay  # loaded with the first stream
 
         return StreamRelay(self._run)
@@ -162,7 +162,7 @@ class ModelTurn(Generic[OutT]):
         await self._run.sleep(delay)
 
     def _ask_again(self, phase: Thinking[OutT], fault: ModelTransportError) -> None:
-        """Let the policy say when; the last word is asked for once."""
+        """Let the policy decide when; the last answer is requested once."""
         if self.limit is not None:
             raise fault
         self.retry(self._run.decide(phase, fault))
@@ -251,7 +251,7 @@ class ModelTurn(Generic[OutT]):
         emitter.step_started(run.step, messages, follows=self.follows, free=free)
         self.emitted = self.emitted_in_steps = trail.length
         self.follows = False
-        if emitter.has_listeners and run.is_stopped:  # by somebody who was just told: nobody has been asked
+        if emitter.has_listeners and run.is_stopped:  # by a listener: no request was sent yet
             self._give_back_step()
             run.check_stop()
         shown = trail.messages if self.context is None else self.context.messages
@@ -264,7 +264,7 @@ class ModelTurn(Generic[OutT]):
         """A reply that came, with its event and its price. One that ends in an error is no reply."""
         run = self._run
         if not is_response(reply):
-            return reply  # the judge says what it is instead
+            return reply  # the judge decides what it is instead
         if reply.finish_reason == "error":
             text = reply.content[:200]
             return _unreachable(LlmResponseError(f"it ended with an error: {text}", retryable=True), run.step)
@@ -272,12 +272,12 @@ class ModelTurn(Generic[OutT]):
         cost = run.account.spend_usage(reply.usage)
         run.emitter.model_responded(run.step, reply, int((run.now() - started) * 1e6) / 1000, cost)
         if reply.omitted:
-            run.emitter.tell(ContentOmitted, run.step, run.settings.model, reply.omitted)
+            run.emitter.emit(ContentOmitted, run.step, run.settings.model, reply.omitted)
         self.last_content = reply.content
         return reply
 
     def retry(self, decided: Any) -> None:
-        """Ask again, as the policy says: now or later, for a step or for nothing."""
+        """Ask again, as the policy decided: now or later, for a step or for free."""
         self._run.tally.free = decided.free
         self._delay = max(self._delay, decided.decision.delay)
 
@@ -289,7 +289,7 @@ class ModelTurn(Generic[OutT]):
     def _settle(self, phase: Thinking[OutT], plan: FlawedPlan) -> Acting[OutT] | None:
         """Go on with the calls when those that cannot be run are settled; None asks the model again.
 
-        Several bad calls in one reply are one fault: the model is told of all of them at once.
+        Several bad calls in one reply are one fault: all their errors are returned to the model at once.
         """
         run = self._run
         slots: list[Slot] = []
@@ -302,8 +302,8 @@ class ModelTurn(Generic[OutT]):
                 decided = run.decide(phase, item.error)
                 self.retry(decided)
             else:
-                run.tell_fault(item.error, decided)
-            text = run.told(sentences.invalid_call(str(item.error)), decided.decision)
+                run.emit_fault(item.error, decided)
+            text = run.fault_text(sentences.invalid_call(str(item.error)), decided.decision)
             slots.append(Observed(text, text, item.call.id, item.call.name, ok=False))
         if decided is not None and isinstance(decided.decision, Retry):
             return None
@@ -311,7 +311,7 @@ class ModelTurn(Generic[OutT]):
         return self._begin(phase, plan.reply)
 
     def _correct(self, phase: Thinking[OutT], malformed: Malformed) -> Observing[OutT] | None:
-        """Tell the model what was wrong with its reply; None asks the same again."""
+        """Return the error in its reply to the model; None asks the same again."""
         run = self._run
         decided = run.decide(phase, malformed.error)
         self.retry(decided)
@@ -319,18 +319,18 @@ class ModelTurn(Generic[OutT]):
             return None
         if malformed.errors:
             return self._begin(phase, malformed.reply).observe(self._wrong_answers(malformed, decided))
-        text = run.told(sentences.invalid_call(str(malformed.error)), decided.decision)
+        text = run.fault_text(sentences.invalid_call(str(malformed.error)), decided.decision)
         return phase.act(replace(malformed.reply, reasoning="")).observe([Observed(text, text)])
 
     def _wrong_answers(self, malformed: Malformed, decided: FaultDecision) -> list[Observed]:
         """The words on each call of a reply whose answers are wrong: its fault, or that it was not run."""
-        told: list[Observed] = []
+        results: list[Observed] = []
         for call, error in zip(malformed.reply.tool_calls, malformed.errors, strict=True):
             text = sentences.not_run(sentences.BESIDE_ANSWER)
             if error is not None:
-                text = self._run.told(sentences.invalid_call(str(error)), decided.decision)
-            told.append(Observed(text, text, call.id, call.name, ok=False))
-        return told
+                text = self._run.fault_text(sentences.invalid_call(str(error)), decided.decision)
+            results.append(Observed(text, text, call.id, call.name, ok=False))
+        return results
 
     # --- the last word -------------------------------------------------------------------------------
 
@@ -360,7 +360,7 @@ class ModelTurn(Generic[OutT]):
                 assert_never(run.settings.on_limit)
 
     async def _last_word(self, phase: Thinking[OutT], reply: LlmResponse | None) -> Completed[OutT]:
-        """End with what the model said last, as far as it is an answer."""
+        """End with the last text of the model, as far as it is an answer."""
         run, refusal = self._run, self.limit
         assert refusal is not None
         run.check_stop()

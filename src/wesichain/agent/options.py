@@ -1,4 +1,4 @@
-"""Options: what an agent is told once, and what one run of it may be told; checked here and nowhere else."""
+"""Options of an agent and of one run of it, with their defaults and checks."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from .rules import GUARD, LoopGuard, OutputCheck, OutputMode
 if TYPE_CHECKING:
     from wesichain.trace import Redactor
 
+    from .handoffs.handoff import Actor, Handoff
     from .memory.conversation import RunMemory
-    from .rules.handoff import Actor, Handoff
 
 OnLimit: TypeAlias = Literal["fail", "partial", "answer"]
 Sinks: TypeAlias = EventSink | Iterable[EventSink] | None
@@ -48,18 +48,18 @@ class AgentOptions:
     `policy`: what is made of faults; None lets the model's own preference decide, or FailFast.
     `budget`: what a run may spend. `instructions`: the system message. `on_limit`: what happens at the end
     of the budget: "fail", "partial" (the last words are the answer) or "answer" (one more call, without
-    tools). `events`: who is told what happens. `tool_concurrency`: how many calls of one reply run side by
-    side. `exclude_after`: after how many failures a tool is withdrawn. `loop_guard`: when a model that
-    repeats itself is told, and stopped. `approval_ttl`: seconds for which a question to a person stands.
+    tools). `events`: sinks that receive the events. `tool_concurrency`: how many calls of one reply run
+    side by side. `exclude_after`: after how many failures a tool is withdrawn. `loop_guard`: when a model
+    that repeats itself is warned, and stopped. `approval_ttl`: seconds until an approval expires.
     `context`: views that decide, one after the other, what of a long run the model is still shown.
     `output_mode`: how a typed answer is asked for: "tool" (a final tool for each type), "native" (the
     provider's schema), "prompted" (in words), or "auto". `output_checks`: functions of `(output)` or
-    `(ctx, output)` that return the answer, or raise ValueError or ToolError, which the model is told.
+    `(ctx, output)` that return the answer, or raise ValueError or ToolError, which is returned to the model.
     `middleware`: what stands around runs, model calls and tool calls, the first outermost.
     `handoffs`: agents, or `Handoff(agent, ...)`, that the model may hand the run to. `deps_type`: what the
     deps of a run have to be; None takes anything. `default_policy` is that of models without preference.
     `settings`: how the model is asked to answer: temperature, length, reasoning, tool choice and so on.
-    `redactor`: takes secrets out of what sinks are told, in place of the usual one. `clock`: where time comes
+    `redactor`: takes secrets out of events for sinks, in place of the usual one. `clock`: where time comes
     from. `new_id`: makes the ids of runs that nobody has named. `name`: what events call the agent.
     """
 
@@ -94,7 +94,10 @@ class AgentOptions:
 
 _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "name": (lambda value: isinstance(value, str), "a text"),
-    "policy": (lambda value: not isinstance(value, type), "an instance, such as FailFast()"),
+    "policy": (
+        lambda value: value is None or (not isinstance(value, type) and hasattr(value, "on_model_error")),
+        "an instance, such as FailFast()",
+    ),
     "budget": (lambda value: isinstance(value, Budget), "a Budget, such as Budget(steps=5)"),
     "instructions": (lambda value: value is None or isinstance(value, str), "text, or None"),
     "on_limit": (lambda value: value in ("fail", "partial", "answer"), "'fail', 'partial' or 'answer'"),
@@ -170,7 +173,7 @@ _run_options = constructor_of(RunOptions)
 
 
 class Deps:
-    """The type that the deps of a run must have, checked as far as Python can tell."""
+    """The type that the deps of a run must have, checked as far as Python can."""
 
     __slots__ = ("_class", "_type", "is_declared")
 
@@ -180,7 +183,7 @@ class Deps:
         self._class = get_origin(deps_type) if isinstance(deps_type, GenericAlias) else deps_type
         try:
             isinstance(None, self._class or object)
-        except TypeError:  # a protocol, a TypedDict: whether a value is one cannot be told
+        except TypeError:  # a protocol, a TypedDict: whether a value is one cannot be known
             self._class = object
         if self.is_declared and not (isinstance(deps_type, type | UnionType) or get_origin(deps_type)):
             raise ConfigError(f"deps_type={deps_type!r}: use a type, such as the class of the deps")

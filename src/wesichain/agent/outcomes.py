@@ -53,12 +53,12 @@ class RunInfo:
     earlier: int = 0  # model calls of finished runs that the state has counted already
     last_seq: int = 0  # the number of the last event before `events`, where the run was resumed
     step: int = 0  # the last step before this part of the run
-    told: int = 0  # messages that the events before this part have told
+    told: int = 0  # messages that the events before this part have; a stored name
     before: Spent | None = None  # what it had spent already, where it goes on from a state or an outcome
     parts: tuple[Part, ...] = ()  # of a task that is more than text
     agent: str = "agent"  # the name of whoever runs it now
     opened_by: str = ""  # of whoever began it, where it was handed over since
-    model: str = ""  # that the run was told in place of the agent's
+    model: str = ""  # that the run has in place of the agent's
     settings: ModelSettings | None = None  # of this run, over those of its agent
     events: list[Any] = field(default_factory=list[Any], repr=False, compare=False)  # see `events_in`
 
@@ -84,7 +84,7 @@ class Unfinished:
     """The work that an interrupted run has in hand: a reply, and what has become of its calls so far.
 
     A reply that is not `judged` had arrived when the run was stopped; it is looked at when the run goes on.
-    `attempts` says how often each call was begun, `decisions` what people have said of them.
+    `attempts` says how often each call was begun, `decisions` what people have decided on them.
     """
 
     reply: LlmResponse
@@ -193,11 +193,11 @@ class _Ended(AnyPhase, Generic[OutT]):
         rest = None
         if is_object(given):
             rest = {key: value for key, value in given.items() if key not in STATE_KEYS}
-        told: dict[str, Any] = {"model": info.model} if info.model else {}
+        own: dict[str, Any] = {"model": info.model} if info.model else {}
         if info.settings is not None:
-            told["settings"] = info.settings
+            own["settings"] = info.settings
         return {
-            **told,
+            **own,
             "kind": self.kind,
             "run_id": info.run_id,
             "task": info.task,
@@ -255,8 +255,8 @@ class Failed(_Ended[OutT]):
     def to_plain(self) -> Mapping[str, Any]:
         error = self.error
         fields = {name: value for name, value in vars(error).items() if isinstance(value, _SCALARS)}
-        told = {"error": type(error).__name__, "message": str(error), "fields": fields}
-        return {**self._plain(), **told}
+        failure = {"error": type(error).__name__, "message": str(error), "fields": fields}
+        return {**self._plain(), **failure}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Self:
@@ -372,7 +372,7 @@ Outcome: TypeAlias = Completed[OutT] | Failed[OutT] | Interrupted[OutT]
 
 
 def with_events(outcome: Outcome[OutT], events: list[Event]) -> Outcome[OutT]:
-    """The same outcome with the whole log of a run that was told in several parts."""
+    """The same outcome with the whole log of a run that was recorded in several parts."""
     again: Any = copy(outcome)
     object.__setattr__(again, "info", replace(outcome.info, events=events))
     return again  # type: ignore[no-any-return]  # of the same class

@@ -89,7 +89,7 @@ class _Active(AnyPhase, Generic[OutT]):
         unfinished: Unfinished | None = None,
         tally: Tally | None = None,
     ) -> Interrupted[OutT]:
-        """Stop here; `told` is how many of the messages the events have told."""
+        """Stop here; `told` is how many of the messages the events have."""
         held = (reason, pending, unfinished, tally or Tally(), told)
         return interrupted_phase(self.info, self.trail, spent, step, *held)
 
@@ -110,11 +110,11 @@ class Thinking(_Active[OutT]):
     """The model is to be asked."""
 
     def act(self, reply: LlmResponse) -> Acting[OutT]:
-        """Take the reply's calls. A reply without any goes on too: there is something to tell the model."""
+        """Take the reply's calls. A reply without any goes on too, with an error for the model."""
         text, calls = reply.content, reply.tool_calls
         is_kept = text or calls or reply.finish_reason == "pause"  # a pause may have no text
-        said = (turn_of(reply),) if is_kept else ()
-        return _acting(self.info, self.trail.grown(said, (reply,)), reply)
+        turn = (turn_of(reply),) if is_kept else ()
+        return _acting(self.info, self.trail.grown(turn, (reply,)), reply)
 
     def complete(
         self,
@@ -127,8 +127,8 @@ class Thinking(_Active[OutT]):
         citations: tuple[Citation, ...] = (),
     ) -> Completed[OutT]:
         """End with an answer; `stopped_by` names the limit that made it the last word."""
-        said = _message(_ASSISTANT, text, citations=citations) if citations else _message(_ASSISTANT, text)
-        trail = self.trail.grown((said,), (text,))
+        answer = _message(_ASSISTANT, text, citations=citations) if citations else _message(_ASSISTANT, text)
+        trail = self.trail.grown((answer,), (text,))
         return completed_phase(self.info, trail, spent, step, output, text, stopped_by)
 
 
@@ -186,7 +186,7 @@ def handed_over(
     """The phase in which another agent goes on, which is shown these messages; what happened stays."""
     opened_by = phase.info.opened_by or phase.info.agent
     info = replace(phase.info, agent=agent, opened_by=opened_by, first_new=first_new)
-    return _thinking(info, phase.trail.retold(messages))
+    return _thinking(info, phase.trail.with_messages(messages))
 
 
 def resumed(

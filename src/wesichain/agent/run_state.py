@@ -1,4 +1,4 @@
-"""One run under way: its settings, its account and tally, its waits, and its dealings with the policy."""
+"""The state of one run: its settings, account and tally, how it waits, and how it asks the policy."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class FaultDecision:
 
 
 class LimitAbove(Exception):  # noqa: N818  # carries the error
-    """The limit of a run above this one: it ends this run, whatever `on_limit` says, and then that one."""
+    """The limit of a run above this one: it ends this run, whatever `on_limit` is, and then that one."""
 
     def __init__(self, error: BudgetExceededError) -> None:
         super().__init__(str(error))
@@ -118,15 +118,14 @@ class RunState(Generic[OutT]):
         "_specs",
         "_token",
         "account",
+        "current_agent",
         "deps",
         "effects",
         "emitter",
-        "has_own_clock",
-        "held_deltas",
         "is_bare",
         "now",
         "own_settings",
-        "present",
+        "pending_deltas",
         "pressure",
         "remembers",
         "scope",
@@ -138,7 +137,7 @@ class RunState(Generic[OutT]):
     )  # fmt: skip
 
     pressure: Callable[[], Coroutine[Any, Any, None]] | None  # waits for a slow reader
-    held_deltas: list[tuple[str, int, Any]] | None  # of an answer that is checked first
+    pending_deltas: list[tuple[str, int, Any]] | None  # of an answer that is checked first
     own_settings: ModelSettings | None  # of this run, over those of whoever acts in it
 
     def __init__(  # noqa: PLR0917  # given by name, they would make a dict for every run
@@ -166,12 +165,11 @@ class RunState(Generic[OutT]):
         self._excluded = -1  # how many tools were excluded when `_specs` was made
         self._specs: tuple[ToolSpec, ...] = ()
         self.task: asyncio.Task[Any] | None = None
-        self.pressure = self.held_deltas = self.own_settings = None
-        self.present: Any = None  # a `Present`, where the agent or its tools can change
+        self.pressure = self.pending_deltas = self.own_settings = None
+        self.current_agent: Any = None  # a `CurrentAgent`, where the agent or its tools can change
         self._cancels = 0
         self.now = settings.clock.monotonic
         self.remembers = effects.remembers
-        self.has_own_clock = not self.remembers and type(settings.clock) is not SystemClock
         self.is_bare = token is None and not account.is_timed  # nothing but its end can end a wait
 
     @property
@@ -181,6 +179,11 @@ class RunState(Generic[OutT]):
     @property
     def run_id(self) -> str:
         return self.emitter.run_id
+
+    @property
+    def has_own_clock(self) -> bool:
+        """Whether durations come from a clock that was injected, and not from a journal."""
+        return type(self.settings.clock) is not SystemClock and not self.remembers
 
     @property
     def output_form(self) -> OutputForm[OutT]:
@@ -226,7 +229,7 @@ class RunState(Generic[OutT]):
             return self._token
 
     def stop_below(self, reason: str) -> None:
-        """Stop what still works for this run. It is over: nobody else hears of it."""
+        """Stop what still works for this run. It is over: nobody else is notified."""
         self.token.cancel(reason)
 
     @property
@@ -289,12 +292,12 @@ class RunState(Generic[OutT]):
 
     def release_deltas(self) -> None:
         """Emit the pieces of the answer, which has been checked."""
-        held, self.held_deltas = self.held_deltas or (), None
+        held, self.pending_deltas = self.pending_deltas or (), None
         for kind, step, value in held:
             if kind == "text":
                 self.emitter.text_delta(step, value)
             else:
-                self.emitter.tell(OutputDelta, step, value)
+                self.emitter.emit(OutputDelta, step, value)
 
     async def sleep(self, seconds: float) -> None:
         if seconds > 0:
@@ -357,8 +360,8 @@ class RunState(Generic[OutT]):
             case Retry() | Reprompt():
                 return FaultDecision(decision, free)
 
-    def tell_fault(self, error: AgentError, decided: FaultDecision) -> None:
-        """Tell a fault that is one with another, on which the policy has decided."""
+    def emit_fault(self, error: AgentError, decided: FaultDecision) -> None:
+        """Emit a fault that belongs to another one, on which the policy has decided."""
         decision = type(decided.decision).__name__.lower()
         tool_name = getattr(error, "tool_name", None)
         self.emitter.step_failed(self.step, error, decision, tool_name=tool_name)
@@ -382,14 +385,14 @@ class RunState(Generic[OutT]):
             )
         return decision
 
-    def told(self, text: str, decision: Retry | Reprompt) -> str:
-        """The words in which the model reads of a fault, with the tools where the strategy shows them."""
-        shown = isinstance(decision, Reprompt) and isinstance(decision.strategy, OnceWithToolCatalog)
-        return text + sentences.catalog(self.specs()) if shown else text
+    def fault_text(self, text: str, decision: Retry | Reprompt) -> str:
+        """The error text that is returned to the model, with the tools where the strategy lists them."""
+        lists_tools = isinstance(decision, Reprompt) and isinstance(decision.strategy, OnceWithToolCatalog)
+        return text + sentences.catalog(self.specs()) if lists_tools else text
 
 
 def _is_decision(decision: Any) -> TypeGuard[PolicyDecision]:
-    """Whether a policy, which may be anybody's code, said one of the things that it may say."""
+    """Whether a policy, which may be anybody's code, returned a decision."""
     match decision:
         case Fail() | Interrupt() | Retry(delay=float() | int()):
             return True

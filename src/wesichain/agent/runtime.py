@@ -23,6 +23,7 @@ from wesichain.core import (
     Role,
     Spent,
     SystemClock,
+    ToolCall,
     ToolCallingLlm,
     ToolSpec,
     around,
@@ -36,22 +37,22 @@ from wesichain.policy import Account, Budget, ObserveErrors
 from wesichain.tools import ToolContext, ToolRegistry, ToolSet
 
 from .calls import InnerRun, UsedTokens, inner_run, token_for, with_decided_args
-from .drive import AnyRun, Drive, PastRun
+from .drive import Drive, OpenRun, PastRun
 from .effects import Effects, LiveEffects, whole_effects
-from .emitter import Emitter, listeners, signed
-from .handing import Stage
+from .emitter import Emitter, Listener, listeners, signed
 from .memory.history import is_over, messages_of, opening, question_of
 from .model_names import AnyModel, Models, name_of_model
 from .options import Deps, RunOptions, agent_options, as_sinks, random_id, run_options
 from .outcomes import with_output
 from .phases import Active, Completed, Idle, Interrupted, Outcome, RunInfo, begin, resumed
-from .rules import Checks, Tally, judge_of, output_form
+from .rules import Checks, OutputForm, Tally, judge_of, output_form
 from .run_state import RunState, Settings
 from .trail import Trail
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm  # a type, or a union of types
 
+    from .handoffs.handoff import Actor, Handoff, Transfer
     from .keywords import AgentKeywords, RunKeywords
 
 OutT = TypeVar("OutT")
@@ -62,8 +63,10 @@ _message, _info = constructor_of(Message), constructor_of(RunInfo)
 _USER = Role.USER  # to look a member up takes a third of making the message
 
 
-class AgentRuntime(Stage[OutT], Generic[OutT]):
+class AgentRuntime(Generic[OutT]):
     """Runs tasks. Holds no state of a run: the same runtime runs any number of them at once."""
+
+    adapt: Callable[[ToolRegistry], ToolRegistry] | None = None  # the tools of agents that runs are handed to
 
     @overload
     def __init__(
@@ -101,13 +104,13 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         counter_of(given.context)  # what cannot be counted is found here, not at the first run
         self._given = given
         self._deps = Deps(given.deps_type)
-        self._around = ()
-        self._inside = None
+        self._run_middleware: Sequence[Middleware] = ()
+        self._call_middleware: tuple[Any, ...] | None = None
         if given.middleware:
-            from .wrapping import overriding
+            from .middleware_calls import overriding
 
-            self._around, *inside = (overriding(given.middleware, name) for name in _WRAPPED)
-            self._inside = tuple(inside) if any(inside) else None
+            self._run_middleware, *inside = (overriding(given.middleware, name) for name in _WRAPPED)
+            self._call_middleware = tuple(inside) if any(inside) else None
         self._budget = given.budget
         self._instructions = given.instructions
         self._sinks = as_sinks(given.events)
@@ -115,17 +118,20 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         self._new_id = given.new_id or random_id
         self._used_tokens = UsedTokens()
         self._models: Models[AgentRuntime[OutT]] = Models()
-        self._reported = ""  # the name of a model that a run was told in place of the agent's
+        self._reported = ""  # the name of a model that runs have in place of the agent's
         self.output_type = output_type
-        self._take(llm, registry)
+        self.identity = object()  # of the agent: a copy of its runtime has the same
+        self.transfers: dict[str, Transfer] = {}
+        self._equip(llm, registry)
         Account(given.budget, self.model)  # a cost without a price is found here
-        self._prepare_handoffs(given.handoffs, output_type, given.output_mode)
+        self._may_change = bool(self.registry.sources)  # the agent that acts, or its tools
+        for handoff in given.handoffs:
+            self.add_handoff(handoff)
 
-    def _take(self, llm: ToolCallingLlm, registry: ToolRegistry) -> None:
-        """Take a model: how a typed answer is asked for, and what is made of faults, depends on it."""
+    def _equip(self, llm: ToolCallingLlm, registry: ToolRegistry) -> None:
+        """Set model and tools, and the settings that follow from them."""
         given, traits = self._given, traits_of(llm)
-        has_tools = bool(registry.names or registry.sources or given.handoffs)
-        output = output_form(self.output_type, traits, mode=given.output_mode, has_tools=has_tools)
+        output = self._output_form(llm, has_tools=bool(registry.names or registry.sources or given.handoffs))
         policy = ObserveErrors() if traits.observes_errors else given.default_policy
         self._llm = llm
         self._live = LiveEffects(llm, registry)
@@ -150,6 +156,54 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         )
         check_settings(llm, given.settings)
 
+    def _output_form(self, llm: ToolCallingLlm, *, has_tools: bool) -> OutputForm[OutT]:
+        mode = self._given.output_mode
+        return output_form(self.output_type, traits_of(llm), mode=mode, has_tools=has_tools)
+
+    def add_handoff(self, other: Actor | Handoff) -> None:
+        """Let the model hand its runs to another agent, or as a `Handoff` says."""
+        from .handoffs.handoff import Transfer  # loaded with the first handoff
+        from .handoffs.team import check_handoff, team_of
+
+        transfer = Transfer(check_handoff(self, other))
+        settings, before = self._settings, self.transfers
+        registry = settings.registry.with_tools({transfer.name: ToolRegistry([transfer])})
+        self.transfers = {**before, transfer.name: transfer}
+        try:
+            team_of(self)
+        except ConfigError:
+            self.transfers = before
+            raise
+        output = settings.judge.output
+        if not settings.registry.names:  # its first tool: not every model takes tools and a schema at once
+            output = self._output_form(self._llm, has_tools=True)
+        checks = settings.checks and replace(settings.checks, form=output)
+        self._settings = replace(settings, registry=registry, judge=judge_of(registry, output), checks=checks)
+        self._live = LiveEffects(self._llm, registry)
+        self._may_change = True
+        self._models.make_anew()
+
+    @property
+    def name(self) -> str:
+        return self._settings.name
+
+    @property
+    def model(self) -> str:
+        return self._settings.model
+
+    @property
+    def registry(self) -> ToolRegistry:
+        return self._settings.registry
+
+    @property
+    def settings(self) -> Settings[OutT]:
+        return self._settings
+
+    @property
+    def run_middleware(self) -> Sequence[Middleware]:
+        """The middleware around whole runs."""
+        return self._run_middleware
+
     @property
     def llm(self) -> ToolCallingLlm:
         """The model of the runtime."""
@@ -160,7 +214,7 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
 
         def make(llm: ToolCallingLlm) -> AgentRuntime[OutT]:
             made = copy(self)
-            made._take(llm, self.registry)
+            made._equip(llm, self.registry)
             made._reported = model if isinstance(model, str) else made.model
             return made
 
@@ -174,11 +228,11 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
                 raise DuplicateToolError(name)
         made = copy(self)
         made._models = Models()
-        made._take(self._llm, self.registry.with_tools(dict.fromkeys(added.names, added)))
+        made._equip(self._llm, self.registry.with_tools(dict.fromkeys(added.names, added)))
         return made
 
     def _for(self, given: RunOptions, before: str = "") -> AgentRuntime[OutT]:
-        """The runtime for a run: this one, unless it is told another model, or was `before`."""
+        """The runtime for a run: this one, unless it has another model, or had `before`."""
         model = given.model or self._models.known(before)
         return self if model is None else self.with_model(model)
 
@@ -189,7 +243,7 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
     def _deps_of(self, options: RunOptions, *, needed: bool) -> Any:
         deps = self._deps.of(options, self._settings.name, needed=needed)
         if self.transfers:
-            from .handing.team import check_deps  # with the first handoff
+            from .handoffs.team import check_deps  # loaded with the first handoff
 
             check_deps(self, deps, needed=needed)
         return deps
@@ -235,9 +289,9 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
     def start(
         self,
         task: object,
-        *,
         history: Sequence[Message] = (),
         run_id: str | None = None,
+        *,
         instructions: str | None = None,
         advice: Advice | None = None,
         settings: ModelSettings | None = None,
@@ -255,8 +309,8 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         messages.append(_message(_USER, question if content is None else content))
         if scratchpad and not over:
             messages += messages_of(scratchpad)
-        name, told = self._settings.name, self._reported
-        info = _info(run_id or self._new_id(), question, task, first_new, agent=name, model=told)
+        name, model = self._settings.name, self._reported
+        info = _info(run_id or self._new_id(), question, task, first_new, agent=name, model=model)
         if settings is not None:
             info = replace(info, settings=settings)
         if counted or content is not None:
@@ -272,61 +326,61 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
     def run(
         self, task: object, *, history: Sequence[Message] = (), **options: Unpack[RunKeywords]
     ) -> Coroutine[Any, Any, Outcome[OutT]]:
-        """Carry a task, a state or an `Idle` phase to its end. Never raises for what the run meets.
+        """Run a task, a state or an `Idle` phase to its end. Never raises for what the run meets.
 
         `RunOptions` says what each of the options is.
         """
-        return self.opened(task, history, run_options(options)).run_to_end()
+        return self.open_with(task, history, run_options(options)).run_to_end()
 
     def open(
         self, task: object, *, history: Sequence[Message] = (), **options: Unpack[RunKeywords]
-    ) -> AnyRun[OutT]:
-        """A run that is taken a step at a time: `await drive.step()` until it has an `outcome`."""
-        return self.opened(task, history, run_options(options))
+    ) -> OpenRun[OutT]:
+        """A run that is taken a step at a time: `await run.step()` until it has an `outcome`."""
+        return self.open_with(task, history, run_options(options))
 
-    def opened(self, task: object, history: Sequence[Message], given: RunOptions) -> AnyRun[OutT]:
-        """The same, with the options as one value."""
+    def open_with(self, task: object, history: Sequence[Message], given: RunOptions) -> OpenRun[OutT]:
+        """A run that has not begun, with its options as one value."""
         if given.model is not None and (other := self._for(given)) is not self:
-            return other.opened(task, history, given)
+            return other.open_with(task, history, given)
         if given.settings is not None:
             check_settings(self._llm, self._given.settings.merge(given.settings))
         inner = given.inner or (None if given.parent is None else self.place(task, given.parent))
         if inner is not None and inner.outcome is not None:
-            return self._back(inner, inner.outcome, given)
+            return self._reenter(inner, inner.outcome, given)
+        advice, instructions = given.advice, given.instructions
         if isinstance(task, Idle):
             idle = cast("Idle[OutT]", task)
         else:
+            run_id = given.run_id or self.new_id(inner)
+            settings = given.settings
             idle = self.start(
-                task,
-                history=history,
-                run_id=given.run_id or self.new_id(inner),
-                instructions=given.instructions,
-                advice=given.advice,
-                settings=given.settings,
+                task, history, run_id, instructions=instructions, advice=advice, settings=settings
             )
+        tally = None if advice is None or not advice.tools else Tally(advised=advice.tools)
+        drive, middleware = self._drive(idle, given, inner, tally)
+        if advice is not None:
+            drive.advice = advice
+        if instructions is not None and instructions != self._instructions:
+            drive.instructions = instructions
+        if not middleware and drive.run.current_agent is None and given.on_open is None:
+            return drive
         start = None
-        if self._around and isinstance(task, str | list | tuple):
-            start = partial(
-                self.start,
-                history=history,
-                instructions=given.instructions,
-                advice=given.advice,
-                settings=given.settings,
-            )
-        advised = () if given.advice is None else given.advice.tools
-        tally = Tally(advised=advised) if advised else None
-        drive = self._drive(idle, given, inner, tally=tally, start=start)
-        drive.advice = given.advice
-        if given.instructions is not None and given.instructions != self._instructions:
-            drive.instructions = given.instructions
-        return drive
+        if middleware and isinstance(task, str | list | tuple):  # it may change the task, or run it again
+            start = partial(self._start_again, history, given)
+        return self._opened(drive, middleware, given, start)
+
+    def _start_again(
+        self, history: Sequence[Message], given: RunOptions, task: object, run_id: str | None
+    ) -> Idle[OutT]:
+        words, advice, settings = given.instructions, given.advice, given.settings
+        return self.start(task, history, run_id, instructions=words, advice=advice, settings=settings)
 
     def journal_of(self, options: RunOptions, inner: InnerRun | None) -> Effects:
         """The effects of a run that is not opened yet: they remember what it begins with."""
         wrap = options.effects or (None if inner is None else inner.effects)
         return self._live if wrap is None else wrap(self._live)
 
-    def _back(self, inner: InnerRun, outcome: Outcome[OutT], given: RunOptions) -> AnyRun[OutT]:
+    def _reenter(self, inner: InnerRun, outcome: Outcome[OutT], given: RunOptions) -> OpenRun[OutT]:
         """A run inside a call that is entered again: it is resumed, or given back as it had ended."""
         if isinstance(outcome, Interrupted):
             return self.reopen(outcome, inner.call.decisions, replace(given, inner=inner))
@@ -350,7 +404,7 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
             raise ConfigError(f"a {type(given).__name__} cannot go on; pass the Interrupted outcome of a run")
         clock, decided = options.get("clock") or self._settings.clock, decisions or {}
         if interrupted.info.opened_by:
-            from .handing.team import acting_in
+            from .handoffs.team import acting_in
 
             acting_in(self, interrupted.info)
         with self._used_tokens.used(interrupted, decided, clock.time(), self.refusal_of):
@@ -367,7 +421,7 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
 
     def reopen(
         self, interrupted: Interrupted[OutT], decisions: Mapping[str, Decision], options: RunOptions
-    ) -> Drive[OutT]:
+    ) -> OpenRun[OutT]:
         """An interrupted run, to be taken a step at a time from where it was."""
         other = self._for(options, interrupted.info.model)
         if other is not self:
@@ -377,25 +431,19 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         reply = with_decided_args(interrupted, decisions, scope)
         settings = options.settings or interrupted.info.settings
         phase = resumed(interrupted, reply=reply, model=self._reported, settings=settings)
-        drive = self._drive(phase, options, inner, tally=interrupted.tally)
+        drive, middleware = self._drive(phase, options, inner, interrupted.tally)
         decided = tuple(
             Decided(item.token, item.call.name, decisions[item.token])
             for item in interrupted.pending
             if item.token in decisions
         )
         drive.resume_from(interrupted, decided, decisions)
-        return drive
+        return self._opened(drive, middleware, options, None)
 
     def _drive(
-        self,
-        phase: Active[OutT],
-        options: RunOptions,
-        inner: InnerRun | None,
-        *,
-        tally: Tally | None = None,
-        start: Callable[..., Idle[OutT]] | None = None,
-    ) -> Drive[OutT]:
-        """A run in its place: its account, its token and its log hang below those of its parent."""
+        self, phase: Active[OutT], options: RunOptions, inner: InnerRun | None, tally: Tally | None
+    ) -> tuple[Drive[OutT], Sequence[Middleware]]:
+        """A run in its place, below its parent, and the middleware around it."""
         try:
             run, middleware = self._state_of(phase.info, options, inner, tally)
         except ConfigError as error:
@@ -404,17 +452,34 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
             raise
         if options.stream or inner is not None:
             self._attach_reader(run, options, inner, middleware)
-        if not middleware and not (run.present is not None and run.present.has_parts):
-            drive = Drive(run, phase, inner, stream=True) if options.stream else Drive(run, phase, inner)
-        else:
-            from .wrapping import WrappedDrive
+        return Drive(run, phase, inner, options.stream), middleware
 
-            again = None if start is None else partial(self._again, options, inner, start)
-            wrapped = (middleware, start, again)
-            drive = WrappedDrive(run, phase, stream=options.stream, inner=inner, wrapped=wrapped)
+    def _opened(
+        self,
+        drive: Drive[OutT],
+        middleware: Sequence[Middleware],
+        options: RunOptions,
+        start: Callable[..., Idle[OutT]] | None,
+    ) -> OpenRun[OutT]:
+        """The run with its middleware around it; `start` makes the first phase of another task."""
+        agent = drive.run.current_agent
+        opened: OpenRun[OutT] = drive
+        if middleware or (agent is not None and agent.has_parts):
+            from .middleware_run import MiddlewareRun  # loaded with the first middleware
+
+            again = None if start is None else partial(self._further, drive.inner, options, start)
+            opened = MiddlewareRun(drive, middleware, start, again)
         if options.on_open is not None:
-            options.on_open(drive)
-        return drive
+            options.on_open(opened)
+        return opened
+
+    def _further(
+        self, inner: InnerRun | None, options: RunOptions, start: Callable[..., Idle[OutT]], task: object
+    ) -> Drive[OutT]:
+        """Another run in the place of one that has ended, which a middleware asks for."""
+        place = None if inner is None else inner.another()
+        idle = start(task, None if place is None else place.run_id)
+        return self._drive(idle, options, place, None)[0]
 
     def _state_of(
         self, info: RunInfo, options: RunOptions, inner: InnerRun | None, tally: Tally | None
@@ -435,13 +500,16 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
             token = token_for(token, parent)
         elif token is not None:
             token = token.child()
-        emitter = self._emitter_of(info, options, inner, settings)
+        listen = None
+        if self._sinks or options.events is not None or parent is not None or around.hook is not None:
+            listen = self._listeners(info, options, inner)
+        emitter = Emitter(info.run_id, info.events, settings.clock.time, info.last_seq, listen)
         account = Account(
             options.budget or self._budget, settings.model, settings.clock.monotonic(), above, info.before
         )
-        middleware: Sequence[Middleware] = self._around
-        is_plain = not self._is_changing and self._inside is None and not info.opened_by
-        effects = live = self._live if is_plain else self._world(info, account)
+        middleware = self._run_middleware
+        is_plain = not self._may_change and self._call_middleware is None and not info.opened_by
+        effects = live = self._live if is_plain else self._effects(info, account)
         if wrap is not None:
             effects = whole_effects(wrap(live), live)
             middleware, token = effects.around(middleware), effects.token(token)
@@ -457,19 +525,19 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
             effects.attach(run)
         return run, middleware
 
-    def _emitter_of(
-        self, info: RunInfo, options: RunOptions, inner: InnerRun | None, settings: Settings[OutT]
-    ) -> Emitter:
-        """What makes the events of a run, for its own log, its sinks and the run above."""
+    def _listeners(
+        self, info: RunInfo, options: RunOptions, inner: InnerRun | None
+    ) -> tuple[Listener, Listener | None] | None:
+        """The functions that receive the events of a run: its sinks, and the run above."""
+        name = self._settings.name
         sinks = self._sinks if options.events is None else self._sinks + as_sinks(options.events)
-        sinks = sinks if around.hook is None else (*sinks, around.hook.listener(settings.name))
-        told = listeners(info, sinks, self._redactor) if sinks else None
-        if options.parent is not None:
-            relay = options.parent.emit
-            if inner is not None and relay is not None:
-                relay = inner.relay(relay)
-            told = listeners(info, sinks, self._redactor, relay=signed(relay, info.run_id, settings.name))
-        return Emitter(info.run_id, info.events, settings.clock.time, info.last_seq, told)
+        sinks = sinks if around.hook is None else (*sinks, around.hook.listener(name))
+        if options.parent is None:
+            return listeners(info, sinks, self._redactor) if sinks else None
+        relay = options.parent.emit
+        if inner is not None and relay is not None:
+            relay = inner.relay(relay)
+        return listeners(info, sinks, self._redactor, relay=signed(relay, info.run_id, name))
 
     def _attach_reader(
         self, run: RunState[OutT], options: RunOptions, inner: InnerRun | None, around: Sequence[Middleware]
@@ -478,19 +546,35 @@ class AgentRuntime(Stage[OutT], Generic[OutT]):
         if inner is not None:
             run.pressure = inner.call.step.run.pressure
         if options.stream:
-            run.held_deltas = [] if any(one.holds_stream for one in around) else None
+            run.pending_deltas = [] if any(one.holds_stream for one in around) else None
             ready = (getattr(sink, "ready", None) for sink in as_sinks(options.events))
             run.pressure = next(filter(None, ready), run.pressure)
 
-    def _world(self, info: RunInfo, account: Account) -> Effects:
-        """The model and the tools of a run, with what stands around them, and whoever acts in it."""
-        if self._is_changing or info.opened_by:
-            from .handing.team import present_of
+    def _effects(self, info: RunInfo, account: Account) -> Effects:
+        """What answers a run whose agent or tools can change, or whose calls have middleware around them."""
+        if self._may_change or info.opened_by:
+            from .handoffs.team import current_agent_of
 
-            return present_of(self, info, account)
+            return current_agent_of(self, info, account)
         return self._wrapped(self._live)
 
-    def _again(self, options: RunOptions, inner: InnerRun | None, start: Any, task: object) -> Drive[OutT]:
-        further = None if inner is None else inner.another()
-        run_id = None if further is None else further.run_id
-        return self._drive(start(task, run_id=run_id), options, further, start=start)
+    def effects_with(self, tools: ToolRegistry) -> Effects:
+        """The model and these tools, with the middleware around both."""
+        return self._wrapped(LiveEffects(self._llm, tools))
+
+    def _wrapped(self, live: Effects) -> Effects:
+        if self._call_middleware is None:
+            return live
+        from .middleware_calls import wrapped
+
+        return wrapped(live, *self._call_middleware)
+
+    def system(self, instructions: str | None) -> str:
+        """The first message of a run: the instructions, and how to answer where words ask for it."""
+        return "\n\n".join(filter(None, (instructions, self._settings.judge.output.prompt)))
+
+    def refusal_of(self, call: ToolCall) -> Exception | None:
+        """Why a call with these arguments cannot be run, by this agent or one that it hands over to."""
+        from .handoffs.team import refusal_in
+
+        return refusal_in(self, call)

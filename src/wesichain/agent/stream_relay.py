@@ -1,4 +1,4 @@
-"""Hearing: takes a reply while it streams, and tells its text, and what can be read of a typed answer."""
+"""A relay of a reply while it streams: emits its text, and what can be read of a typed answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class StreamedRun(Protocol):
 
     step: int
     emitter: Emitter
-    held_deltas: list[tuple[str, int, Any]] | None
+    pending_deltas: list[tuple[str, int, Any]] | None
     pressure: Callable[[], Coroutine[Any, Any, None]] | None
 
     @property
@@ -45,8 +45,8 @@ class StreamRelay:
         self._run = run
         self._step = run.step
         self._form = run.output_form
-        if run.held_deltas is not None:
-            run.held_deltas = []  # those of a reply that was no answer are not emitted
+        if run.pending_deltas is not None:
+            run.pending_deltas = []  # those of a reply that was no answer are not emitted
         form = self._form
         self._calls: dict[int, str] = {}  # the names of the reply's calls
         self._tool: str | None = None  # the final tool that the pieces are the arguments of
@@ -57,7 +57,7 @@ class StreamRelay:
 
     def __call__(self, text: str) -> None:
         """A piece of the reply's text."""
-        self.say(text)
+        self.emit_text(text)
         if self._tool is None:
             self._take(text)
 
@@ -77,9 +77,9 @@ class StreamRelay:
         if self._form.is_typed:
             self._end_typed(reply)
         finals = {spec.name for spec in self._form.final_tools}
-        if self._run.held_deltas and any(call.name not in finals for call in reply.tool_calls):
+        if self._run.pending_deltas and any(call.name not in finals for call in reply.tool_calls):
             self._run.release_deltas()
-            self._run.held_deltas = []
+            self._run.pending_deltas = []
 
     def _end_typed(self, reply: LlmResponse) -> None:
         names = {spec.name for spec in self._form.final_tools}
@@ -91,21 +91,21 @@ class StreamRelay:
             return
         self._show(self._form.partial(plain, None if final is None else final.name))
 
-    def say(self, text: str) -> None:
-        if self._run.held_deltas is None:
+    def emit_text(self, text: str) -> None:
+        if self._run.pending_deltas is None:
             self._run.emitter.text_delta(self._step, text)
         else:
-            self._run.held_deltas.append(("text", self._step, text))
+            self._run.pending_deltas.append(("text", self._step, text))
 
     def show(self, value: JsonValue) -> None:
-        if self._run.held_deltas is None:
-            self._run.emitter.tell(OutputDelta, self._step, value)
+        if self._run.pending_deltas is None:
+            self._run.emitter.emit(OutputDelta, self._step, value)
         else:
-            self._run.held_deltas.append(("output", self._step, value))
+            self._run.pending_deltas.append(("output", self._step, value))
 
     def hold(self, event: TextDelta | OutputDelta) -> None:
         """Keep a piece of a recorded answer that was emitted after it had been checked."""
-        held = self._run.held_deltas = self._run.held_deltas or []
+        held = self._run.pending_deltas = self._run.pending_deltas or []
         if isinstance(event, TextDelta):
             held.append(("text", event.step_id, event.text))
         else:

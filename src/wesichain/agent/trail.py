@@ -1,4 +1,4 @@
-"""The trail: what was said and what happened in a run, shared by its phases and never copied."""
+"""The trail: the messages and steps of a run, shared by its phases and never copied."""
 
 from __future__ import annotations
 
@@ -98,22 +98,22 @@ class Trail:
 
     def grown(self, messages: Sequence[Message], items: Sequence[TrailItem]) -> Trail:
         log = self.log
-        said, happened = log.messages, log.items
-        if len(said) != self.length or len(happened) != self.happened:
-            said, happened = said[: self.length], happened[: self.happened]
-            log = _Log(said, happened)
-        said += messages
+        own, happened = log.messages, log.items
+        if len(own) != self.length or len(happened) != self.happened:
+            own, happened = own[: self.length], happened[: self.happened]
+            log = _Log(own, happened)
+        own += messages
         happened += items
-        return _trail(log, len(said), len(happened))
+        return _trail(log, len(own), len(happened))
 
     def with_last(self, message: Message, item: TrailItem) -> Trail:
-        """The trail with other words in its last place; the old one stays as it is."""
+        """The trail with another last message; the old one stays as it is."""
         log = _Log(self.log.messages[: self.length - 1], self.log.items[: self.happened - 1])
         log.messages.append(message)
         log.items.append(item)
         return _trail(log, self.length, self.happened)
 
-    def retold(self, messages: list[Message]) -> Trail:
+    def with_messages(self, messages: list[Message]) -> Trail:
         """The trail with other messages, whose list is its own from now on; the same has happened."""
         return _trail(_Log(messages, self.log.items[: self.happened]), len(messages), self.happened)
 

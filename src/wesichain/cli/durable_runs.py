@@ -10,6 +10,7 @@ from asyncio import FIRST_COMPLETED
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -19,9 +20,11 @@ from wesichain.core import home_folder, parse_json, to_plain
 from wesichain.errors import CodecError, WesichainError
 from wesichain.tools import CancellationToken
 from wesichain.trace import Recorder
+from wesichain.web import AllRuns, Filter, RunStore
 
 from .loading import opened
 from .terminal import CTRL_C, OK, fail, note, print_json, say, table
+from .traces import After, durable_of, folder, is_stuck, list_runs
 
 if TYPE_CHECKING:
     from wesichain.durable import DurableAgent, DurableGraph, DurableRuns, PendingDecision, RunSummary
@@ -40,34 +43,43 @@ Url = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
 Run = Annotated[str, typer.Argument(help="The id of a run.")]
+STATUSES = ("pending", "running", "completed", "failed", "interrupted", "cancelled")
 Token = Annotated[str, typer.Argument(help="The token of a waiting call, as 'runs show' prints it.")]
 
 
 @app.command("list")
-def list_runs(
+def list_(
     *,
     database_url: Url = None,
     status: Annotated[
         str | None, typer.Option(help="pending, running, completed, failed, interrupted or cancelled.")
     ] = None,
     agent: Annotated[str | None, typer.Option(help="Of one agent only.")] = None,
-    search: Annotated[str, typer.Option(help="A text that the task or the id has.")] = "",
+    search: Annotated[
+        str, typer.Option(help="Words that the task, the answer, the agent or the id has.")
+    ] = "",
+    tool: Annotated[str, typer.Option(help="A tool that the run has called.")] = "",
     limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 100,
-    after: Annotated[str | None, typer.Option(metavar="RUN", help="The last run of the page before.")] = None,
+    after: After = None,
+    runs: Annotated[
+        Path | None, typer.Option("--runs", help="List the recordings of this folder, too.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """The runs, the newest first."""
-    found = _ask(database_url, lambda runs: runs.list(status, limit, after=after, search=search), agent=agent)
-    if as_json:
-        print_json([to_plain(summary) for summary in found])
-        return
-    columns = ("RUN", "AGENT", "STATUS", "SINCE", "COST", "TASK")
-    table(columns, [_row(summary) for summary in found])
-    if len(found) == limit:
-        note(f"more may follow: --after {found[-1].run_id}")
-    waiting = [run for run in found if _is_stuck(run)]
-    if waiting:
-        versions = ", ".join(sorted({f"{run.agent} {run.version}" for run in waiting}))
+    from wesichain.durable import DurableRuns  # it takes a second to load: no other command pays for it
+
+    if status is not None and status not in STATUSES:
+        fail(f"{status!r} is no state of a run: {', '.join(STATUSES)}")
+    try:
+        durable = DurableRuns(database_url, agent=agent)
+    except WesichainError as error:
+        fail(error)
+    store = RunStore(home_folder() / "no recordings" if runs is None else folder(runs))
+    wanted = Filter(search, status or "", tool)
+    found = list_runs(AllRuns(store, durable), wanted, limit, after, as_json=as_json)
+    versions = ", ".join(sorted({f"{run.agent} {run.version}" for run in durable_of(found) if is_stuck(run)}))
+    if versions and not as_json:
         note(f"no worker serves {versions}: start one, or one with --adopt")
 
 
@@ -226,19 +238,6 @@ def _ask(
         return asyncio.run(ask())
     except WesichainError as error:
         fail(error)
-
-
-def _row(summary: RunSummary) -> tuple[str, ...]:
-    inside = f"inside {summary.parent}" if summary.parent else ""
-    what = summary.error or ("no worker of its version" if _is_stuck(summary) else inside)
-    when = _when(summary.updated_at)[:16]  # to the minute
-    cost = "" if summary.cost is None else f"{summary.cost:.4f}"
-    task = "\n".join(filter(None, (what[:120], summary.task[:60])))
-    return summary.run_id, summary.agent, summary.status, when, cost, task
-
-
-def _is_stuck(summary: RunSummary) -> bool:
-    return summary.status == "pending" and not summary.served
 
 
 def _when(seconds: float) -> str:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from wesichain.core import home_folder
-from wesichain.errors import WesichainError
+from wesichain.core import Price, from_json, home_folder
+from wesichain.errors import ConfigError, WesichainError
 
 from .loading import load_agent
 from .terminal import fail, note
@@ -33,6 +33,14 @@ def serve(
     playbook: Annotated[
         Path | None,
         typer.Option(help="The playbook's folder.", show_default="$WESICHAIN_HOME/playbook"),
+    ] = None,
+    prices: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help='JSON: {"MODEL": [input, output]}, dollars a million tokens.',
+            show_default="the published prices",
+        ),
     ] = None,
     allow_remote: Annotated[
         list[str] | None,
@@ -60,9 +68,19 @@ def serve(
             database=database,
             playbook=playbook or home / "playbook",
             approvals=home / "approvals",
+            prices=None if prices is None else read_prices(prices),
             allow_remote=bool(allow_remote),
             hosts=allow_remote or (),
             announce=announce,
         )
     except WesichainError as error:
         fail(error)
+
+
+def read_prices(path: Path) -> dict[str, Price]:
+    """The prices of a file: by model, of a million tokens that are read and written."""
+    try:
+        plain = from_json(dict[str, list[float]], path.read_bytes())
+        return {model: Price(read, written) for model, (read, written) in plain.items()}
+    except (OSError, ValueError, ConfigError) as error:
+        raise ConfigError(f'--prices {path}: {error}; write {{"MODEL": [input, output]}}') from error

@@ -6,33 +6,39 @@ import asyncio
 import re
 import shutil
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from wesichain.agent import Agent, replay
-from wesichain.core import Event, RunCompleted, RunFailed, home_folder, to_json, to_plain
+from wesichain.core import home_folder, to_json, to_plain
 from wesichain.errors import ConfigError, ReplayMismatchError, WesichainError
 from wesichain.evals import case_of
+from wesichain.policy import find_cost
 from wesichain.trace import (
     ConsoleSink,
     Metrics,
     Recorder,
     Recording,
+    RunSummary,
     diff,
     find_run,
-    list_runs,
     load,
     parts_folder,
 )
-from wesichain.web import RunDatabase, plain_row
+from wesichain.web import AllRuns, Filter, RunStore
 
 from .loading import chosen_model, load_agent, load_tools
 from .terminal import FAILED, OK, fail, note, print_json, say, table, waiting
 from .terminal_run import Shown, carry_fork
+
+if TYPE_CHECKING:
+    from wesichain.durable import DurableRuns
+    from wesichain.durable import RunSummary as DurableRun
 
 app = typer.Typer(no_args_is_help=True, help="Recordings: list, show, replay, diff, export.")
 Run = Annotated[str, typer.Argument(help="A run's id, the beginning of it, or the path of its file.")]
@@ -44,6 +50,9 @@ Runs = Annotated[
 Database = Annotated[
     str | None,
     typer.Option("--database-url", help="Durable runs: sqlite:///FILE or postgresql://..., not a folder."),
+]
+After = Annotated[
+    str | None, typer.Option(metavar="RUN", help="The last run of the page before, as it is named there.")
 ]
 
 
@@ -58,7 +67,7 @@ def recording(run: str, runs: Path | None, database_url: str | None = None) -> R
     """The recording that an id or a path stands for."""
     try:
         if database_url is not None:
-            return asyncio.run(recorded(open_database(database_url), run))
+            return asyncio.run(_recorded(open_database(database_url), run))
         path = Path(run)
         return load(path if path.is_file() else find_run(folder(runs), run))
     except WesichainError as error:
@@ -70,71 +79,93 @@ def list_(
     *,
     search: Annotated[str, typer.Option(help="Only runs that hold every one of these words.")] = "",
     limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 20,
+    after: After = None,
     runs: Runs = None,
-    database_url: Database = None,
+    database_url: Annotated[
+        str | None, typer.Option("--database-url", help="List the durable runs of this database, too.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """The newest runs."""
-    if database_url is not None:
-        _list_database(database_url, search, limit, as_json=as_json)
-        return
     where = folder(runs)
-    found = list_runs(where, limit=limit, search=search)
-    if as_json:
-        print_json([_summary(item) for item in found])
-        return
-    if not found:
+    durable = None if database_url is None else open_database(database_url)
+    found = list_runs(AllRuns(RunStore(where), durable), Filter(search), limit, after, as_json=as_json)
+    if not (found or as_json):
         note(f"no run has {search!r}" if search else f"no runs in {where}; 'wesichain ask' records one")
-        return
-    table(
-        ("run", "started", "status", "steps", "tokens", "task"),
-        (
-            (
-                item.run_id[:12],
-                _moment(item.started_at),
-                item.status,
-                "" if item.steps is None else item.steps,
-                "" if item.usage is None else item.usage.total_tokens,
-                " ".join(item.user_input[:60].split()),
-            )
-            for item in found
-        ),
-    )
 
 
-def _list_database(url: str, search: str, limit: int, *, as_json: bool) -> None:
+def list_runs(
+    runs: AllRuns, wanted: Filter, limit: int, after: str | None, *, as_json: bool
+) -> list[RunSummary | DurableRun]:
+    """Print a page of recorded and durable runs, the newest first."""
+
+    async def listed() -> tuple[list[RunSummary | DurableRun], str | None]:
+        try:
+            return await runs.list(wanted, limit=limit, after=after)
+        finally:
+            if runs.database is not None:
+                await runs.database.close()
+
     try:
-        rows = asyncio.run(open_database(url).list(limit=limit))
+        found, following = asyncio.run(listed())
     except WesichainError as error:
         fail(error)
-    words = search.casefold().split()
-    found = [plain_row(row) for row in rows]
-    found = [row for row in found if all(word in str(row).casefold() for word in words)]
     if as_json:
-        print_json(found)
-        return
-    columns = ("run_id", "agent", "status", "version", "updated_at", "error")
-    table(columns, ([_cell(name, row[name]) for name in columns] for row in found))
+        print_json([_plain(run) for run in found])
+    elif found:
+        table(("RUN", "AGENT", "STATUS", "SINCE", "STEPS", "TOKENS", "COST", "TASK"), map(_row, found))
+        if following is not None:
+            note(f"more follow: --after {following}")
+    return found
 
 
-def _cell(name: str, value: Any) -> str:
-    return _moment(value) if name.endswith("_at") and value is not None else str(value or "")
+def _plain(run: RunSummary | DurableRun) -> dict[str, Any]:
+    if not isinstance(run, RunSummary):
+        return {**to_plain(run)}
+    return {
+        "run_id": run.run_id,
+        "started_at": run.started_at,
+        "status": run.status,
+        "model": run.model,
+        "steps": run.steps,
+        "task": run.user_input,
+        "result": run.result,
+        "tokens": None if run.usage is None else run.usage.total_tokens,
+        "cost": _cost(run),
+    }
+
+
+def _row(run: RunSummary | DurableRun) -> tuple[object, ...]:
+    plain = _plain(run)
+    durable = None if isinstance(run, RunSummary) else run
+    what, when = "", _moment(run.started_at if isinstance(run, RunSummary) else run.updated_at)
+    if durable is not None:
+        inside = f"inside {durable.parent}" if durable.parent else ""
+        what = durable.error or ("no worker of its version" if is_stuck(durable) else inside)
+    task = "\n".join(filter(None, (what[:120], " ".join(str(plain["task"])[:60].split()))))
+    figures = ("" if plain[name] is None else plain[name] for name in ("steps", "tokens"))
+    cost = "" if plain["cost"] is None else f"{plain['cost']:.4f}"
+    # A durable run is operated by its id, a recording by the beginning of it.
+    name = run.run_id[:12] if durable is None else run.run_id
+    return name, "" if durable is None else durable.agent, run.status, when[:16], *figures, cost, task
+
+
+def durable_of(runs: Sequence[RunSummary | DurableRun]) -> list[DurableRun]:
+    """The durable ones of these runs."""
+    return [run for run in runs if not isinstance(run, RunSummary)]
+
+
+def is_stuck(run: DurableRun) -> bool:
+    """Whether a durable run waits for a worker of a version that nobody serves."""
+    return run.status == "pending" and not run.served
+
+
+def _cost(run: RunSummary) -> float | None:
+    return None if run.usage is None else find_cost(run.usage, run.model)
 
 
 def _moment(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, tz=UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-
-
-def _summary(item: Any) -> dict[str, Any]:
-    return {
-        "run_id": item.run_id,
-        "started_at": item.started_at,
-        "status": item.status,
-        "model": item.model,
-        "steps": item.steps,
-        "task": item.user_input,
-        "result": item.result,
-    }
 
 
 @app.command()
@@ -297,7 +328,7 @@ def cases(
     say(f"{output}: {len(lines)} cases")
 
 
-def open_database(url: str) -> RunDatabase:
+def open_database(url: str) -> DurableRuns:
     """The durable runs of a database, of whatever agents."""
     if not url.startswith(("sqlite:///", "postgresql://", "postgres://", "postgresql+psycopg://")):
         raise ConfigError(f"--database-url {url!r}: write sqlite:///FILE or postgresql://USER@HOST/NAME")
@@ -306,13 +337,7 @@ def open_database(url: str) -> RunDatabase:
     return DurableRuns(url)
 
 
-async def recorded(database: RunDatabase, run_id: str) -> Recording:
+async def _recorded(database: DurableRuns, run_id: str) -> Recording:
     """A durable run as far as it has come, by its id."""
-    events: list[Event] = []
-    async for event in database.events(run_id):
-        events.append(event)
-        if not event.scope and isinstance(event, RunCompleted | RunFailed):
-            break
-    if not events:
-        raise ConfigError(f"the database has no run {run_id!r}")
-    return Recording(run_id, tuple(events))
+    async with database:
+        return Recording(run_id, tuple([event async for event in database.events(run_id, wait=False)]))

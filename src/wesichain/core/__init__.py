@@ -117,7 +117,7 @@ from .protocols import (
     traits_of,
 )
 from .scratchpad import Action, ErrorStep, FinalAnswer, Observation, ReActStep, Thought
-from .settings import NO_SETTINGS, ModelSettings
+from .settings import NO_SETTINGS, Caching, ModelSettings, Reasoning
 from .spending import NO_USAGE, AnyPrice, Price, Prices, PriceTier, Spent, Usage, cost_of, is_price
 from .strict_schema import narrowed_schema, strict_schema, without_nulls
 from .told_messages import Transcript, text_of, tool_message, turn_of
@@ -174,6 +174,7 @@ __all__ = [
     "BlobReader",
     "BlobWriter",
     "Blobs",
+    "Caching",
     "CallHook",
     "CallToken",
     "CancellationToken",
@@ -225,6 +226,7 @@ __all__ = [
     "Question",
     "ReActState",
     "ReActStep",
+    "Reasoning",
     "Refuse",
     "Role",
     "RunCompleted",

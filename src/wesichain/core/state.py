@@ -73,14 +73,17 @@ def read_state(state: object) -> ReActState:
         given = cast("Mapping[str, Any]", state)
         if "input" not in given:
             keys = ", ".join(given) or "none"
-            raise ConfigError(f"a dict state needs the key 'input'; the keys here: {keys}")
+            raise ConfigError(
+                f"a dict state needs the key 'input'; the keys here: {keys}; a task may also be a text, with "
+                f"earlier messages in history="
+            )
         found = {name: given[key] for name, key in _DICT_KEYS.items() if key in given}
     elif isinstance(state, HasUserInput):
         found = {name: getattr(state, name) for name in _DICT_KEYS if hasattr(state, name)}
     else:
         raise ConfigError(
-            f"{type(state).__name__} has no attribute 'user_input'; use ReActState, a dict with the key "
-            f"'input', or add user_input, scratchpad, final_output and iteration_count to your class"
+            f"{type(state).__name__} has no attribute 'user_input'; use a text, ReActState, a dict with the "
+            f"key 'input', or add user_input, scratchpad, final_output and iteration_count to your class"
         )
     read = ReActState(
         user_input=found["user_input"],

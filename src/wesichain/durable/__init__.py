@@ -4,7 +4,7 @@ from .agent import DurableAgent
 from .graph import DurableGraph
 from .runs import DurableRuns
 from .states import PendingDecision, RunState, RunStatus, RunSummary
-from .store import Concurrency, Rate, RunStats
+from .store import Concurrency, Rate, RunFilters, RunStats, RunTotal
 
 __all__ = [
     "Concurrency",
@@ -13,8 +13,10 @@ __all__ = [
     "DurableRuns",
     "PendingDecision",
     "Rate",
+    "RunFilters",
     "RunState",
     "RunStats",
     "RunStatus",
     "RunSummary",
+    "RunTotal",
 ]

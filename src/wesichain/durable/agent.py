@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from typing_extensions import override
 
-from wesichain.agent import Agent, ApproveWith, Decision, Outcome, RunMemory, RunResult, result_of
+from wesichain.agent import (
+    Agent,
+    ApproveWith,
+    Completed,
+    Decision,
+    Interrupted,
+    Outcome,
+    RunMemory,
+    RunResult,
+    result_of,
+)
 from wesichain.core import (
     Clock,
     Event,
@@ -18,14 +27,15 @@ from wesichain.core import (
     Message,
     ModelSettings,
     Part,
-    Role,
     SystemClock,
     ToolCall,
     to_json,
 )
 from wesichain.errors import ConfigError, DurableError
 from wesichain.policy import Budget
+from wesichain.tools import Tool
 
+from .conversation_turns import ConversationTurns
 from .engine import Engine
 from .execution import Execution
 from .findings import Found
@@ -91,6 +101,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         named = checked_name(agent.name if name is None else name)
         program = Program(version_of(agent) if version is None else checked_version(version), self._is_exact)
         self._live = LiveText()
+        self._turns = ConversationTurns(self.outcome, self.status)
         self._execution = Execution(
             agent,
             program,
@@ -150,30 +161,39 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         model: str | None = None,
         budget: Budget | None = None,
         settings: ModelSettings | None = None,
+        tools: Sequence[Tool[Any]] = (),
     ) -> RunResult[OutT]:
         """The answer to a task: a text, or texts and parts. A `run_id` that exists goes on.
 
-        `conversation` is read when the run begins, and its question and answer are added when this call
-        returns; called again with the same id, it adds them where they are missing. `model`
-        ("PROVIDER:NAME"), `budget` and `settings` are the run's own, in whichever process it goes on. Raises
-        as `Agent.run` does; with an id that has another task, `RunIdConflictError`. Cancelling the call that
-        began a run cancels the run.
-        One that another version began waits for a worker of it.
+        `conversation` is read when the run begins. Once the run has completed, its question and answer are
+        added, by this process if it lives until then; called again with the same id, by the one that calls.
+        `model` ("PROVIDER:NAME"), `budget` and `settings` are the run's own, in whichever process it goes on,
+        and so are `tools`: external ones, beside the agent's.
+        Raises as `Agent.run` does; with an id that has another task, `RunIdConflictError`. Cancelling the
+        call that began a run cancels the run. One that another version began waits for a worker of it.
         """
-        earlier = () if conversation is None else tuple(await conversation.read())
-        order = begin_order(
-            task, history=history, earlier=earlier, model=model, budget=budget, settings=settings
+        order = await self._order(
+            task,
+            history=history,
+            conversation=conversation,
+            model=model,
+            budget=budget,
+            settings=settings,
+            tools=tools,
         )
         engine = await self._serving()
         new = self._new(order, run_id)
-        if await mapped(engine.start(self._service, new)):
-            result = self._result(await self._here(engine, new.run_id))
-            await _remember(conversation, order, result, is_new=True)
-            return result
-        await self._check(new)
-        result = self._result(await self.outcome(new.run_id))
-        await _remember(conversation, order, result, is_new=False)
-        return result
+        is_new = await mapped(engine.start(self._service, new))
+        if is_new:
+            outcome = await self._here(engine, new.run_id)
+        else:
+            await self._check(new)
+            outcome = await self.outcome(new.run_id)
+        if conversation is not None and isinstance(outcome, Completed):
+            await self._turns.add(conversation, order, outcome, is_new=is_new)
+        elif conversation is not None and isinstance(outcome, Interrupted):
+            self._turns.follow(new.run_id, conversation, order, is_new=is_new)
+        return self._result(outcome)
 
     async def enqueue(
         self,
@@ -181,21 +201,34 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         *,
         run_id: str | None = None,
         history: Sequence[Message] = (),
+        conversation: RunMemory | None = None,
         model: str | None = None,
         budget: Budget | None = None,
         settings: ModelSettings | None = None,
+        tools: Sequence[Tool[Any]] = (),
         priority: int = PRIORITY,
         delay: float | None = None,
         key: str | None = None,
     ) -> str:
         """Leave a task to whoever serves the agent; returns the id of its run.
 
-        `priority` 1 is served before 2 (10 unless told). `delay` is in seconds. `key` is a customer or a
-        tenant: keys take turns, and limits per key count by it. `settings`: over the agent's, and
-        kept with the run. The rest is as for `run`.
+        `priority` 1 is served before 2 (10 unless given). `delay` is in seconds. `key` is a customer or a
+        tenant: keys take turns, and limits per key count by it. The rest is as for `run`.
         """
-        order = begin_order(task, history=history, model=model, budget=budget, settings=settings)
-        return await self._queue(replace(self._new(order, run_id), priority=priority), delay=delay, key=key)
+        order = await self._order(
+            task,
+            history=history,
+            conversation=conversation,
+            model=model,
+            budget=budget,
+            settings=settings,
+            tools=tools,
+        )
+        new = replace(self._new(order, run_id), priority=priority)
+        is_new = await self._queue(new, delay=delay, key=key)
+        if conversation is not None:
+            self._turns.follow(new.run_id, conversation, order, is_new=is_new)
+        return new.run_id
 
     @override
     async def events(self, run_id: str) -> AsyncIterator[Event]:
@@ -235,7 +268,11 @@ class DurableAgent(ServedRuns, Generic[OutT]):
 
     async def approve(self, run_id: str, token: str, decision: Decision) -> None:
         """Decide on a waiting call, once. With the last decision the run goes back to its queue."""
-        await self._runs.approve(run_id, token, decision, check=self._fits)
+        await self.decide(run_id, {token: decision})
+
+    async def decide(self, run_id: str, decisions: Mapping[str, Decision]) -> None:
+        """Decide on several waiting calls by their tokens: on all of them or, where it raises, on none."""
+        await self._runs.decide(run_id, decisions, check=self._fits)
         self._wake()
 
     async def outcome(self, run_id: str, *, timeout: float | None = None) -> Outcome[OutT]:
@@ -247,6 +284,13 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         return self._result(await self.outcome(run_id, timeout=timeout))
 
     # --- inside --------------------------------------------------------------------------------------
+
+    async def _order(self, task: Task, *, tools: Sequence[Tool[Any]], **options: Any) -> Begin:
+        if tools:
+            self.agent.with_tools(*tools)  # raises where one has the name of a tool of the agent
+        if options["conversation"] is not None:
+            await self._turns.catch_up(options["conversation"])
+        return await begin_order(task, tools=tools, **options)
 
     def _new(self, order: Begin, run_id: str | None) -> NewRun:
         asked, shown = asked_of_begin(order), shown_task(order.task)
@@ -281,17 +325,8 @@ class DurableAgent(ServedRuns, Generic[OutT]):
     def _result(self, outcome: Outcome[OutT]) -> RunResult[OutT]:
         return result_of(outcome, decide=f"approve({outcome.run_id!r}, token, Approve())")
 
-
-async def _remember(
-    conversation: RunMemory | None, order: Begin, result: RunResult[Any], *, is_new: bool
-) -> None:
-    """Add the question and the answer of a run to its conversation, once."""
-    if conversation is None:
-        return
-    turn = (
-        Message(Role.USER, order.parts or order.task),
-        Message(Role.ASSISTANT, result.messages[-1].text if result.messages else str(result.output)),
-    )
-    if not is_new and turn in pairwise(await conversation.read()):
-        return
-    await conversation.extend(*turn)
+    @override
+    async def close(self, *, grace: float = 5.0) -> None:
+        """Close the database. Runs have `grace` seconds to end; other processes continue the rest."""
+        self._turns.close()
+        await super().close(grace=grace)

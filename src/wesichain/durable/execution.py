@@ -12,7 +12,7 @@ from wesichain.core import Advice, Clock, Event, EventSink, from_json, from_plai
 from wesichain.errors import ConfigError, DurableError, ReplayMismatchError
 from wesichain.tools import CancellationToken, RunContext
 
-from .findings import Found, given_up, note_of
+from .findings import Found, error_of, note_of
 from .journal import (
     CancelledRunError,
     DurableEffects,
@@ -25,7 +25,17 @@ from .journal import (
 )
 from .live_text import LiveText
 from .store import Store
-from .stretches import Begin, Ending, GoOn, budget_of, read_ending, read_order, run_of, write_ending
+from .stretches import (
+    Begin,
+    Ending,
+    GoOn,
+    budget_of,
+    read_ending,
+    read_order,
+    run_of,
+    tools_of,
+    write_ending,
+)
 from .versions import adopting
 from .work import CANCELLED, MakeWorld, Work, WorkResult, made_for
 
@@ -73,7 +83,8 @@ class Execution(Generic[OutT]):
         """Carry out an order, and write down what it came to."""
         journal, outcome = await self._execute(work)
         text = write_ending(Ending(outcome, journal.untold()), work.earlier)
-        return WorkResult(outcome, text, note_of(run_of(work.workflow_id), self._name, outcome))
+        model = self._agent.runtime.model
+        return WorkResult(outcome, text, note_of(run_of(work.workflow_id), self._name, outcome, model=model))
 
     def _check(self, deps: Any) -> None:
         """See that they are what the agent declares, before anything is done with them."""
@@ -86,11 +97,14 @@ class Execution(Generic[OutT]):
             raise ConfigError(f"{str(error).partition(':')[0]}: build {make}") from error
 
     async def _execute(self, work: Work, *, is_looking: bool = False) -> tuple[StepJournal, Outcome[OutT]]:
-        runtime, run_id = self._agent.runtime, run_of(work.workflow_id)
+        given, run_id = read_order(work.order), run_of(work.workflow_id)
+        begun_with = from_json(Begin, work.first) if work.first else given
+        runtime = self._agent.runtime
+        if isinstance(begun_with, Begin) and begun_with.tools:
+            runtime = runtime.with_tools(tools_of(begun_with))
         deps = await made_for(self._make_deps, run_id)
         if not is_looking:
             self._check(deps)
-        given = read_order(work.order)
         journal = StepJournal(
             work.recorded,
             work.step,
@@ -107,7 +121,6 @@ class Execution(Generic[OutT]):
         journal.told, journal.inside = hearing.events, work.inside
         if self._live.has_listeners(run_id):
             journal.on_text = partial(self._say, run_id)
-        begun_with = from_json(Begin, work.first) if work.first else given
         own: dict[str, Any] = {}  # options of this run alone, which hold over its resumes
         if isinstance(begun_with, Begin):
             own = {"model": begun_with.model or None, "budget": budget_of(begun_with)}
@@ -164,7 +177,7 @@ class Execution(Generic[OutT]):
         """The outcome of a run that is over; of a cancelled one, what to look through."""
         standing = found.standing
         if standing.status == "MAX_RECOVERY_ATTEMPTS_EXCEEDED":
-            why = given_up(store.ledger.recoveries(standing.current))
+            why = error_of(store, standing)
             raise DurableError(f"the run {standing.run_id!r} has failed: {why}; resume it to try once more")
         if standing.status == "ERROR":
             kind, message = found.error or ("DurableError", "DBOS gave it up")

@@ -6,13 +6,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from wesichain.agent import Completed, Failed, Interrupted
-from wesichain.core import Event, RunStarted, dataclass, from_json, to_json
+from wesichain.agent import Completed, Failed, Interrupted, Outcome
+from wesichain.core import Action, Event, RunStarted, dataclass, from_json, to_json
 from wesichain.errors import DurableError
 
 from .journal import Visitors, read_record, visit_scope
 from .questions import GraphEnding, decisions_on, graph_ending
-from .states import PendingDecision, RunState, RunStatus, RunSummary
+from .states import PendingDecision, RunState, RunStatus, RunSummary, shown_task
 from .store import ChildRun, Note, Standing, Step, Store
 from .store.watch import is_gone
 from .stretches import Ending, read_ending, stretches_of
@@ -48,18 +48,25 @@ def last_events(store: Store, run_id: str, stretch: int) -> Sequence[Event]:
     return (graph_ending(texts) or read_ending(texts)).events
 
 
-def note_of(run_id: str, agent: str, outcome: Completed[Any] | Failed[Any] | Interrupted[Any]) -> Note:
+def note_of(run_id: str, agent: str, outcome: Outcome[Any], *, model: str | None = None) -> Note:
     """What lists show of an outcome."""
-    spent = outcome.spent
-    tokens = spent.usage.input_tokens + spent.usage.output_tokens
-    cost: float | None = getattr(outcome, "cost", None)
+    called = dict.fromkeys(step.call.name for step in outcome.steps if isinstance(step, Action))
     waiting = [
         PendingDecision(
             run_id, agent, item.call, item.token, item.scope, item.expires_at, item.external, item.question
         )
         for item in (outcome.pending if isinstance(outcome, Interrupted) else ())
     ]
-    return Note(_why(outcome), _written(waiting), cost if cost is not None else spent.cost or None, tokens)
+    return Note(
+        _why(outcome),
+        _written(waiting),
+        outcome.cost,
+        outcome.usage.total_tokens,
+        outcome.info.model or model,
+        outcome.spent.steps,
+        "".join(f"{name} " for name in called),
+        shown_task(outcome.text) if isinstance(outcome, Completed) else None,
+    )
 
 
 def graph_note(run_id: str, agent: str, ending: GraphEnding) -> Note:
@@ -71,7 +78,7 @@ def _written(waiting: Sequence[PendingDecision]) -> str | None:
     return to_json(tuple(waiting)) if waiting else None
 
 
-def _why(outcome: Completed[Any] | Failed[Any] | Interrupted[Any]) -> str | None:
+def _why(outcome: Outcome[Any]) -> str | None:
     match outcome:
         case Failed(error=error):
             return f"{type(error).__name__}: {error}"
@@ -112,13 +119,17 @@ def summary_of(store: Store, standing: Standing, served: Collection[tuple[str, s
         standing.version,
         standing.created_at,
         standing.updated_at,
-        _error(store, standing) if standing.state in ("failed", "interrupted") else None,
+        error_of(store, standing) if standing.state in ("failed", "interrupted") else None,
         (standing.agent, standing.version) in served,
         standing.priority,
         standing.key,
         task=standing.task,
         cost=note.cost,
         tokens=note.tokens,
+        model=note.model,
+        steps=note.steps,
+        tools=tuple((note.tools or "").split()),
+        result=note.result,
     )
 
 
@@ -174,15 +185,15 @@ class ChildEvents:
         return replace(event, run_id=child.id, seq=self._seq, scope=scope)
 
 
-def _error(store: Store, standing: Standing) -> str | None:
+def error_of(store: Store, standing: Standing) -> str | None:
     """Why a run has failed, or what it waits for."""
-    if standing.status == "MAX_RECOVERY_ATTEMPTS_EXCEEDED":
-        return given_up(store.ledger.recoveries(standing.current))
     return (standing.note or _read_note(store, standing)).error
 
 
 def _read_note(store: Store, standing: Standing) -> Note:
     """What lists show of a run whose ending an older version kept: read from that."""
+    if standing.status == "MAX_RECOVERY_ATTEMPTS_EXCEEDED":
+        return Note("the process that ran it died again and again: it is not run again")
     found = found_of(store, standing)
     if standing.status == "ERROR":
         kind, message = found.error or ("DurableError", "DBOS gave it up")
@@ -191,10 +202,6 @@ def _read_note(store: Store, standing: Standing) -> Note:
     if graph is not None:
         return graph_note(standing.run_id, standing.agent, graph)
     return note_of(standing.run_id, standing.agent, found.ending.outcome)
-
-
-def given_up(times: int) -> str:
-    return f"the process that ran it died {times} times in a row, at the same step: it is not run again"
 
 
 def erase(store: Store, standing: Standing) -> None:

@@ -148,7 +148,9 @@ class DurableGraph(ServedRuns, Generic[StateT]):
         key: str | None = None,
     ) -> str:
         """Leave a run to whoever serves the graph; returns its id."""
-        return await self._queue(replace(self._new(state, run_id), priority=priority), delay=delay, key=key)
+        new = replace(self._new(state, run_id), priority=priority)
+        await self._queue(new, delay=delay, key=key)
+        return new.run_id
 
     async def answer(self, run_id: str, value: JsonValue = None) -> None:
         """Answer the question that a run waits with, or several by their ids; it goes back to its queue."""

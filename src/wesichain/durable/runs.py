@@ -10,6 +10,7 @@ from functools import partial
 from typing import Self, TypeAlias, TypeVar
 
 from sqlalchemy.exc import SQLAlchemyError
+from typing_extensions import Unpack
 
 from wesichain.core import (
     Clock,
@@ -41,7 +42,7 @@ from .findings import (
 )
 from .questions import answers_order, check_answer, graph_ending
 from .states import PendingDecision, RunState, RunStatus, RunSummary, checked_id
-from .store import ChildRun, RunPage, RunStats, Standing, Step, Store, checked_url
+from .store import ChildRun, RunFilters, RunPage, RunStats, RunTotal, Standing, Step, Store, checked_url
 from .store.database import as_durable, is_away
 from .store.watch import is_gone
 from .stretches import GoOn, stretches_of
@@ -56,6 +57,7 @@ _LET_GO = 15.0  # seconds that a process has to end a run which was cancelled el
 Check = Callable[[PendingDecision, Decision], None]
 Pending: TypeAlias = list[PendingDecision]
 Stats: TypeAlias = list[RunStats]
+Totals: TypeAlias = list[RunTotal]
 
 
 def default_url() -> str:
@@ -97,11 +99,11 @@ class DurableRuns:
         limit: int = 100,
         *,
         after: str | None = None,
-        search: str = "",
+        **filters: Unpack[RunFilters],
     ) -> list[RunSummary]:
         """The runs, the newest first: all, or those in a state. Runs inside others name their parent.
 
-        `after` is the id of the last run of the page before; `search` a text that the task or the id has.
+        `after` is the id of the last run of the page before; the others are as `RunFilters` says.
         """
         state = None if status is None else _state(status)
         if limit < 1:
@@ -109,7 +111,7 @@ class DurableRuns:
 
         def listed(store: Store) -> list[RunSummary]:
             last = None if after is None else store.ledger.place(after)
-            page = RunPage(limit, state, self._agent, search, last)
+            page = RunPage(limit, state, self._agent, last, filters)
             served = served_of(store)
             rows = [summary_of(store, standing, served) for standing in store.ledger.listed(page)]
             rows += [summary_of_child(child, served) for child in store.children.listed(page)]
@@ -133,6 +135,14 @@ class DurableRuns:
             ]
 
         return await self.ask(stats)
+
+    async def totals(self) -> Totals:
+        """How many runs are in each state, and what they have cost in sum."""
+        return await self.ask(lambda store: store.ledger.totals())
+
+    async def known(self, run_ids: Sequence[str]) -> set[str]:
+        """Those of the ids that belong to runs of this database."""
+        return await self.ask(lambda store: store.ledger.known(run_ids))
 
     async def show(self, run_id: str) -> RunSummary:
         """One run, as it is listed."""
@@ -193,12 +203,15 @@ class DurableRuns:
                 return
             await asyncio.sleep(_PAUSE)
 
-    async def events(self, run_id: str) -> AsyncIterator[Event]:
-        """The events of a run, as they come, whichever process runs it; ends when nobody works on it."""
+    async def events(self, run_id: str, *, wait: bool = True) -> AsyncIterator[Event]:
+        """The events of a run, as they come, whichever process runs it; ends when nobody works on it.
+
+        Without `wait` it ends with the last event so far.
+        """
         child = await self.ask(lambda store: self._child(store, run_id), patient=True)
         if child is not None:
             heard = ChildEvents(child)
-            async for event in self.events(child.top.run_id):
+            async for event in self.events(child.top.run_id, wait=wait):
                 own = heard.of(event)
                 if own is not None:
                     yield own
@@ -222,7 +235,7 @@ class DurableRuns:
             for event in told.ready(everything=is_over):
                 pause = _WAIT
                 yield event
-            if is_over and stretch == standing.stretch:
+            if stretch == standing.stretch and (is_over or not wait):
                 return
             if is_over:
                 stretch, told = stretch + 1, Told()
@@ -232,48 +245,60 @@ class DurableRuns:
 
     # --- deciding ------------------------------------------------------------------------------------
 
-    async def approve(
-        self, run_id: str, token: str, decision: Decision, *, check: Check | None = None
-    ) -> None:
-        """Decide on a waiting call, once. With the last decision the run goes back to its queue.
+    async def approve(self, run_id: str, token: str, decision: Decision) -> None:
+        """Decide on a waiting call, once. With the last decision the run goes back to its queue."""
+        await self.decide(run_id, {token: decision})
 
-        Both happen in one transaction. `check` may look at the call, and raise.
+    async def decide(
+        self, run_id: str, decisions: Mapping[str, Decision], *, check: Check | None = None
+    ) -> None:
+        """Decide on waiting calls by their tokens, once: on all of these calls or, where it raises, on none.
+
+        With the last decision the run goes back to its queue. Both happen in one transaction. `check` may
+        look at each call, and raise.
         """
-        if not isinstance(decision, Decision):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's
-            raise ConfigError(
-                f"{decision!r} is no decision: use Approve(), ApproveWith(args) or Refuse(reason)"
-            )
+        for decision in decisions.values():
+            if not isinstance(decision, Decision):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's
+                raise ConfigError(
+                    f"{decision!r} is no decision: use Approve(), ApproveWith(args) or Refuse(reason)"
+                )
 
         def decide(store: Store) -> None:
             before = self._standing(store, run_id)
             waiting = waiting_of(store, before)
             is_graph = graph_ending(found_of(store, before).texts) is not None
 
-            def checked(standing: Standing, decided: Mapping[str, str]) -> tuple[str, str]:
-                found = next((item for item in waiting if item.token == token), None)
-                if found is None or standing.current != before.current or standing.is_cancelled:
-                    raise DurableError(f"no call of the run {run_id!r} waits for the token {token[:64]!r}")
-                if token in decided:
-                    raise DurableError(f"the approval of {found.call.name!r} was decided already")
-                if not isinstance(decision, Refuse) and isinstance(decision, Provide) is not found.external:
-                    use = "Provide(value)" if found.external else "Approve(), ApproveWith(args)"
-                    name = found.call.name
-                    raise DurableError(
-                        f"{decision!r} is no decision on {name!r}; use {use} or Refuse(reason)"
-                    )
-                if found.expires_at is not None and self._clock.time() > found.expires_at:
-                    raise DurableError(f"the approval of {found.call.name!r} has expired; run the task again")
-                if is_graph:
-                    check_answer(decision, found)
-                if check is not None:
-                    check(found, decision)
-                return token, to_json(decision)
+            def checked(standing: Standing, decided: Mapping[str, str]) -> Mapping[str, str]:
+                is_late = standing.current != before.current or standing.is_cancelled
+                calls = {} if is_late else {item.token: item for item in waiting}
+                for token, decision in decisions.items():
+                    if token not in calls:
+                        raise DurableError(
+                            f"no call of the run {run_id!r} waits for the token {token[:64]!r}"
+                        )
+                    if token in decided:
+                        raise DurableError(f"the approval of {calls[token].call.name!r} was decided already")
+                    self._check_decision(calls[token], decision)
+                    if is_graph:
+                        check_answer(decision, calls[token])
+                    if check is not None:
+                        check(calls[token], decision)
+                return {token: to_json(decision) for token, decision in decisions.items()}
 
             tokens = [item.token for item in waiting]
             order = partial(self._order, tokens, is_graph=is_graph)
             store.ledger.decide(run_id, checked, lambda _, decided: order(decided))
 
         await self.ask(decide)
+
+    def _check_decision(self, call: PendingDecision, decision: Decision) -> None:
+        """See that the decision is one that the call takes, in time."""
+        name = call.call.name
+        if not isinstance(decision, Refuse) and isinstance(decision, Provide) is not call.external:
+            use = "Provide(value)" if call.external else "Approve(), ApproveWith(args)"
+            raise DurableError(f"{decision!r} is no decision on {name!r}; use {use} or Refuse(reason)")
+        if call.expires_at is not None and self._clock.time() > call.expires_at:
+            raise DurableError(f"the approval of {name!r} has expired; run the task again")
 
     async def cancel(self, run_id: str) -> None:
         """Stop a run, whatever it is doing and wherever. It stays so, unless somebody resumes it."""

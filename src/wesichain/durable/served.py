@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Self
 
+from typing_extensions import Unpack
+
 from wesichain.core import Clock, Event
 from wesichain.errors import ConfigError, RunIdConflictError
 from wesichain.tools import CancellationToken
@@ -13,7 +15,7 @@ from wesichain.tools import CancellationToken
 from .engine import Engine, engine_for, release
 from .runs import DurableRuns, Pending, mapped
 from .states import RunStatus, RunSummary
-from .store import NewRun
+from .store import NewRun, RunFilters
 from .stretches import run_of
 from .work import CANCELLED, Service
 
@@ -50,13 +52,13 @@ class ServedRuns:
         limit: int = 100,
         *,
         after: str | None = None,
-        search: str = "",
+        **filters: Unpack[RunFilters],
     ) -> list[RunSummary]:
         """The runs of this name and those inside them, the newest first: all, or those in a state.
 
-        `after` is the id of the last run of the page before; `search` a text that the task or the id has.
+        `after` is the id of the last run of the page before; the others are as `RunFilters` says.
         """
-        return await self._runs.list(status, limit, after=after, search=search)
+        return await self._runs.list(status, limit, after=after, **filters)
 
     async def show(self, run_id: str) -> RunSummary:
         """One run, as it is listed: its state, its version, whether a worker serves that."""
@@ -107,8 +109,8 @@ class ServedRuns:
         await mapped(engine.serve(self._service))
         return engine
 
-    async def _queue(self, new: NewRun, *, delay: float | None, key: str | None) -> str:
-        """Leave a run to whoever serves it; its id."""
+    async def _queue(self, new: NewRun, *, delay: float | None, key: str | None) -> bool:
+        """Leave a run to whoever serves it; False if there is one with its id already."""
         if type(new.priority) is not int or not 1 <= new.priority <= 1_000_000:
             raise ConfigError(
                 f"priority={new.priority!r} must be a whole number from 1 (served first) to 1000000"
@@ -116,10 +118,11 @@ class ServedRuns:
         if delay is not None and not 0 <= delay < 10**9:
             raise ConfigError(f"delay={delay!r} must be seconds, 0 or more")
         new = replace(new, delay=delay or None, key=key or None)
-        if not await self._runs.ask(lambda store: store.ledger.begin(new)):
+        is_new = await self._runs.ask(lambda store: store.ledger.begin(new))
+        if not is_new:
             await self._check(new)
         self._wake()
-        return new.run_id
+        return is_new
 
     def _wake(self) -> None:
         """Have this process look into its queues now, if it serves."""

@@ -66,9 +66,10 @@ class RunSummary:
     """A run, as it is listed. Times are seconds since 1970, by the database's clock.
 
     `version` is the program that the run belongs to; `served` tells whether a living worker serves it. `task`
-    is the beginning of what it was asked. `cost` and `tokens` are those of a run that has ended or waits.
-    `parent` is the run that it runs inside of, of an agent that another one uses as
-    a tool, or that is a node of a graph.
+    is the beginning of what it was asked. What follows is known of a run that has ended or waits: its cost
+    and tokens, the model, the number of steps, the tools that it called, and the beginning of its answer.
+    `parent` is the run that it runs inside of, of an agent that another one uses as a tool, or that is a node
+    of a graph.
     """
 
     run_id: str
@@ -85,6 +86,10 @@ class RunSummary:
     task: str = ""
     cost: float | None = None
     tokens: int | None = None
+    model: str | None = None
+    steps: int | None = None
+    tools: tuple[str, ...] = ()
+    result: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

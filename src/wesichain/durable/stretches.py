@@ -13,7 +13,7 @@ from dataclasses import field, replace
 from hashlib import sha256
 from typing import Any, ClassVar
 
-from wesichain.agent import Completed, Decision, Failed, Interrupted
+from wesichain.agent import Completed, Decision, Failed, Interrupted, RunMemory
 from wesichain.core import (
     OMIT,
     Event,
@@ -23,6 +23,7 @@ from wesichain.core import (
     Part,
     Price,
     Text,
+    ToolSpec,
     dataclass,
     from_json,
     is_array,
@@ -32,6 +33,7 @@ from wesichain.core import (
 )
 from wesichain.errors import ConfigError, DurableError
 from wesichain.policy import Budget
+from wesichain.tools import JsonTool, Tool
 
 from .states import checked_id
 
@@ -51,6 +53,7 @@ class Begin:
     model: str = field(default="", metadata=OMIT)  # PROVIDER:NAME, in place of the agent's
     budget: JsonValue = field(default=None, metadata=OMIT)  # in place of the agent's
     settings: ModelSettings | None = field(default=None, metadata=OMIT)  # over the agent's
+    tools: tuple[ToolSpec, ...] = field(default=(), metadata=OMIT)  # external ones, beside the agent's
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +78,23 @@ def new_id(run_id: str | None) -> str:
     return secrets.token_hex(16) if run_id is None else checked_id(run_id)
 
 
-def begin_order(
+async def begin_order(
     task: object,
     *,
     history: Sequence[Message] = (),
-    earlier: Sequence[Message] = (),
+    conversation: RunMemory | None = None,
     model: object = None,
     budget: Budget | None = None,
     settings: ModelSettings | None = None,
+    tools: Sequence[Tool[Any]] = (),
 ) -> Begin:
     """The order to begin a run of a task: a text, or texts and parts."""
+    for one in tools:
+        if not one.external:
+            raise ConfigError(
+                f"the tool {one.spec.name!r}: a durable run may go on in another process, so the tools of a "
+                f"run of its own are external ones; give a tool that is run to the Agent"
+            )
     if model is not None and not isinstance(model, str):
         raise ConfigError(
             f"model={model!r:.60}: a durable run may go on in another process, so its model is named, as "
@@ -100,11 +110,17 @@ def begin_order(
         text,
         tuple(history),
         () if isinstance(content, str) else content,
-        tuple(earlier),
+        () if conversation is None else tuple(await conversation.read()),
         model or "",
         None if budget is None else to_plain(budget),
         settings,
+        tuple(one.spec for one in tools),
     )
+
+
+def tools_of(order: Begin) -> list[JsonTool]:
+    """The external tools that a run was given beside the agent's."""
+    return [JsonTool(spec.name, spec.description, spec.parameters, external=True) for spec in order.tools]
 
 
 def content_of(task: object) -> str | tuple[Part, ...]:

@@ -1,6 +1,15 @@
 """The edge: an agent over HTTP, as a plain API and in the protocols that frontends and agents speak."""
 
+from typing import TYPE_CHECKING
+
+from wesichain.core import later
+
 from .application import create_app
 from .limits import Limits
 
-__all__ = ["Limits", "create_app"]
+if TYPE_CHECKING:
+    from .runs import Order, RunDirectory
+else:
+    __getattr__ = later(__name__, {".runs": ("Order", "RunDirectory")})
+
+__all__ = ["Limits", "Order", "RunDirectory", "create_app"]

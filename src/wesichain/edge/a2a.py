@@ -35,13 +35,12 @@ from wesichain.core import (
 )
 from wesichain.trace import redact
 
-from .bodies import checked_conversation, checked_run_id, decisions_of, read_object, task_of
-from .callers import Callers
-from .event_stream import PING, EventStream, json_frames
+from .bodies import checked_conversation, checked_run_id, decisions_of, task_of
+from .event_stream import PING, json_frames
 from .http_api import pending_of
-from .limits import Limits
 from .parts import CallBegan, Exchange, TextPiece, value_of
-from .runs import Order, Run, RunDirectory, RunEnd
+from .runs import Order, Run, RunEnd, new_run_id
+from .service import Service
 
 _STATES = {
     "running": a2a.TaskState.TASK_STATE_WORKING,
@@ -67,12 +66,8 @@ class _RpcError(Exception):
 class A2a:
     """The endpoints. `agents` gives, for each name, a description."""
 
-    def __init__(
-        self, runs: RunDirectory, callers: Callers, limits: Limits, *, agents: Mapping[str, str], path: str
-    ) -> None:
-        self._runs = runs
-        self._callers = callers
-        self._limits = limits
+    def __init__(self, service: Service, *, agents: Mapping[str, str], path: str) -> None:
+        self._service = service
         self._agents = agents
         self._path = path
 
@@ -105,8 +100,7 @@ class A2a:
 
     async def __call__(self, request: Request) -> Response:
         """One call of JSON-RPC."""
-        owner = await self._callers.owner(request)
-        body = await read_object(request, self._limits)
+        owner, body = await self._service.receive(request)
         number = body.get("id")
         if (
             body.get("jsonrpc") != "2.0"
@@ -141,7 +135,7 @@ class A2a:
                 run = await self._find(owner, _parsed(params, a2a.SubscribeToTaskRequest()).id)
                 if await run.now() is not None:
                     raise _RpcError(_UNSUPPORTED, "nobody works on this task: get it instead")
-                return self._stream(Exchange(run, 0), id)
+                return self._stream(Exchange(run), id)
             case "GetTask":
                 result = await _task(await self._find(owner, _parsed(params, a2a.GetTaskRequest()).id))
             case "CancelTask":
@@ -156,25 +150,26 @@ class A2a:
         return JSONResponse({"jsonrpc": "2.0", "id": id, "result": MessageToDict(result)})
 
     async def _find(self, owner: str, id: str) -> Run:
-        return await self._runs.find(owner, checked_run_id(id))
+        return await self._service.runs.get(owner, checked_run_id(id))
 
     async def _exchange(
         self, request: Request, owner: str, asked: a2a.SendMessageRequest, *, is_streamed: bool
     ) -> Exchange:
         """The run that a message starts or resumes. It goes on when the client leaves."""
         message = asked.message
-        options = await self._callers.options(request)
+        options = await self._service.callers.options(request)
         if not message.task_id:
+            context = checked_conversation(message.context_id or uuid4().hex)
             order = Order(
-                run_id=uuid4().hex,
+                run_id=new_run_id(owner, context),
                 owner=owner,
                 task=task_of("\n".join(part.text for part in message.parts if part.text)),
-                conversation=checked_conversation(message.context_id or uuid4().hex),
+                conversation=context,
                 stay=True,
                 is_streamed=is_streamed,
                 options=options,
             )
-            return await Exchange.start(self._runs.keeper(asked.tenant or None), order)
+            return Exchange(await self._service.runs.keeper(asked.tenant or None).start(order))
         run = await self._find(owner, message.task_id)
         end = await run.now()
         if end is None or not end.pending:
@@ -187,8 +182,7 @@ class A2a:
         return await Exchange.resume(run, end, decisions, options, is_streamed=is_streamed)
 
     def _stream(self, exchange: Exchange, id: str | int | None) -> Response:
-        frames = _frames(exchange, id)
-        return EventStream(exchange.run, frames, write_seconds=self._limits.write_seconds)
+        return self._service.stream(exchange.run, _frames(exchange, id))
 
 
 def _parsed(params: JsonValue, into: Any) -> Any:

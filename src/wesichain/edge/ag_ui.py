@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
-from uuid import uuid4
 
 from ag_ui import core as ag
 from pydantic import ValidationError
@@ -35,12 +34,9 @@ from wesichain.core import (
     to_plain,
 )
 
-from .bodies import checked_conversation, read_object, task_of, text_of
-from .callers import Callers
-from .event_stream import PING, EventStream
-from .limits import Limits
+from .bodies import checked_conversation, task_of, text_of
+from .event_stream import PING
 from .parts import (
-    MOST_TOOLS,
     CallBegan,
     CallEnded,
     Exchange,
@@ -49,11 +45,12 @@ from .parts import (
     StepBegan,
     StepEnded,
     TextPiece,
-    frontend_tool,
+    frontend_tools,
     id_of,
     provided,
 )
-from .runs import Order, RunDirectory, RunKeeper
+from .runs import Order, RunKeeper, new_run_id
+from .service import Service
 
 _APPROVAL = {
     "type": "object",
@@ -65,70 +62,63 @@ _APPROVAL = {
 class AgUi:
     """The endpoint."""
 
-    def __init__(self, runs: RunDirectory, callers: Callers, limits: Limits) -> None:
-        self._runs = runs
-        self._callers = callers
-        self._limits = limits
+    def __init__(self, service: Service) -> None:
+        self._service = service
 
     async def __call__(self, request: Request) -> Response:
-        owner = await self._callers.owner(request)
-        body = await read_object(request, self._limits)
+        owner, body = await self._service.receive(request)
         try:
             asked = ag.RunAgentInput.model_validate(body)
         except ValidationError as error:
             where = ".".join(str(part) for part in error.errors()[0]["loc"])
             raise HTTPException(400, f"this is no input of AG-UI: see {where[:100]!r}") from None
         props = body.get("forwardedProps")
-        keeper = self._runs.keeper(text_of(props, "agent") if is_object(props) else None)
+        keeper = self._service.runs.keeper(text_of(props, "agent") if is_object(props) else None)
         translation = _Translation(asked)
         try:
-            exchange = await self._open(keeper, asked, owner, await self._callers.options(request))
+            options = await self._service.callers.options(request)
+            exchange = await _open(keeper, asked, owner, options)
         except HTTPException as error:
             if error.status_code not in (400, 409):
                 raise
             return Response(_frames(translation.refused(error.detail)), media_type="text/event-stream")
-        headers = {"x-run-id": exchange.run.run_id}
-        frames = translation.frames(exchange)
-        return EventStream(exchange.run, frames, write_seconds=self._limits.write_seconds, headers=headers)
-
-    async def _open(
-        self, keeper: RunKeeper, asked: ag.RunAgentInput, owner: str, options: Mapping[str, Any]
-    ) -> Exchange:
-        thread = checked_conversation(asked.thread_id) or ""
-        answers = {entry.interrupt_id: entry for entry in asked.resume or ()}
-        results = _results(asked.messages)
-        if not answers and not results:
-            return await Exchange.start(keeper, _order(asked, owner, thread, options))
-        run = await keeper.waiting(owner, thread, frozenset(answers))
-        end = None if run is None else await run.now()
-        if run is None or end is None or not end.pending:
-            raise HTTPException(409, "no run of this thread waits for an answer")
-        unknown = answers.keys() - {item.token for item in end.pending}
-        if unknown:
-            raise HTTPException(409, "this run does not wait for one of these interrupts")
-        found = {item.token: _decision(item, answers, results) for item in end.pending}
-        decisions = {token: decision for token, decision in found.items() if decision is not None}
-        return await Exchange.resume(run, end, decisions, options)
+        return self._service.stream(exchange.run, translation.frames(exchange))
 
 
 # --- from the frontend -------------------------------------------------------------------------------
+
+
+async def _open(
+    keeper: RunKeeper, asked: ag.RunAgentInput, owner: str, options: Mapping[str, Any]
+) -> Exchange:
+    """The run that the request starts, or answers."""
+    thread = checked_conversation(asked.thread_id) or ""
+    answers = {entry.interrupt_id: entry for entry in asked.resume or ()}
+    results = _results(asked.messages)
+    if not answers and not results:
+        return Exchange(await keeper.start(_order(asked, owner, thread, options)))
+
+    def decide(pending: Sequence[PendingCall]) -> dict[str, Decision | None]:
+        if answers.keys() - {item.token for item in pending}:
+            raise HTTPException(409, "this run does not wait for one of these interrupts")
+        return {item.token: _decision(item, answers, results) for item in pending}
+
+    return await Exchange.answer(keeper, owner, thread, decide, options)
 
 
 def _order(asked: ag.RunAgentInput, owner: str, thread: str, options: Mapping[str, Any]) -> Order:
     users = [index for index, message in enumerate(asked.messages) if message.role == "user"]
     if not users:
         raise HTTPException(400, "there is no message of the user")
-    if len(asked.tools or ()) > MOST_TOOLS:
-        raise HTTPException(400, f"a frontend brings at most {MOST_TOOLS} tools")
     told = [f"{item.description}: {item.value}" for item in asked.context or ()]
     context = "What the application tells about itself:\n" + "\n".join(told)
     return Order(
-        run_id=uuid4().hex,
+        run_id=new_run_id(owner, thread),
         owner=owner,
         task=task_of(_text(asked.messages[users[-1]])),
         conversation=thread,
         is_streamed=True,
-        tools=tuple(frontend_tool(one.name, one.description, one.parameters) for one in asked.tools or ()),
+        tools=frontend_tools((one.name, one.description, one.parameters) for one in asked.tools or ()),
         history=tuple(_history(asked.messages[: users[-1]])),
         context=(Message(Role.USER, context),) if told else (),
         options=options,

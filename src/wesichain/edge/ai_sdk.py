@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
-from uuid import uuid4
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -29,13 +28,11 @@ from wesichain.core import (
     is_array,
     is_object,
 )
+from wesichain.tools import JsonTool
 
-from .bodies import checked_conversation, read_object, task_of, text_of
-from .callers import Callers
-from .event_stream import PING, EventStream, json_frames
-from .limits import Limits
+from .bodies import checked_conversation, task_of, text_of
+from .event_stream import PING, json_frames
 from .parts import (
-    MOST_TOOLS,
     CallBegan,
     CallEnded,
     Exchange,
@@ -45,11 +42,12 @@ from .parts import (
     StepBegan,
     StepEnded,
     TextPiece,
-    frontend_tool,
+    frontend_tools,
     id_of,
     value_of,
 )
-from .runs import Order, RunDirectory, RunKeeper
+from .runs import Order, new_run_id
+from .service import Service
 
 _HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
 _END = b"data: [DONE]\n\n"
@@ -61,62 +59,50 @@ Chunk = dict[str, Any]
 class AiSdk:
     """The endpoint."""
 
-    def __init__(self, runs: RunDirectory, callers: Callers, limits: Limits) -> None:
-        self._runs = runs
-        self._callers = callers
-        self._limits = limits
+    def __init__(self, service: Service) -> None:
+        self._service = service
 
     async def __call__(self, request: Request) -> Response:
-        owner = await self._callers.owner(request)
-        body = await read_object(request, self._limits)
+        owner, body = await self._service.receive(request)
         chat = checked_conversation(text_of(body, "id"))
         messages = [message for message in _list(body.get("messages")) if is_object(message)]
         if chat is None or not messages:
             raise HTTPException(400, 'send {"id": ..., "messages": [...]} as useChat does')
-        keeper = self._runs.keeper(text_of(body, "agent"))
-        options = await self._callers.options(request)
+        keeper = self._service.runs.keeper(text_of(body, "agent"))
+        options = await self._service.callers.options(request)
         last = messages[-1]
         if last.get("role") == "assistant":
-            exchange = await self._resume(keeper, owner, chat, last, options)
+            parts = [part for part in _list(last.get("parts")) if is_object(part) and "toolCallId" in part]
+
+            def decide(pending: Sequence[PendingCall]) -> dict[str, Decision | None]:
+                return {item.token: _decision(item, parts) for item in pending}
+
+            exchange = await Exchange.answer(keeper, owner, chat, decide, options)
             message_id = str(last.get("id", ""))
         else:
             order = _order(messages, _tools(body.get("tools")), owner, chat, options)
-            exchange = await Exchange.start(keeper, order)
+            exchange = Exchange(await keeper.start(order))
             message_id = exchange.run.run_id
-        return EventStream(
-            exchange.run,
-            _frames(exchange, message_id),
-            write_seconds=self._limits.write_seconds,
-            headers={**_HEADERS, "x-run-id": exchange.run.run_id},
-        )
-
-    async def _resume(
-        self, keeper: RunKeeper, owner: str, chat: str, last: UiMessage, options: Mapping[str, Any]
-    ) -> Exchange:
-        parts = [part for part in _list(last.get("parts")) if is_object(part) and "toolCallId" in part]
-        tokens = frozenset(str(_approval(part).get("id")) for part in parts)
-        run = await keeper.waiting(owner, chat, tokens)
-        end = None if run is None else await run.now()
-        if run is None or end is None or not end.pending:
-            raise HTTPException(409, "no run of this chat waits for an answer")
-        found = {item.token: _decision(item, parts) for item in end.pending}
-        decisions = {token: decision for token, decision in found.items() if decision is not None}
-        return await Exchange.resume(run, end, decisions, options)
+        return self._service.stream(exchange.run, _frames(exchange, message_id), _HEADERS)
 
 
 # --- from the page -----------------------------------------------------------------------------------
 
 
 def _order(
-    messages: Sequence[UiMessage], tools: Sequence[Any], owner: str, chat: str, options: Mapping[str, Any]
+    messages: Sequence[UiMessage],
+    tools: tuple[JsonTool, ...],
+    owner: str,
+    chat: str,
+    options: Mapping[str, Any],
 ) -> Order:
     return Order(
-        run_id=uuid4().hex,
+        run_id=new_run_id(owner, chat),
         owner=owner,
         task=task_of(_text(messages[-1])),
         conversation=chat,
         is_streamed=True,
-        tools=tuple(tools),
+        tools=tools,
         history=tuple(_history(messages[:-1])),
         options=options,
     )
@@ -135,21 +121,17 @@ def _text(message: UiMessage) -> str:
     return "\n".join(str(part.get("text", "")) for part in parts)
 
 
-def _tools(given: JsonValue) -> list[Any]:
+def _tools(given: JsonValue) -> tuple[JsonTool, ...]:
     """Tools of the page: a list with names, or an object by names, as frontends send them."""
     named: list[Mapping[str, JsonValue]]
     if is_object(given):
         named = [{**one, "name": name} for name, one in given.items() if is_object(one)]
     else:
         named = [one for one in _list(given) if is_object(one)]
-    if len(named) > MOST_TOOLS:
-        raise HTTPException(400, f"a page brings at most {MOST_TOOLS} tools")
-    return [
-        frontend_tool(
-            one.get("name"), one.get("description"), one.get("parameters") or one.get("inputSchema")
-        )
+    return frontend_tools(
+        (one.get("name"), one.get("description"), one.get("parameters") or one.get("inputSchema"))
         for one in named
-    ]
+    )
 
 
 def _decision(item: PendingCall, parts: Sequence[UiMessage]) -> Decision | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from wesichain.errors import MissingDependencyError
@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from wesichain.agent import Conversations
-    from wesichain.core import Prices
+    from wesichain.core import EventSink, Prices
 
     from .callers import Authorize, MakeDeps
     from .routes import AnyAgent
+    from .runs import Inbox
 
 _PACKAGES = {"starlette": "starlette", "uvicorn": "uvicorn", "ag_ui": "ag-ui-protocol", "a2a": "a2a-sdk"}
 
@@ -31,6 +32,9 @@ def create_app(
     path: str = "",
     cors: Sequence[str] = (),
     limits: Limits | None = None,
+    events: Iterable[EventSink] = (),
+    inbox: Inbox | None = None,
+    protocols: bool = True,
 ) -> Starlette:
     """An ASGI app that runs an agent, or several by name (the first is the default).
 
@@ -38,22 +42,31 @@ def create_app(
     identity that runs and conversations belong to; without it everybody may. `deps(request)` gives the deps
     of a run of an `Agent`; a `DurableAgent` makes its own. Both may be async. `conversations` keeps what was
     said, in memory unless given. `prices` are used for the cost of runs, beside those of the agent. `path`
-    is put before every route. `cors` names the origins whose pages may use it: none unless given.
+    is put before every route. `cors` names the origins whose pages may use it: none unless given. `events`
+    hear every run of an `Agent`, beside the agent's own. `inbox` keeps its runs that wait for a decision
+    where other programs see them, as `wesichain.web.ApprovalFolder` does. `protocols=False` leaves AG-UI, the
+    AI SDK and A2A out: the plain API needs none of their packages.
+
+    `app.state.runs` is the `RunDirectory`, for code beside the app that starts, decides or cancels runs.
     """
     try:
         from .routes import build
+
+        return build(
+            agent,
+            deps=deps,
+            conversations=conversations,
+            authorize=authorize,
+            prices=prices,
+            path=path,
+            cors=cors,
+            limits=limits or Limits(),
+            events=tuple(events),
+            inbox=inbox,
+            protocols=protocols,
+        )
     except ModuleNotFoundError as error:
         package = _PACKAGES.get((error.name or "").partition(".")[0])
         if package is None:
             raise
         raise MissingDependencyError("an agent over HTTP", package=package, extra="edge") from error
-    return build(
-        agent,
-        deps=deps,
-        conversations=conversations,
-        authorize=authorize,
-        prices=prices,
-        path=path,
-        cors=cors,
-        limits=limits or Limits(),
-    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from uuid import uuid4
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -24,11 +23,10 @@ from .bodies import (
     task_of,
     text_of,
 )
-from .callers import Callers
 from .event_log import GoneError
-from .event_stream import EventStream, event_frames, until_ended_or_left
-from .limits import Limits
-from .runs import Order, Run, RunDirectory, RunEnd, status_of
+from .event_stream import event_frames, until_ended_or_left
+from .runs import Order, Run, RunEnd, new_run_id, status_of
+from .service import Service
 
 _FIELDS = frozenset({"task", "conversation", "run_id", "settings", "agent", "stay"})
 
@@ -36,10 +34,8 @@ _FIELDS = frozenset({"task", "conversation", "run_id", "settings", "agent", "sta
 class HttpApi:
     """The handlers of `/runs` and what is below it."""
 
-    def __init__(self, runs: RunDirectory, callers: Callers, limits: Limits) -> None:
-        self._runs = runs
-        self._callers = callers
-        self._limits = limits
+    def __init__(self, service: Service) -> None:
+        self._service = service
 
     async def run(self, request: Request) -> Response:
         """`POST /runs`: the answer, or the calls that wait for a decision."""
@@ -51,7 +47,7 @@ class HttpApi:
 
     async def events(self, request: Request) -> Response:
         """`GET /runs/{id}/events`: the run's events, those after `Last-Event-ID` alone."""
-        owner = await self._callers.owner(request)
+        owner = await self._service.callers.owner(request)
         after = last_event_id(request)
         return self._events(await self._find(request, owner), after)
 
@@ -60,12 +56,11 @@ class HttpApi:
 
         With `Accept: text/event-stream` the answer is the events after `Last-Event-ID`.
         """
-        owner = await self._callers.owner(request)
-        body = await read_object(request, self._limits)
+        owner, body = await self._service.receive(request)
         after = last_event_id(request)
         run = await self._find(request, owner)
         is_streamed = "text/event-stream" in request.headers.get("accept", "")
-        options = await self._callers.options(request)
+        options = await self._service.callers.options(request)
         await run.decide(decisions_of(body), options, is_streamed=is_streamed)
         if is_streamed:
             return self._events(run, after)
@@ -73,51 +68,49 @@ class HttpApi:
 
     async def cancel(self, request: Request) -> Response:
         """`POST /runs/{id}/cancel`: stop the run."""
-        owner = await self._callers.owner(request)
+        owner = await self._service.callers.owner(request)
         if request.headers.get("content-type") or request.headers.get("content-length", "0") != "0":
-            await read_object(request, self._limits)  # it says nothing more, and must be JSON
+            await read_object(request, self._service.limits)  # it says nothing more, and must be JSON
         run = await self._find(request, owner)
         await run.cancel()
         return JSONResponse({"run_id": run.run_id, "cancelled": True})
 
     async def _start(self, request: Request, *, is_streamed: bool) -> Run:
-        owner = await self._callers.owner(request)
-        body = await read_object(request, self._limits)
+        owner, body = await self._service.receive(request)
         unknown = body.keys() - _FIELDS
         if unknown:
             raise HTTPException(
                 400, f"unknown field {min(unknown)[:64]!r}; known: {', '.join(sorted(_FIELDS))}"
             )
-        keeper = self._runs.keeper(text_of(body, "agent"))
+        keeper = self._service.runs.keeper(text_of(body, "agent"))
         settings = settings_of(body.get("settings"))
         stay = body.get("stay", False)
         if not isinstance(stay, bool):
             raise HTTPException(400, "'stay' is true or false")
+        conversation = checked_conversation(text_of(body, "conversation"))
         order = Order(
-            run_id=checked_run_id(text_of(body, "run_id") or uuid4().hex),
+            run_id=checked_run_id(text_of(body, "run_id") or new_run_id(owner, conversation)),
             owner=owner,
             task=task_of(body.get("task")),
-            conversation=checked_conversation(text_of(body, "conversation")),
+            conversation=conversation,
             stay=stay,
             is_streamed=is_streamed,
             options={
-                **await self._callers.options(request),
+                **await self._service.callers.options(request),
                 **({} if settings is None else {"settings": settings}),
             },
         )
         return await keeper.start(order)
 
     async def _find(self, request: Request, owner: str) -> Run:
-        return await self._runs.find(owner, checked_run_id(str(request.path_params["id"])))
+        return await self._service.runs.get(owner, checked_run_id(str(request.path_params["id"])))
 
     def _events(self, run: Run, after: int) -> Response:
         try:
             batches = run.follow(after)
         except GoneError as error:
             raise HTTPException(410, str(error)) from None
-        frames = event_frames(run, batches)
-        headers = {"x-run-id": run.run_id}
-        return EventStream(run, frames, write_seconds=self._limits.write_seconds, headers=headers)
+        return self._service.stream(run, event_frames(run, batches))
 
     async def _answer(self, request: Request, run: Run) -> Response:
         await until_ended_or_left(run, request.receive)

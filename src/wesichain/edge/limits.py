@@ -16,6 +16,7 @@ class Limits:
     reader that takes nothing for so long is disconnected. `tail`: events of a plain run that are kept;
     `keep_seconds`: how long they are kept once the run has ended, `wait_seconds` while it waits for a
     decision; `keep_runs`: plain runs that are kept beyond those that are running, the oldest go first.
+    `conversation_tokens`: a run sees the newest messages of its conversation that fit.
     """
 
     body: int = 1_048_576
@@ -28,6 +29,7 @@ class Limits:
     keep_seconds: float = 300.0
     wait_seconds: float = 86_400.0
     keep_runs: int = 10_000
+    conversation_tokens: int = 100_000
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -31,7 +31,7 @@ from wesichain.core import (
 from wesichain.errors import CodecError, ConfigError
 from wesichain.tools import JsonTool
 
-from .runs import Order, Run, RunEnd, RunKeeper
+from .runs import Run, RunEnd, RunKeeper
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class Exchange:
     """One request of a frontend and the part of a run that answers it: a new run, or one that is resumed."""
 
     def __init__(
-        self, run: Run, after: int, first: Sequence[Part] = (), parts: PartReader | None = None
+        self, run: Run, after: int = 0, first: Sequence[Part] = (), parts: PartReader | None = None
     ) -> None:
         self.run = run
         self._first = first
@@ -177,9 +177,25 @@ class Exchange:
         self._after = after
 
     @classmethod
-    async def start(cls, keeper: RunKeeper, order: Order) -> Exchange:
-        """Begin the run; an HTTPException where it is refused."""
-        return cls(await keeper.start(order), 0)
+    async def answer(
+        cls,
+        keeper: RunKeeper,
+        owner: str,
+        conversation: str,
+        decide: Callable[[Sequence[PendingCall]], Mapping[str, Decision | None]],
+        options: Mapping[str, Any],
+    ) -> Exchange:
+        """Resume the run of a conversation that waits; an HTTPException where there is none.
+
+        `decide` gives the decisions on the calls that wait, None where the client has sent none.
+        """
+        run = await keeper.waiting(owner, conversation)
+        end = None if run is None else await run.now()
+        if run is None or end is None or not end.pending:
+            raise HTTPException(409, "no run of this conversation waits for an answer")
+        found = decide(end.pending)
+        decisions = {token: decision for token, decision in found.items() if decision is not None}
+        return await cls.resume(run, end, decisions, options)
 
     @classmethod
     async def resume(
@@ -220,16 +236,25 @@ def provided(text: str) -> JsonValue:
     return value
 
 
-def frontend_tool(name: Any, description: Any, schema: Any) -> JsonTool:
-    """A tool that the client runs. Its description is bounded; a wrong one is an HTTPException (400)."""
-    if not isinstance(name, str) or not isinstance(description, str | None):
-        raise HTTPException(400, "a tool has a name and a description")
-    try:
-        return JsonTool(name, (description or name)[:_LONGEST_DESCRIPTION], schema or _NO_ARGS, external=True)
-    except ConfigError as error:
-        raise HTTPException(400, str(error)[:300]) from None
+def frontend_tools(given: Iterable[tuple[Any, Any, Any]]) -> tuple[JsonTool, ...]:
+    """Tools that the client runs, each a name, a description, which is bounded, and a schema.
+
+    Where one of them is wrong, an HTTPException (400).
+    """
+    tools: list[JsonTool] = []
+    for name, description, schema in given:
+        if not isinstance(name, str) or not isinstance(description, str | None):
+            raise HTTPException(400, "a tool has a name and a description")
+        if len(tools) == _MOST_TOOLS:
+            raise HTTPException(400, f"a client brings at most {_MOST_TOOLS} tools")
+        about = (description or name)[:_LONGEST_DESCRIPTION]
+        try:
+            tools.append(JsonTool(name, about, schema or _NO_ARGS, external=True))
+        except ConfigError as error:
+            raise HTTPException(400, str(error)[:300]) from None
+    return tuple(tools)
 
 
 _LONGEST_DESCRIPTION = 20_000  # characters
 _NO_ARGS: dict[str, Any] = {"type": "object", "properties": {}}
-MOST_TOOLS = 128  # of one client
+_MOST_TOOLS = 128  # of one client

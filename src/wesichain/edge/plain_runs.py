@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from starlette.exceptions import HTTPException
 from typing_extensions import override
 
-from wesichain.agent import Agent, Interrupted, Outcome, RunStream
-from wesichain.core import Decision, Event, Prices
+from wesichain.agent import Agent, Interrupted, Outcome
+from wesichain.core import Decision, Event, EventSink, Prices
 from wesichain.errors import (
+    ConfigError,
     DuplicateToolError,
     RunFailedError,
     RunInterruptedError,
@@ -26,7 +28,19 @@ from wesichain.trace import redact
 
 from .event_log import EventLog
 from .limits import Limits
-from .runs import CostMeter, Order, Run, RunEnd, RunKeeper, Talks, history_of, missing_decisions, status_of
+from .runs import (
+    Begin,
+    CostMeter,
+    Inbox,
+    Order,
+    Run,
+    RunEnd,
+    RunKeeper,
+    Talks,
+    history_of,
+    missing_decisions,
+    status_of,
+)
 
 _log = logging.getLogger("wesichain.edge")
 
@@ -63,28 +77,31 @@ class PlainRun(Run):
     def is_waiting(self) -> bool:
         return not self.is_running and self._ending is not None and self._ending.state == "waiting"
 
+    @property
+    def interrupted(self) -> Interrupted[Any] | None:
+        """The outcome of a run that was interrupted; None of any other."""
+        outcome = None if self._ending is None else self._ending.outcome
+        return outcome if isinstance(outcome, Interrupted) else None
+
     async def begin(self) -> None:
         """Start the run, and wait for its first event; an HTTPException where there is none."""
         order = self.order
         history = await history_of(order, self._conversation)
-        await self._work(
-            lambda options: self._agent.stream(order.task, history, **options),
-            order.options,
-            is_streamed=order.is_streamed,
-        )
+        begin = order.begin or (lambda options: self._agent.stream(order.task, history, **options))
+        await self._work(begin, order.options, is_streamed=order.is_streamed)
 
     @override
     async def decide(
         self, decisions: Mapping[str, Decision], options: Mapping[str, Any], *, is_streamed: bool
     ) -> None:
-        ending = self._ending
-        outcome = None if ending is None else ending.outcome
-        if self.is_running or ending is None or not isinstance(outcome, Interrupted):
+        ending, outcome = self._ending, self.interrupted
+        if self.is_running or ending is None or outcome is None:
             raise HTTPException(409, "the run does not wait for a decision")
         wrong = missing_decisions(ending.pending, decisions)
         if wrong is not None:
             raise HTTPException(409, wrong)
         self._keeper.check_room()
+        self._claim(decisions)
         given = {**self.order.options, **options}
         try:
             await self._work(
@@ -116,6 +133,9 @@ class PlainRun(Run):
         """Give up a run that waits: its tokens are worth nothing from now on."""
         assert self._ending is not None
         self._ending = replace(self._ending, is_dropped=True)
+        if self._keeper.inbox is not None:
+            with suppress(ConfigError):  # another program has taken it
+                self._keeper.inbox.take(self.run_id)
         self._keeper.ended(self)
 
     @override
@@ -150,15 +170,17 @@ class PlainRun(Run):
 
     # --- inside --------------------------------------------------------------------------------------
 
-    async def _work(
-        self,
-        stream: Callable[[dict[str, Any]], RunStream[Any]],
-        given: Mapping[str, Any],
-        *,
-        is_streamed: bool,
-    ) -> None:
+    def _claim(self, decisions: Mapping[str, Decision]) -> None:
+        if self._keeper.inbox is not None:
+            try:
+                self._keeper.inbox.claim(self.run_id, decisions)
+            except ConfigError as error:
+                raise HTTPException(409, str(error)) from None
+
+    async def _work(self, begin: Begin, given: Mapping[str, Any], *, is_streamed: bool) -> None:
         token = self._token = CancellationToken()
         options: dict[str, Any] = {**given, "cancellation": token, "run_id": self.run_id}
+        options["events"] = self._keeper.sinks
         if self._conversation is not None:
             options["conversation"] = self._conversation
         self._ending = self._problem = None
@@ -166,7 +188,7 @@ class PlainRun(Run):
         self._keeper.running(self)
         self.log.open(for_reader=is_streamed)
         began = asyncio.get_running_loop().create_future()
-        self._task = asyncio.create_task(self._execute(stream, options, token, began))
+        self._task = asyncio.create_task(self._execute(begin, options, token, began))
         if not await asyncio.shield(began):
             await asyncio.wait([self._task])
             raise self._refusal()
@@ -176,7 +198,7 @@ class PlainRun(Run):
 
     async def _execute(
         self,
-        stream: Callable[[dict[str, Any]], RunStream[Any]],
+        begin: Begin,
         options: dict[str, Any],
         token: CancellationToken,
         began: asyncio.Future[bool],
@@ -187,7 +209,7 @@ class PlainRun(Run):
         )
         outcome: Outcome[Any] | None = None
         try:
-            async with stream(options) as run:
+            async with begin(options) as run:
                 async for event in run:
                     self._meter.add(event)
                     await self.log.append(event)
@@ -210,16 +232,27 @@ class PlainRun(Run):
             self.is_running = False
             if not began.done():
                 began.set_result(False)
-            self.log.close()
             self._keeper.ended(self)
+            self.log.close()
 
 
 class PlainRuns(RunKeeper):
     """The plain runs of one agent: those that run, those that wait, and those that ended a while ago."""
 
-    def __init__(self, agent: Agent[Any], talks: Talks, *, limits: Limits, prices: Prices | None) -> None:
+    def __init__(
+        self,
+        agent: Agent[Any],
+        talks: Talks,
+        *,
+        limits: Limits,
+        prices: Prices | None,
+        sinks: Sequence[EventSink] = (),
+        inbox: Inbox | None = None,
+    ) -> None:
         self.limits = limits
         self.prices = prices
+        self.sinks = sinks
+        self.inbox = inbox
         self._agent = agent
         self._talks = talks
         self._running: dict[str, PlainRun] = {}
@@ -246,7 +279,7 @@ class PlainRuns(RunKeeper):
             raise HTTPException(400, str(error)[:500]) from None
         run = PlainRun(agent, order, talk, keeper=self)
         if order.conversation is not None:
-            before = await self.waiting(order.owner, order.conversation, frozenset())
+            before = await self.waiting(order.owner, order.conversation)
             if before is not None:  # the user has asked something else instead
                 before.drop()
             self._latest[order.owner, order.conversation] = order.run_id
@@ -259,7 +292,7 @@ class PlainRuns(RunKeeper):
         return run if run is not None and run.order.owner == owner else None
 
     @override
-    async def waiting(self, owner: str, conversation: str, tokens: frozenset[str]) -> PlainRun | None:
+    async def waiting(self, owner: str, conversation: str) -> PlainRun | None:
         run = self._known(self._latest.get((owner, conversation), ""))
         return run if run is not None and run.is_waiting else None
 
@@ -279,9 +312,18 @@ class PlainRuns(RunKeeper):
         now = asyncio.get_running_loop().time()
         if run.is_waiting:
             self._waiting[run.run_id] = now + self.limits.wait_seconds, run
+            self._offer(run)
         elif run.log.last_seq:
             self._over[run.run_id] = now + self.limits.keep_seconds, run
         self._forget_old()
+
+    def _offer(self, run: PlainRun) -> None:
+        """Put a run that waits into the inbox."""
+        if self.inbox is not None and run.interrupted is not None:
+            try:
+                self.inbox.put(run.interrupted)
+            except (OSError, WesichainError):
+                _log.exception("the run %s waits for a decision, and is missing in the inbox", run.run_id)
 
     async def close(self) -> None:
         """Cancel what runs, and wait for its end."""

@@ -15,19 +15,17 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from wesichain.agent import Agent, Conversations, MemoryConversations
-from wesichain.core import Prices
+from wesichain.core import EventSink, Prices
 from wesichain.errors import ConfigError
 
-from .a2a import A2a
-from .ag_ui import AgUi
-from .ai_sdk import AiSdk
 from .callers import Authorize, Callers, MakeDeps
 from .gate import Gate
 from .http_api import HttpApi
 from .limits import Limits
 from .openapi import document
 from .plain_runs import PlainRuns
-from .runs import RunDirectory, Talks
+from .runs import Inbox, RunDirectory, Talks
+from .service import Service
 from .stored_runs import DurableRunner, StoredRuns
 
 AnyAgent: TypeAlias = Agent[Any, Any] | DurableRunner
@@ -46,23 +44,37 @@ def build(
     path: str,
     cors: Sequence[str],
     limits: Limits,
+    events: Sequence[EventSink],
+    inbox: Inbox | None,
+    protocols: bool,
 ) -> Starlette:
     """The app of an agent, or of several by name."""
     agents = _checked(agent, path, cors)
-    talks = Talks(conversations or MemoryConversations())
+    talks = Talks(conversations or MemoryConversations(), limits.conversation_tokens)
     keepers: dict[str, PlainRuns | StoredRuns] = {
-        name: PlainRuns(one, talks, limits=limits, prices=prices)
+        name: PlainRuns(one, talks, limits=limits, prices=prices, sinks=events, inbox=inbox)
         if isinstance(one, Agent)
         else StoredRuns(one, talks, prices=prices)
         for name, one in agents.items()
     }
-    if deps is not None and not any(isinstance(keeper, PlainRuns) for keeper in keepers.values()):
-        raise ConfigError("a DurableAgent makes its own deps: DurableAgent(..., deps=function_of_the_run_id)")
-    callers = Callers(authorize, deps)
+    if (deps or events or inbox) and not any(isinstance(keeper, PlainRuns) for keeper in keepers.values()):
+        raise ConfigError(
+            "a DurableAgent has its own deps and events: DurableAgent(..., deps=..., events=...); "
+            "what waits is in its database, and needs no inbox"
+        )
     runs = RunDirectory(keepers)
-    api = HttpApi(runs, callers, limits)
-    described = {name: _description_of(one) for name, one in agents.items()}
-    a2a = A2a(runs, callers, limits, agents=described, path=path)
+    service = Service(runs, Callers(authorize, deps), limits)
+    api = HttpApi(service)
+    endpoints: dict[str, tuple[str, Endpoint]] = {
+        "/runs": ("POST", api.run),
+        "/runs/stream": ("POST", api.stream),
+        "/runs/{id}/events": ("GET", api.events),
+        "/runs/{id}/decisions": ("POST", api.decide),
+        "/runs/{id}/cancel": ("POST", api.cancel),
+    }
+    if protocols:
+        described = {name: _description_of(one) for name, one in agents.items()}
+        endpoints |= _protocols(service, agents=described, path=path)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
@@ -81,27 +93,33 @@ def build(
     async def openapi(_: Request) -> Response:
         return JSONResponse(document(path, [*agents]))
 
-    def route(at: str, endpoint: Endpoint, method: str) -> Route:
-        return Route(f"{path}{at}", _safe(endpoint), methods=[method])
-
-    return Starlette(
+    endpoints |= {"/health": ("GET", health), "/openapi.json": ("GET", openapi)}
+    app = Starlette(
         routes=[
-            route("/runs", api.run, "POST"),
-            route("/runs/stream", api.stream, "POST"),
-            route("/runs/{id}/events", api.events, "GET"),
-            route("/runs/{id}/decisions", api.decide, "POST"),
-            route("/runs/{id}/cancel", api.cancel, "POST"),
-            route("/ag-ui", AgUi(runs, callers, limits), "POST"),
-            route("/ai-sdk", AiSdk(runs, callers, limits), "POST"),
-            route("/a2a", a2a, "POST"),
-            route("/.well-known/agent-card.json", a2a.card, "GET"),
-            route("/health", health, "GET"),
-            route("/openapi.json", openapi, "GET"),
+            Route(f"{path}{at}", _safe(endpoint), methods=[method])
+            for at, (method, endpoint) in endpoints.items()
         ],
         middleware=[Middleware(Gate, limits=limits, cors=tuple(cors))],
         exception_handlers={HTTPException: _refused},
         lifespan=lifespan,
     )
+    app.state.runs = runs
+    return app
+
+
+def _protocols(service: Service, *, agents: Mapping[str, str], path: str) -> dict[str, tuple[str, Endpoint]]:
+    """The endpoints of the protocols, whose packages the plain API does without."""
+    from .a2a import A2a
+    from .ag_ui import AgUi
+    from .ai_sdk import AiSdk
+
+    a2a = A2a(service, agents=agents, path=path)
+    return {
+        "/ag-ui": ("POST", AgUi(service)),
+        "/ai-sdk": ("POST", AiSdk(service)),
+        "/a2a": ("POST", a2a),
+        "/.well-known/agent-card.json": ("GET", a2a.card),
+    }
 
 
 def _checked(

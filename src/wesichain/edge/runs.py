@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any, Literal, Protocol, TypeAlias
+from uuid import uuid4
 
 from starlette.exceptions import HTTPException
 
-from wesichain.agent import Completed, Conversations, Failed, Interrupted, Outcome
+from wesichain.agent import Completed, Conversations, Failed, Interrupted, Outcome, RunStream
 from wesichain.core import (
     Decision,
     Event,
@@ -28,9 +30,11 @@ from wesichain.errors import (
     LoopDetectedError,
     ModelRefusedError,
     ModelTransportError,
+    ReplayMismatchError,
 )
 from wesichain.tools import Tool
 
+Begin: TypeAlias = Callable[[dict[str, Any]], RunStream[Any]]  # given the options of the run
 State: TypeAlias = Literal["running", "waiting", "completed", "failed", "cancelled"]
 
 
@@ -40,8 +44,8 @@ class Order:
 
     `tools` are external tools that the client brings along. `history` is what the client says was said
     before: it is used where the conversation is not known here. `context` is shown before the task, and not
-    remembered. `stay`: the run goes on when its client leaves. `is_streamed`:
-    the client is about to read the events.
+    remembered. `stay`: the run goes on when its client leaves. `is_streamed`: the client is about to read the
+    events. `begin` starts a plain run in another way than `Agent.stream(task, history)` does.
     """
 
     run_id: str
@@ -53,6 +57,7 @@ class Order:
     tools: tuple[Tool, ...] = ()
     history: tuple[Message, ...] = ()
     context: tuple[Message, ...] = ()
+    begin: Begin | None = None
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
@@ -134,14 +139,43 @@ class Run(Protocol):
         ...
 
 
+class Inbox(Protocol):
+    """Keeps plain runs that wait for a decision where other programs can see, decide and resume them."""
+
+    def put(self, outcome: Interrupted[Any]) -> None:
+        """Keep a run that waits."""
+        ...
+
+    def claim(self, run_id: str, decisions: Mapping[str, Decision]) -> object:
+        """Take the run, to resume it with these decisions.
+
+        A `ConfigError` where another program has taken it, or a call was decided otherwise.
+        """
+        ...
+
+    def take(self, run_id: str) -> object:
+        """Take the run, to give it up; a `ConfigError` where another program has taken it."""
+        ...
+
+
 class RunKeeper(Protocol):
     """Starts the runs of one agent, and finds them again."""
 
     async def start(self, order: Order) -> Run: ...
     async def find(self, owner: str, run_id: str) -> Run | None: ...
-    async def waiting(self, owner: str, conversation: str, tokens: frozenset[str]) -> Run | None:
-        """The run of a conversation that waits, or the one that waits for these tokens."""
+    async def waiting(self, owner: str, conversation: str) -> Run | None:
+        """The newest run of a conversation that waits, of those that have an id made by `new_run_id`."""
         ...
+
+
+def thread_of(owner: str, conversation: str) -> str:
+    """The beginning of the ids of a conversation's runs, by which another process finds them."""
+    return sha256(f"{conversation}\x1f{owner}".encode()).hexdigest()[:24]
+
+
+def new_run_id(owner: str, conversation: str | None) -> str:
+    """An id for a run that its client has not named."""
+    return uuid4().hex if conversation is None else f"{thread_of(owner, conversation)}-{uuid4().hex}"
 
 
 class RunDirectory:
@@ -157,13 +191,20 @@ class RunDirectory:
             raise HTTPException(404, "there is no such agent")
         return self._keepers[name]
 
-    async def find(self, owner: str, run_id: str) -> Run:
-        """The run of that owner and id; of anybody else's, as of none at all, a 404."""
+    async def find(self, owner: str, run_id: str) -> Run | None:
+        """The run of that id; None where there is none, or where it belongs to somebody else."""
         for keeper in self._keepers.values():
             run = await keeper.find(owner, run_id)
             if run is not None:
                 return run
-        raise HTTPException(404, "there is no such run")
+        return None
+
+    async def get(self, owner: str, run_id: str) -> Run:
+        """The run of that id; a 404 where there is none, or where it belongs to somebody else."""
+        run = await self.find(owner, run_id)
+        if run is None:
+            raise HTTPException(404, "there is no such run")
+        return run
 
 
 class Talks:
@@ -173,8 +214,9 @@ class Talks:
     belongs to two owners can never meet, whatever ids they choose.
     """
 
-    def __init__(self, store: Conversations) -> None:
+    def __init__(self, store: Conversations, max_tokens: int) -> None:
         self._store = store
+        self._max_tokens = max_tokens
         self._owners: dict[str, str] | None = None
         self._loading = asyncio.Lock()
 
@@ -190,7 +232,7 @@ class Talks:
                     self._owners.setdefault(name, of)
         if self._owners.setdefault(id, owner) != owner:
             raise HTTPException(404, "there is no such conversation")
-        return self._store.open(f"{id}\x1f{owner}" if owner else id)
+        return self._store.open(f"{id}\x1f{owner}" if owner else id, self._max_tokens)
 
 
 async def history_of(order: Order, talk: Any) -> tuple[Message, ...]:
@@ -241,6 +283,7 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (ModelRefusedError, 422),
     (BudgetExceededError, 422),
     (LoopDetectedError, 422),
+    (ReplayMismatchError, 422),
     (ConfigError, 400),
     (ModelTransportError, 502),
 )

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from inspect import signature
 from typing import Any, Protocol, runtime_checkable
 
 from starlette.exceptions import HTTPException
 from typing_extensions import override
 
-from wesichain.agent import Completed, Interrupted, Outcome
-from wesichain.core import Decision, Event, Message, OutputDelta, Prices, Role, TextDelta, ToolCall
-from wesichain.errors import DurableError, RunIdConflictError
+from wesichain.agent import Outcome
+from wesichain.core import Decision, Event, OutputDelta, Prices, TextDelta, ToolCall
+from wesichain.errors import ConfigError, DurableError, RunIdConflictError
 from wesichain.tools import CancellationToken
 from wesichain.trace import redact
 
-from .runs import CostMeter, Order, Run, RunEnd, RunKeeper, Talks, history_of, missing_decisions
+from .runs import CostMeter, Order, Run, RunEnd, RunKeeper, Talks, history_of, missing_decisions, thread_of
 
-_log = logging.getLogger("wesichain.edge")
 _PING = 15.0
-_LOOK = 2.0  # seconds between two looks at a run that waits for a person
 
 
 class Summary(Protocol):
     """A run as a durable agent lists it. `key` is its owner, `parent` the run that it is inside of."""
 
+    @property
+    def run_id(self) -> str: ...
     @property
     def key(self) -> str | None: ...
     @property
@@ -55,9 +53,10 @@ class DurableRunner(Protocol):
     async def outcome(self, run_id: str) -> Outcome[Any]: ...
     async def status(self, run_id: str) -> str: ...
     async def show(self, run_id: str) -> Summary: ...
+    async def list(self, status: str, limit: int, *, search: str) -> Sequence[Summary]: ...
     async def pending(self, run_id: str | None = None) -> Sequence[PendingItem]: ...
     def events(self, run_id: str) -> AsyncIterator[Event]: ...
-    async def approve(self, run_id: str, token: str, decision: Decision) -> None: ...
+    async def decide(self, run_id: str, decisions: Mapping[str, Decision]) -> None: ...
     async def cancel(self, run_id: str) -> None: ...
     async def serve(self, stop: CancellationToken, *, grace: float) -> None: ...
 
@@ -135,11 +134,8 @@ class DurableRun(Run):
         wrong = missing_decisions(await self._agent.pending(self._run_id), decisions)
         if wrong is not None:
             raise HTTPException(409, wrong)
-        # New arguments may not fit the tool. They come first: nothing else is decided then.
-        ordered = sorted(decisions.items(), key=lambda item: item[1].kind != "approve_with")
         try:
-            for token, decision in ordered:
-                await self._agent.approve(self._run_id, token, decision)
+            await self._agent.decide(self._run_id, decisions)
         except DurableError as error:
             raise HTTPException(409, redact(str(error))[:500]) from None
 
@@ -174,7 +170,6 @@ class StoredRuns(RunKeeper):
         self._prices = prices
         self._stop: CancellationToken | None = None
         self._serving: asyncio.Task[None] | None = None
-        self._keeping: set[asyncio.Task[None]] = set()
 
     def serve(self) -> None:
         """Serve the queue, if that is not done yet."""
@@ -184,43 +179,34 @@ class StoredRuns(RunKeeper):
 
     async def close(self) -> None:
         """Take no more runs; others go on with those that do not end in a few seconds."""
-        for task in self._keeping:
-            task.cancel()
         if self._stop is not None and self._serving is not None:
             self._stop.cancel("the service ends")
             await asyncio.wait([self._serving])
 
     @override
     async def start(self, order: Order) -> DurableRun:
-        if order.tools:
-            raise HTTPException(
-                400, "a durable agent takes no tools of a client: its runs outlive the client"
-            )
-        # A durable agent makes its own deps; anything else that it cannot store is refused by name.
-        options = {name: value for name, value in order.options.items() if name != "deps"}
-        unknown = options.keys() - signature(self._agent.enqueue).parameters.keys()
-        if unknown:
-            raise HTTPException(400, f"a durable agent takes no {', '.join(sorted(unknown))}")
         self.serve()
         if not await self._may_use(order.owner, order.run_id):
             raise HTTPException(404, "there is no such run")
         talk = await self._talks.open(order.owner, order.conversation)
-        before = () if talk is None else await talk.read()
-        history = (*before, *await history_of(order, talk))
+        options = {name: value for name, value in order.options.items() if name != "deps"}  # it makes its own
         try:
             await self._agent.enqueue(
-                order.task, run_id=order.run_id, history=history, key=order.owner or None, **options
+                order.task,
+                run_id=order.run_id,
+                history=await history_of(order, talk),
+                conversation=talk,
+                tools=order.tools,
+                key=order.owner or None,
+                **options,
             )
         except RunIdConflictError as error:
             raise HTTPException(409, str(error)) from None
+        except ConfigError as error:
+            raise HTTPException(400, str(error)[:500]) from None
         except DurableError as error:
             raise HTTPException(503, redact(str(error))[:500]) from None
-        run = DurableRun(self._agent, order.run_id, order.conversation, self._prices)
-        if talk is not None:
-            task = asyncio.create_task(self._extend(talk, order.run_id))
-            self._keeping.add(task)
-            task.add_done_callback(self._keeping.discard)
-        return run
+        return DurableRun(self._agent, order.run_id, order.conversation, self._prices)
 
     @override
     async def find(self, owner: str, run_id: str) -> DurableRun | None:
@@ -231,12 +217,12 @@ class StoredRuns(RunKeeper):
         return DurableRun(self._agent, run_id, None, self._prices)
 
     @override
-    async def waiting(self, owner: str, conversation: str, tokens: frozenset[str]) -> DurableRun | None:
-        if not tokens:
-            return None
-        waiting = (item.run_id for item in await self._agent.pending() if item.token in tokens)
-        run_id = next(waiting, None)
-        return None if run_id is None else await self.find(owner, run_id)
+    async def waiting(self, owner: str, conversation: str) -> DurableRun | None:
+        thread = thread_of(owner, conversation)
+        for row in await self._agent.list("interrupted", 1, search=thread):
+            if row.run_id.startswith(thread) and (row.key or "") == owner:
+                return DurableRun(self._agent, row.run_id, conversation, self._prices)
+        return None
 
     async def _summary(self, run_id: str) -> Summary | None:
         """The run of that id at the top; None if there is none."""
@@ -249,18 +235,3 @@ class StoredRuns(RunKeeper):
     async def _may_use(self, owner: str, run_id: str) -> bool:
         summary = await self._summary(run_id)
         return summary is None or (summary.key or "") == owner
-
-    async def _extend(self, talk: Any, run_id: str) -> None:
-        """Add the question and the answer to the conversation once the run has completed."""
-        while True:
-            try:
-                outcome = await self._agent.outcome(run_id)
-            except DurableError as error:
-                _log.warning("the run %s is no part of its conversation: %s", run_id, error)
-                return
-            if isinstance(outcome, Completed):
-                question = Message(Role.USER, outcome.user_input)
-                await talk.extend(question, Message(Role.ASSISTANT, outcome.text))
-            if not (isinstance(outcome, Interrupted) and outcome.pending):
-                return
-            await asyncio.sleep(_LOOK)  # a person decides, here or in another process

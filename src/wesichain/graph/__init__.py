@@ -17,7 +17,7 @@ from .checkpoints import (
     prune,
 )
 from .context import Answered, ExecutionOptions, GraphContext, GraphInterrupt, interrupt
-from .definition import END, START, Migration, RetryPolicy
+from .definition import END, START, Migrate, Migration, RetryPolicy
 from .graph import Graph
 from .react import ReActAgentNode, ToolFailurePolicy
 from .react.stepwise import react_graph
@@ -65,6 +65,7 @@ __all__ = [
     "MemoryCheckpointer",
     "MemoryStore",
     "Merge",
+    "Migrate",
     "Migration",
     "NodeVisit",
     "Observer",

@@ -67,31 +67,41 @@ class MemoryFiles(Files):
     def __init__(self, *, limits: FileLimits | None = None) -> None:
         self._limits = limits or FileLimits()
         self._texts: dict[str, str] = {}
+        self._sizes: dict[str, int] = {}
         self._lock = RLock()
 
     @override
     def sizes(self) -> dict[str, int]:
         with self._lock:
-            return {path: len(text.encode()) for path, text in sorted(self._texts.items())}
+            return dict(sorted(self._sizes.items()))
 
     @override
     def read(self, path: str) -> str:
-        name = "/".join(file_parts(path))
-        text = self._texts.get(name)
+        text = self._texts.get("/".join(file_parts(path)))
         if text is None:
             raise _missing(path)
         return text
 
     @override
     def write(self, path: str, text: str) -> None:
-        parts = file_parts(path)
-        name, size = "/".join(parts), len(_encoded(path, text))
         with self._lock:
-            self._limits.check(name, size, self.sizes())
-            above = {"/".join(parts[:depth]) for depth in range(1, len(parts))}
-            if above & self._texts.keys() or any(other.startswith(f"{name}/") for other in self._texts):
-                raise ToolError(f"{path!r} cannot be both a file and a folder")
-            self._texts[name] = text
+            self.check(path, text)
+            self.put(path, text)
+
+    def check(self, path: str, text: str) -> None:
+        """Raise the `ToolError` that `write` would raise, and write nothing."""
+        parts = file_parts(path)
+        name = "/".join(parts)
+        self._limits.check(name, len(_encoded(path, text)), self._sizes)
+        above = {"/".join(parts[:depth]) for depth in range(1, len(parts))}
+        if above & self._texts.keys() or any(other.startswith(f"{name}/") for other in self._texts):
+            raise ToolError(f"{path!r} cannot be both a file and a folder")
+
+    def put(self, path: str, text: str) -> None:
+        """Write a file that was checked before."""
+        name = "/".join(file_parts(path))
+        self._texts[name] = text
+        self._sizes[name] = len(_encoded(path, text))
 
 
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)

@@ -1,46 +1,59 @@
 """Front matter: the fields at the head of a Markdown file, between two lines of three dashes.
 
-Of YAML it reads what such heads are made of: a key and a text on one line (plain or quoted), texts that go on
-over indented lines, and block texts (`>` and `|`). Lists and maps below a key are skipped.
+Of YAML it reads what such heads are made of: a key and a text on one line (plain or quoted), texts that
+continue on indented lines, and block texts (`>` and `|`). A plain text may contain a colon, as many do that
+YAML refuses. Fields that nobody asks for (lists and maps among them) are skipped, whatever they are.
 """
 
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Collection
 
-from wesichain.core import parse_json
-from wesichain.errors import CodecError, ConfigError
+from wesichain.errors import ConfigError
 
 _KEY = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*):(?:[ \t]+(.*))?$")
-_BLOCK = re.compile(r"([>|])[+-]?[0-9]?$")
+_BLOCK = re.compile(r"([>|])[+-]?[0-9]?(?:[ \t]+#.*)?$")
 _FENCE = "---"
 
+_QUOTED = {
+    '"': re.compile(r'"((?:[^"\\]|\\.)*)"[ \t]*(?:#.*)?', re.DOTALL),
+    "'": re.compile(r"'((?:[^']|'')*)'[ \t]*(?:#.*)?", re.DOTALL),
+}
+_ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)|\n", re.DOTALL)
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "\n": ""}
 
-def split_front_matter(text: str, where: str) -> tuple[dict[str, str], str]:
-    """The fields of a file's head, and the text below it; raises `ConfigError` where there is no head."""
+
+def split_front_matter(text: str, where: str, wanted: Collection[str] = ()) -> tuple[dict[str, str], str]:
+    """The wanted fields of a file's head, and the text below it.
+
+    Raises `ConfigError` where there is no head, or a wanted field cannot be read.
+    """
     lines = text.removeprefix("\ufeff").splitlines()
     ends = [number for number, line in enumerate(lines) if line.rstrip() == _FENCE]
     if len(ends) < 2 or ends[0] != 0:
         raise ConfigError(f"{where} does not begin with a front matter between two lines of '---'")
     body = "\n".join(lines[ends[1] + 1 :]).strip("\n")
-    return _fields(lines[1 : ends[1]], where), body
+    return _fields(lines[1 : ends[1]], where, wanted), body
 
 
-def _fields(lines: list[str], where: str) -> dict[str, str]:
+def _fields(lines: list[str], where: str, wanted: Collection[str]) -> dict[str, str]:
     fields: dict[str, str] = {}
     while lines:
         line = lines.pop(0)
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        found = _KEY.match(line)
-        if found is None:
+        key = _KEY.match(line)
+        if key is None:
             raise ConfigError(f"{where}: the front matter has a line that is no 'key: text': {line[:80]!r}")
         below: list[str] = []
         while lines and (not lines[0].strip() or lines[0][0] in " \t" or lines[0].startswith("- ")):
             below.append(lines.pop(0).strip())
-        if found[1] in fields:
-            raise ConfigError(f"{where}: the front matter has {found[1]!r} twice")
-        fields[found[1]] = _text((found[2] or "").strip(), below, where)
+        if key[1] in fields:
+            raise ConfigError(f"{where}: the front matter has {key[1]!r} twice")
+        if key[1] in wanted:
+            fields[key[1]] = _text((key[2] or "").strip(), below, where)
     return fields
 
 
@@ -48,16 +61,23 @@ def _text(first: str, below: list[str], where: str) -> str:
     block = _BLOCK.match(first)
     if block:
         return ("\n" if block[1] == "|" else " ").join(below).strip()
-    text = " ".join([first, *filter(None, below)]).strip() if first else ""
-    if text[:1] == "'":
-        if len(text) < 2 or text[-1] != "'":
-            raise ConfigError(
-                f"{where}: the front matter has a text whose quotation has no end: {text[:80]!r}"
-            )
-        return text[1:-1].replace("''", "'")
-    if text[:1] == '"':
-        try:
-            return str(parse_json(text))
-        except CodecError as error:
-            raise ConfigError(f"{where}: the front matter has a text that cannot be read: {error}") from error
-    return text.split(" #", 1)[0].strip()
+    lines = [line for line in (first, *below) if line]
+    if not lines or lines[0][0] not in _QUOTED:
+        return " ".join(line.split(" #", 1)[0].strip() for line in lines if not line.startswith("#"))
+    quoted = _QUOTED[lines[0][0]].fullmatch("\n".join(lines))
+    if quoted is None:
+        raise ConfigError(f"{where}: the front matter has a quoted text that cannot be read: {first[:80]!r}")
+    if lines[0][0] == "'":
+        return quoted[1].replace("''", "'").replace("\n", " ")
+    text = _ESCAPE.sub(_unescaped, quoted[1])
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # \ud83d\ude00 is one character
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    """The character that an escape stands for; the end of a line is a blank, and nothing if it is escaped."""
+    code = escape[1]
+    if code is None:
+        return " "
+    if len(code) > 1:
+        return chr(min(int(code[1:], 16), sys.maxunicode))
+    return _ESCAPED.get(code, code)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Sequence
+from contextlib import suppress
+from threading import Lock
 from typing import Any
 
 from typing_extensions import override
@@ -16,12 +19,13 @@ from .long_results import LongResults, result_path
 from .paths import parts_of
 
 _CHANGES = ("write_file", "edit_file")
+_RUNS = 16  # whose files are kept in memory; those of others are made anew from their logs
 
 
 class RunFiles:
     """Gives every run a workspace of its own: the files as the calls in the run's log have left them.
 
-    It is a function of the run's context, as `Workspace` and `Offload` take it. Nothing is kept beside the
+    It is a function of the run's context, as `Workspace` and `Offload` take it. Nothing is stored beside the
     log, so that a run that is resumed in another process has its files there. What the calls of one reply
     write is read by those of the next; one reply changes a file once.
     """
@@ -29,69 +33,100 @@ class RunFiles:
     def __init__(self, *, over_tokens: int = 2_000, limits: FileLimits | None = None) -> None:
         self._long = LongResults(over_tokens)
         self._limits = limits
+        self._folders: OrderedDict[tuple[str, ...], _Folder] = OrderedDict()  # the newest last
+        self._lock = Lock()
 
     def __call__(self, ctx: RunContext[Any]) -> Files:
-        return _LoggedFiles(ctx.messages, getattr(ctx, "call_id", ""), self._long, self._limits)
+        messages, run = ctx.messages, (ctx.correlation_id, *ctx.scope)
+        with self._lock:
+            folder = self._folders.pop(run, None)
+            if folder is None or not folder.is_of(messages):
+                folder = _Folder(self._long, self._limits)
+            folder.follow(messages)
+            self._folders[run] = folder
+            if len(self._folders) > _RUNS:
+                self._folders.popitem(last=False)
+            return _CallFiles(folder, _changing(messages, getattr(ctx, "call_id", "")))
 
 
-class _LoggedFiles(Files):
-    """The files that the messages of a run amount to, for one call."""
+class _Folder:
+    """The files that the messages of a log amount to. Following a log costs what is new in it."""
 
-    def __init__(
-        self, messages: Sequence[Message], call_id: str, long: LongResults, limits: FileLimits | None
-    ) -> None:
-        self._written = MemoryFiles(limits=limits)
+    def __init__(self, long: LongResults, limits: FileLimits | None) -> None:
+        self.written = MemoryFiles(limits=limits)
+        self.results: dict[str, str] = {}
         self._long = long
-        self._results: list[tuple[Message, str]] = []  # with the names of their tools
-        self._changing: set[tuple[str, ...]] = set()  # by calls of the same reply, before this one
-        calls: dict[str, ToolCall] = {}
-        for message in messages:
-            calls |= {call.id: call for call in message.tool_calls}
-            call = calls.get(message.tool_call_id or "")
-            if message.role is not Role.TOOL or call is None:
-                continue
-            if call.name in _CHANGES and not message.is_error:
-                self._change(call.args)
-            else:
-                self._results.append((message, call.name))
-        reply = next((m.tool_calls for m in reversed(messages) if m.role is Role.ASSISTANT), ())
-        for call in reply if any(call.id == call_id for call in reply) else ():
-            if call.id == call_id:
-                break
-            if call.name in _CHANGES and isinstance(call.args, dict):
-                self._changing.add(parts_of(str(call.args["path"])))
+        self._calls: dict[str, ToolCall] = {}
+        self._count = 0
+        self._last: Message | None = None
+
+    def is_of(self, messages: Sequence[Message]) -> bool:
+        """Whether these messages begin with those that it was made from."""
+        return 0 < self._count <= len(messages) and messages[self._count - 1] is self._last
+
+    def follow(self, messages: Sequence[Message]) -> None:
+        """Do what the calls have done since."""
+        for place in range(self._count, len(messages)):
+            self._add(messages[place])
+        self._count = len(messages)
+        self._last = messages[-1] if messages else None
+
+    def _add(self, message: Message) -> None:
+        self._calls |= {call.id: call for call in message.tool_calls}
+        call = self._calls.get(message.tool_call_id or "")
+        if message.role is not Role.TOOL or call is None:
+            return
+        if call.name in _CHANGES and not message.is_error:
+            self._change(call.args)
+        elif self._long.include_message(message, call.name):
+            self.results[result_path(message.text)] = message.text
 
     def _change(self, args: Any) -> None:
-        """Do again what a call has done: it went well then, and so it does now."""
-        path = args["path"]
-        text = args.get("text")
+        """Do again what a call has done: it was checked then."""
+        path, text = args["path"], args.get("text")
         if text is None:
-            text = self._written.read(path).replace(args["old"], args["new"])
-        self._written.write(path, text)
+            text = self.read(path).replace(args["old"], args["new"])
+        self.written.put(path, text)
+
+    def read(self, path: str) -> str:
+        try:
+            return self.written.read(path)
+        except ToolError:
+            if path not in self.results:
+                raise
+            return self.results[path]
+
+
+class _CallFiles(Files):
+    """The files of a run, for one of its calls. What it writes is there when its result is in the log."""
+
+    def __init__(self, folder: _Folder, changing: set[tuple[str, ...]]) -> None:
+        self._folder = folder
+        self._changing = changing
 
     @override
     def sizes(self) -> dict[str, int]:
-        results = {result_path(text): len(text.encode()) for text in self._kept()}
-        return dict(sorted((results | self._written.sizes()).items()))
+        results = {path: len(text.encode()) for path, text in [*self._folder.results.items()]}
+        return dict(sorted((results | self._folder.written.sizes()).items()))
 
     @override
     def read(self, path: str) -> str:
-        try:
-            return self._written.read(path)
-        except ToolError:
-            found = next((text for text in self._kept() if result_path(text) == path), None)
-            if found is None:
-                raise
-            return found
-
-    def _kept(self) -> Iterator[str]:
-        """The long results, the newest first: it is mostly those that are read."""
-        for message, tool_name in reversed(self._results):
-            if self._long.include_message(message, tool_name):
-                yield message.text
+        return self._folder.read(path)
 
     @override
     def write(self, path: str, text: str) -> None:
         if parts_of(path) in self._changing:
             raise ToolError(f"another call of the same reply changes {path!r}; change it in the next step")
-        self._written.write(path, text)
+        self._folder.written.check(path, text)
+
+
+def _changing(messages: Sequence[Message], call_id: str) -> set[tuple[str, ...]]:
+    """The files that other calls of the same reply, which come before this one, are to change."""
+    reply = next((m.tool_calls for m in reversed(messages) if m.role is Role.ASSISTANT), ())
+    ids = [call.id for call in reply]
+    changing: set[tuple[str, ...]] = set()
+    for call in reply[: ids.index(call_id)] if call_id in ids else ():
+        if call.name in _CHANGES and isinstance(call.args, dict):
+            with suppress(ToolError):  # a path that names no file: that call fails
+                changing.add(parts_of(str(call.args.get("path", ""))))
+    return changing

@@ -62,8 +62,9 @@ class Skills(Capability):
     """The skills in these folders: each is a folder with a file SKILL.md, or has such folders in it.
 
     The name and the description of each are in the instructions; its text and its files are read when the
-    model asks for them. Files are read and never run, and nothing outside the folders is read, by any path
-    or link. A file SKILL.md that cannot be read is a `ConfigError`.
+    model asks for them. Of a description, 1,024 characters are shown, the most that the format allows. Files
+    are read and never run, and nothing outside the folders is read, by any path or link. A file SKILL.md that
+    cannot be read is a `ConfigError`.
     """
 
     def __init__(self, *folders: str | os.PathLike[str]) -> None:
@@ -125,12 +126,14 @@ def _skills_in(folder: str | os.PathLike[str]) -> Iterator[Skill]:
 
 def _skill(root: FolderFiles, path: str, folder: str, where: str) -> Skill:
     try:
-        fields, _ = split_front_matter(root.read(path), where)
+        fields, _ = split_front_matter(root.read(path), where, ("name", "description"))
     except ToolError as error:
         raise ConfigError(f"{where}: {error}") from error
     name, description = fields.get("name", ""), " ".join(fields.get("description", "").split())
     if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
         raise ConfigError(f"{where}: the name {name!r} is not 1 to 64 lower-case letters, digits and hyphens")
-    if not 0 < len(description) <= _LONGEST_DESCRIPTION or not description.isprintable():
-        raise ConfigError(f"{where}: the description is not 1 to {_LONGEST_DESCRIPTION} plain characters")
+    if not description or not description.isprintable():
+        raise ConfigError(f"{where}: the description is missing, or has characters that are not printable")
+    if len(description) > _LONGEST_DESCRIPTION:
+        description = f"{description[: _LONGEST_DESCRIPTION - 1]}…"
     return Skill(name, description, folder, root)

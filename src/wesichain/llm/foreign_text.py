@@ -15,11 +15,9 @@ from typing import Any
 
 from wesichain.core import LlmResponse, StreamItem, TextChunk, ToolCall, ToolSpec, dataclass
 from wesichain.llm.react_text.dialects import REACT, read_reply
-from wesichain.llm.react_text.harmony import read_channels
 from wesichain.llm.react_text.native import AROUND_CALLS, CALL_START, INPUT_KEYS, TOOL_KEYS, begins_with_call
-from wesichain.llm.react_text.reasoning import without_blocks
+from wesichain.llm.react_text.reasoning import ReasonedText, ReasoningFilter, ReasoningStyle, split_reasoning
 from wesichain.llm.react_text.rules import check
-from wesichain.llm.react_text.streaming import ReasoningFilter, ReasoningStyle
 
 _USE_INTERFACE = (
     "Your reply holds a tool call as text, which is not run. Call the tool through the interface for tool "
@@ -45,10 +43,15 @@ class ForeignText:
         content: Any = response.content
         if not isinstance(content, str) or not _may_hold_marks(content):
             return response
-        response = self._without_reasoning(response)
+        reasoned = split_reasoning(content, self.style)
+        if reasoned.lead and not reasoned.is_final:
+            reasoned = ReasonedText(content)  # the answer mentions channels
+        if reasoned.text != content:
+            thoughts = "\n".join(filter(None, [response.reasoning, reasoned.reasoning]))
+            response = replace(response, content=reasoned.text, reasoning=thoughts)
         if response.tool_calls or not self.tools or response.finish_reason == "length":
             return response  # of a reply that was cut, no call is known to be complete
-        return self._with_calls(response, content)
+        return self._with_calls(response, content, is_message=bool(reasoned.calls))
 
     async def stream(self, items: AsyncGenerator[StreamItem, None]) -> AsyncGenerator[StreamItem, None]:
         """A streamed reply without reasoning. Text that may be a call is kept back until that is known.
@@ -70,30 +73,14 @@ class ForeignText:
                 else:
                     yield item
 
-    def _without_reasoning(self, response: LlmResponse) -> LlmResponse:
-        channels = read_channels(response.content)
-        if channels is not None and (channels.final is not None or not channels.lead):
-            answer, thoughts = channels.final or "", channels.reasoning
-        else:
-            reasoned = without_blocks(response.content)
-            answer, thoughts = "" if reasoned.is_open else reasoned.text, reasoned.reasoning
-        if answer == response.content:
-            return response
-        self.style.learn(response.content)
-        reasoning = "\n".join(filter(None, [response.reasoning, thoughts]))
-        return replace(response, content=answer, reasoning=reasoning)
-
-    def _with_calls(self, response: LlmResponse, content: str) -> LlmResponse:
+    def _with_calls(self, response: LlmResponse, content: str, *, is_message: bool) -> LlmResponse:
         """The response, run or refused if its text is calls and nothing else."""
-        channels = read_channels(content)
-        is_in_channels = channels is not None and bool(channels.calls) and not channels.lead
-        parsed = read_reply(
-            content if is_in_channels else response.content, REACT, strict=True, truncated=False
-        )
-        is_marked = is_in_channels or begins_with_call(response.content)
+        text = content if is_message else response.content
+        parsed = read_reply(text, REACT, strict=True, truncated=False)
+        is_marked = is_message or begins_with_call(text)
         if parsed.kind == "action":
             named = {self.name_of(call.name) for call in parsed.calls}
-            is_alone = not parsed.remark and (is_in_channels or not parsed.thought)
+            is_alone = not parsed.remark and (is_message or not parsed.thought)
             if not is_alone or not (is_marked or named <= {tool.name for tool in self.tools}):
                 return response
         elif not is_marked:

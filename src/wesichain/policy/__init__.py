@@ -24,6 +24,7 @@ from .engines import (
     Rule,
     RunView,
     SelfCorrect,
+    Table,
     chain_of,
 )
 from .find_price import cost_of_spent, find_cost, find_price
@@ -53,6 +54,7 @@ __all__ = [
     "RunView",
     "SelfCorrect",
     "Spent",
+    "Table",
     "chain_of",
     "cost_of",
     "cost_of_spent",

@@ -6,6 +6,7 @@ from dataclasses import field
 from math import inf, isfinite
 from typing import Any
 
+from wesichain._elsewhere import BUDGET, init_names_ours
 from wesichain.core import (
     NO_USAGE,
     AnyPrice,
@@ -23,6 +24,7 @@ from wesichain.errors import BudgetExceededError, ConfigError, PolicyConfigError
 from .find_price import find_price
 
 
+@init_names_ours(BUDGET)
 @dataclass(frozen=True, slots=True)
 class Budget:
     """The limits on what a run may spend. Every model call spends a step; None means no limit.
@@ -98,6 +100,10 @@ class Account:
         "tool_calls",
     )
 
+    _details: Usage | None  # tokens of the rarer kinds, if there were any
+    _elsewhere: Usage | None  # of all tokens, those that are not of this run's present model
+    _unpriced: dict[str, Usage] | None  # of these, those without a price, by model
+
     def __init__(
         self,
         budget: Budget,
@@ -111,16 +117,13 @@ class Account:
         self.is_nested = parent is not None
         self._model = model
         self._price: AnyPrice = _FREE
-        self._elsewhere: Usage | None = None  # of all tokens, those that are not of this run's present model
-        self._unpriced: dict[str, Usage] | None = None  # of these, those without a price, by model
         if budget.prices or parent is not None or budget.cost is not None:
             self._price = self.price_of(model)
         self._started = now
         self._deadline = inf if budget.seconds is None else now + budget.seconds
         self.is_timed: bool = budget.seconds is not None or (parent is not None and parent.is_timed)
-        self._before = 0.0
-        self._details: Usage | None = None  # tokens of the rarer kinds, if there were any
-        self.cost = 0.0
+        self._details = self._elsewhere = self._unpriced = None
+        self._before = self.cost = 0.0
         self.steps = self._input = self._output = self.tool_calls = self.free_retries = 0
         if spent is not None:
             self._go_on_from(spent)

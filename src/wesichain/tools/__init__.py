@@ -6,11 +6,11 @@ from wesichain.core import later
 from wesichain.errors import ToolError, ToolErrorKind
 
 from .context import CancellationToken, RunContext, ToolContext
-from .definition import Effect, Id, Tool, ToolOptions, ToolWarning
+from .definition import Approval, Effect, Id, Tool, ToolOptions, ToolWarning
 from .finish import Finish
 from .function import FunctionTool, tool
 from .isolation import Isolation
-from .registry import Offered, ToolRegistry, ToolSet
+from .registry import Offered, ToolLike, ToolRegistry, ToolSet
 from .results import PreparedCall, ToolResult, ToolStats
 from .tool_sources import DynamicTools, ToolSource
 from .typed import TypedTool
@@ -30,6 +30,7 @@ else:
     )
 
 __all__ = [
+    "Approval",
     "CancellationToken",
     "DynamicTools",
     "Effect",
@@ -46,6 +47,7 @@ __all__ = [
     "ToolContext",
     "ToolError",
     "ToolErrorKind",
+    "ToolLike",
     "ToolOptions",
     "ToolRegistry",
     "ToolResult",

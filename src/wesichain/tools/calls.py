@@ -160,8 +160,8 @@ def _isolated(tool: Tool) -> Elsewhere:
 
     calls = IsolatedCalls(tool)
 
-    async def perform(raw: JsonValue, args: Any, ctx: ToolContext | None, result: DraftResult) -> None:
-        _settle(result, await calls.run(raw, args, ctx), _as_it_is)
+    async def perform(raw: JsonValue, _: Any, ctx: ToolContext | None, result: DraftResult) -> None:
+        _settle(result, await calls.run(raw, ctx), _as_it_is)
 
     return perform
 

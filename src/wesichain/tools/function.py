@@ -33,8 +33,6 @@ class FunctionTool(PythonTool[DepsT_contra], Generic[P, R, DepsT_contra]):
     In a class body it is a method: `instance.method` is the tool, bound to its instance.
     """
 
-    reads_at_once = True  # its types; else when they are needed, which loads much
-
     def __init__(
         self,
         function: Callable[P, R],
@@ -70,7 +68,7 @@ class FunctionTool(PythonTool[DepsT_contra], Generic[P, R, DepsT_contra]):
         self._described = docstring.parameters
         self._plan: SchemaPlan | None = None
         with suppress(NameError):  # an annotation may name what is defined further down: then later
-            self._plan = self._read() if self.reads_at_once else None
+            self._plan = self._read()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.function(*args, **kwargs)  # type: ignore[no-any-return]  # it is the R of __init__

@@ -29,9 +29,9 @@ class DynamicTools(ToolSource):
     """Tools that a function gives, anew for each step: `DynamicTools(lambda ctx: tools_for(ctx.deps.user))`.
 
     The function is given the `RunContext`, or nothing; it is sync or async, and gives a list of tools and
-    functions. What it gives is offered in this step, and nothing else of its is run. It is asked again where
-    a step is gone through again (a run that goes on in another process, a replay, a durable run that is
-    recovered), so that it should go by its context, as instructions do.
+    functions. What it gives is offered in this step, and nothing else of its is run. It is called again
+    where a step is gone through again (a run that is resumed in another process, a durable run that is
+    recovered), so that it should go by its context, as instructions do. A replay does without it.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:

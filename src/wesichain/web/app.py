@@ -13,11 +13,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Mount, Route
 
 from wesichain.agent import Agent, Approve, ApproveWith, Decision, Refuse
-from wesichain.core import PendingCall, Provide, to_plain
+from wesichain.core import PendingCall, Prices, Provide, to_plain
 from wesichain.errors import (
     CodecError,
     ConfigError,
@@ -26,21 +26,20 @@ from wesichain.errors import (
     PlaybookError,
     WesichainError,
 )
-from wesichain.trace import RunSummary, diff, load, redact
+from wesichain.trace import diff, redact
 
+from .all_runs import AllRuns, AnyRun
 from .approvals import ApprovalFolder
 from .desk import AgentDesk
-from .digests import Prices
 from .export import static_file
 from .guard import SECURITY_HEADERS, Guard
 from .playbooks import PlaybookShelf, rollback_target
-from .queries import body_of, filter_of, number_of
-from .run_database import RunDatabase, StoredCall
-from .run_store import PAGE_EVENTS, RunStore, follow
-from .stats import statistics
+from .queries import body_of, filter_of, number_of, run_of
+from .run_store import PAGE_EVENTS, RunStore
 from .workbench import Workbench
 
 if TYPE_CHECKING:
+    from wesichain.durable import DurableRuns, PendingDecision
     from wesichain.learning import Playbook
 
 T = TypeVar("T")
@@ -53,27 +52,28 @@ def build(
     playbook: Path | Playbook | None,
     approvals: Path | None,
     agent: Agent[Any] | None,
-    database: RunDatabase | None,
+    database: DurableRuns | None,
     token: str,
     hosts: Sequence[str],
     prices: Prices | None,
 ) -> Starlette:
     """The viewer as an ASGI application."""
     store = RunStore(runs, prices=prices)
+    found = AllRuns(store, database)
     if agent is not None and approvals is None:
         approvals = runs.parent / "approvals"
     folder = ApprovalFolder(approvals) if approvals is not None else None
     desk = AgentDesk(agent, runs=runs, approvals=folder) if agent is not None and folder is not None else None
     shelf = PlaybookShelf(playbook) if playbook is not None else None
-    viewer = _Viewer(store, shelf, folder, desk, database)
+    viewer = _Viewer(found, shelf, folder, desk)
     app = Starlette(
         routes=[
             Route("/", _page),
             Route("/static/{name}", _page),
-            *Workbench(store, desk, database).routes(),
+            *Workbench(found, desk).routes(),
+            *([] if desk is None else [Mount("/api/agent", desk.app)]),
             Route("/api/runs", viewer.list_runs),
             Route("/api/runs/{id}", viewer.show_run),
-            Route("/api/runs/{id}/events", viewer.follow_run),
             Route("/api/diff", viewer.compare),
             Route("/api/stats", viewer.stats),
             Route("/api/playbook", viewer.domains),
@@ -83,7 +83,7 @@ def build(
             Route("/api/approvals/{token}", viewer.decide, methods=["POST"]),
         ],
         middleware=[Middleware(Guard, token=token, hosts=hosts)],
-        exception_handlers={HTTPException: _refused, Exception: _broken},
+        exception_handlers={HTTPException: _refused, WesichainError: _failed, Exception: _broken},
     )
     app.state.read_ahead = store.read_whole  # for a server that has nothing else to do yet
     return app
@@ -94,52 +94,41 @@ class _Viewer:
 
     def __init__(
         self,
-        runs: RunStore,
+        runs: AllRuns,
         playbook: PlaybookShelf | None,
         approvals: ApprovalFolder | None,
         desk: AgentDesk | None,
-        database: RunDatabase | None,
     ) -> None:
         self._runs = runs
         self._playbook = playbook
         self._approvals = approvals
         self._desk = desk
-        self._database = database
+        self._database = runs.database
 
     # --- runs ---
 
     async def list_runs(self, request: Request) -> Response:
-        found = await run_in_threadpool(
-            self._runs.list,
+        found = await self._runs.rows(
             filter_of(request),
             limit=number_of(request, "limit", 50, least=1, most=1_000),
-            before=request.query_params.get("before") or None,
+            after=request.query_params.get("after") or request.query_params.get("before") or None,
         )
-        return JSONResponse(found, background=BackgroundTask(self._runs.read_ahead))
+        return JSONResponse(found, background=BackgroundTask(self._runs.store.read_ahead))
 
     async def show_run(self, request: Request) -> Response:
-        run = await self._find(request.path_params["id"])
+        run = await run_of(self._runs, request.path_params["id"])
         cursor = number_of(request, "cursor", 0)
         limit = number_of(request, "limit", PAGE_EVENTS, least=1, most=10_000)
-        body = await run_in_threadpool(self._runs.page, run, cursor=cursor, limit=limit)
+        body = await self._runs.page(run, cursor=cursor, limit=limit)
         return Response(body, media_type="application/json")
 
-    async def follow_run(self, request: Request) -> Response:
-        run = await self._find(request.path_params["id"])
-        after = number_of(request, "after", -1, least=-1)
-        live = None if self._desk is None else self._desk.live.find(run.run_id)
-        events = follow(run.path, after=after) if live is None else live.follow(after)
-        return StreamingResponse(events, media_type="text/event-stream")
-
     async def compare(self, request: Request) -> Response:
-        ours, theirs = [await self._find(request.query_params.get(side, "")) for side in ("a", "b")]
-        return JSONResponse(await run_in_threadpool(self._compare, ours, theirs))
+        runs = [await run_of(self._runs, request.query_params.get(side, "")) for side in ("a", "b")]
+        return JSONResponse(await self._compare(*runs))
 
-    def _compare(self, ours: RunSummary, theirs: RunSummary) -> dict[str, Any]:
-        try:
-            found = diff(load(ours.path), load(theirs.path))
-        except CodecError as error:
-            raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from None
+    async def _compare(self, ours: AnyRun, theirs: AnyRun) -> dict[str, Any]:
+        left, right = [await self._runs.recording(run) for run in (ours, theirs)]
+        found = await run_in_threadpool(diff, left, right)
         shown = [
             {
                 "step_id": one.step_id,
@@ -153,15 +142,9 @@ class _Viewer:
         return {"a": plain(ours), "b": plain(theirs), "differences": shown, "total": len(found)}
 
     async def stats(self, _: Request) -> Response:
-        found = await run_in_threadpool(statistics, self._runs)
-        rest = BackgroundTask(self._runs.read_whole) if found["counted"] < found["runs"] else None
+        found = await self._runs.statistics()
+        rest = BackgroundTask(self._runs.store.read_whole) if found["counted"] < found["runs"] else None
         return JSONResponse(found, background=rest)
-
-    async def _find(self, id: str) -> RunSummary:
-        run = await run_in_threadpool(self._runs.find, id)
-        if run is None:
-            raise HTTPException(HTTPStatus.NOT_FOUND, "there is no such run")
-        return run
 
     # --- the playbook ---
 
@@ -197,11 +180,7 @@ class _Viewer:
         found = () if folder is None else await run_in_threadpool(folder.pending)
         shown = [_waiting(call.pending, call.run_id, call.task) for call in found]
         if self._database is not None:
-            try:
-                stored = await self._database.pending()
-            except WesichainError as error:
-                raise HTTPException(HTTPStatus.BAD_GATEWAY, redact(str(error))) from None
-            shown += [_waiting(item, item.run_id, "", is_stored=True) for item in stored]
+            shown += [_waiting(item, item.run_id, item.task) for item in await self._database.pending()]
         return JSONResponse({"approvals": shown})
 
     async def decide(self, request: Request) -> Response:
@@ -213,11 +192,9 @@ class _Viewer:
             return JSONResponse({"token": token, "decision": decision.kind})
         if folder is None or standing in _UNDECIDABLE:
             raise HTTPException(*_UNDECIDABLE[standing])
-        run_id = next((item.run_id for item in folder.pending() if item.pending.token == token), "")
         try:
-            await run_in_threadpool(folder.decide, token, decision)
-            if self._desk is not None:
-                self._desk.decided(run_id)
+            if self._desk is None or not await self._desk.decide(token, decision):
+                await run_in_threadpool(folder.decide, token, decision)
         except ConfigError as error:  # somebody else was quicker
             raise HTTPException(HTTPStatus.CONFLICT, str(error)) from None
         return JSONResponse({"token": token, "decision": decision.kind})
@@ -242,21 +219,18 @@ _UNDECIDABLE = {
 }
 
 
-def _waiting(
-    pending: StoredCall | PendingCall, run_id: str, task: str, *, is_stored: bool = False
-) -> dict[str, Any]:
+def _waiting(pending: PendingDecision | PendingCall, run_id: str, task: str) -> dict[str, Any]:
     """A waiting call as a person sees it; `is_redacted` says that its arguments hold more than is shown."""
     call = pending.call
-    asked = to_plain(getattr(pending, "question", None))
+    asked = to_plain(pending.question)
     shown = redact({"task": task, "tool": call.name, "args": to_plain(call.args), "question": asked})
     return {
         "token": pending.token,
         "run_id": run_id,
         "call_id": call.id,
-        "expires_at": getattr(pending, "expires_at", None),
-        "scope": [*getattr(pending, "scope", ())],
-        "external": bool(getattr(pending, "external", False)),
-        "is_stored": is_stored,
+        "expires_at": pending.expires_at,
+        "scope": [*pending.scope],
+        "external": pending.external,
         "is_redacted": shown["args"] != to_plain(call.args),
         **shown,
     }
@@ -305,6 +279,12 @@ async def _page(request: Request) -> Response:
 async def _refused(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return JSONResponse({"error": error.detail}, error.status_code, headers=error.headers)
+
+
+async def _failed(_: Request, error: Exception) -> Response:
+    """A recording that cannot be read, or a database that cannot be asked."""
+    status = HTTPStatus.UNPROCESSABLE_ENTITY if isinstance(error, CodecError) else HTTPStatus.BAD_GATEWAY
+    return JSONResponse({"error": redact(str(error))}, status)
 
 
 async def _broken(_: Request, __: Exception) -> Response:

@@ -55,11 +55,9 @@ class ApprovalFolder:
         """Keep an interrupted run until it is taken; a later interruption of the run takes its place."""
         if not outcome.pending:
             raise ConfigError(f"the run {outcome.run_id!r} waits for nobody: it has no pending calls")
-        for item in outcome.pending:
-            if self._decision_file(item.token).exists():
-                raise ConfigError(
-                    f"the approval of {item.call.name!r} was decided already; a token works once"
-                )
+        if all(self._decision_file(item.token).exists() for item in outcome.pending):
+            names = ", ".join(item.call.name for item in outcome.pending)
+            raise ConfigError(f"the approval of {names} was decided already; a token works once")
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         draft = self._write_draft(to_json(outcome))
         draft.replace(self._run_file(outcome.run_id))
@@ -106,6 +104,16 @@ class ApprovalFolder:
                 text = self._decision_file(item.token).read_bytes()
                 decided[item.token] = from_json(_Decided, text).decision
         return decided
+
+    def claim(self, run_id: str, decisions: Mapping[str, Decision]) -> Interrupted[Any]:
+        """Take a run out of the folder, to resume it with these decisions.
+
+        A `ConfigError` where it was taken, or where a call was decided otherwise in the folder.
+        """
+        for token, decision in self.decisions(run_id).items():
+            if decisions.get(token) != decision:
+                raise ConfigError(f"a call of the run {run_id!r} was decided otherwise already")
+        return self.take(run_id)
 
     def take(self, run_id: str) -> Interrupted[Any]:
         """Take a run out of the folder, to go on with it: of several that try, one gets it."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from wesichain.core import is_object, parse_json
+from wesichain.core import Prices, Usage, is_object, parse_json
 from wesichain.errors import CodecError
+from wesichain.policy import find_cost
 from wesichain.trace import Figures
 
-Prices = Mapping[str, tuple[float, float]]
 _LONGEST = 256 * 1024 * 1024  # bytes of a file that are read
 # A line tells its kind first: those that count for nothing are not parsed.
 _COUNTED = frozenset(
@@ -28,6 +28,9 @@ _COUNTED = frozenset(
 )
 
 
+_COUNTS = tuple(one.name for one in fields(Usage))
+
+
 @dataclass(slots=True)
 class Digest:
     """A digest of one recording, nested runs included."""
@@ -39,26 +42,15 @@ class Digest:
     )  # how long, and whether it went well
     models: dict[str, list[tuple[float, bool]]] = field(default_factory=dict)
     tokens: dict[str, tuple[int, int]] = field(default_factory=dict)
-    told_cost: float = 0.0  # what the replies themselves say
+    cost: float | None = None  # as the replies say it, else by the prices of their models; None: unknown
     faults: Counter[str] = field(default_factory=Counter)
-
-    def cost(self, prices: Prices) -> float | None:
-        """The cost: as it was told, else by the prices; None where neither says."""
-        if self.told_cost:
-            return self.told_cost
-        priced = [model for model in self.tokens if model in prices]
-        if not priced:
-            return None
-        return sum(
-            (self.tokens[model][0] * prices[model][0] + self.tokens[model][1] * prices[model][1]) / 1e6
-            for model in priced
-        )
 
 
 class Digests:
     """The digests of a folder's recordings, each made anew when its file has grown."""
 
-    def __init__(self) -> None:
+    def __init__(self, prices: Prices) -> None:
+        self._prices = prices
         self._known: dict[str, Digest] = {}
         self._making = Lock()
 
@@ -76,7 +68,7 @@ class Digests:
             return found
         with self._making:
             try:
-                made = digest(path)
+                made = digest(path, self._prices)
             except OSError:
                 return None
             made.size = size
@@ -88,9 +80,9 @@ class Digests:
             self._known.pop(name, None)
 
 
-def digest(path: Path) -> Digest:
+def digest(path: Path, prices: Prices) -> Digest:
     """Read a recording for what it comes to. Lines that cannot be read count for nothing."""
-    reader = _Reader()
+    reader = _Reader(prices)
     with path.open("rb") as file:
         for line in file.read(_LONGEST).split(b"\n"):
             if line[9 : line.find(b'"', 9)] not in _COUNTED:
@@ -108,8 +100,9 @@ def digest(path: Path) -> Digest:
 class _Reader:
     """Counts the events of one recording."""
 
-    def __init__(self) -> None:
+    def __init__(self, prices: Prices) -> None:
         self.found = Digest()
+        self._prices = prices
         self.steps: set[tuple[str, int]] = set()
         self._model_of: dict[str, str] = {}  # by scope
         self._calls: set[tuple[str, str]] = set()
@@ -139,15 +132,15 @@ class _Reader:
         self._asked.discard(scope)
         model = self._model_of.get(scope, "")
         self.found.models.setdefault(model, []).append((took, True))
-        self.found.told_cost += _number(event.get("cost"))
         reply = event.get("response")
-        usage = reply.get("usage") if is_object(reply) else None
-        if is_object(usage):
-            read, written = self.found.tokens.get(model, (0, 0))
-            self.found.tokens[model] = (
-                read + int(_number(usage.get("input_tokens"))),
-                written + int(_number(usage.get("output_tokens"))),
-            )
+        given = reply.get("usage") if is_object(reply) else None
+        told = given if is_object(given) else {}
+        usage = Usage(*(int(_number(told.get(name))) for name in _COUNTS))
+        read, written = self.found.tokens.get(model, (0, 0))
+        self.found.tokens[model] = read + usage.input_tokens, written + usage.output_tokens
+        cost = _number(event.get("cost")) or find_cost(usage, model, self._prices)
+        if cost is not None:
+            self.found.cost = (self.found.cost or 0.0) + cost
 
     def _fault(self, scope: str, event: dict[str, Any], took: float) -> None:
         self.found.faults[str(event.get("error"))] += 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -23,7 +23,7 @@ _IMPORT = re.compile(r"^import .*;\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const|let) )", re.MULTILINE)
 
 
-def export_html(recording: Recording, *, prices: Mapping[str, tuple[float, float]] | None = None) -> str:
+def export_html(recording: Recording, *, prices: Mapping[str, Sequence[float]] | None = None) -> str:
     """The whole run as a page. `prices` are per million tokens, (input, output), by model."""
     style = static_text("style.css")
     script = "".join(_EXPORT.sub("", _IMPORT.sub("", static_text(name))) for name in _MODULES)
@@ -56,7 +56,7 @@ def _source(text: str) -> str:
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
-def _data(recording: Recording, prices: Mapping[str, tuple[float, float]] | None) -> str:
+def _data(recording: Recording, prices: Mapping[str, Sequence[float]] | None) -> str:
     """JSON in which no text can end the element that holds it."""
     data = {
         "run": {

@@ -12,10 +12,19 @@ from starlette.requests import Request
 from wesichain.core import is_object, parse_json
 from wesichain.errors import CodecError
 
+from .all_runs import AllRuns, AnyRun
 from .run_store import Filter
 
-STATUSES = ("", "completed", "failed", "interrupted", "unfinished", "live")
+STATUSES = ("", "completed", "failed", "interrupted", "unfinished", "live", "pending", "running", "cancelled")
 MARKS = ("", "good", "bad", "any", "none")
+
+
+async def run_of(runs: AllRuns, id: str) -> AnyRun:
+    """The run that a request names."""
+    run = await runs.find(id)
+    if run is None:
+        raise HTTPException(HTTPStatus.NOT_FOUND, "there is no such run")
+    return run
 
 
 async def body_of(request: Request) -> dict[str, Any]:

@@ -7,18 +7,18 @@ import os
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 from time import time
 from typing import Any, get_args
 
-from starlette.concurrency import run_in_threadpool
-
-from wesichain.core import Event, dump_json, is_object, parse_json, to_plain
+from wesichain.core import Event, Price, Prices, dump_json, is_object, parse_json, to_plain
 from wesichain.errors import CodecError, ConfigError
+from wesichain.policy import find_cost, find_price
 from wesichain.trace import RunSummary, find_run, list_runs
 
-from .digests import Digests, Prices
+from .digests import Digests
 from .marks import Mark, Marks, Scores
 
 PAGE_EVENTS = 1_000
@@ -83,7 +83,7 @@ class RunStore:
         self.folder = folder
         self.prices = prices or {}
         self._known: dict[str, RunSummary] = {}  # by name of file
-        self.digests = Digests()
+        self.digests = Digests(self.prices)
         self.marks = Marks(folder / "labels.jsonl")
         self.scores = Scores(folder / "scores.jsonl")
         self._is_ahead = False
@@ -98,9 +98,10 @@ class RunStore:
         """Read, once, what a search through all runs will need; forget the runs that are gone."""
         with self._reading:
             if not self._is_ahead:
+                find_price("")  # loads the table of prices
                 self.runs()
                 self._is_ahead = True
-            gone = set(self._known) - set(self._names())
+            gone = set(self._known) - set(self.names())
             for name in gone:
                 self._known.pop(name, None)
             self.digests.forget(gone)
@@ -123,7 +124,7 @@ class RunStore:
 
     def find(self, id: str) -> RunSummary | None:
         """A run, by its id, the beginning of that, or the name of its file."""
-        if _FILE.fullmatch(id):
+        if is_file_name(id):
             name = f"{id}{_SUFFIX}"
         elif _RUN_ID.fullmatch(id):
             try:
@@ -136,11 +137,10 @@ class RunStore:
         found = self.runs(1, before=f"{name}\0")
         return found[0] if found and found[0].path.name == name else None
 
-    def list(
-        self, wanted: Filter | None = None, *, limit: int = 50, before: str | None = None
-    ) -> dict[str, Any]:
-        """A page of summaries, newest first; `next` is the `before` of the page that follows."""
-        wanted = wanted or Filter()
+    def page_of(
+        self, wanted: Filter, *, limit: int = 50, before: str | None = None
+    ) -> tuple[list[RunSummary], str | None]:
+        """A page of summaries, newest first, and the `before` of the page that follows, if one does."""
         if not wanted.is_empty:
             self.read_ahead()
         found: list[RunSummary] = []
@@ -157,13 +157,7 @@ class RunStore:
             if len(some) < size:
                 break
             place = some[-1].path.name
-        newest = self.newest()
-        shown = found[:limit]
-        return {
-            "runs": [self.plain(run, newest) for run in shown],
-            "next": shown[-1].path.name.removesuffix(_SUFFIX) if len(found) > limit else None,
-            "total": len(self._names()),
-        }
+        return found[:limit], place_of(found[limit - 1]) if len(found) > limit else None
 
     def _is_wanted(self, run: RunSummary, wanted: Filter, marks: Mapping[str, Mark]) -> bool:
         if wanted.status and self.status(run) != wanted.status:
@@ -174,7 +168,7 @@ class RunStore:
             return False
         if wanted.least_seconds is not None and (run.duration or 0.0) < wanted.least_seconds:
             return False
-        if wanted.mark and not _is_marked(marks.get(run.run_id), wanted.mark):
+        if wanted.mark and not is_marked(marks.get(run.run_id), wanted.mark):
             return False
         if not wanted.reads_whole_files:
             return True
@@ -183,27 +177,28 @@ class RunStore:
             return False
         if wanted.least_cost is None and wanted.most_cost is None:
             return True
-        cost = digest.cost(self.prices)
-        if cost is None:
+        if digest.cost is None:
             return False
-        return (wanted.least_cost is None or cost >= wanted.least_cost) and (
-            wanted.most_cost is None or cost <= wanted.most_cost
+        return (wanted.least_cost is None or digest.cost >= wanted.least_cost) and (
+            wanted.most_cost is None or digest.cost <= wanted.most_cost
         )
 
     def plain(self, run: RunSummary, newest: Mapping[str, str] | None = None) -> dict[str, Any]:
         """A summary as JSON. `id` is what leads to it: its run id, unless that is no plain word or a newer
         recording has it too."""
         newest = self.newest() if newest is None else newest
-        stem = run.path.name.removesuffix(_SUFFIX)
+        stem = place_of(run)
         is_plain = bool(_RUN_ID.fullmatch(run.run_id)) and newest.get(run.run_id) == run.path.name
-        usage = run.usage
-        price = self.prices.get(run.model)
         digest = self.digests.known(run.path)
+        cost = None if digest is None else digest.cost
+        if digest is None and run.usage is not None:  # about: the tokens of all requests as those of one
+            cost = find_cost(run.usage, run.model, self.prices)
         mark = self.marks.of(run.run_id)
         result = self.scores.of(run.run_id)
         return {
             "id": run.run_id if is_plain else stem,
             "run_id": run.run_id,
+            "stored": False,
             "started_at": run.started_at,
             "model": run.model,
             "user_input": run.user_input,
@@ -211,9 +206,8 @@ class RunStore:
             "size": run.size,
             "steps": run.steps,
             "duration": run.duration,
-            "usage": usage and {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens},
-            "price": price and list(price),
-            "cost": None if digest is None else digest.cost(self.prices),
+            "tokens": None if run.usage is None else run.usage.total_tokens,
+            "cost": cost,
             "result": run.result,
             "mark": None if mark is None else {"good": mark.good, "why": mark.why},
             "evaluation": result
@@ -222,9 +216,18 @@ class RunStore:
 
     def newest(self) -> dict[str, str]:
         """The newest file for each end of a name, which is the run's id where that is a plain word."""
-        return {name.partition("Z-")[2].removesuffix(_SUFFIX): name for name in sorted(self._names())}
+        return {name.partition("Z-")[2].removesuffix(_SUFFIX): name for name in sorted(self.names())}
 
-    def _names(self) -> Sequence[str]:
+    def prices_of(self, model: str) -> dict[str, Sequence[float]]:
+        """The prices that were given, and the published one of a model: of a million tokens, in and out."""
+        published = find_price(model, self.prices)
+        found = {**self.prices, **({} if published is None else {model: published})}
+        return {
+            name: [price.input, price.output] if isinstance(price, Price) else [*price[:2]]
+            for name, price in found.items()
+        }
+
+    def names(self) -> Sequence[str]:
         try:
             return [name for name in os.listdir(self.folder) if _FILE.match(name)]  # noqa: PTH208  # quick
         except FileNotFoundError:
@@ -235,7 +238,7 @@ class RunStore:
         page = read_page(run.path, cursor=cursor, limit=limit)
         head = {
             "run": self.plain(run),
-            "prices": self.prices,
+            "prices": self.prices_of(run.model),
             "next": None if page.is_last else page.cursor,
             "cursor": page.cursor,
             "problems": page.problems,
@@ -244,7 +247,27 @@ class RunStore:
         return dump_json(head).encode()[:-1] + b',"events":[' + events + b"]}"
 
 
-def _is_marked(mark: Mark | None, wanted: str) -> bool:
+def place_of(run: RunSummary) -> str:
+    """The place of a recording in the list: the name of its file."""
+    return run.path.name.removesuffix(_SUFFIX)
+
+
+def place_at(at: float) -> str:
+    """The place of the first recording that does not begin after this time."""
+    return f"{datetime.fromtimestamp(at + 0.000_001, UTC):%Y%m%dT%H%M%S.%fZ-}"
+
+
+def time_of(place: str) -> float:
+    """When the recording of a place began, as the name of its file says."""
+    return datetime.strptime(place.partition("Z-")[0], "%Y%m%dT%H%M%S.%f").replace(tzinfo=UTC).timestamp()
+
+
+def is_file_name(id: str) -> bool:
+    """Whether it is the name of a recording's file, which no id of a run is."""
+    return _FILE.fullmatch(id) is not None
+
+
+def is_marked(mark: Mark | None, wanted: str) -> bool:
     if wanted == "none" or mark is None:
         return (mark is None) == (wanted == "none")
     return wanted == "any" or mark.good == (wanted == "good")
@@ -291,7 +314,7 @@ async def follow(path: Path, *, after: int = -1) -> AsyncIterator[bytes]:
     silent = 0.0
     while True:
         try:
-            page = await run_in_threadpool(read_page, path, cursor=cursor)
+            page = await asyncio.to_thread(read_page, path, cursor=cursor)
         except FileNotFoundError:
             yield b"event: gone\ndata: {}\n\n"
             return

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from time import monotonic
 from typing import Any
 
-from wesichain.trace import Figures
+from wesichain.trace import Figures, RunSummary
 
 from .digests import figures
 from .run_store import RunStore
@@ -17,9 +17,13 @@ _PATIENCE = 0.5  # seconds for which files are read before an answer; the rest i
 _NAMES = 500  # tools, or models, that are listed
 
 
-def statistics(store: RunStore) -> dict[str, Any]:
-    """The figures of all runs. `counted` says how many of them were read whole so far: the others follow."""
-    runs = store.runs()
+def statistics(
+    store: RunStore, runs: Sequence[RunSummary], *, without: Collection[str] = ()
+) -> dict[str, Any]:
+    """The figures of recordings. `counted` says how many of them were read whole so far: the others follow.
+
+    Statuses, cost and curve are those of runs whose ids are not in `without`.
+    """
     tools: dict[str, Figures] = {}
     models: dict[str, Figures] = {}
     tokens: dict[str, tuple[int, int]] = {}
@@ -39,13 +43,15 @@ def statistics(store: RunStore) -> dict[str, Any]:
         for model, (read, written) in digest.tokens.items():
             before = tokens.get(model, (0, 0))
             tokens[model] = before[0] + read, before[1] + written
-        spent = digest.cost(store.prices)
-        cost = cost if spent is None else (cost or 0.0) + spent
+        if digest.cost is not None and run.run_id not in without:
+            cost = (cost or 0.0) + digest.cost
     names = store.newest()
+    alone = [run for run in runs if run.run_id not in without]
     return {
         "runs": len(runs),
         "counted": counted,
-        "statuses": dict(Counter(store.status(run) for run in runs)),
+        "durable": 0,
+        "statuses": dict(Counter(store.status(run) for run in alone)),
         "tools": _table(tools),
         "models": [
             row | dict(zip(("input_tokens", "output_tokens"), tokens.get(row["name"], (0, 0)), strict=True))
@@ -53,7 +59,7 @@ def statistics(store: RunStore) -> dict[str, Any]:
         ],
         "faults": [{"name": name, "count": count} for name, count in faults.most_common(50)],
         "cost": cost,
-        "curve": [store.plain(run, names) for run in reversed(runs[:CURVE])],
+        "curve": [store.plain(run, names) for run in reversed(alone[:CURVE])],
     }
 
 

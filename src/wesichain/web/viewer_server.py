@@ -6,20 +6,20 @@ import ipaddress
 import re
 import secrets
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from wesichain.agent import Agent
+from wesichain.core import Prices
 from wesichain.errors import ConfigError, MissingDependencyError
-
-from .run_database import RunDatabase
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
+    from wesichain.durable import DurableRuns
     from wesichain.learning import Playbook
 
 _GRACE = 1  # seconds that open streams have to end
@@ -31,16 +31,16 @@ def create_app(
     playbook: Path | Playbook | None = None,
     approvals: Path | None = None,
     agent: Agent[Any] | None = None,
-    database: RunDatabase | None = None,
+    database: DurableRuns | None = None,
     token: str,
     hosts: Sequence[str],
-    prices: Mapping[str, tuple[float, float]] | None = None,
+    prices: Prices | None = None,
 ) -> Starlette:
-    """The viewer of a folder of recordings, as an ASGI application.
+    """The viewer of a folder of recordings and of a database of durable runs, as an ASGI application.
 
     `token` is what the API asks for; `hosts` are the values of the Host header that are served, where one
-    without a port stands for every port. `prices` are per million tokens, (input, output), by model. `agent`
-    can be talked to in the page; `database` has durable runs.
+    without a port stands for every port. `prices` are per million tokens, by model; other models cost what
+    is published for them. `agent` can be talked to in the page.
     """
     try:
         from .app import build
@@ -67,10 +67,10 @@ def run_server(
     playbook: Path | Playbook | None = None,
     approvals: Path | None = None,
     agent: Agent[Any] | None = None,
-    database: RunDatabase | None = None,
+    database: DurableRuns | None = None,
     token: str | None = None,
     hosts: Sequence[str] = (),
-    prices: Mapping[str, tuple[float, float]] | None = None,
+    prices: Prices | None = None,
     allow_remote: bool = False,
     announce: Callable[[str], object] = print,
 ) -> None:

@@ -1,12 +1,12 @@
-"""The workbench: talk with an agent, fork, cancel, mark and export runs, look into a database."""
+"""The workbench: talk with an agent; follow, fork, cancel, resume, mark and export runs."""
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -15,17 +15,21 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from wesichain.core import RunCompleted, RunFailed, to_json
-from wesichain.errors import CodecError, ConfigError, WesichainError
-from wesichain.trace import RunSummary, load, redact
+from wesichain.errors import WesichainError
+from wesichain.trace import RunSummary as RecordedRun
+from wesichain.trace import redact
 
-from .desk import AgentDesk, step_numbers
+from .all_runs import AllRuns, AnyRun
+from .desk import AgentDesk
 from .export import export_html
+from .forks import step_numbers
 from .marks import Mark
-from .queries import body_of, number_of
-from .run_database import RunDatabase, StoredRun, plain_row
-from .run_store import RunStore
+from .queries import body_of, number_of, run_of
+from .run_store import follow
 
-_LONGEST_TASK = 200_000  # characters
+if TYPE_CHECKING:
+    from wesichain.durable import DurableRuns
+
 _LONGEST_WHY = 4_000
 _DIGEST = re.compile("[0-9a-f]{64}")
 
@@ -33,25 +37,22 @@ _DIGEST = re.compile("[0-9a-f]{64}")
 class Workbench:
     """The actions of a page beyond looking. Each is guarded like everything else under /api."""
 
-    def __init__(self, runs: RunStore, desk: AgentDesk | None, database: RunDatabase | None) -> None:
+    def __init__(self, runs: AllRuns, desk: AgentDesk | None) -> None:
         self._runs = runs
         self._desk = desk
-        self._database = database
+        self._database = runs.database
+        self._marks = runs.store.marks
 
     def routes(self) -> list[Route]:
         return [
             Route("/api/info", self.info),
-            Route("/api/agent/runs", self.start, methods=["POST"]),
+            Route("/api/runs/{id}/events", self.follow),
             Route("/api/runs/{id}/cancel", self.cancel, methods=["POST"]),
+            Route("/api/runs/{id}/resume", self.resume, methods=["POST"]),
             Route("/api/runs/{id}/fork", self.fork, methods=["POST"]),
             Route("/api/runs/{id}/mark", self.mark, methods=["POST"]),
             Route("/api/runs/{id}/export", self.export),
             Route("/api/runs/{id}/parts/{digest}", self.part),
-            Route("/api/database", self.list_database),
-            Route("/api/database/{id}", self.show_stored),
-            Route("/api/database/{id}/events", self.follow_database),
-            Route("/api/database/{id}/cancel", self.cancel_stored, methods=["POST"]),
-            Route("/api/database/{id}/resume", self.resume_stored, methods=["POST"]),
         ]
 
     async def info(self, _: Request) -> Response:
@@ -61,26 +62,11 @@ class Workbench:
             {
                 "agent": None if desk is None else redact(desk.about()),
                 "database": self._database is not None,
-                "labels": str(self._runs.marks.path),
+                "labels": str(self._marks.path),
             }
         )
 
     # --- the agent ---------------------------------------------------------------------------------
-
-    async def start(self, request: Request) -> Response:
-        body = await body_of(request)
-        task, talk = body.get("task"), body.get("conversation")
-        if not isinstance(task, str) or not task.strip() or len(task) > _LONGEST_TASK:
-            raise HTTPException(HTTPStatus.BAD_REQUEST, 'send {"task": "..."} with what the agent shall do')
-        if not (talk is None or isinstance(talk, str)):
-            raise HTTPException(HTTPStatus.BAD_REQUEST, "conversation is the id that an earlier answer gave")
-        desk = self._the_desk()
-        try:
-            run_id, name = desk.start(task, talk)
-        except ConfigError as error:
-            raise HTTPException(HTTPStatus.CONFLICT, str(error)) from None
-        await self._until_found(run_id)
-        return JSONResponse({"run_id": run_id, "conversation": name}, HTTPStatus.CREATED)
 
     async def fork(self, request: Request) -> Response:
         body = await body_of(request)
@@ -88,25 +74,50 @@ class Workbench:
         if not isinstance(step, int) or isinstance(step, bool):
             raise HTTPException(HTTPStatus.BAD_REQUEST, 'send {"step": number}')
         desk = self._the_desk()
-        run = await self._find(request)
-        recording = await run_in_threadpool(self._load, run)
+        recording = await self._runs.recording(await self._find(request))
         steps = step_numbers(recording)
         if step not in steps:
             has = f"steps {steps[0]} to {steps[-1]}" if steps else "no steps"
             raise HTTPException(HTTPStatus.BAD_REQUEST, f"there is no step {step}: the run has {has}")
-        try:
-            run_id = desk.fork(recording, step)
-        except ConfigError as error:
-            raise HTTPException(HTTPStatus.CONFLICT, str(error)) from None
-        await self._until_found(run_id)
-        return JSONResponse({"run_id": run_id}, HTTPStatus.CREATED)
+        return JSONResponse({"run_id": await desk.fork(recording, step)}, HTTPStatus.CREATED)
 
     async def cancel(self, request: Request) -> Response:
+        """Stop a durable run, wherever it runs."""
         await body_of(request)
         run = await self._find(request)
-        if self._desk is None or not self._desk.cancel(run.run_id):
-            raise HTTPException(HTTPStatus.CONFLICT, "this run does not go on in this server")
-        return JSONResponse({"run_id": run.run_id, "cancelled": True})
+        if isinstance(run, RecordedRun):
+            raise HTTPException(HTTPStatus.CONFLICT, "this run is a recording: nothing of it runs here")
+        if run.status in ("completed", "failed"):
+            raise HTTPException(HTTPStatus.CONFLICT, f"the run has ended: it is {run.status}")
+        await _changing(self._stored().cancel(run.run_id))
+        return JSONResponse({"run": self._runs.plain(await self._find(request))})
+
+    async def resume(self, request: Request) -> Response:
+        """Queue a durable run again that was cancelled or has failed."""
+        await body_of(request)
+        before = await self._find(request)
+        if isinstance(before, RecordedRun):
+            raise HTTPException(HTTPStatus.CONFLICT, "this run is a recording: fork it at a step")
+        await _changing(self._stored().resume(before.run_id))
+        run = await self._stored().show(before.run_id)
+        if (run.status, run.updated_at) == (before.status, before.updated_at):
+            why = "decide on its calls first" if run.status == "interrupted" else "there is nothing to resume"
+            raise HTTPException(HTTPStatus.CONFLICT, f"the run is {run.status}: {why}")
+        return JSONResponse({"run": self._runs.plain(run)})
+
+    async def follow(self, request: Request) -> Response:
+        """The events of a run, as they come."""
+        run = await self._find(request)
+        after = number_of(request, "after", -1, least=-1)
+        if isinstance(run, RecordedRun):
+            events = follow(run.path, after=after)
+        else:
+            events = _event_lines(self._stored(), run.run_id, after)
+        return StreamingResponse(events, media_type="text/event-stream")
+
+    def _stored(self) -> DurableRuns:
+        assert self._database is not None  # which a durable run was found in
+        return self._database
 
     def _the_desk(self) -> AgentDesk:
         if self._desk is None:
@@ -114,17 +125,6 @@ class Workbench:
                 HTTPStatus.CONFLICT, "there is no agent here: start with 'wesichain serve module:agent'"
             )
         return self._desk
-
-    async def _until_found(self, run_id: str) -> None:
-        """A new run is written as soon as its loop comes round; one that cannot begin says why."""
-        assert self._desk is not None
-        for _ in range(100):
-            if await run_in_threadpool(self._runs.find, run_id) is not None:
-                return
-            if run_id in self._desk.problems:
-                raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, redact(self._desk.problems[run_id]))
-            await asyncio.sleep(0.05)
-        raise HTTPException(HTTPStatus.GATEWAY_TIMEOUT, "the run has not begun yet; look for it in the list")
 
     # --- runs --------------------------------------------------------------------------------------
 
@@ -141,25 +141,26 @@ class Workbench:
             )
         run = await self._find(request)
         if good is None:
-            await run_in_threadpool(self._runs.marks.remove, run.run_id)
+            await run_in_threadpool(self._marks.remove, run.run_id)
         else:
-            await run_in_threadpool(self._runs.marks.put, Mark(run.run_id, good, redact(why)))
+            await run_in_threadpool(self._marks.put, Mark(run.run_id, good, redact(why)))
         return JSONResponse({"run_id": run.run_id, "good": good})
 
     async def export(self, request: Request) -> Response:
         run = await self._find(request)
-        recording = await run_in_threadpool(self._load, run)
-        html = await run_in_threadpool(lambda: export_html(recording, prices=self._runs.prices))
-        name = f"{run.path.name.removesuffix('.jsonl')}.html"
-        headers = {"content-disposition": f'attachment; filename="{name}"'}
+        recording = await self._runs.recording(run)
+        prices = self._runs.store.prices_of(recording.model)
+        html = await run_in_threadpool(lambda: export_html(recording, prices=prices))
+        name = run.path.name.removesuffix(".jsonl") if isinstance(run, RecordedRun) else quote(run.run_id)
+        headers = {"content-disposition": f'attachment; filename="{name}.html"'}
         return Response(html, media_type="text/html", headers=headers)
 
     async def part(self, request: Request) -> Response:
         """The bytes of a picture or a document, which are kept beside the recording, by their hash."""
         digest = str(request.path_params["digest"])
         run = await self._find(request)
-        if not _DIGEST.fullmatch(digest):
-            raise HTTPException(HTTPStatus.NOT_FOUND, "a part is named by its hash")
+        if not _DIGEST.fullmatch(digest) or not isinstance(run, RecordedRun):
+            raise HTTPException(HTTPStatus.NOT_FOUND, "a part of a recording is named by its hash")
         try:
             data = await run_in_threadpool((run.path.with_suffix(".parts") / digest).read_bytes)
         except OSError:
@@ -167,71 +168,8 @@ class Workbench:
         headers = {"content-disposition": "attachment"}  # data for the page, never a page itself
         return Response(data, media_type="application/octet-stream", headers=headers)
 
-    async def _find(self, request: Request) -> RunSummary:
-        run = await run_in_threadpool(self._runs.find, str(request.path_params["id"]))
-        if run is None:
-            raise HTTPException(HTTPStatus.NOT_FOUND, "there is no such run")
-        return run
-
-    def _load(self, run: RunSummary) -> Any:
-        try:
-            return load(run.path)
-        except (OSError, CodecError) as error:
-            raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from None
-
-    # --- the database ------------------------------------------------------------------------------
-
-    async def list_database(self, request: Request) -> Response:
-        if self._database is None:
-            return JSONResponse({"runs": None})
-        status = request.query_params.get("status") or None
-        limit = number_of(request, "limit", 200, least=1, most=1_000)
-        try:
-            rows = await self._database.list(status=status, limit=limit)
-        except WesichainError as error:
-            raise HTTPException(HTTPStatus.BAD_GATEWAY, redact(str(error))) from None
-        return JSONResponse({"runs": [redact(plain_row(row)) for row in rows]})
-
-    async def follow_database(self, request: Request) -> Response:
-        after = number_of(request, "after", -1, least=-1)
-        events = _event_lines(self._the_database(), str(request.path_params["id"]), after)
-        return StreamingResponse(events, media_type="text/event-stream")
-
-    async def show_stored(self, request: Request) -> Response:
-        return _stored(await self._find_stored(request))
-
-    async def cancel_stored(self, request: Request) -> Response:
-        await body_of(request)
-        row = await self._find_stored(request)
-        if row.status in ("completed", "failed"):
-            raise HTTPException(HTTPStatus.CONFLICT, f"the run has ended: it is {row.status}")
-        await _changing(self._the_database().cancel(row.run_id))
-        return _stored(await self._find_stored(request))
-
-    async def resume_stored(self, request: Request) -> Response:
-        await body_of(request)
-        before = await self._find_stored(request)
-        await _changing(self._the_database().resume(before.run_id))
-        row = await self._find_stored(request)
-        if (row.status, row.updated_at) == (before.status, before.updated_at):
-            why = "decide on its calls first" if row.status == "interrupted" else "there is nothing to resume"
-            raise HTTPException(HTTPStatus.CONFLICT, f"the run is {row.status}: {why}")
-        return _stored(row)
-
-    def _the_database(self) -> RunDatabase:
-        if self._database is None:
-            raise HTTPException(HTTPStatus.NOT_FOUND, "there is no database here")
-        return self._database
-
-    async def _find_stored(self, request: Request) -> StoredRun:
-        try:
-            return await self._the_database().show(str(request.path_params["id"]))
-        except WesichainError as error:
-            raise HTTPException(HTTPStatus.NOT_FOUND, redact(str(error))) from None
-
-
-def _stored(row: StoredRun) -> Response:
-    return JSONResponse({"run": redact(plain_row(row))})
+    async def _find(self, request: Request) -> AnyRun:
+        return await run_of(self._runs, str(request.path_params["id"]))
 
 
 async def _changing(work: Awaitable[object]) -> None:
@@ -242,7 +180,7 @@ async def _changing(work: Awaitable[object]) -> None:
         raise HTTPException(HTTPStatus.CONFLICT, redact(str(error))) from None
 
 
-async def _event_lines(database: RunDatabase, run_id: str, after: int) -> AsyncIterator[bytes]:
+async def _event_lines(database: DurableRuns, run_id: str, after: int) -> AsyncIterator[bytes]:
     """The events of a durable run as server-sent events, until it has ended for good."""
     try:
         async for event in database.events(run_id):

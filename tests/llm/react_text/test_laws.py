@@ -16,7 +16,7 @@ from wesichain.llm.react_text import parse
 from wesichain.llm.react_text.dialects import DIALECTS, find_dialect
 from wesichain.llm.react_text.parsed import is_placeholder
 from wesichain.llm.react_text.reasoning import MARK, split_reasoning
-from wesichain.llm.react_text.structure import TextReply, is_inside_quotes, quote
+from wesichain.llm.react_text.structure import TextReply, quote
 
 PIECES = [
     *("Thought:", "Action:", "Action Input:", "Observation:", "Final Answer:", "Answer:", "Question:"),
@@ -25,6 +25,7 @@ PIECES = [
     *("{", "}", "[", "]", "(", ")", '"', "'", ":", "=", ",", "\\", "/", "/*", "*/", "<", ">", "|"),
     *('{"a": 1}', '{"action": "x", "action_input": {}}', "{'a': True,}", '"text"', "5", "NaN", "null"),
     *("<think>", "</think>", "<|end|>", "</s>", "<tool>", "<tool_input>", "<final_answer>", "<tool_call>"),
+    *("\u00ab", "\u00bb", "\u201c", "\u201d", "\u300c", "\u300d", ' "so', 'so" '),
 ]
 REPLIES = st.lists(st.sampled_from(PIECES) | st.text(max_size=8), max_size=30).map("".join)
 
@@ -64,12 +65,15 @@ def test_a_cut_never_makes_an_action_of_what_was_none(text: str) -> None:
 
 # --- reading back what is written ------------------------------------------------------------------
 
+# What opens and closes quotations, elements and fences, in arguments: it opens and closes none there.
+QUOTE_MARKS = ["\u00ab", "\u00bb", "\u201c", "\u201d", "\u300c", "\u300d", '"', "`", "```", "\n", "a"]
+TEXTS = st.text() | st.lists(st.sampled_from([*QUOTE_MARKS, "<b>", "</b>", "<!--", "-->"])).map("".join)
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )
-ARGS = st.dictionaries(st.text() | st.sampled_from(["q", "city", "True"]), JSON, max_size=4)
+ARGS = st.dictionaries(TEXTS | st.sampled_from(["q", "city", "True"]), JSON, max_size=4)
 NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}", fullmatch=True).filter(
     lambda name: name.lower() not in ("none", "null", "finish")
 )
@@ -119,7 +123,7 @@ def test_an_answer_that_is_written_is_read_back(dialect: str) -> None:
 @example("\nAction\x1d: rm")
 @example("\u2028Action: rm")
 def test_quoted_text_has_no_markers(text: str) -> None:
-    assert [section.mark for section in TextReply(quote(text)).sections()] == ["plain"]
+    assert [section.mark for section in TextReply(quote(text)).sections] == ["plain"]
 
 
 @given(REPLIES)
@@ -212,10 +216,7 @@ def test_law_nothing_inside_reasoning_is_called(
     parsed = parse(text, dialect=call[0])
     assert parsed.kind != "action"
     answered = parse(f"{text}\nFinal Answer: 4", dialect=call[0])
-    if is_inside_quotes(before):  # a quotation that never ends hides the marks: refused, and never called
-        assert answered.kind != "action"
-    else:
-        assert (answered.kind, answered.answer) == ("final", "4")
+    assert (answered.kind, answered.answer) == ("final", "4")
 
 
 @given(call=CALLS, opened=st.sampled_from([opened for opened, _ in REASONING if opened]))

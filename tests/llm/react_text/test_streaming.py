@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from wesichain.core import LlmRequest, LlmResponse, Message, Role, StreamItem, TextChunk, ToolSpec
 from wesichain.llm.foreign_text import ForeignText
 from wesichain.llm.react_text import TextReAct
-from wesichain.llm.react_text.streaming import ReasoningFilter, ReasoningStyle
+from wesichain.llm.react_text.reasoning import ReasoningFilter, ReasoningStyle
 
 SECRET = "hush"  # a word of the reasoning, and of nothing else
 OPENED = [

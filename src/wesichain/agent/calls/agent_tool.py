@@ -83,5 +83,5 @@ class AgentTool(TypedTool[Any, Any]):
 def _task_of_text() -> Any:
     from pydantic import Field
 
-    said = Field(description="What it should do or find out.")
-    return TypedDict("Task", {"task": Annotated[str, said]})  # type: ignore[operator]  # made when asked
+    described = Field(description="What it should do or find out.")
+    return TypedDict("Task", {"task": Annotated[str, described]})  # type: ignore[operator]  # made when asked

@@ -152,7 +152,7 @@ class Batch(Generic[OutT]):
         return pending
 
     async def ask_rules(self) -> None:
-        """Ask the approval rules of the calls, or the journal that remembers what they said."""
+        """Ask the approval rules of the calls, or the journal that remembers what they returned."""
         run = self.run
         for index, slot in enumerate(self.slots):
             ready = self._check(index) if slot is None else slot
@@ -180,7 +180,7 @@ class Batch(Generic[OutT]):
         return self._was_asked(prepared) or self.run.needs_approval(prepared, self._phase)
 
     def _ask(self, index: int, prepared: PreparedCall) -> PendingCall | None:
-        """The question about a call that nobody has decided on; where somebody has, its slot says so."""
+        """The question about a call that nobody has decided on; where somebody has, its slot has it."""
         if self._approvals is None:
             self._approvals = Approvals(self.run, self._phase)
         question = self._approvals.question(prepared)
@@ -204,7 +204,7 @@ class Batch(Generic[OutT]):
     # --- running -------------------------------------------------------------------------------------
 
     async def perform(self) -> None:
-        """Run every call that is not done; `observed` then says what came of it."""
+        """Run every call that is not done; `observed` then has their results."""
         run = self.run
         try:
             todo = self.todo or ()
@@ -269,7 +269,7 @@ class Batch(Generic[OutT]):
             await abandon(running, grace=grace)
             for task in tasks:
                 if task.done() and not task.cancelled():
-                    task.exception()  # seen: one error ends the run, others beside it say no more
+                    task.exception()  # seen: one error ends the run, others beside it add nothing
         if limit is not None:
             raise limit
 
@@ -286,7 +286,7 @@ class Batch(Generic[OutT]):
         self._open[call.id] = None
         emitter = run.emitter
         emitter.tool_dispatched(run.step, call, attempt, resumed=goes_on)
-        if emitter.has_listeners and run.is_stopped:  # by somebody who was just told: it has not begun
+        if emitter.has_listeners and run.is_stopped:  # by a listener: it has not begun
             self._take_back(call, attempt)
             run.check_stop()
         effect = run.effects.call(prepared, self)
@@ -340,7 +340,7 @@ class Batch(Generic[OutT]):
             return found
 
     async def _settle(self, index: int, gate: asyncio.Semaphore | None, delay: float = 0.0) -> None:
-        """One call to its end: its result, or what the model is told of its failure, stands in its slot."""
+        """One call to its end: its result, or the error for the model, is in its slot."""
         while True:
             if delay:
                 await self.run.sleep(delay)
@@ -369,7 +369,7 @@ class Batch(Generic[OutT]):
         return await self._wait_for(prepared.call, result.error) if delay is None else delay
 
     def _arrive(self, index: int, prepared: PreparedCall, result: ToolResult) -> float | None:
-        """A call was run once. Its slot then says what came of it, or that it is to be run again.
+        """A call was run once. Its slot then has its result, or that it is to be run again.
 
         Returns the seconds to wait before anything else; None where a run inside the call waits.
         """
@@ -431,7 +431,7 @@ class Batch(Generic[OutT]):
     def _fail(
         self, index: int, prepared: PreparedCall, result: ToolResult, cause: ToolDispatchError
     ) -> float:
-        """Ask the policy about a failed call: it is told to the model, or run again after some seconds."""
+        """Ask the policy about a failed call: the model gets it, or it is run again after some seconds."""
         run, call = self.run, prepared.call
         excluded = run.tally.count_tool_failure(call.name, limit=run.settings.exclude_after)
         attempts = self.attempts[call.id]
@@ -450,7 +450,7 @@ class Batch(Generic[OutT]):
         decided = run.decide(self._phase, error, call_id=call.id, duration_ms=result.duration_ms)
         decision = decided.decision
         if isinstance(decision, Reprompt) or excluded:
-            self.slots[index] = failed(call, run.told(text, decision))
+            self.slots[index] = failed(call, run.fault_text(text, decision))
         elif prepared.tool.effect == "once":  # outranks every rule
             if isinstance(cause, ToolTimeoutError):
                 self.slots[index] = failed(call, sentences.outcome_unknown(call.name))
@@ -476,7 +476,7 @@ class Batch(Generic[OutT]):
         account, now = self.run.account, self.run.now() if self.run.account.is_timed else 0.0
         own = limit if limit.owner is account else None
         above = limit if account.is_below(limit.owner) else None
-        if limit.owner is None:  # made again from a log, which does not say whose it was
+        if limit.owner is None:  # made again from a log, which does not name its owner
             own = account.own_refusal(now) or account.own_tool_refusal()
             above = account.refusal_above(now) or account.tool_refusal()
         if own is not None or above is not None:
@@ -500,13 +500,13 @@ class Batch(Generic[OutT]):
             for child in self.children
             if isinstance(child.outcome, Interrupted)
             for item in child.outcome.pending
-            if item.token not in self.decisions  # somebody has said it, and the call has not come to it yet
+            if item.token not in self.decisions  # it is decided, and the call has not come to it yet
         )
 
     def observed(self) -> list[Observed]:
-        """The observations of all calls, in their order, then the notes; a call that never ended says so.
+        """The observations of all calls, in their order, then the notes; a call that never ended has a note.
 
-        `went_well` then says whether every call gave its result.
+        `went_well` is then whether every call returned its result.
         """
         ended: list[Observed] = []
         self.went_well = True

@@ -1,4 +1,4 @@
-"""Decisions: what people say of the calls that wait, checked before it is followed, and used once."""
+"""Decisions of people on waiting calls: checked before they are followed, and used once."""
 
 from __future__ import annotations
 

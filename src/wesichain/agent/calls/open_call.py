@@ -265,7 +265,7 @@ class OpenCall:
     def progress(self, done: float, total: float | None, message: str) -> None:
         run = self.step.run
         if not self.token.is_abandoned:
-            run.emitter.tell(ToolProgress, run.step, self.call.id, done, total, message)
+            run.emitter.emit(ToolProgress, run.step, self.call.id, done, total, message)
 
     # --- the end -----------------------------------------------------------------------------------
 

@@ -1,3 +1,3 @@
-"""Memory: what was said before a run, made fit to be shown, and kept for the next one."""
+"""Memory: the messages before a run, made to fit into a request, and kept for the next one."""
 
 __all__: list[str] = []

@@ -92,7 +92,7 @@ def messages_of(steps: Iterable[ReActStep]) -> list[Message]:
     thought = ""
     calls: list[ToolCall] = []
 
-    def say() -> None:
+    def flush() -> None:
         nonlocal thought
         if thought or calls:
             messages.append(Message(Role.ASSISTANT, thought, tool_calls=tuple(calls)))
@@ -102,21 +102,21 @@ def messages_of(steps: Iterable[ReActStep]) -> list[Message]:
     for step in steps:
         match step:
             case Thought(text=text):
-                say()
+                flush()
                 thought = text
             case Action(call=call):
                 calls.append(call)
             case Observation(value=value, call_id=call_id):
-                say()
+                flush()
                 text = text_of(value)
                 role = Role.USER if call_id is None else Role.TOOL
                 messages.append(Message(role, text, call_id))
             case FinalAnswer(text=text):
-                say()
+                flush()
                 messages.append(Message(Role.ASSISTANT, text))
             case ErrorStep():
-                say()
-    say()
+                flush()
+    flush()
     return clean_history(messages)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
+from wesichain._elsewhere import Translated
 from wesichain.agent.phases import Completed, Failed, Outcome
 from wesichain.core import (
     Citation,
@@ -35,7 +36,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class RunResult(Generic[OutT]):
+class RunResult(Translated, Generic[OutT]):
     """The result of a completed run."""
 
     outcome: Completed[OutT]
@@ -51,10 +52,10 @@ class RunResult(Generic[OutT]):
     @property
     def messages(self) -> Sequence[Message]:
         """The messages of the run, without the instructions: pass them as the history of the next run."""
-        said, first_new = self.outcome.messages, self.outcome.info.first_new
-        if not any(said[index].role is Role.SYSTEM for index in range(1, first_new)):
-            return said[1:] if said and said[0].role is Role.SYSTEM else said
-        before = [said[index] for index in range(first_new)]  # a history with instructions in it
+        all_messages, first_new = self.outcome.messages, self.outcome.info.first_new
+        if not any(all_messages[index].role is Role.SYSTEM for index in range(1, first_new)):
+            return all_messages[1:] if all_messages and all_messages[0].role is Role.SYSTEM else all_messages
+        before = [all_messages[index] for index in range(first_new)]  # a history with instructions in it
         return (*(one for one in before if one.role is not Role.SYSTEM), *self.outcome.new_messages)
 
     @property

@@ -1,4 +1,4 @@
-"""Runs under way: event by event for a reader, or step by step for whoever stands between two steps."""
+"""Runs in progress: event by event for a reader, or step by step."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from typing_extensions import override
 
-from wesichain.agent.drive import AnyRun
+from wesichain.agent.drive import OpenRun
 from wesichain.agent.phases import Outcome, Phase
 from wesichain.core import Event, EventSink, abandon
 from wesichain.errors import ConfigError, RunInterruptedError
@@ -62,10 +62,10 @@ class RunStream(Generic[R]):
     `outcome` is the `Interrupted`, which can be resumed, and `result` raises.
     """
 
-    def __init__(self, run: Callable[[EventSink, Callable[[AnyRun[Any]], None]], Awaitable[R]]) -> None:
-        """`run` is given a sink, and something to tell the drive to when it is there."""
+    def __init__(self, run: Callable[[EventSink, Callable[[OpenRun[Any]], None]], Awaitable[R]]) -> None:
+        """`run` is called with a sink, and with a function for the run when it is opened."""
         self._run = run
-        self._drive: AnyRun[Any] | None = None
+        self._drive: OpenRun[Any] | None = None
         self._queue: EventQueue | None = None
         self._task: asyncio.Task[R] | None = None
 
@@ -98,7 +98,7 @@ class RunStream(Generic[R]):
             if error is not None and not isinstance(error, RunInterruptedError):
                 raise error
 
-    def _take(self, drive: AnyRun[Any]) -> None:
+    def _take(self, drive: OpenRun[Any]) -> None:
         self._drive = drive
 
     @property
@@ -125,12 +125,12 @@ class RunSteps(Generic[OutT]):
 
     def __init__(
         self,
-        open_run: Callable[[], Awaitable[AnyRun[OutT]]],
+        open_run: Callable[[], Awaitable[OpenRun[OutT]]],
         ended: Callable[[Outcome[OutT]], Awaitable[None]],
     ) -> None:
         self._open_run = open_run
         self._ended = ended
-        self._drive: AnyRun[OutT] | None = None
+        self._drive: OpenRun[OutT] | None = None
 
     async def __aenter__(self) -> Self:
         self._drive = await self._open_run()
@@ -140,7 +140,7 @@ class RunSteps(Generic[OutT]):
         await self._opened.leave(_LEFT)
 
     @property
-    def _opened(self) -> AnyRun[OutT]:
+    def _opened(self) -> OpenRun[OutT]:
         if self._drive is None:
             raise ConfigError(
                 "a run in steps is a context manager: async with agent.iterate(task) as run: ..."

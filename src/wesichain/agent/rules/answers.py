@@ -15,6 +15,7 @@ from typing import (
     TypeAlias,
     TypeVar,
     Union,
+    cast,
     get_args,
     get_origin,
 )
@@ -302,8 +303,8 @@ def _name_of(of_type: Any) -> str:
         return _name_of(get_args(of_type)[0])
     args = get_args(of_type)
     name = str(getattr(of_type, "__name__", None) or of_type)
-    said = "_".join([name, *(_name_of(one) if isinstance(one, type) else str(one) for one in args)])
-    return re.sub(r"[^A-Za-z0-9_]+", "_", said).strip("_")[:50] or "Answer"
+    joined = "_".join([name, *(_name_of(one) if isinstance(one, type) else str(one) for one in args)])
+    return re.sub(r"[^A-Za-z0-9_]+", "_", joined).strip("_")[:50] or "Answer"
 
 
 def _member(of_type: Any, name: str, tool_name: str) -> Member[Any]:
@@ -313,6 +314,9 @@ def _member(of_type: Any, name: str, tool_name: str) -> Member[Any]:
         adapter: TypeAdapter[Any] = TypeAdapter(of_type)
         schema = adapter.json_schema()
     except (PydanticSchemaGenerationError, PydanticUserError) as error:
+        if isinstance(of_type, list | tuple):
+            names = " | ".join(map(_name_of, cast("Sequence[Any]", of_type)))
+            raise ConfigError(f"output_type=[...]: for one of several types use a union, {names}") from None
         raise ConfigError(f"output_type={of_type!r} has no JSON schema: {error}") from error
     is_wrapped = schema.get("type") != "object"
     fields = None if is_wrapped else schema.get("properties", {})

@@ -51,7 +51,7 @@ class Checks:
             except Exception as cause:
                 raise AgentError(
                     f"the output check {_name(function)} raised {type(cause).__name__}: {cause}; "
-                    f"raise ValueError or ToolError to have the model told",
+                    f"raise ValueError or ToolError to return the error to the model",
                     step_id=ctx.step_id,
                 ) from cause
             after = self._written(output)

@@ -1,4 +1,4 @@
-"""The loop guard: when a model that repeats itself is told, and when it is stopped."""
+"""The loop guard: when a model that repeats itself is warned, and when it is stopped."""
 
 from __future__ import annotations
 

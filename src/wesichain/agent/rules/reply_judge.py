@@ -70,7 +70,7 @@ class Malformed:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """The provider has stopped in the middle, and is to be asked on with what it said so far."""
+    """The provider has stopped in the middle, and is to be asked on with its text so far."""
 
     reply: LlmResponse
 
@@ -100,7 +100,7 @@ class ReplyJudge(Generic[OutT]):
         for call in calls:
             if not is_call(call):
                 return Malformed(LlmResponse(), _invalid(_call_flaw(call), reply, step_id))
-            if not call.name:  # text models say so when they cannot read their own reply
+            if not call.name:  # of text models, when their own reply cannot be read
                 message = reply.reasoning or "a tool call has no name"
                 return Malformed(replace(reply, tool_calls=()), _invalid(message, reply, step_id, call))
             if not call.id or call.id in used_ids:
@@ -157,11 +157,11 @@ class ReplyJudge(Generic[OutT]):
         refusal = reply.opaque.get("refusal") if is_object(reply.opaque) else None
         text = reply.content.strip()
         if reply.finish_reason in ("refusal", "content_filter") or (refusal and not text):
-            said = f": {refusal or text}" if refusal or text else ""
+            why = f": {refusal or text}" if refusal or text else ""
             who = "the provider's content filter withheld the reply" if not refusal else "the model refused"
             if reply.finish_reason == "refusal":
                 who = "the model refused"
-            return Malformed(reply, _invalid(f"{who}{said}", reply, step_id, kind=ModelRefusedError))
+            return Malformed(reply, _invalid(f"{who}{why}", reply, step_id, kind=ModelRefusedError))
         if reply.finish_reason == "length":
             when = "before it was whole" if text else "before any text or tool call"
             message = f"the reply was cut off at the token limit {when}; answer more briefly"
@@ -259,7 +259,7 @@ def _invalid(
 
 
 class Misshapen:
-    """Stands for what a model once gave that was no reply: a recording holds what was said of it."""
+    """Stands for what a model once gave that was no reply: a recording has the error alone."""
 
     def __init__(self, flaw: str) -> None:
         self.flaw = flaw
@@ -275,7 +275,7 @@ def judge_of(registry: ToolRegistry, output: OutputForm[OutT]) -> ReplyJudge[Out
 
 
 def is_response(reply: Any) -> bool:
-    """Whether a model returned what the protocol says it does, on the outside: it may be anybody's code."""
+    """Whether a model returned a response, on the outside: it may be anybody's code."""
     if reply.__class__ is not LlmResponse and not isinstance(reply, LlmResponse):
         return False
     return reply.content.__class__ is str and reply.usage.__class__ is Usage

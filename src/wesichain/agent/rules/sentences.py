@@ -1,4 +1,4 @@
-"""Sentences: every sentence that the runtime itself says to a model."""
+"""Sentences: every text that the runtime itself sends to a model."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Tally:
     last_call: ToolCall | None = None
     last_result: str = ""  # what the call gave, or of a long one its checksum
     repeats: int = 0
-    free: bool = False  # the next model call spends no step: the policy said so, and there was one left
+    free: bool = False  # the next model call spends no step: by the policy, and there was one left
     limit: str | None = None  # the limit that the run has met: what comes next is its last word
     cuts: tuple[Cut, ...] = field(default=(), metadata=OMIT)  # what the model was no longer shown
     found: tuple[str, ...] = field(default=(), metadata=OMIT)  # the tools that searches have found

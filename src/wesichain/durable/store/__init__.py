@@ -3,7 +3,18 @@
 from .children import Children, ChildRun, EndedChild, NewChild, end_children
 from .database import AWAY, Database, brief, checked_url
 from .leases import Lease, Leases, ServedVersion, Serving
-from .ledger import EndedRun, Ledger, NewRun, Note, RunPage, RunStats, Standing, queue_of
+from .ledger import (
+    EndedRun,
+    Ledger,
+    NewRun,
+    Note,
+    RunFilters,
+    RunPage,
+    RunStats,
+    RunTotal,
+    Standing,
+    queue_of,
+)
 from .queue import Claimed, Concurrency, Queue, Rate, Wanted, concurrency_of, rates_of
 from .step_table import Kept, NotOursError, Step, StepTable
 from .store import Payload, Store
@@ -28,8 +39,10 @@ __all__ = [
     "Payload",
     "Queue",
     "Rate",
+    "RunFilters",
     "RunPage",
     "RunStats",
+    "RunTotal",
     "ServedVersion",
     "Serving",
     "Standing",

@@ -116,7 +116,7 @@ class Children:
 
     def listed(self, page: RunPage) -> list[ChildRun]:
         """The runs of a page, the newest first."""
-        wheres, values = page.conditions("c.created_at", "c.id", "r.agent", "r.task")
+        wheres, values = page.conditions("c.created_at", "c.id")
         if page.state is not None:
             wheres.append(_STATES[page.state])
         return [_child(row) for row in self._db.read(f"{_MANY}{' AND '.join(wheres)}{_ORDER}", values)]

@@ -47,7 +47,7 @@ _TABLES = (
         run TEXT PRIMARY KEY, agent TEXT NOT NULL, asked TEXT NOT NULL, stretch BIGINT NOT NULL,
         current TEXT NOT NULL, outcome TEXT NOT NULL, cancelled BIGINT NOT NULL, ending TEXT,
         created_at BIGINT NOT NULL, task TEXT, noted BIGINT, error TEXT, waiting TEXT,
-        cost DOUBLE PRECISION, tokens BIGINT
+        cost DOUBLE PRECISION, tokens BIGINT, model TEXT, steps BIGINT, tools TEXT, result TEXT
     )""",
     "CREATE INDEX IF NOT EXISTS wesichain_runs_created ON wesichain_runs (created_at, run)",
     "CREATE INDEX IF NOT EXISTS wesichain_runs_outcome ON wesichain_runs (outcome, created_at)",
@@ -89,6 +89,10 @@ _ADDED = {
         "waiting": "TEXT",
         "cost": "DOUBLE PRECISION",
         "tokens": "BIGINT",
+        "model": "TEXT",
+        "steps": "BIGINT",
+        "tools": "TEXT",
+        "result": "TEXT",
     },
     "wesichain_leases": {"beat_at": "BIGINT NOT NULL DEFAULT 0", "lease": "BIGINT NOT NULL DEFAULT 0"},
 }

@@ -68,7 +68,7 @@ def check_tables(engine: Any, version: str, *, is_sqlite: bool) -> None:
 
 RUN_COLUMNS = (
     "SELECT r.run, r.agent, r.current, r.stretch, r.outcome, r.cancelled, r.asked, r.created_at, "
-    "r.task, r.noted, r.error, r.waiting, r.cost, r.tokens, "
+    "r.task, r.noted, r.error, r.waiting, r.cost, r.tokens, r.model, r.steps, r.tools, r.result, "
     "w.status, w.application_version AS version, w.executor_id AS executor, w.updated_at, w.priority, "
     "w.queue_partition_key AS key"
 )
@@ -83,6 +83,7 @@ STATES: Mapping[str, str] = {
     "cancelled": "(w.status = 'CANCELLED' OR (w.status = 'SUCCESS' AND r.outcome = 'interrupted' "
     "AND r.cancelled = 1))",
 }
+TOOK = f"w.status IN {OVER} AND w.updated_at - r.created_at >= :took"
 OVER_BEFORE = f"w.updated_at < :before AND w.status IN {OVER} AND NOT ({STATES['interrupted']})"
 STATS = (
     "SELECT w.queue_name AS queue, "
@@ -93,6 +94,11 @@ STATS = (
     "GROUP BY w.queue_name UNION ALL "
     f"SELECT '{APPLICATION}.' || r.agent, 0, 0, COUNT(*), NULL {RUN_TABLES} "
     f"WHERE r.outcome = 'interrupted' AND {STATES['interrupted']} GROUP BY r.agent"
+)
+TOTALS = (
+    "SELECT s.state, COUNT(*) AS runs, SUM(s.cost) AS cost FROM (SELECT r.cost, CASE "
+    + " ".join(f"WHEN {where} THEN '{state}'" for state, where in STATES.items())
+    + f" END AS state {RUN_TABLES}) s WHERE s.state IS NOT NULL GROUP BY s.state ORDER BY s.state"
 )
 CANCELLED = (
     "SELECT w.workflow_uuid AS id FROM {workflows} w WHERE w.status = 'CANCELLED' AND w.workflow_uuid IN "

@@ -70,6 +70,7 @@ _BLAME = (
 _UNWATCH = "UPDATE wesichain_suspects SET watched = '' WHERE watched = :executor"
 _CLEAR = "DELETE FROM wesichain_suspects WHERE id = :id"
 _LIMIT = "SELECT MAX(max_recoveries) FROM wesichain_serving WHERE executor = :executor AND agent = :agent"
+_NOTE = "UPDATE wesichain_runs SET noted = stretch, error = :error, waiting = NULL WHERE current = :id"
 _FORGET = (
     "DELETE FROM wesichain_leases WHERE executor = :executor",
     "DELETE FROM wesichain_serving WHERE executor = :executor",
@@ -198,6 +199,7 @@ class Leases:
                 limit = db.execute(sql(_LIMIT), {**dead, "agent": agent}).scalar()
                 if limit is not None and recoveries > limit:
                     db.execute(sql(GIVE_UP), {"id": workflow_id})
+                    db.execute(sql(_NOTE), {"id": workflow_id, "error": given_up_after(recoveries)})
                     given_up.append(workflow_id)
             db.execute(sql(_UNWATCH), dead)
             for statement in _FORGET:
@@ -214,6 +216,11 @@ class Leases:
         with self._db.writing() as db:
             for statement in _FORGET:
                 db.execute(self._db.sql(statement), {"executor": executor})
+
+
+def given_up_after(recoveries: int) -> str:
+    """Why a run is not run again."""
+    return f"the process that ran it died {recoveries} times in a row, at the same step: it is not run again"
 
 
 def _lease(row: object) -> Lease:

@@ -7,7 +7,9 @@ which of them it is in. What changes together changes in one transaction.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import field, fields
+from math import ceil
+from typing import Any, TypedDict
 
 import sqlalchemy as sa
 
@@ -28,7 +30,11 @@ from .dbos_tables import (
     RUN_TABLES,
     STATES,
     STATS,
+    TOOK,
+    TOTALS,
 )
+
+_MANY_IDS = 500  # in one statement
 
 _NEW = (
     "INSERT INTO wesichain_runs "
@@ -47,6 +53,10 @@ _DECIDED_OF_WAITING = (
     "SELECT d.run, d.token FROM wesichain_decisions d JOIN wesichain_runs r ON r.run = d.run "
     "WHERE r.outcome = 'interrupted'"
 )
+_KNOWN = (
+    "SELECT run FROM wesichain_runs WHERE run IN ({ids}) "
+    "UNION ALL SELECT id FROM wesichain_children WHERE id IN ({ids})"
+)
 _PLACE = (
     "SELECT created_at FROM wesichain_runs WHERE run = :run "
     "UNION ALL SELECT created_at FROM wesichain_children WHERE id = :run"
@@ -57,13 +67,13 @@ _NEXT = (
 )
 _ENDED = (
     "UPDATE wesichain_runs SET outcome = :outcome, noted = stretch, error = :error, waiting = :waiting, "
-    "cost = :cost, tokens = :tokens WHERE run = :run AND current = :current"
+    "cost = :cost, tokens = :tokens, model = :model, steps = :steps, tools = :tools, result = :result "
+    "WHERE run = :run AND current = :current"
 )
 _CANCEL = "UPDATE wesichain_runs SET cancelled = 1 WHERE run = :run"
 _UNCANCEL = "UPDATE wesichain_runs SET cancelled = 0, ending = NULL WHERE run = :run"
 _KEEP = "UPDATE wesichain_runs SET ending = :ending WHERE run = :run AND current = :current AND cancelled = 1"
 _KEPT = "SELECT ending FROM wesichain_runs WHERE run = :run"
-_SUSPECT = "SELECT recoveries FROM wesichain_suspects WHERE id = :id"
 _DELETE = (
     "DELETE FROM wesichain_decisions WHERE run = :run",
     "DELETE FROM wesichain_children WHERE run = :run",
@@ -99,6 +109,13 @@ class Note:
     waiting: str | None = None  # the calls that wait for a person, as JSON
     cost: float | None = None
     tokens: int | None = None
+    model: str | None = None
+    steps: int | None = None
+    tools: str | None = None  # the names of those it called, each followed by a space
+    result: str | None = None  # the beginning of the answer
+
+
+NOTED = tuple(one.name for one in fields(Note))  # the columns of a note
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +138,15 @@ class RunStats:
     waiting: int
     oldest_queued_seconds: float
     workers: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunTotal:
+    """The number of runs in a state, and what they have cost in sum; None where no cost is known."""
+
+    state: str
+    runs: int
+    cost: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,32 +190,72 @@ class Standing:
                 return "failed"
 
 
+class RunFilters(TypedDict, total=False):
+    """Which runs a list shows; all of what is given holds. A run inside another is found by that one.
+
+    `search` has words, each of which the task, the id, the agent, the model or the answer has. `tool` is one
+    that the run has called. `since` and `until` are times at which it was created, in seconds since 1970;
+    `least_seconds` is how long it took at least, of a run that is over.
+    """
+
+    search: str
+    tool: str
+    since: float | None
+    until: float | None
+    least_cost: float | None
+    most_cost: float | None
+    least_seconds: float | None
+
+
+_SEARCHED = " || ' ' || ".join(
+    f"COALESCE(r.{name}, '')" for name in ("run", "agent", "task", "model", "result")
+)
+
+
 @dataclass(frozen=True, slots=True)
 class RunPage:
-    """Which runs a list shows: in a state, of an agent, that have a text, behind a place, so many."""
+    """A page of a list of runs: in a state, of an agent, as the filters say, behind a place, so many."""
 
     limit: int
     state: str | None = None
     agent: str | None = None
-    search: str = ""
     after: tuple[int, str] | None = None  # created at, in milliseconds, and the id
+    filters: RunFilters = field(default_factory=RunFilters)
 
-    def conditions(
-        self, created: str, run: str, agent: str, task: str
-    ) -> tuple[list[str], dict[str, object]]:
-        """The conditions of a statement whose columns have these names, and their values."""
+    def conditions(self, created: str, run: str) -> tuple[list[str], dict[str, object]]:
+        """The conditions of a statement whose columns of these two have these names, and their values."""
         wheres, values = ["1 = 1"], dict[str, object](limit=self.limit)
-        if self.agent is not None:
-            wheres.append(f"{agent} = :agent")
-            values["agent"] = self.agent
-        if self.search:
-            wheres.append(f"(LOWER({task}) LIKE :search ESCAPE '!' OR LOWER({run}) LIKE :search ESCAPE '!')")
-            escaped = self.search.lower().translate({ord(mark): f"!{mark}" for mark in "!%_"})
-            values["search"] = f"%{escaped}%"
+        given = self.filters
+
+        def add(where: str, **used: object) -> None:
+            if all(value is not None for value in used.values()):
+                wheres.append(where)
+                values.update(used)
+
+        add("r.agent = :agent", agent=self.agent)
+        for number, word in enumerate(given.get("search", "").lower().split()):
+            name = f"word{number}"
+            add(f"LOWER({_SEARCHED}) LIKE :{name} ESCAPE '!'", **{name: f"%{_escaped(word)}%"})
+        if given.get("tool"):
+            add("' ' || r.tools LIKE :tool ESCAPE '!'", tool=f"% {_escaped(given['tool'])} %")
+        add(f"{created} >= :since", since=_milliseconds(given.get("since")))
+        until = given.get("until")
+        add(f"{created} < :until", until=None if until is None else ceil(until * 1000))
+        add("r.cost >= :least", least=given.get("least_cost"))
+        add("r.cost <= :most", most=given.get("most_cost"))
+        add(TOOK, took=_milliseconds(given.get("least_seconds")))
         if self.after is not None:
-            wheres.append(f"({created} < :created OR ({created} = :created AND {run} < :last))")
-            values["created"], values["last"] = self.after
+            place = f"({created} < :created OR ({created} = :created AND {run} < :last))"
+            add(place, created=self.after[0], last=self.after[1])
         return wheres, values
+
+
+def _escaped(text: str) -> str:
+    return text.translate({ord(mark): f"!{mark}" for mark in "!%_"})
+
+
+def _milliseconds(seconds: float | None) -> int | None:
+    return None if seconds is None else int(seconds * 1000)
 
 
 Enqueue = Callable[[sa.Connection, NewRun, str], None]  # puts a row into its queue, in this transaction
@@ -217,7 +283,7 @@ class Ledger:
 
     def listed(self, page: RunPage, *, before: float | None = None) -> list[Standing]:
         """The runs of a page, the newest first; `before`: those that have been over since then."""
-        wheres, values = page.conditions("r.created_at", "r.run", "r.agent", "r.task")
+        wheres, values = page.conditions("r.created_at", "r.run")
         if page.state is not None:
             wheres.append(STATES[page.state])
         if before is not None:
@@ -257,16 +323,23 @@ class Ledger:
     def decisions(self, run_id: str) -> Mapping[str, str]:
         return {row.token: row.decision for row in self._db.read(_DECIDED, {"run": run_id})}
 
-    def recoveries(self, workflow_id: str) -> int:
-        rows = self._db.read(_SUSPECT, {"id": workflow_id})
-        return rows[0].recoveries if rows else 0
+    def known(self, run_ids: Sequence[str]) -> set[str]:
+        """Those of the ids that are ids of runs, or of runs inside them."""
+        found: set[str] = set()
+        for start in range(0, len(run_ids), _MANY_IDS):
+            names, values = _values_of(run_ids[start : start + _MANY_IDS])
+            found.update(row.run for row in self._db.read(_KNOWN.replace("{ids}", names), values))
+        return found
+
+    def totals(self) -> list[RunTotal]:
+        """How many runs are in each state, and what they have cost."""
+        return [RunTotal(row.state, row.runs, row.cost) for row in self._db.read(TOTALS)]
 
     def cancelled(self, db: sa.Connection, workflow_ids: Sequence[str]) -> list[str]:
         """Those of the workflows that were cancelled."""
         if not workflow_ids:
             return []
-        names = ", ".join(f":i{number}" for number in range(len(workflow_ids)))
-        values = {f"i{number}": item for number, item in enumerate(workflow_ids)}
+        names, values = _values_of(workflow_ids)
         return [row.id for row in db.execute(self._db.sql(f"{CANCELLED}({names})"), values)]
 
     def kept_ending(self, run_id: str) -> str | None:
@@ -289,22 +362,23 @@ class Ledger:
     def decide(
         self,
         run_id: str,
-        check: Callable[[Standing, Mapping[str, str]], tuple[str, str]],
+        check: Callable[[Standing, Mapping[str, str]], Mapping[str, str]],
         follow: Callable[[Standing, Mapping[str, str]], str | None],
     ) -> None:
-        """Keep a decision, and queue the run when that was the last: all of it, or nothing.
+        """Keep decisions, and queue the run when none is missing: all of it, or nothing.
 
-        `check` gives the token and the decision, or raises; `follow` the order for what comes next, if
+        `check` gives the decisions by their tokens, or raises; `follow` the order for what comes next, if
         nothing else is waited for.
         """
         with self._db.writing() as db:
             standing = self._locked(db, run_id)
             decided = {row.token: row.decision for row in db.execute(self._db.sql(_DECIDED), {"run": run_id})}
-            token, decision = check(standing, decided)
-            values = {"run": run_id, "token": token, "decision": decision}
-            if db.execute(self._db.sql(_DECIDE), values).rowcount != 1:
-                raise DurableError("that was decided already")
-            self._follow(db, standing, follow(standing, {**decided, token: decision}))
+            given = check(standing, decided)
+            for token, decision in given.items():
+                values = {"run": run_id, "token": token, "decision": decision}
+                if db.execute(self._db.sql(_DECIDE), values).rowcount != 1:
+                    raise DurableError("that was decided already")
+            self._follow(db, standing, follow(standing, {**decided, **given}))
 
     def follow(self, run_id: str, follow: Callable[[Standing, Mapping[str, str]], str | None]) -> bool:
         """Queue an interrupted run again, with what was decided; False if something is waited for."""
@@ -345,8 +419,7 @@ class Ledger:
         if ended.refused is not None:
             output["error"] = dump_json(dict(zip(("name", "message"), ended.refused, strict=True)))
         status = "SUCCESS" if ended.refused is None else "ERROR"
-        note = ended.note
-        values = {"error": note.error, "waiting": note.waiting, "cost": note.cost, "tokens": note.tokens}
+        values = {name: getattr(ended.note, name) for name in NOTED}
         with self._db.writing() as db:
             finish = {**workflow, "owner": owner, "status": status}
             if db.execute(self._db.sql(END), finish).rowcount != 1:
@@ -393,6 +466,12 @@ class Ledger:
         db.execute(self._db.sql(_NEXT), {"run": run_id, "stretch": number, "current": current})
 
 
+def _values_of(ids: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """The marks of ids in a statement, and their values."""
+    values = {f"i{number}": item for number, item in enumerate(ids)}
+    return ", ".join(f":{name}" for name in values), values
+
+
 def standing_of(row: Any) -> Standing:
     return Standing(
         row.run,
@@ -410,5 +489,5 @@ def standing_of(row: Any) -> Standing:
         row.priority,
         row.key,
         row.task or "",
-        Note(row.error, row.waiting, row.cost, row.tokens) if row.noted == row.stretch else None,
+        Note(*(getattr(row, name) for name in NOTED)) if row.noted == row.stretch else None,
     )

@@ -17,10 +17,10 @@ from wesichain.agent import (
     Completed,
     Conversation,
     Decision,
-    Drive,
     Failed,
     Interrupted,
     LoopGuard,
+    OpenRun,
     RunOptions,
 )
 from wesichain.core import (
@@ -101,7 +101,7 @@ class Live:
         self._is_new = True
         self._listener: Listener | None = None
         self._recording: NodeRecording | None = None
-        self.drive: Drive[str]
+        self.drive: OpenRun[str]
         self.messages = 0
         self.steps = 0
         is_watched = frame.report.is_observed or frame.log.tap is not None
@@ -265,15 +265,13 @@ class ReactSteps:
     def _opened(self, state: ReActSteps, ctx: GraphContext) -> Live:
         live, given = Live(_frame()), read_state(state)
         options = live.options(ctx, budget=self._limits(ctx), stream=self._stream)
-        opened = self._runtime.open(
+        live.drive = self._runtime.open(
             given,
             history=self._remembered(state),
             instructions=instructions(self._prompt, state),
             run_id=run_id_in(ctx),
             **options,
         )
-        assert isinstance(opened, Drive), "a node's run is inside no call"
-        live.drive = opened
         live.steps = len(given.scratchpad)
         return live
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from typing_extensions import Unpack, override
+from typing_extensions import Unpack
 
-from wesichain.core import LlmRequest, LlmResponse, LlmTraits
+from wesichain.core import LlmRequest, LlmTraits
 from wesichain.errors import ConfigError, LlmRejectedError, MissingDependencyError
 from wesichain.llm.calls import ToolNames
-from wesichain.llm.supported_settings import SupportedSettings, supported
+from wesichain.llm.supported_settings import supported
 
 try:
     import anthropic
@@ -22,9 +23,11 @@ except ImportError as error:
 
 from wesichain.llm.transport import (
     PLACEHOLDER,
+    Adapter,
     Endpoint,
     HttpLlm,
     HttpSettings,
+    HttpTransport,
     KeyAccount,
     ProviderRoute,
     asked_key,
@@ -50,7 +53,6 @@ class AnthropicClient(HttpLlm):
     `client` is an `anthropic.AsyncAnthropic` of your own. `HttpSettings` says what else it takes.
     """
 
-    _provider = "anthropic"
     traits = LlmTraits(
         native_output=True,
         takes_stop=True,
@@ -73,43 +75,28 @@ class AnthropicClient(HttpLlm):
     ) -> None:
         if client is not None and not isinstance(client, anthropic.AsyncAnthropic):  # pyright: ignore[reportUnnecessaryIsInstance]  # hosts pass anything
             raise ConfigError(f"client= is {type(client).__name__}; give an anthropic.AsyncAnthropic")
-        self._max_tokens = max_tokens
-        self._caching = caching
         self._client = client
-        super().__init__(model, client=client, **settings)
-        self._api = api_version(self._base_url, self._headers, client)
+        api = api_version(settings.get("base_url"), settings.get("headers") or {}, client)
+        support = supported("anthropic", model, api=api)
 
-    @override
-    def _supported(self) -> SupportedSettings:
-        return supported(self._provider, self.model, api=self._api)
+        def write(request: LlmRequest, names: ToolNames, **more: Any) -> dict[str, Any]:
+            if request.output_schema is not None:
+                request = replace(request, output_schema=strict_schema(request.output_schema))
+            return to_wire(
+                request,
+                names,
+                model=model,
+                max_tokens=max_tokens,
+                caching=caching,
+                form=support.reasoning,
+                **more,
+            )
 
-    @override
-    def _wire(
-        self, request: LlmRequest, names: ToolNames, *, stream: bool, omitted: list[str]
-    ) -> dict[str, Any]:
-        if request.output_schema is not None:
-            request = replace(request, output_schema=strict_schema(request.output_schema))
-        return to_wire(
-            request,
-            names,
-            model=self.model,
-            max_tokens=self._max_tokens,
-            options=self._options,
-            stream=stream,
-            caching=self._caching,
-            form=self._supported().reasoning,
-            omitted=omitted,
-        )
+        is_own = settings.get("base_url") is None
+        adapter = Adapter(support, write, MessageReply.read, MessageReply, is_own)
+        transport = partial(HttpTransport, self._connect, is_borrowed=client is not None)
+        super().__init__(model, adapter, transport, client=client, **settings)
 
-    @override
-    def _read(self, body: object, *, names: ToolNames, endpoint: Endpoint, omitted: list[str]) -> LlmResponse:
-        return MessageReply.read(body, names=names, endpoint=endpoint, omitted=omitted)
-
-    @override
-    def _reply(self, names: ToolNames, endpoint: Endpoint, omitted: list[str]) -> MessageReply:
-        return MessageReply(names, endpoint, omitted)
-
-    @override
     def _connect(self, http: httpx2.AsyncClient | None) -> ProviderRoute:
         sdk, key = self._sdk(http)
         asked = asked_key(self._api_key)

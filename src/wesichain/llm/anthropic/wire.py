@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, assert_never
+from typing import Any
 
 from wesichain.core import (
     Audio,
@@ -17,8 +16,14 @@ from wesichain.core import (
     Message,
     Role,
     ToolCall,
-    is_array,
-    is_object,
+)
+from wesichain.llm.block_turns import (
+    assistant_blocks,
+    cache_lifetime,
+    instructions_of,
+    legal_id,
+    marked_turns,
+    turns_of,
 )
 from wesichain.llm.calls import ToolNames, require_ids, with_settings, write_args
 from wesichain.llm.media_blocks import Block, blocks_of, text_in
@@ -29,7 +34,6 @@ from .settings import message_settings
 OPAQUE = "anthropic"  # whose data `Message.opaque` is: another provider's is not ours to send
 
 _PICTURES = ("image/jpeg", "image/png", "image/gif", "image/webp")
-_ILLEGAL_IN_ID = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def to_wire(
@@ -50,11 +54,11 @@ def to_wire(
     put to the model. What cannot be sent is replaced by a line, which `omitted` is told as well.
     """
     require_ids(request.messages)
-    turns = _turns(request.messages, names, [] if omitted is None else omitted)
+    left_out = [] if omitted is None else omitted
+    turns = turns_of(request.messages, lambda message: _blocks(message, names, left_out))
     body: dict[str, Any] = {"model": model, "max_tokens": max_tokens, "messages": turns}
-    instructions = [message.text for message in request.messages if message.role is Role.SYSTEM]
-    if any(instructions):
-        body["system"] = "\n\n".join(filter(None, instructions))
+    if instructions := instructions_of(request):
+        body["system"] = instructions
     if request.tools:
         body["tools"] = [
             {
@@ -69,56 +73,36 @@ def to_wire(
         body["output_config"] = {"format": answer}
     if stream:
         body["stream"] = True
-    cache = request.settings.cache
-    if cache != "off" and (caching or cache != "auto"):
-        _mark(body, {} if cache == "auto" else {"ttl": cache})
+    if (lifetime := cache_lifetime(request, caching=caching)) is not None:
+        _mark(body, lifetime)
     written = message_settings(request, names, max_tokens=max_tokens, form=form)
     return with_settings(body, options, request, written)
 
 
 def _mark(body: dict[str, Any], lifetime: dict[str, str]) -> None:
-    """Mark the ends of prefixes to be cached: the tools and instructions, and the last two user turns.
-
-    A request is found again at the mark that the one before it set, so both stand: the last turn of then, and
-    that of now. A provider looks back twenty blocks only, which many calls in one reply would exceed.
-    """
+    """Mark the ends of prefixes to be cached: the tools and instructions, and the last turns of the user."""
     keep = {"cache_control": {"type": "ephemeral", **lifetime}}
     if "system" in body:
         body["system"] = [{"type": "text", "text": body["system"], **keep}]
     elif "tools" in body:
         body["tools"][-1] |= keep
-    asked = [turn for turn in body["messages"] if turn["role"] == "user"]
-    for turn in asked[-2:]:
+    for turn in marked_turns(body):
         last = turn["content"][-1]
         if last.get("text") != "":  # an empty text cannot be marked
             last |= keep
 
 
-def _turns(messages: Sequence[Message], names: ToolNames, omitted: list[str]) -> list[dict[str, Any]]:
-    """User and assistant in turn: results of parallel calls belong into one user turn."""
-    turns: list[dict[str, Any]] = []
-    for message in messages:
-        if blocks := _blocks(message, names, omitted):
-            role = "assistant" if message.role is Role.ASSISTANT else "user"
-            if turns and turns[-1]["role"] == role:
-                turns[-1]["content"].extend(blocks)
-            else:
-                turns.append({"role": role, "content": blocks})
-    return turns
+def _blocks(message: Message, names: ToolNames, omitted: list[str]) -> list[Block]:
+    if message.role is Role.USER:
+        return _content(message.content, omitted)
+    if message.role is Role.TOOL:
+        return [_result(message, omitted)]
+    calls = [_tool_use(call, names) for call in message.tool_calls]
+    return assistant_blocks(message, calls, owner=OPAQUE, text=_text, is_call=_is_call, omitted=omitted)
 
 
-def _blocks(message: Message, names: ToolNames, omitted: list[str]) -> list[dict[str, Any]]:
-    match message.role:
-        case Role.SYSTEM:
-            return []
-        case Role.USER:
-            return _content(message.content, omitted)
-        case Role.TOOL:
-            return [_result(message, omitted)]
-        case Role.ASSISTANT:
-            return _assistant(message, names, omitted)
-        case _:
-            assert_never(message.role)
+def _is_call(block: Block) -> bool:
+    return block.get("type") == "tool_use"
 
 
 def _content(content: Content, omitted: list[str]) -> list[Block]:
@@ -131,7 +115,7 @@ def _result(message: Message, omitted: list[str]) -> Block:
     text = isinstance(message.content, str)
     content = message.content if text else _content(message.content, omitted)
     failed = {"is_error": True} if message.is_error else {}
-    call_id = _id(message.tool_call_id or "")
+    call_id = legal_id(message.tool_call_id or "")
     return {"type": "tool_result", "tool_use_id": call_id, "content": content, **failed}
 
 
@@ -159,32 +143,10 @@ def _media(part: Media) -> Block | str:
     return {"type": "document", "source": source, **named}
 
 
-def _assistant(message: Message, names: ToolNames, omitted: list[str]) -> list[dict[str, Any]]:
-    """The blocks of a reply: signed ones as they came and where they stood among the others."""
-    calls = [_tool_use(call, names) for call in message.tool_calls]
-    layout = message.opaque.get(OPAQUE) if is_object(message.opaque) else None
-    if not is_array(layout):
-        said = blocks_of(message.content, lambda _: "an assistant says text alone here", _text, omitted)
-        return [*(block for block in said if block["text"].strip()), *calls]
-    waiting = iter(calls)
-    blocks: list[dict[str, Any]] = []
-    for block in filter(is_object, layout):
-        if block.get("type") == "tool_use":
-            blocks.extend(call for call in [next(waiting, None)] if call)
-        elif block.get("type") != "text" or str(block.get("text")).strip():
-            blocks.append(block)
-    return [*blocks, *waiting]
-
-
 def _tool_use(call: ToolCall, names: ToolNames) -> dict[str, Any]:
     return {
         "type": "tool_use",
-        "id": _id(call.id),
+        "id": legal_id(call.id),
         "name": names.to_wire(call.name),
         "input": write_args(call.args),
     }
-
-
-def _id(id: str) -> str:
-    """Another provider's ids may hold what this one refuses; a call and its result change alike."""
-    return _ILLEGAL_IN_ID.sub("_", id)

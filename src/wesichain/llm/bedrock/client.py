@@ -6,16 +6,26 @@ import asyncio
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from typing_extensions import Unpack, override
+from typing_extensions import Unpack
 
-from wesichain.core import LlmRequest, LlmResponse, LlmTraits
+from wesichain.core import LlmRequest, LlmTraits
 from wesichain.errors import ConfigError, MissingDependencyError
 from wesichain.llm.calls import ToolNames
-from wesichain.llm.supported_settings import SupportedSettings, supported
-from wesichain.llm.transport import Endpoint, HttpLlm, HttpSettings, ProviderRoute, asked_key, host_of
+from wesichain.llm.supported_settings import supported
+from wesichain.llm.transport import (
+    Adapter,
+    Endpoint,
+    HttpLlm,
+    HttpSettings,
+    HttpTransport,
+    ProviderRoute,
+    asked_key,
+    host_of,
+)
 
 try:
     import boto3  # type: ignore[import-untyped]  # it ships no types
@@ -62,7 +72,6 @@ class BedrockClient(HttpLlm):
     for models that have a cache. `HttpSettings` says what else it takes.
     """
 
-    _provider = "bedrock"
     traits = _TRAITS
 
     def __init__(
@@ -84,41 +93,25 @@ class BedrockClient(HttpLlm):
             raise ConfigError("client= brings its own address and key; leave out base_url and api_key")
         self._region = region
         self._profile = profile
-        self._max_tokens = max_tokens
         self._client = client
-        super().__init__(model, scanner=FrameScanner, **settings)
-        self._caching = caching and not supported("bedrock", model).refuses("cache:5m")
-        self._is_strict = "claude" in model
-        if settings.get("traits") is None and self._is_strict:
+        support = supported("bedrock", model)
+        is_cached = caching and not support.refuses("cache:5m")
+        is_claude = "claude" in model
+
+        def write(request: LlmRequest, names: ToolNames, *, stream: bool, **more: Any) -> dict[str, Any]:
+            del stream  # the address tells
+            return to_converse(
+                request, names, support=support, max_tokens=max_tokens, caching=is_cached, **more
+            )
+
+        is_own = settings.get("base_url") is None
+        adapter = Adapter(support, write, ConverseReply.read, ConverseReply, is_own, is_strict=is_claude)
+        super().__init__(
+            model, adapter, partial(HttpTransport, self._connect, scanner=FrameScanner), **settings
+        )
+        if settings.get("traits") is None and is_claude:
             self.traits = _CLAUDE
 
-    @override
-    def _supported(self) -> SupportedSettings:
-        return supported(self._provider, self.model)
-
-    @override
-    def _wire(
-        self, request: LlmRequest, names: ToolNames, *, stream: bool, omitted: list[str]
-    ) -> dict[str, Any]:
-        return to_converse(
-            request,
-            names,
-            support=self._supported(),
-            max_tokens=self._max_tokens,
-            options=self._options,
-            caching=self._caching,
-            omitted=omitted,
-        )
-
-    @override
-    def _read(self, body: object, *, names: ToolNames, endpoint: Endpoint, omitted: list[str]) -> LlmResponse:
-        return ConverseReply.read(body, names=names, endpoint=endpoint, omitted=omitted)
-
-    @override
-    def _reply(self, names: ToolNames, endpoint: Endpoint, omitted: list[str]) -> ConverseReply:
-        return ConverseReply(names, endpoint, omitted)
-
-    @override
     def _connect(self, http: httpx2.AsyncClient | None) -> ProviderRoute:
         assert http is not None
         asked = asked_key(self._api_key)

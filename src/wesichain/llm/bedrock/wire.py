@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from wesichain.core import (
@@ -18,8 +18,15 @@ from wesichain.core import (
     Role,
     ToolCall,
     is_array,
-    is_object,
     to_json,
+)
+from wesichain.llm.block_turns import (
+    assistant_blocks,
+    cache_lifetime,
+    instructions_of,
+    legal_id,
+    marked_turns,
+    turns_of,
 )
 from wesichain.llm.calls import ToolNames, require_ids, with_settings, write_args
 from wesichain.llm.media_blocks import Block, blocks_of, text_in
@@ -31,7 +38,6 @@ from .settings import converse_settings
 OPAQUE = "bedrock"  # whose data `Message.opaque` is: another provider's is not ours to send
 
 _PICTURES = {"image/jpeg": "jpeg", "image/png": "png", "image/gif": "gif", "image/webp": "webp"}
-_ILLEGAL_IN_ID = re.compile(r"[^A-Za-z0-9_-]")
 _ILLEGAL_IN_NAME = re.compile(r"[^A-Za-z0-9()\[\] -]+")
 
 
@@ -47,10 +53,10 @@ def to_converse(
 ) -> dict[str, Any]:
     """The body for a request; the address names the model. What cannot be sent is replaced by a line."""
     require_ids(request.messages)
-    body: dict[str, Any] = {"messages": _turns(request.messages, names, omitted)}
-    instructions = [message.text for message in request.messages if message.role is Role.SYSTEM]
-    if any(instructions):
-        body["system"] = [{"text": "\n\n".join(filter(None, instructions))}]
+    turns = turns_of(request.messages, lambda message: _blocks(message, names, omitted))
+    body: dict[str, Any] = {"messages": turns}
+    if instructions := instructions_of(request):
+        body["system"] = [{"text": instructions}]
     tools = [_tool(tool.name, tool.description, tool.parameters, names) for tool in request.tools]
     own = options.get("tools")
     if tools or own:
@@ -61,9 +67,8 @@ def to_converse(
         body["outputConfig"] = {"textFormat": {"type": "json_schema", "structure": structure}}
     if max_tokens is not None:
         body["inferenceConfig"] = {"maxTokens": max_tokens}
-    cache = request.settings.cache
-    if cache != "off" and (caching or cache != "auto"):
-        _mark(body, {} if cache == "auto" else {"ttl": cache})
+    if (lifetime := cache_lifetime(request, caching=caching)) is not None:
+        _mark(body, lifetime)
     rest = {name: value for name, value in options.items() if name != "tools"}
     return with_settings(body, rest, request, converse_settings(request, names, support, body))
 
@@ -74,39 +79,32 @@ def _tool(name: str, description: str, schema: Mapping[str, Any], names: ToolNam
 
 
 def _mark(body: dict[str, Any], lifetime: Mapping[str, str]) -> None:
-    """Mark the ends of prefixes to be cached: the tools and instructions, and the last two user turns."""
+    """Mark the ends of prefixes to be cached: the tools and instructions, and the last turns of the user."""
     point = {"cachePoint": {"type": "default", **lifetime}}
     if "system" in body:
         body["system"].append(point)
     elif "toolConfig" in body:
         body["toolConfig"]["tools"].append(point)
-    for turn in [turn for turn in body["messages"] if turn["role"] == "user"][-2:]:
+    for turn in marked_turns(body):
         turn["content"].append(point)
 
 
-def _turns(messages: Sequence[Message], names: ToolNames, omitted: list[str]) -> list[dict[str, Any]]:
-    """User and assistant in turn: results of parallel calls belong into one user turn."""
-    turns: list[dict[str, Any]] = []
-    for message in messages:
-        if blocks := _blocks(message, names, omitted):
-            role = "assistant" if message.role is Role.ASSISTANT else "user"
-            if turns and turns[-1]["role"] == role:
-                turns[-1]["content"].extend(blocks)
-            else:
-                turns.append({"role": role, "content": blocks})
-    return turns
-
-
 def _blocks(message: Message, names: ToolNames, omitted: list[str]) -> list[Block]:
-    if message.role is Role.SYSTEM:
-        return []
     if message.role is Role.ASSISTANT:
-        return _assistant(message, names, omitted)
+        calls = [_tool_use(call, names) for call in message.tool_calls]
+        return assistant_blocks(
+            message,
+            calls,
+            owner=OPAQUE,
+            text=_text,
+            is_call=lambda block: "toolUse" in block,
+            omitted=omitted,
+        )
     content = _content(message.content, omitted)
     if message.role is Role.USER:
         return content
     status = "error" if message.is_error else "success"
-    result = {"toolUseId": _id(message.tool_call_id or ""), "content": content, "status": status}
+    result = {"toolUseId": legal_id(message.tool_call_id or "")[:64], "content": content, "status": status}
     return [{"toolResult": result}]
 
 
@@ -144,33 +142,11 @@ def _document(part: Document) -> Block | str:
     return {"document": {"format": "pdf", "name": name[:200], "source": {"bytes": part.base64}}}
 
 
-def _assistant(message: Message, names: ToolNames, omitted: list[str]) -> list[Block]:
-    """The blocks of a reply: signed ones as they came and where they stood among the others."""
-    calls = [_tool_use(call, names) for call in message.tool_calls]
-    layout = message.opaque.get(OPAQUE) if is_object(message.opaque) else None
-    if not is_array(layout):
-        said = blocks_of(message.content, lambda _: "an assistant says text alone here", _text, omitted)
-        return [*(block for block in said if block["text"].strip()), *calls]
-    waiting = iter(calls)
-    blocks: list[Block] = []
-    for block in filter(is_object, layout):
-        if "toolUse" in block:
-            blocks.extend(call for call in [next(waiting, None)] if call)
-        elif "text" not in block or str(block["text"]).strip():
-            blocks.append(block)
-    return [*blocks, *waiting]
-
-
 def _tool_use(call: ToolCall, names: ToolNames) -> Block:
     return {
         "toolUse": {
-            "toolUseId": _id(call.id),
+            "toolUseId": legal_id(call.id)[:64],
             "name": names.to_wire(call.name),
             "input": write_args(call.args),
         }
     }
-
-
-def _id(id: str) -> str:
-    """Another provider's ids may hold what this one refuses; a call and its result change alike."""
-    return _ILLEGAL_IN_ID.sub("_", id)[:64]

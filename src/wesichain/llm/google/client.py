@@ -4,31 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from functools import partial
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import Unpack, override
 
-from wesichain.core import (
-    LlmRequest,
-    LlmResponse,
-    LlmTraits,
-    ModelSettings,
-    StreamItem,
-    SystemClock,
-    is_array,
-    is_object,
-    streams_to_listener,
-    to_json,
-)
+from wesichain.core import LlmResponse, LlmTraits, StreamItem, is_array, is_object, to_json
 from wesichain.errors import ConfigError, LlmError, LlmResponseError, MissingDependencyError
-from wesichain.llm.calls import ToolNames, checked_options
-from wesichain.llm.foreign_text import ForeignText
 from wesichain.llm.loops import PerLoop
-from wesichain.llm.react_text.streaming import ReasoningStyle
 from wesichain.llm.supported_settings import supported
 
 try:
@@ -40,8 +27,9 @@ except ImportError as error:
 
 from wesichain.llm.transport import (
     PLACEHOLDER,
-    TOTAL,
+    Adapter,
     Endpoint,
+    HttpLlm,
     HttpSettings,
     KeyAccount,
     RetryLimits,
@@ -53,7 +41,7 @@ from wesichain.llm.transport import (
 )
 
 from .gemini_reply import GeminiReply
-from .wire import to_config, to_contents
+from .wire import to_wire
 
 _CONTENTS = TypeAdapter(list[types.Content])
 _URL = "https://generativelanguage.googleapis.com"
@@ -67,9 +55,11 @@ class _Link:
     sdk: genai.Client
     endpoint: Endpoint
     keeper: AsyncGenerator[None, None]
+    asked: Callable[[], Awaitable[str]] | None
+    is_vertex: bool
 
 
-class GoogleClient:
+class GoogleClient(HttpLlm):
     """A `StreamingLlm` over Gemini.
 
     The key in `GOOGLE_API_KEY` or `GEMINI_API_KEY` goes to Google or to `GOOGLE_GEMINI_BASE_URL` alone;
@@ -103,115 +93,30 @@ class GoogleClient:
     ) -> None:
         if client is not None and not isinstance(client, genai.Client):  # pyright: ignore[reportUnnecessaryIsInstance]  # hosts pass anything
             raise ConfigError(f"client= is {type(client).__name__}; give a google.genai.Client")
-        if client is not None and any(settings.get(key) for key in ("base_url", "api_key", "headers")):
-            raise ConfigError(
-                "client= brings its own address, key and headers; leave out base_url, api_key, headers"
-            )
-        self.model = model
-        self.traits = settings.get("traits") or type(self).traits
         self._client = client
         self._project, self._location, self._credentials = project, location, credentials
-        self._base_url = settings.get("base_url")
-        self._api_key = settings.get("api_key")
-        self._asked = asked_key(self._api_key)
-        self._headers = dict(settings.get("headers") or {})
-        self._options = checked_options(settings.get("options"))
-        self._max_bytes = settings.get("max_bytes", 16_777_216)
-        patience = RetryLimits(
-            retries=settings.get("retries", 2),
-            deadline=settings.get("deadline", 120.0),
-            total=settings.get("total", TOTAL),
-            clock=settings.get("clock") or SystemClock(),
+        support = supported("google", model)
+        is_own = settings.get("base_url") is None
+        adapter = Adapter(
+            support, partial(to_wire, form=support.reasoning), GeminiReply.read, GeminiReply, is_own
         )
-        chance = settings.get("chance")
-        self._patience = patience if chance is None else replace(patience, chance=chance)
-        self._links = PerLoop(self._link)
-        self._text = ForeignText((), ReasoningStyle()) if self._base_url else None  # of another server
-
-    def check_settings(self, settings: ModelSettings) -> None:
-        """Raise `ConfigError` for a setting that the model does not take."""
-        supported("google", self.model).check(settings)
-
-    @streams_to_listener
-    async def complete(self, request: LlmRequest) -> LlmResponse:
-        self.check_settings(request.settings)
-        replies = persist(lambda: self._whole(request), self._patience, overdue=self._overdue)
-        async with aclosing(replies):
-            reply = await anext(replies)
-        return reply if self._text is None else self._text.read(reply)
-
-    def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
-        self.check_settings(request.settings)
-        items = persist(lambda: self._pieces(request), self._patience, overdue=self._overdue)
-        return items if self._text is None else self._text.stream(items)
-
-    async def aclose(self) -> None:
-        """Close the connections. An event loop that ends does it too."""
-        if link := self._links.pop():
-            await link.keeper.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
-
-    async def _whole(self, request: LlmRequest) -> AsyncGenerator[LlmResponse, None]:
-        endpoint, reply, asked = await self._ask(request)
-        with _Faults(endpoint, self._patience):
-            models: Any = self._links.get().sdk.aio.models  # its signatures hold more than can be checked
-            body = await models.generate_content(**asked)
-        for _ in reply.take(_plain(body)):
-            pass
-        yield reply.whole()
-
-    async def _pieces(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
-        endpoint, reply, asked = await self._ask(request)
-        faults = _Faults(endpoint, self._patience)
-        with faults:
-            models: Any = self._links.get().sdk.aio.models
-            stream = await models.generate_content_stream(**asked)
-        faults.has_begun = True
-        pieces = _bodies(stream, faults)
-        async with aclosing(pieces):
-            async for body in pieces:
-                for item in reply.take(body):
-                    yield item
-        yield reply.whole()
-
-    async def _ask(self, request: LlmRequest) -> tuple[Endpoint, GeminiReply, dict[str, Any]]:
-        """Whom is asked, what reads the reply, and what the SDK is given."""
-        link = self._links.get()
-        await anext(link.keeper)
-        names, omitted = ToolNames.of(request), list[str]()
-        contents = to_json(to_contents(request.messages, names, omitted))
-        form = supported("google", self.model).reasoning
-        given = to_json(to_config(request, names, self._options, form))
-        config = types.GenerateContentConfig.model_validate_json(given)
-        endpoint = link.endpoint
-        if self._asked is not None:
-            endpoint = replace(endpoint, key=await self._asked())
-            name = "Authorization" if self._is_vertex() else "x-goog-api-key"
-            value = f"Bearer {endpoint.key}" if self._is_vertex() else endpoint.key
-            config.http_options = types.HttpOptions(headers={name: value})
-        asked = {"model": self.model, "contents": _CONTENTS.validate_json(contents), "config": config}
-        return endpoint, GeminiReply(names, endpoint, omitted), asked
+        super().__init__(model, adapter, partial(_SdkTransport, self._connect), client=client, **settings)
 
     def _is_vertex(self) -> bool:
         return bool(self._project) or os.environ.get("GOOGLE_GENAI_USE_VERTEXAI", "") in _VERTEX
 
-    def _link(self) -> _Link:
+    def _connect(self, patience: RetryLimits, max_bytes: int) -> _Link:
+        asked, is_vertex = asked_key(self._api_key), self._is_vertex()
         if self._client is not None:
             endpoint = Endpoint("Google", self.model, key_variable="GOOGLE_API_KEY", is_borrowed=True)
-            return _Link(self._client, endpoint, keep_open(None))
+            return _Link(self._client, endpoint, keep_open(None), asked, is_vertex)
         variable = "GEMINI_API_KEY" if "GOOGLE_API_KEY" not in os.environ else "GOOGLE_API_KEY"
         account = KeyAccount(_URL, "GOOGLE_GEMINI_BASE_URL", variable)
-        is_vertex = self._is_vertex()
         url = self._base_url if is_vertex else account.address(self._base_url)
         key = None if is_vertex else account.key_for(self._base_url, self._api_key)
         host = host_of(url) if url else "Vertex AI"
         http = httpx2.AsyncClient(
-            transport=_Bounded(self._max_bytes, self._patience.deadline, host, verify=certificates()),
+            transport=_Bounded(max_bytes, patience.deadline, host, verify=certificates()),
             timeout=httpx2.Timeout(None, connect=10.0),
             headers={"accept-encoding": "identity"},
             follow_redirects=False,
@@ -233,7 +138,75 @@ class GoogleClient:
         else:
             sdk = genai.Client(vertexai=False, api_key=key or PLACEHOLDER, http_options=options)
         endpoint = Endpoint(host, self.model, key_variable=variable, key=key or "")
-        return _Link(sdk, endpoint, keep_open(http))
+        return _Link(sdk, endpoint, keep_open(http), asked, is_vertex)
+
+
+class _SdkTransport:
+    """Sends requests through Google's SDK, which writes other forms for Vertex AI than for its own API."""
+
+    def __init__(
+        self, connect: Callable[[RetryLimits, int], _Link], *, patience: RetryLimits, max_bytes: int
+    ) -> None:
+        self._patience = patience
+        self._links = PerLoop(lambda: connect(patience, max_bytes))
+
+    async def ask(
+        self, wire: Mapping[str, Any], read: Callable[[object, Endpoint], LlmResponse]
+    ) -> LlmResponse:
+        """The reply to `wire`; `read` makes the response of it."""
+        replies = persist(lambda: self._whole(wire, read), self._patience, overdue=self._overdue)
+        async with aclosing(replies):
+            return await anext(replies)
+
+    def stream(
+        self, wire: Mapping[str, Any], start: Callable[[Endpoint], GeminiReply]
+    ) -> AsyncGenerator[StreamItem, None]:
+        """The reply to `wire` in pieces; `start` makes the object that puts them together."""
+        return persist(lambda: self._pieces(wire, start), self._patience, overdue=self._overdue)
+
+    async def aclose(self) -> None:
+        """Close the running loop's connections; a later request opens new ones."""
+        if link := self._links.pop():
+            await link.keeper.aclose()
+
+    async def _whole(
+        self, wire: Mapping[str, Any], read: Callable[[object, Endpoint], LlmResponse]
+    ) -> AsyncGenerator[LlmResponse, None]:
+        link, endpoint, given = await self._open(wire)
+        with _Faults(endpoint, self._patience):
+            models: Any = link.sdk.aio.models  # its signatures hold more than can be checked
+            body = await models.generate_content(**given)
+        yield read(_plain(body), endpoint)
+
+    async def _pieces(
+        self, wire: Mapping[str, Any], start: Callable[[Endpoint], GeminiReply]
+    ) -> AsyncGenerator[StreamItem, None]:
+        link, endpoint, given = await self._open(wire)
+        faults, reply = _Faults(endpoint, self._patience), start(endpoint)
+        with faults:
+            models: Any = link.sdk.aio.models
+            stream = await models.generate_content_stream(**given)
+        faults.has_begun = True
+        async with aclosing(_bodies(stream, faults)) as pieces:
+            async for body in pieces:
+                for item in reply.take(body):
+                    yield item
+        yield reply.whole()
+
+    async def _open(self, wire: Mapping[str, Any]) -> tuple[_Link, Endpoint, dict[str, Any]]:
+        """The line, whom it leads to with the key of this request, and the arguments of the SDK."""
+        link = self._links.get()
+        await anext(link.keeper)
+        endpoint = link.endpoint
+        config = types.GenerateContentConfig.model_validate_json(to_json(wire["config"]))
+        if link.asked is not None:
+            endpoint = replace(endpoint, key=await link.asked())
+            name, value = "x-goog-api-key", endpoint.key
+            if link.is_vertex:
+                name, value = "Authorization", f"Bearer {endpoint.key}"
+            config.http_options = types.HttpOptions(headers={name: value})
+        contents = _CONTENTS.validate_json(to_json(wire["contents"]))
+        return link, endpoint, {"model": endpoint.model, "contents": contents, "config": config}
 
     def _overdue(self, seconds: float) -> LlmError:
         return self._links.get().endpoint.overdue(seconds)

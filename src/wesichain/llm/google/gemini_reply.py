@@ -44,6 +44,16 @@ class GeminiReply:
         self._calls = 0
         self._grounding: dict[str, Any] = {}
 
+    @classmethod
+    def read(
+        cls, body: Any, *, names: ToolNames, endpoint: Endpoint, omitted: Sequence[str] = ()
+    ) -> LlmResponse:
+        """The response in a body that came in one piece."""
+        reply = cls(names, endpoint, omitted)
+        for _ in reply.take(body):
+            pass
+        return reply.whole()
+
     def take(self, body: Mapping[str, Any]) -> Iterator[StreamItem]:
         """Follow one more piece, or the only one."""
         if is_object(usage := body.get("usageMetadata")):

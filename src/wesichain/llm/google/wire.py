@@ -26,6 +26,23 @@ from .settings import config_settings
 OPAQUE = "google"  # whose data `Message.opaque` is: another provider's is not ours to send
 
 
+def to_wire(
+    request: LlmRequest,
+    names: ToolNames,
+    *,
+    options: Mapping[str, JsonValue],
+    omitted: list[str],
+    stream: bool = False,
+    form: ReasoningForm = "budget",
+) -> dict[str, Any]:
+    """The contents and the configuration for a request; streamed or not, they are the same."""
+    del stream
+    return {
+        "contents": to_contents(request.messages, names, omitted),
+        "config": to_config(request, names, options, form),
+    }
+
+
 def to_contents(messages: Sequence[Message], names: ToolNames, omitted: list[str]) -> list[dict[str, Any]]:
     """The turns of a conversation. Results of parallel calls stand in one turn, what they show after it."""
     require_ids(messages)

@@ -23,8 +23,7 @@ from wesichain.core import (
 from wesichain.errors import ConfigError, LlmResponseError
 from wesichain.llm.calls import stops_of
 from wesichain.llm.foreign_text import ForeignText
-from wesichain.llm.react_text.reasoning import opened_by
-from wesichain.llm.react_text.streaming import ReasoningStyle
+from wesichain.llm.react_text.reasoning import ReasoningStyle, opened_by
 from wesichain.llm.supported_settings import supported
 
 from .files import DEFAULT_MODEL, Progress

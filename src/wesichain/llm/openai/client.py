@@ -5,19 +5,14 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-import httpx2
 from typing_extensions import Unpack, override
 
-from wesichain.core import LlmRequest, LlmResponse, LlmTraits
+from wesichain.core import LlmTraits
 from wesichain.errors import ConfigError, MissingDependencyError
-from wesichain.llm.calls import ToolNames
-from wesichain.llm.foreign_text import ForeignText
-from wesichain.llm.transport import Endpoint, ProviderRoute, Reply, asked_key
-
-from .items import to_items
-from .response_reply import ResponseReply
+from wesichain.llm.supported_settings import supported
 
 try:
     import httpx2
@@ -27,13 +22,20 @@ except ImportError as error:
 
 from wesichain.llm.transport import (
     PLACEHOLDER,
+    Adapter,
+    Endpoint,
     HttpLlm,
     HttpSettings,
+    HttpTransport,
     KeyAccount,
+    ProviderRoute,
+    asked_key,
     host_of,
 )
 
 from .chat_reply import ChatReply
+from .items import to_items
+from .response_reply import ResponseReply
 from .wire import to_wire
 
 OPENAI = KeyAccount(
@@ -80,7 +82,8 @@ class OpenAiClient(HttpLlm):
     """
 
     traits = _TRAITS
-    _is_chat = True
+    _own_traits = _OWN
+    _path = "/chat/completions"
     _is_deployed = True  # on Azure, the path names the deployment
 
     def __init__(
@@ -98,50 +101,30 @@ class OpenAiClient(HttpLlm):
         self._api_version = api_version
         self._client = client
         self._account = account or (AZURE if api_version else OPENAI)
-        super().__init__(model, client=client, **settings)
-        self._is_own = is_openai(self._account, self._base_url, client)
-        self._is_strict = self._is_own  # other servers may refuse a field that they do not know
-        self._provider = _provider_at(self._account, self._base_url, client, is_own=self._is_own)
-        if self._is_own and "traits" not in settings:
-            self.traits = _OWN
+        is_own = is_openai(self._account, settings.get("base_url"), client)
+        provider = _provider_at(self._account, settings.get("base_url"), client, is_own=is_own)
+        transport = partial(HttpTransport, self._connect, is_borrowed=client is not None)
+        super().__init__(model, self._adapter_for(model, provider), transport, client=client, **settings)
+        if settings.get("traits") is None and is_own:
+            self.traits = self._own_traits
         if text_calls:
             self.traits = replace(self.traits, text_calls=True)
 
-    @override
-    def _foreign_text(self, request: LlmRequest, names: ToolNames) -> ForeignText | None:
-        if self._is_own:
-            return None
-        self._style.opens_in_prompt |= self.traits.opens_thinking
-        tools = request.tools if self._is_chat else ()
-        return ForeignText(tools, self._style, names.from_wire, self.traits.text_calls)
-
-    @override
-    def _wire(
-        self, request: LlmRequest, names: ToolNames, *, stream: bool, omitted: list[str]
-    ) -> dict[str, Any]:
-        return to_wire(
-            request,
-            names,
-            model=self.model,
-            options=self._options,
-            stream=stream,
-            provider=self._provider,
-            strict=self._is_strict,
-            omitted=omitted,
+    def _adapter_for(self, model: str, provider: str) -> Adapter:
+        is_own = provider == "openai"  # other servers may refuse a field that they do not know
+        return Adapter(
+            supported(provider, model),
+            partial(to_wire, model=model, provider=provider, strict=is_own),
+            partial(ChatReply.read, is_own=is_own),
+            partial(ChatReply, is_own=is_own),
+            is_own,
+            is_strict=is_own,
+            has_text_calls=True,
         )
 
-    @override
-    def _read(self, body: object, *, names: ToolNames, endpoint: Endpoint, omitted: list[str]) -> LlmResponse:
-        return ChatReply.read(body, names=names, endpoint=endpoint, omitted=omitted, is_own=self._is_own)
-
-    @override
-    def _reply(self, names: ToolNames, endpoint: Endpoint, omitted: list[str]) -> Reply:
-        return ChatReply(names, endpoint, omitted, is_own=self._is_own)
-
-    @override
     def _connect(self, http: httpx2.AsyncClient | None) -> ProviderRoute:
         sdk, key = self._sdk(http)
-        return line_to(sdk, "/chat/completions", self._endpoint(sdk, key), asked=asked_key(self._api_key))
+        return line_to(sdk, self._path, self._endpoint(sdk, key), asked=asked_key(self._api_key))
 
     def _endpoint(self, sdk: openai.AsyncOpenAI, key: str) -> Endpoint:
         return Endpoint(
@@ -252,8 +235,9 @@ class ResponsesClient(OpenAiClient):
         caching=True,
     )
 
+    _own_traits = traits
+    _path = "/responses"
     _is_deployed = False  # on Azure, the path of responses names no deployment
-    _is_chat = False  # this API has calls as items, whoever's server speaks it
 
     def __init__(
         self,
@@ -264,34 +248,14 @@ class ResponsesClient(OpenAiClient):
     ) -> None:
         self._reasons = _REASONS.match(model) is not None if reasons is None else reasons
         super().__init__(model, **settings)
-        self._provider = "responses"
-        self._is_strict = True
-        if settings.get("traits") is None:
-            self.traits = type(self).traits
 
     @override
-    def _wire(
-        self, request: LlmRequest, names: ToolNames, *, stream: bool, omitted: list[str]
-    ) -> dict[str, Any]:
-        return to_items(
-            request,
-            names,
-            model=self.model,
-            options=self._options,
-            stream=stream,
-            reasons=self._reasons,
-            omitted=omitted,
+    def _adapter_for(self, model: str, provider: str) -> Adapter:
+        return Adapter(
+            supported("responses", model),
+            partial(to_items, model=model, reasons=self._reasons),
+            ResponseReply.read,
+            ResponseReply,
+            is_own=provider == "openai",
+            is_strict=True,
         )
-
-    @override
-    def _read(self, body: object, *, names: ToolNames, endpoint: Endpoint, omitted: list[str]) -> LlmResponse:
-        return ResponseReply.read(body, names=names, endpoint=endpoint, omitted=omitted)
-
-    @override
-    def _reply(self, names: ToolNames, endpoint: Endpoint, omitted: list[str]) -> Reply:
-        return ResponseReply(names, endpoint, omitted)
-
-    @override
-    def _connect(self, http: httpx2.AsyncClient | None) -> ProviderRoute:
-        sdk, key = self._sdk(http)
-        return line_to(sdk, "/responses", self._endpoint(sdk, key), asked=asked_key(self._api_key))

@@ -31,8 +31,8 @@ from wesichain.llm.relay import relay
 from .dialects import Dialect, parse
 from .prompt import Prompt
 from .react import before_observation
-from .reasoning import split_reasoning
-from .streaming import ReasoningFilter, ReasoningStyle, SpeechFilter
+from .reasoning import ReasoningFilter, ReasoningStyle, split_reasoning
+from .streaming import SpeechFilter
 from .text_transcript import ANSWER, UNREADABLE, TextTranscript, read_messages
 
 _STOP = ("\nObservation:",)

@@ -9,32 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from wesichain.core import JsonValue, ToolSpec, dump_json, is_array, is_object
 from wesichain.errors import CodecError, ConfigError
 
-from .harmony import Channels, read_channels
 from .inputs import Input, read_input, read_name, tidy
 from .lenient import load
-from .native import CALL_START, NoCallError
-from .parsed import Parsed, TextCall, action, final, malformed, without_run_on
-from .react import (
-    BOTH,
-    NO_TOOL,
-    QUOTED,
-    SEVERAL,
-    call_with,
-    called,
-    read_native,
-    read_react,
-    remark_of,
-    thought_of,
-    until_observation,
-)
-from .reasoning import split_reasoning
+from .native import NoCallError
+from .parsed import Parsed, TextCall, action, malformed
+from .react import BOTH, REACT_GRAMMAR, SEVERAL, Decision, Grammar, called, read_text
+from .reasoning import ReasonedText, split_reasoning
 from .rules import check
-from .structure import TextReply
 
 
 def write_json(value: JsonValue) -> str:
@@ -54,19 +40,13 @@ def _react_final(answer: str) -> str:
     return f"Final Answer: {answer}"
 
 
-class Reader(Protocol):
-    """How a dialect reads a reply."""
-
-    def __call__(self, text: str, *, strict: bool, truncated: bool) -> Parsed: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """One format. `form` is shown in the prompt, with the holes `{tool_names}` and `{answer}`;
     `hint` says it in one line to a model that got it wrong."""
 
     name: str
-    read: Reader
+    grammar: Grammar = REACT_GRAMMAR
     form: str = ""
     hint: str = ""
     action: Callable[[str, JsonValue], str] = _react_action
@@ -99,30 +79,27 @@ def parse(
 def read_reply(text: str, dialect: Dialect, *, strict: bool, truncated: bool) -> Parsed:
     """Read a reply without the rules that depend on its tools."""
     reasoned = split_reasoning(text)
-    channels = None if reasoned.is_open else read_channels(reasoned.text)
-    if channels is not None and channels.calls:
-        return _read_calls_of(channels, truncated=truncated)
-    if channels is not None and channels.final is not None:
-        return dialect.read(channels.final, strict=False, truncated=truncated)
-    if reasoned.is_open or channels is not None:
+    if reasoned.is_open:
         return malformed("the reasoning never ends; close it, and write the reply after it")
-    return dialect.read(reasoned.text, strict=strict, truncated=truncated)
+    if reasoned.calls:
+        return _read_messages(reasoned, truncated=truncated)
+    strict = strict and not reasoned.is_final
+    return read_text(reasoned.text, dialect.grammar, strict=strict, truncated=truncated)
 
 
-def _read_calls_of(channels: Channels, *, truncated: bool) -> Parsed:
-    thought = channels.reasoning
-    if channels.final is not None:
-        return malformed(BOTH, thought=thought)
-    remarks, calls = [channels.remark], list[TextCall]()
-    for name, given in channels.calls:
-        read = called(name, given or "{}", thought=thought, truncated=truncated)
-        if read.kind != "action":
-            return read
-        if not is_object(read.args):
-            return malformed(f"the input of {name!r} is not one JSON object", thought=thought)
-        calls += read.calls
-        remarks.append(read.remark)
-    return action(*calls, thought=thought, remark="\n".join(remarks))
+def _read_messages(reasoned: ReasonedText, *, truncated: bool) -> Parsed:
+    """Read calls that are messages to functions: all of them, or none."""
+    if reasoned.is_final:
+        return malformed(BOTH, thought=reasoned.reasoning)
+    try:
+        read = [called(name, given or "{}", truncated=truncated) for name, given in reasoned.calls]
+    except NoCallError as error:
+        return malformed(str(error), thought=reasoned.reasoning)
+    calls = [call for decision in read for call in decision.calls]
+    if wrong := next((call.name for call in calls if not is_object(call.args)), None):
+        return malformed(f"the input of {wrong!r} is not one JSON object", thought=reasoned.reasoning)
+    remarks = [reasoned.remark, *(decision.remark for decision in read)]
+    return action(*calls, thought=reasoned.reasoning, remark="\n".join(remarks))
 
 
 def find_dialect(dialect: str | Dialect) -> Dialect:
@@ -144,36 +121,24 @@ _PIECES = {
 }
 
 
-def _read_calls(opener: str, closer: str, arguments: Callable[[str], Input]) -> Reader:
-    """A reader of actions with their input in brackets, where `finish` gives the answer."""
+def _split_by(opener: str, closer: str, arguments: Callable[[str], Input]) -> Callable[[str], Decision]:
+    """Reads actions with their input in brackets, where `finish` gives the answer."""
 
-    def read(text: str, *, strict: bool, truncated: bool) -> Parsed:
-        reply = TextReply(text)
-        sections = until_observation(reply)
-        thought = thought_of(reply, sections)
-        place = next((index for index, section in enumerate(sections) if section.mark == "action"), None)
-        if place is None:
-            return read_react(text, strict=strict, truncated=truncated)
-        _, at, start, end = sections[place]
-        if reply.quotes(at):
-            return malformed(f"the Action {QUOTED}", thought=thought)
-        try:
-            given, remark = _bracketed(reply.text[start:end], opener, closer)
-            remark += "\n" + remark_of(reply, at, sections[place + 1 :])
-        except NoCallError as error:
-            return malformed(str(error), thought=thought)
-        name, aside = read_name(given[0])
+    def split(text: str) -> Decision:
+        (line, given), behind = _bracketed(text, opener, closer)
+        name, aside = read_name(line)
         if not name or aside:
-            return malformed(NO_TOOL, thought=thought)
+            raise NoCallError("the Action does not name a tool")
         try:
-            value = arguments(given[1].strip())
+            read = arguments(given.strip())
         except CodecError as error:
-            return malformed(f"the input of {name!r} cannot be read ({error})", thought=thought)
+            raise NoCallError(f"the input of {name!r} cannot be read ({error})") from None
         if name.lower() == "finish":
-            return final(_answer(value.value, given[1]), thought=thought)
-        return action(call_with(name, value), thought=thought, remark=f"{value.remark}\n{remark}")
+            return Decision(answer=_answer(read.value, given))
+        call = TextCall(name, read.value, read.text, is_bare=read.is_bare)
+        return Decision([call], f"{read.remark}\n{behind}")
 
-    return read
+    return split
 
 
 def _bracketed(text: str, opener: str, closer: str) -> tuple[tuple[str, str], str]:
@@ -225,36 +190,16 @@ def _keyword_action(name: str, args: JsonValue) -> str:
 
 # --- tags, and formats that are only read ---------------------------------------------------------
 
-
-def _read_xml(text: str, *, strict: bool, truncated: bool) -> Parsed:
-    reply = TextReply(text.partition("<observation>")[0].partition("\nObservation:")[0])
-    text = reply.text
-    tool, answer = text.find("<tool>"), text.find("<final_answer>")
-    begin = min((at for at in (tool, answer) if at >= 0), default=-1)
-    before = TextReply(text[: max(begin, 0)])
-    thought = thought_of(before, before.sections())
-    if begin >= 0 and reply.quotes(begin):
-        return malformed(f"the call {QUOTED}", thought=thought)
-    if 0 <= tool < answer:
-        return malformed(BOTH, thought=thought)
-    if answer >= 0:
-        return final(without_run_on(_within(text, "final_answer")[0]).strip(), thought=thought)
-    name, behind = _within(text, "tool")
-    if tool < 0 or not name.strip():
-        return read_react(text, strict=strict, truncated=truncated)
-    if "<tool_input>" not in behind:
-        return malformed("the tool has no <tool_input>", thought=thought, tool=read_name(name).name or None)
-    given, remark = _within(behind, "tool_input")
-    if "<tool>" in remark or "<tool_input>" in remark:
-        return malformed(SEVERAL, thought=thought)
-    remark = f"{reply.introduction(begin)}\n{tidy(remark).strip('`')}"
-    return called(name, given, thought=thought, remark=remark, truncated=truncated)
-
-
-def _within(text: str, tag: str) -> tuple[str, str]:
-    """The text between two tags, and what follows; a stop sequence may have eaten the closing one."""
-    inside, _, after = text.partition(f"<{tag}>")[2].partition(f"</{tag}>")
-    return inside, after
+_TAGS = re.compile(
+    r"(?P<action><tool>)|(?P<input>(?:</tool>\s*+)?+<tool_input>)|(?P<final><final_answer>)"
+    r"|(?P<observation><observation>)|(?P<thought></(?:tool|tool_input|final_answer)>)"
+)
+_FOLLOW_UP = re.compile(
+    r"^[ \t]*+(?:(?P<input>follow ?up:)|(?P<final>so the final answer is:)"
+    r"|(?P<observation>intermediate answer:))",
+    re.IGNORECASE | re.MULTILINE,
+)
+_PROMPT = re.compile(r"^[ \t]*+(?P<action>>)", re.MULTILINE)
 
 
 def _xml_action(name: str, args: JsonValue) -> str:
@@ -262,41 +207,13 @@ def _xml_action(name: str, args: JsonValue) -> str:
     return f"<tool>{name}</tool><tool_input>{given}</tool_input>"
 
 
-def _read_self_ask(text: str, *, strict: bool, truncated: bool) -> Parsed:
-    lines = text.splitlines()
-    for number, line in enumerate(lines):
-        label, _, given = line.strip().partition(":")
-        match label.lower():
-            case "follow up" | "followup":
-                return _command("Intermediate Answer", given, lines[number + 1 :])
-            case "so the final answer is":
-                return final(given)
-            case _:
-                pass
-    return read_react(text, strict=strict, truncated=truncated)
-
-
-def _read_alfworld(text: str, *, strict: bool, truncated: bool) -> Parsed:
-    lines = text.splitlines()
-    for number, line in enumerate(lines):
-        prompt, _, command = line.partition(">")
-        verb, _, given = command.strip().partition(" ")
-        if not prompt.strip() and verb:
-            return _command(verb.rstrip(":"), given, lines[number + 1 :])
-    return read_react(text, strict=strict, truncated=truncated)
-
-
-def _command(tool: str, given: str, behind: Sequence[str]) -> Parsed:
-    """A call that is one line."""
-    remark = tidy("\n".join(behind)).partition("\nObservation:")[0].removeprefix("Observation:")
-    return action(TextCall(tool, given.strip(), given.strip(), is_bare=True), remark=remark)
-
-
-def _read_leaked(text: str, *, strict: bool, truncated: bool) -> Parsed:
-    """A native call in the text, between special tokens or in <tool_call> tags."""
-    if CALL_START.search(text):
-        return read_native(TextReply(text))
-    return read_react(text, strict=strict, truncated=truncated)
+def _command(text: str) -> Decision:
+    """A verb and what it is done to, in one line."""
+    line, _, behind = text.strip().partition("\n")
+    verb, _, given = line.partition(" ")
+    if not verb:
+        raise NoCallError("the command is empty")
+    return Decision([TextCall(verb.rstrip(":"), given.strip(), given.strip(), is_bare=True)], tidy(behind))
 
 
 # --- the table -----------------------------------------------------------------------------------
@@ -308,7 +225,6 @@ Thought: I now know the final answer
 """
 REACT = Dialect(
     "react",
-    read_react,
     form=f"""\
 Thought: think about what to do next
 Action: the tool to use, one of [{{tool_names}}]
@@ -319,7 +235,7 @@ Action Input: the tool's arguments as one JSON object
 )
 _BRACKET = Dialect(
     "react_bracket",
-    _read_calls("[", "]", _bracket_input),
+    Grammar(split=_split_by("[", "]", _bracket_input)),
     form=f"""\
 Thought: think about what to do next
 Action: tool[input], where the tool is one of [{{tool_names}}] and the input is one JSON object
@@ -331,7 +247,7 @@ Action: tool[input], where the tool is one of [{{tool_names}}] and the input is 
 )
 _CALL = Dialect(
     "call_syntax",
-    _read_calls("(", ")", _keyword_input),
+    Grammar(split=_split_by("(", ")", _keyword_input)),
     form=f"""\
 Thought: think about what to do next
 Action: tool(argument="value", other=1), where the tool is one of [{{tool_names}}]
@@ -343,7 +259,7 @@ Action: tool(argument="value", other=1), where the tool is one of [{{tool_names}
 )
 _XML = Dialect(
     "xml",
-    _read_xml,
+    Grammar(_TAGS),
     form=f"""\
 Thought: think about what to do next
 <tool>the tool to use, one of [{{tool_names}}]</tool><tool_input>its arguments as one JSON object</tool_input>
@@ -354,13 +270,13 @@ Thought: think about what to do next
     final=lambda answer: f"<final_answer>{answer}</final_answer>",
 )
 _READ_ONLY = (
-    Dialect("self_ask", _read_self_ask),
-    Dialect("alfworld", _read_alfworld),
-    Dialect("leaked_native", _read_leaked),
+    Dialect("self_ask", Grammar(_FOLLOW_UP, implied="Intermediate Answer")),
+    Dialect("alfworld", Grammar(_PROMPT, split=_command)),
 )
 DIALECTS: Mapping[str, Dialect] = {
     **{dialect.name: dialect for dialect in (REACT, _BRACKET, _CALL, _XML, *_READ_ONLY)},
     "react_answer": REACT,  # other names for what these read anyway
     "react_json": REACT,
+    "leaked_native": REACT,
     "bracket": _BRACKET,
 }

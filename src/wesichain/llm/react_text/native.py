@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from wesichain.core import JsonValue, dump_json, is_array, is_object, parse_json
@@ -22,23 +19,19 @@ _ASIDE_KEYS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """One call, and where it stands. `raw`: its values are texts as they were written, of any kind."""
-
-    name: str
-    args: JsonValue
-    start: int
-    end: int
-    raw: bool = False
-
-
 class NoCallError(Exception):
-    """The text looks like a call and is none; says why. `name`: the tool, where only its input is missing."""
+    """The text looks like a call and is none; says why.
 
-    def __init__(self, why: str, *, name: str | None = None) -> None:
+    `name`: the tool, where only its input is missing. `thought`, `remark`: what is said before and beside it.
+    """
+
+    def __init__(
+        self, why: str, *, name: str | None = None, thought: str | None = None, remark: str = ""
+    ) -> None:
         super().__init__(why)
         self.name = name
+        self.thought = thought
+        self.remark = remark
 
 
 def call_of(value: object) -> tuple[str, Any]:
@@ -77,28 +70,35 @@ def call_of(value: object) -> tuple[str, Any]:
 
 # --- where calls stand ----------------------------------------------------------------------------
 
-_OPENERS = re.compile(
+CALL_START = re.compile(
+    r"<tool_calls?>|<\|tool_calls?_|<[|\uff5c]tool\u2581|\[TOOL_CALLS\]|<\|python_tag\|>|<function=|<invoke\s|<function_calls>"
+)
+_OPENER = re.compile(
     r"""<tool_calls?+>|<\|tool_call_begin\|>|<[|\uff5c]tool\u2581call\u2581begin[|\uff5c]>|\[TOOL_CALLS\]|<\|python_tag\|>
       |<function=(?P<function>[\w.:-]{1,64})>|<invoke\s++name="(?P<invoke>[^"<>]{1,64})"\s*+>""",
     re.VERBOSE,
 )
-CALL_START = re.compile(
-    r"<tool_calls?>|<\|tool_calls?_|<[|\uff5c]tool\u2581|\[TOOL_CALLS\]|<\|python_tag\|>|<function=|<invoke\s|<function_calls>"
+# What ends a call, by the last letters of what begins it; JSON tells itself where the others end.
+_CLOSERS = {
+    "tool_call>": re.compile("</tool_call>"),
+    "tool_call_begin|>": re.compile(r"<\|tool_call_end\|>"),
+    "function": re.compile("</function>"),
+    "invoke": re.compile("</invoke>"),
+    "\u2581begin": re.compile("<[|\uff5c]tool\u2581call\u2581end[|\uff5c]>"),
+}
+_SEPARATOR = re.compile(r"<\|tool_call_argument_begin\|>|<[|\uff5c]tool\u2581sep[|\uff5c]>|\[ARGS\]")
+_VALUE = re.compile(
+    r"""<parameter(?:=(?P<plain>[^<>\s]{1,64})|\s++name="(?P<named>[^"<>]{1,64})"[^<>]{0,40})>
+      |<arg_key>(?P<key>[^<>]{1,64})</arg_key>\s*+<arg_value>""",
+    re.VERBOSE,
 )
-_DEEPSEEK_END = re.compile(r"<[|\uff5c]tool\u2581call\u2581end[|\uff5c]>")
-_SEPARATOR = re.compile(r"<[|\uff5c]tool\u2581sep[|\uff5c]>")
-_PARAMETER = re.compile(
-    r"""<parameter(?:=(?P<plain>[^<>\s]{1,64})|\s++name="(?P<named>[^"<>]{1,64})"[^<>]{0,40})>"""
-)
-_ARGUMENT = re.compile(r"<arg_key>([^<>]{1,64})</arg_key>\s*+<arg_value>")
 _FENCE = re.compile(r"[\s`]*+(?:json\b)?\s*+")
-
-
 # What stands around and between calls and says nothing: special tokens, and the elements around several.
 AROUND_CALLS = re.compile(
     r"<[|\uff5c][^<>|\uff5c]{0,60}[|\uff5c]>|</?+(?:\w{1,20}[:_])?(?:tool|function)_calls?>|</s>|</function>|\s++"
 )
 _RESULT = re.compile(r"\n[ \t]*+observation\b|<tool_response>|<observation>", re.IGNORECASE)
+_UNFINISHED = "a call was begun and not finished"
 
 
 def native_calls(text: str) -> tuple[list[TextCall], str]:
@@ -107,20 +107,21 @@ def native_calls(text: str) -> tuple[list[TextCall], str]:
     What begins as a call and is none raises `NoCallError`, and so does text between two calls: several are
     all read, or none is. What follows the first made-up result does not count.
     """
-    found: list[_Place] = []
+    calls: list[TextCall] = []
     result = _RESULT.search(text)
-    for opener in _OPENERS.finditer(text):
-        if found and result and found[-1].end <= result.start() < opener.start():
+    end = 0
+    for opener in _OPENER.finditer(text):
+        if calls and result and end <= result.start() < opener.start():
             break
-        if not found or opener.start() >= found[-1].end:
-            found.extend(_from(opener, text))
-    if not found:
-        raise NoCallError("a call was begun and not finished")
-    end = result.start() if result and result.start() >= found[-1].end else len(text)
-    for place, following in pairwise(found):
-        if _said(text[place.end : max(place.end, following.start)]):
+        if opener.start() < end or (opener.group() == "<tool_calls>" and not _holds_json(text, opener.end())):
+            continue
+        if calls and said(text[end : opener.start()]):
             raise NoCallError("there is text between two calls; write them one behind the other, or only one")
-    return [_call(place) for place in found], _said(text[found[-1].end : end])
+        found, end = _read(opener, text)
+        calls += found
+    if not calls:
+        raise NoCallError(_UNFINISHED)
+    return calls, said(text[end : result.start() if result and result.start() >= end else len(text)])
 
 
 def begins_with_call(text: str) -> bool:
@@ -130,141 +131,84 @@ def begins_with_call(text: str) -> bool:
     return found is not None and not AROUND_CALLS.sub("", reply.text[: found.start()])
 
 
-def _said(text: str) -> str:
+def said(text: str) -> str:
     """A text without the marks around calls."""
     return AROUND_CALLS.sub(" ", text).strip("` ")
 
 
-def _call(place: _Place) -> TextCall:
-    name = place.name.strip().strip("`\"'")
-    if not name:
-        raise NoCallError("the call does not name a tool")
-    return TextCall(name, place.args, dump_json(place.args), is_raw=place.raw)
+def _holds_json(text: str, at: int) -> bool:
+    return text[at : at + 20].lstrip().startswith(("[", "{"))
 
 
-def _from(opener: re.Match[str], text: str) -> Iterator[_Place]:
-    word, start, at = opener.group(), opener.start(), opener.end()
-    if word == "<tool_calls>":
-        if text[at : at + 20].lstrip().startswith(("[", "{")):
-            yield from _mistral(text, start, at)
-    elif word == "<tool_call>":
-        end = _find(text, "</tool_call>", at)
-        yield _tagged(text[at : end[0]], start, end[1])
-    elif word == "<|tool_call_begin|>":
-        end = _find(text, "<|tool_call_end|>", at)
-        name, mark, given = text[at : end[0]].partition("<|tool_call_argument_begin|>")
-        if not mark:
-            raise NoCallError("a call was begun and not finished")
-        name = name.strip().removeprefix("functions.").partition(":")[0]
-        yield _Place(name, _json(given, name), start, end[1])
-    elif word.startswith(("<|tool\u2581", "<\uff5ctool\u2581")):
-        yield _deepseek(text, start, at)
-    elif word == "[TOOL_CALLS]":
-        yield from _mistral(text, start, at)
-    elif word == "<|python_tag|>":
-        value, rest = load_call(text[at:])
-        name, args = call_of(value)
-        yield _Place(name, args, start, len(text) - len(rest))
-    elif opener["function"]:
-        end = _find(text, "</function>", at)
-        yield _parameters(opener["function"], text[at : end[0]], start, end[1])
-    else:
-        end = _find(text, "</invoke>", at)
-        yield _parameters(opener["invoke"], text[at : end[0]], start, end[1])
-
-
-def _find(text: str, closer: str, at: int) -> tuple[int, int]:
-    """Where a call ends, and where the text goes on; a stop sequence may have eaten the closing mark."""
-    end = text.find(closer, at)
-    return (len(text), len(text)) if end < 0 else (end, end + len(closer))
-
-
-def _tagged(inside: str, start: int, end: int) -> _Place:
-    body = inside.strip()
-    function = _OPENERS.match(body)
-    if function and function["function"]:
-        close = _find(body, "</function>", function.end())
-        return _parameters(function["function"], body[function.end() : close[0]], start, end)
-    if not body.startswith(("{", "`", "[")) and "<arg_key>" in body:
-        name, _, rest = body.partition("<arg_key>")
-        return _arguments(name.strip(), f"<arg_key>{rest}", start, end)
-    value, rest = load_call(body)
+def _read(opener: re.Match[str], text: str) -> tuple[list[TextCall], int]:
+    """The calls that begin here, and where they end; a stop sequence may have eaten the closing mark."""
+    key = opener.lastgroup or next((key for key in _CLOSERS if key in opener.group()), "")
+    closer = _CLOSERS[key].search(text, opener.end()) if key else None
+    body = text[opener.end() : closer.start() if closer else len(text)]
+    calls, rest = _read_body((opener["function"] or opener["invoke"] or ""), body)
+    if not key:
+        return calls, len(text) - len(rest)
     if rest.strip(" \t\r\n`}]"):
         raise NoCallError("there is more in the call than one JSON object")
-    name, args = call_of(value)
-    return _Place(name, args, start, end)
+    return calls, closer.end() if closer else len(text)
 
 
-def _parameters(name: str, inside: str, start: int, end: int) -> _Place:
-    """`<parameter=key>value</parameter>`, or JSON instead of them."""
-    body = inside.strip()
-    if body.startswith("{"):
-        return _Place(name, _json(body, name), start, end)
+def _read_body(name: str, body: str) -> tuple[list[TextCall], str]:
+    """The calls between two marks, and what follows: JSON that names its tool, or a name with its input."""
+    start = _FENCE.sub("", body, count=1)
+    if not name and start.startswith(("{", "[")):
+        value, rest = load_call(body)
+        named = [call_of(item) for item in (value if is_array(value) else [value])]
+        return [_call(name, args) for name, args in named], rest
+    inner = _OPENER.match(start)
+    if inner and inner["function"] and not name:
+        return _read_body(inner["function"], start[inner.end() :].partition("</function>")[0])
+    if not name:
+        separator = _SEPARATOR.search(body)
+        before, _, rest = body.partition(separator.group() if separator else "<arg_key>")
+        if before.strip() == "function":  # the name has a line of its own
+            before, _, rest = rest.strip().partition("\n")
+        name = before.strip()
+        if separator and separator.group().startswith("<|"):
+            name = name.removeprefix("functions.").partition(":")[0]
+        if not rest or not name or len(name) > 64:
+            raise NoCallError(_UNFINISHED)
+        start = rest if separator else f"<arg_key>{rest}"
+    value, rest = load_call(start)
+    if is_object(value):
+        return [_call(name, value)], rest
+    return [_call(name, _values(name, start), is_raw=True)], ""
+
+
+def _call(name: str, args: JsonValue, *, is_raw: bool = False) -> TextCall:
+    name = name.strip().strip("`\"'")
+    if not name:
+        raise NoCallError("the call does not name a tool")
+    return TextCall(name, args, dump_json(args), is_raw=is_raw)
+
+
+def _values(name: str, body: str) -> dict[str, JsonValue]:
+    """`<parameter=key>value</parameter>`s, or `<arg_key>key</arg_key><arg_value>value</arg_value>`s."""
     args: dict[str, JsonValue] = {}
     at = 0
-    for opener in _PARAMETER.finditer(body):
+    for opener in _VALUE.finditer(body):
         if opener.start() < at:
             continue
-        stop = body.find("</parameter>", opener.end())
-        if stop < 0:
+        at = body.find("</arg_value>" if opener["key"] else "</parameter>", opener.end())
+        if at < 0:
             raise NoCallError(f"a parameter of {name!r} does not end")
-        value = body[opener.end() : stop]
+        value = body[opener.end() : at]
         if opener["plain"]:  # this form has a line for the value
             value = value.removeprefix("\n").removesuffix("\n")
-        _add(args, opener["plain"] or opener["named"], value)
-        at = stop
-    if body and not args:
-        raise NoCallError(f"the input of {name!r} cannot be read")
-    return _Place(name, args, start, end, raw=True)
-
-
-def _arguments(name: str, body: str, start: int, end: int) -> _Place:
-    args: dict[str, JsonValue] = {}
-    for opener in _ARGUMENT.finditer(body):
-        stop = body.find("</arg_value>", opener.end())
-        if stop < 0:
-            raise NoCallError(f"an argument of {name!r} does not end")
-        _add(args, opener[1].strip(), body[opener.end() : stop].strip())
-    return _Place(name, args, start, end, raw=True)
-
-
-def _add(args: dict[str, JsonValue], name: str, value: str) -> None:
-    if name in args:
-        raise NoCallError(f"the call gives {name!r} twice")
-    args[name] = value
-
-
-def _deepseek(text: str, start: int, at: int) -> _Place:
-    closer = _DEEPSEEK_END.search(text, at)
-    end = (closer.start(), closer.end()) if closer else (len(text), len(text))
-    parts = _SEPARATOR.split(text[at : end[0]])
-    if len(parts) != 2:
-        raise NoCallError("a call was begun and not finished")
-    head, rest = parts[0].strip(), parts[1]
-    if head == "function":  # the name has a line of its own
-        head, _, rest = rest.strip().partition("\n")
-    return _Place(head.strip(), _json(rest, head), start, end[1])
-
-
-def _mistral(text: str, start: int, at: int) -> Iterator[_Place]:
-    body = text[at:]
-    name, mark, given = body.partition("[ARGS]")
-    if mark and len(name) <= 64:
-        value, rest = load_call(given)
-        yield _Place(name.strip(), value, start, len(text) - len(rest))
-        return
-    value, rest = load_call(body)
-    end = len(text) - len(rest)
-    for item in value if is_array(value) else [value]:
-        name, args = call_of(item)
-        yield _Place(name, args, start, end)
-
-
-def _json(given: str, name: str) -> JsonValue:
-    value, rest = load_call(given)
-    if not is_object(value) or rest.strip(" \t\r\n`}"):
+        elif opener["key"]:
+            value = value.strip()
+        key = (opener["plain"] or opener["named"] or opener["key"]).strip()
+        if key in args:
+            raise NoCallError(f"the call gives {key!r} twice")
+        args[key] = value
+    if body.strip() and not args:
         raise NoCallError(f"the input of {name!r} is not one JSON object")
-    return value
+    return args
 
 
 def load_call(text: str) -> tuple[Any, str]:

@@ -1,14 +1,19 @@
-"""Reasoning that stands in the text of a reply, between marks such as `<think>` and `</think>`.
+"""Reasoning in the text of a reply: between marks such as `<think>` and `</think>`, or in channels.
 
 A template that opens the block in the prompt leaves only its end in the reply. A mark in quotes or backticks
-(`</think>`) is only mentioned. Every search is linear.
+(`</think>`) is only mentioned. Of Harmony's channels `final` is the answer, a message to a function is a
+call, and any other is reasoning; a header that stands in a quotation or within a line is text. A reply that
+comes in pieces and one that comes at once are read by the same filter, in linear time.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 
 from wesichain.core import dataclass
+
+from .structure import TextReply
 
 # With what families of models put around it: `seed:think`, `thinking_process`, `inner_monologue`.
 _NAMES = (
@@ -27,21 +32,27 @@ MARK = re.compile(
           |<[|\uff5c]begin\u2581of\u2581thinking[|\uff5c]>)""",
     re.IGNORECASE | re.VERBOSE,
 )
-# One of which is in every mark: replies in XML have many tags, and mostly none of these.
-_WORDS = (
-    "think",
-    "thought",
-    "reason",
-    "reflect",
-    "scratchpad",
-    "analysis",
-    "monologue",
-    "channel",
-    "unused9",
+_HEADER = (
+    r"(?P<header>(?:<\|start\|>(?P<role>[^<]{0,120}+))?+<\|channel\|>"
+    r"(?P<head>[^<]{0,200}+(?:<\|constrain\|>[^<]{0,60}+)?+)<\|message\|>)"
+)
+# Channels of which a server has dropped the marks: `analysisWe need ...assistantfinalIt is 4.`
+_GLUED = "analysis"
+_TOKEN = re.compile(
+    rf"{MARK.pattern}|{_HEADER}|(?P<end><\|(?:end|return|call)\|>)"
+    r"|(?P<glued>assistant(?:final|commentary[\s:]*+to=[\w.:-]++\s*+(?:json)?+))",
+    re.IGNORECASE | re.VERBOSE,
 )
 # What every mark begins with, which is quick to find.
-_STARTS = re.compile(rf"<(?=[a-z|\uff5c]|{_GAP}/)|\[(?=[/tr])|\u25c1", re.IGNORECASE)
-QUOTES = "`\"'\u201c\u201d\u2018\u2019"
+_START = re.compile(rf"<(?=[a-z|\uff5c]|{_GAP}/)|\[(?=[/tr])|\u25c1|assistant[fc]", re.IGNORECASE)
+_RECIPIENT = re.compile(r"to=(?:functions\.)?([\w.:-]+)")
+# The end of what came so far may become a mark, or the header of a channel.
+_BEGUN = re.compile(
+    r"(?:<\|(?:start|channel)\|>[^<]{0,200}(?:<\|(?:channel|constrain)\|>[^<]{0,200}){0,2}(?:<[^<>]{0,20})?"
+    r"|[<\[\u25c1][^<>\]]{0,79})$"
+)
+_LONGEST_BEGUN = 600
+_QUOTES = "`\"'\u201c\u201d\u2018\u2019"
 # What an unfinished thought may rehearse: a line of the format, or a call.
 _REHEARSED = re.compile(
     r"^[ \t*#`>-]*+(?:action|final[ _]*+answer|answer)\b|^[ \t]*+\{|<tool|<function|<invoke|<\|",
@@ -51,11 +62,31 @@ _REHEARSED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ReasonedText:
-    """The text of a reply, apart from the reasoning in it. `is_open`: the reasoning never ends."""
+    """The text of a reply, apart from the reasoning in it. `is_open`: the reasoning never ends.
+
+    `calls` are the messages to functions, names with their inputs. `lead` is text in front of the channels,
+    `remark` text behind them; `is_final`: the text is that of a final channel.
+    """
 
     text: str
     reasoning: str = ""
     is_open: bool = False
+    calls: tuple[tuple[str, str], ...] = ()
+    lead: str = ""
+    remark: str = ""
+    is_final: bool = False
+
+
+class ReasoningStyle:
+    """How a model marks its reasoning, as far as its replies have shown. Kept by its client.
+
+    `opens_in_prompt`: only the end of its reasoning is marked, since the beginning stands in the prompt.
+    """
+
+    __slots__ = ("opens_in_prompt",)
+
+    def __init__(self) -> None:
+        self.opens_in_prompt = False
 
 
 def opened_by(prompt: str) -> str:
@@ -65,71 +96,247 @@ def opened_by(prompt: str) -> str:
     return marks[0].group() if marks and marks[0]["open"] else ""
 
 
-def split_reasoning(text: str) -> ReasonedText:
-    """The text of a model after it has reasoned, however its template marks that.
+def split_reasoning(text: str, style: ReasoningStyle | None = None) -> ReasonedText:
+    """The text of a model apart from its reasoning, however its template marks that.
 
-    Nothing before the last closing mark counts.
+    Without a `style` the text may ask for a call: nothing before the last closing mark counts then. With one
+    it is an answer, which may have blocks of reasoning anywhere; the style learns from it.
     """
-    marks = _marks(text)
-    if not marks:
-        return ReasonedText(text.lstrip())
-    end = next((mark.end() for mark in reversed(marks) if mark["close"]), 0)
-    after = text[end:].lstrip()
-    reasoning = MARK.sub("", text[:end]).strip()
-    opened = next((mark.start() for mark in marks if mark["open"] and mark.start() >= end), None)
-    if opened is None:
-        return ReasonedText(after, reasoning)
-    line = text[text.rfind("\n", 0, opened) + 1 : opened]
-    if not line.strip() or _REHEARSED.search(text, opened):
-        return ReasonedText("", text[opened:].strip(), is_open=True)
-    return ReasonedText(after, reasoning)
+    reply = TextReply(text) if "<|channel|>" in text else None
+    scanner = ReasoningFilter(
+        style or ReasoningStyle(),
+        keeps_lead=style is not None,
+        is_quoted=reply and (lambda mark: reply.quotes(mark.start(), call=_recipient(mark) is not None)),
+    )
+    said = scanner.feed(text) + scanner.end()
+    if scanner.is_open:
+        said = ""
+    elif style is not None:
+        said = said.strip() if scanner.is_marked else text
+    return ReasonedText(
+        said if style else said.lstrip(),
+        "\n".join(filter(None, map(str.strip, scanner.reasoning))),
+        scanner.is_open,
+        tuple((name, "".join(given).strip()) for name, given in scanner.calls),
+        scanner.lead.strip(),
+        "".join(scanner.remark).strip("` \n"),
+        scanner.is_final,
+    )
 
 
-def without_blocks(text: str) -> ReasonedText:
-    """An answer that may have blocks of reasoning anywhere, without them."""
-    kept: list[str] = []
-    thoughts: list[str] = []
-    at, depth, opened = 0, 0, 0
-    for mark in _marks(text):
-        piece = text[at : mark.start()]
-        at = mark.end()
-        if mark["close"] and not depth:  # it began in the prompt: all that came before was reasoning
-            thoughts += [*kept, piece]
-            kept.clear()
+class ReasoningFilter:
+    """Takes a reply in pieces and passes on what is no reasoning. Made for one reply; linear.
+
+    If the reasoning of a model begins in the prompt and this is not known yet, the text of the first reply is
+    passed on until its end shows that; from then on nothing before that end is, unless there is none.
+    """
+
+    def __init__(
+        self,
+        style: ReasoningStyle,
+        *,
+        keeps_lead: bool = True,
+        is_quoted: Callable[[re.Match[str]], bool] | None = None,
+    ) -> None:
+        self.reasoning: list[str] = []
+        self.calls: list[tuple[str, list[str]]] = []
+        self.lead = ""
+        self.remark: list[str] = []
+        self.is_open = False
+        self.is_final = False
+        self.is_marked = False
+        self._style = style
+        self._keeps_lead = keeps_lead
+        self._is_quoted = is_quoted
+        self._mode = "start"  # then "text" or "glued"; in channels "message", "call", "final", "between"
+        self._depth = 0  # of blocks of reasoning
+        self._block: list[str] = []
+        self._opener = ""  # its mark: it may turn out to be none
+        self._opened = (
+            ""  # where the outermost block opens: on a "line", as a "word" of one; or it has "closed"
+        )
+        self._pending = ""  # the end of what came, which may become a mark
+        self._last = " "  # the character before it
+        self._is_blank = True  # whether the line before it is blank
+        self._is_ended = False  # whether a message has just ended
+        self._mentions_channels = False  # whether its first header is only quoted
+        self._kept: list[str] | None = [] if style.opens_in_prompt else None
+        self._has_text = False
+
+    def feed(self, piece: str) -> str:
+        """The part of this piece, and of the text held back before it, that is no reasoning."""
+        text = self._pending + piece
+        if self._mode == "start":
+            self._pending = text
+            if not self._has_started(text):
+                return ""
+            text = text[len(self._opener) :]
+        said: list[str] = []
+        at, end = 0, len(text)
+        for mark in _marks(text):
+            begin, after = mark.span()
+            if (mark["open"] or mark["close"]) and (text[begin - 1] if begin else self._last) in _QUOTES:
+                if after == end:
+                    end = begin  # whether it is only mentioned, the next character tells
+                    break
+                if text[after] in _QUOTES:
+                    continue
+            line = text.rfind("\n", at, begin)
+            is_blank = (line >= 0 or at > 0 or self._is_blank) and not text[max(at, line + 1) : begin].strip()
+            if (mark["header"] or mark["glued"]) and not self._begins_message(
+                mark, text[at:begin], is_blank=is_blank
+            ):
+                continue
+            self._emit(text[at:begin], said)
+            at = after
+            self._turn(mark, said, is_blank=is_blank)
+        begun = _BEGUN.search(text, max(at, end - _LONGEST_BEGUN), end)
+        end = begun.start() if begun else max(at, end - 80) if self._mode == "glued" else end
+        self._emit(text[at:end], said)
+        line = text.rfind("\n", at, end)
+        self._is_blank = (line >= 0 or at > 0 or self._is_blank) and not text[max(at, line + 1) : end].strip()
+        self._pending, self._last = text[end:], text[end - 1 : end] or self._last
+        return self._pass_on("".join(said))
+
+    def end(self) -> str:
+        """The text left at the end of the reply: a block that never ended may have been none."""
+        said: list[str] = []
+        self._emit(self._pending, said)
+        block = "".join(self._block)
+        if self._mode == "message":
+            self.is_open = not (self.is_final or self.calls)
+        elif self._depth and self._opened != "closed":
+            is_rehearsed = not self._keeps_lead and _REHEARSED.search(block) is not None
+            self.is_open = self._opened == "line" or is_rehearsed
+        if self.is_open or self._mode == "message":
+            self.is_marked = True
+            self.reasoning.append(block)
         else:
-            (thoughts if depth else kept).append(piece)
-            opened = opened if depth else mark.start()
-            depth += -1 if mark["close"] else 1
-    if depth == 1 and text[text.rfind("\n", 0, opened) + 1 : opened].strip():
-        kept.append(text[opened:])  # a word of the answer, `use <think> here`: a block begins a line
-        depth = 0
-    else:
-        (thoughts if depth else kept).append(text[at:])
-    answer = "".join(kept).strip() if thoughts else text
-    return ReasonedText(answer, "".join(thoughts).strip(), is_open=depth > 0)
+            said.append(self._opener + block)
+        kept, self._kept = self._kept or [], None
+        return "".join([*kept, *said])
+
+    def _has_started(self, text: str) -> bool:
+        """Whether it is known how the reply begins; `analysis` may stand for the mark of a channel."""
+        start = text.lstrip()[: len(_GLUED)]
+        if len(start) < len(_GLUED) and _GLUED.startswith(start) and len(text) < 200:
+            return False
+        self._mode = "glued" if start == _GLUED else "text"
+        if self._mode == "glued":
+            self._opener = text[: text.index(_GLUED) + len(_GLUED)]
+        return True
+
+    def _begins_message(self, mark: re.Match[str], before: str, *, is_blank: bool) -> bool:
+        """Whether a header is one: it stands where a message can begin, and not within another or a block."""
+        if mark["glued"]:
+            return self._mode == "glued"
+        is_ended = self._is_ended and not before.strip()
+        if self._depth:
+            return is_ended and _is_final(mark)
+        match self._mode:
+            case "between":
+                return not before.strip() and not "".join(self.remark).strip()
+            case "message" | "call" | "final":
+                return mark["role"] is not None
+            case _:
+                is_quoted = self._is_quoted is not None and self._is_quoted(mark)
+                is_header = not self._mentions_channels and (is_ended or (is_blank and not is_quoted))
+                self._mentions_channels = not is_header
+                return is_header
+
+    def _emit(self, text: str, said: list[str]) -> None:
+        self._is_ended = self._is_ended and not text.strip()
+        if self._depth or self._mode in ("glued", "message"):
+            self._block.append(text)
+        elif self._mode == "call":
+            self.calls[-1][1].append(text)
+        elif self._mode == "between":
+            self.remark.append(text)
+        elif self._mode != "over":
+            said.append(text)
+
+    def _turn(self, mark: re.Match[str], said: list[str], *, is_blank: bool) -> None:
+        """Go by a mark: into a block or out of it, from one channel to another."""
+        if mark["header"] or mark["glued"]:
+            self._turn_to(mark, said)
+        elif mark["end"]:
+            if self._mode in ("message", "call", "final"):
+                self._close(said)
+                self._mode = "between"
+            elif self._mode == "text" and not self._keeps_lead:
+                said.append(mark.group())
+            self._is_ended = True
+        elif mark["open"]:
+            if not self._depth:
+                self._opener, self._opened = mark.group(), "line" if is_blank else "word"
+            self._depth += 1
+        else:
+            if not self._depth or not self._keeps_lead:
+                self._was_reasoning(said)
+            if not self._depth:
+                self._style.opens_in_prompt = True
+            self._mode = "final" if self._mode == "final" else "text"
+            self.calls.clear()
+            self.remark.clear()
+            self._depth = max(0, self._depth - 1)
+            self._close(said)
+
+    def _turn_to(self, mark: re.Match[str], said: list[str]) -> None:
+        """Go by the header of a message."""
+        if self._mode in ("text", "glued"):
+            self.lead = "" if self._is_ended else "".join(said)
+            self._was_reasoning(said)
+        self._depth, self._is_ended = 0, False
+        self._close(said)
+        role = (mark["role"] or "").strip()
+        if role and not role.startswith("assistant"):
+            self._mode = "over"  # a result that the model made up, and what follows it
+        elif recipient := _recipient(mark):
+            self._mode = "call"
+            self.calls.append((recipient, []))
+        else:
+            self._mode = "final" if _is_final(mark) else "message"
+            self.is_final = self.is_final or self._mode == "final"
+
+    def _close(self, said: list[str]) -> None:
+        """End a block, whose text is reasoning. What follows may still be in another block around it."""
+        self.is_marked = True
+        self.reasoning.append("".join(self._block))
+        self._block, self._opener, self._opened = [], "", "closed"
+        if not self._depth and self._kept is not None:  # it opens its blocks itself, this time
+            said[:0], self._kept = self._kept, None
+
+    def _was_reasoning(self, said: list[str]) -> None:
+        """All that came before was reasoning."""
+        before = "".join([*(self._kept or ()), *said])
+        if self._has_text or before.strip():
+            self._style.opens_in_prompt = True
+        self.reasoning.append(before)
+        self._kept = None
+        said.clear()
+
+    def _pass_on(self, text: str) -> str:
+        if self._kept is None:
+            self._has_text = self._has_text or bool(text.strip())
+            return text
+        self._kept.append(text)
+        return ""
 
 
-def _marks(text: str) -> list[re.Match[str]]:
-    """The marks that are made, in order; only where one can begin is it looked for."""
-    found: list[re.Match[str]] = []
-    if not ("<" in text or "[" in text or "\u25c1" in text):
-        return found
-    if text.isascii() and not _has_word(text.lower()):  # beyond ASCII, a letter has more than two cases
-        return found
+def _marks(text: str) -> Iterator[re.Match[str]]:
     end = 0
-    for start in _STARTS.finditer(text):
-        mark = MARK.match(text, start.start()) if start.start() >= end else None
-        if mark is not None:
+    for start in _START.finditer(text):
+        if start.start() >= end and (mark := _TOKEN.match(text, start.start())):
             end = mark.end()
-            if not _is_mentioned(text, mark):
-                found.append(mark)
-    return found
+            yield mark
 
 
-def _has_word(text: str) -> bool:
-    return any(word in text for word in _WORDS)
+def _is_final(mark: re.Match[str]) -> bool:
+    head = mark["head"] or mark["glued"].removeprefix("assistant")
+    return head.strip().startswith("final") and _recipient(mark) is None
 
 
-def _is_mentioned(text: str, mark: re.Match[str]) -> bool:
-    start = mark.start()
-    return bool(start) and text[start - 1] in QUOTES and text[mark.end() : mark.end() + 1] in (*QUOTES,)
+def _recipient(mark: re.Match[str]) -> str | None:
+    """The function that the message behind a header is for."""
+    found = _RECIPIENT.search(mark.group())
+    return found[1] if found else None

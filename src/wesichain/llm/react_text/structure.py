@@ -1,21 +1,21 @@
-"""Structure: the markers of a reply (`Thought:`, `Action:`, ...), and the parts that only quote something.
+"""Structure: the sections of a reply (`Thought:`, `Action:`, ...), and the parts that only quote something.
 
 A marker stands at the start of a line, in any case, perhaps indented, numbered or set off in markdown. What
 stands in a closed code fence, in a quotation, in a comment or in an element that belongs to no call format
 (`<document>`, `<page>`) is quoted: there are no markers and no calls in it. A fence that begins the reply
-around its markers is only wrapping. Every scan is linear.
+around its markers is only wrapping. Only a fence quotes within an action or its input: quotation marks and
+tags in arguments are part of them. Every scan is linear.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Literal, NamedTuple, TypeAlias, cast
 
 Mark: TypeAlias = Literal["plain", "thought", "action", "input", "observation", "final", "answer"]
-Span: TypeAlias = tuple[int, int]
-_PLAIN: Mark = "plain"
+Place: TypeAlias = tuple[int, int, Mark | Literal["fence", "quotation"]]
 DECIDES = ("action", "input", "final", "answer")  # the marks that make a reply a call or an answer
 
 
@@ -49,32 +49,60 @@ _LABEL = re.compile(rf"\s*+(?:{_MARKER}|question\s*+:)", re.IGNORECASE | re.VERB
 
 
 class TextReply:
-    """The text of a reply without a fence around it, and the spans of it that only quote something."""
+    """The text of a reply without a fence around it, its sections, and the spans of it that are quoted.
 
-    __slots__ = ("_found", "quoted", "text", "wrapped")
+    `marks`: the markers of a dialect beside the classic ones, in groups with the names of marks.
+    """
 
-    def __init__(self, text: str) -> None:
-        self.wrapped = False
-        self._found: list[Section] | None = None
+    __slots__ = ("quoted", "sections", "text")
+
+    def __init__(self, text: str, marks: re.Pattern[str] | None = None) -> None:
         fence = _FENCE.match(text, len(text) - len(text.lstrip()))
-        if fence and _begins_a_call(text, fence):
-            text, self.wrapped = text[fence.end() + 1 :], True
+        is_wrapped = fence is not None and _begins_a_call(text, fence)
+        if fence and is_wrapped:
+            text = text[fence.end() + 1 :]
         self.text = text
-        self.quoted: list[Span] = _merged([*_fences(text), *_elements(text), *_quotations(text)])
+        self.quoted: list[tuple[int, int]] = []
+        places: list[Place] = [*_fences(text, is_wrapped=is_wrapped), *_elements(text), *_quotations(text)]
+        places += [(token.start(), token.end(), _name(token)) for token in _tokens(text)]
+        if marks is not None:
+            places += [(mark.start(), mark.end(), _name(mark)) for mark in marks.finditer(text)]
+        self.sections = list(self._scan(sorted(places, key=lambda place: place[0])))
 
-    def quotes(self, at: int) -> bool:
-        """Whether the text at this place is quoted."""
-        if _within(self.quoted, at) or is_inside_quotes(self.text[:at]):
+    def _scan(self, places: list[Place]) -> Iterator[Section]:
+        """The sections; the first is what stands before any marker. None begins in a quotation."""
+        mark: Mark = "plain"
+        at = start = hidden = 0
+        for begin, end, kind in places:
+            if kind in ("fence", "quotation"):
+                if kind == "fence" or mark not in ("action", "input"):
+                    first = self.quoted.pop()[0] if begin < hidden else begin
+                    hidden = max(hidden, end)
+                    self.quoted.append((first, hidden))
+            elif begin >= hidden and (
+                kind != "plain" or (mark not in ("plain", "thought") and self.text[start:begin].strip())
+            ):
+                yield Section(mark, at, start, begin)
+                mark, at, start = kind, begin, end
+        yield Section(mark, at, start, len(self.text))
+
+    def quotes(self, at: int, *, call: bool = True) -> bool:
+        """Whether the text at this place is quoted. A quotation that never ends may quote a call; it takes no
+        answer away."""
+        place = bisect_right(self.quoted, at, key=lambda span: span[0]) - 1
+        if place >= 0 and at < self.quoted[place][1]:
             return True
         line = self._line_before(at).lstrip()
-        return line.startswith((">", "|")) or line.endswith(("`", '"', "'"))
+        if line.startswith((">", "|")) or line.endswith(("`", '"', "'")):
+            return True
+        return call and _is_inside_quotes(self.text[:at])
 
     def begins_line(self, at: int) -> bool:
         return not self._line_before(at).strip()
 
     def introduction(self, at: int) -> str:
         """The line that leads to this place, if it is no thought and ends in a colon; else ""."""
-        section = next(section for section in reversed(self.sections()) if section.start <= at)
+        section = next(section for section in reversed(self.sections) if section.start <= at)
         lead = self.text[section.start : at] if section.mark == "plain" else ""
         before, _, line = lead.rstrip().rpartition("\n")
         if _FENCE.match(line):
@@ -84,40 +112,6 @@ class TextReply:
 
     def _line_before(self, at: int) -> str:
         return self.text[self.text.rfind("\n", 0, at) + 1 : at]
-
-    def sections(self) -> list[Section]:
-        """The sections in order; the first is what stands before any marker."""
-        if self._found is None:
-            self._found = list(self._sections())
-        return self._found
-
-    def _sections(self) -> Iterator[Section]:
-        mark: Mark = "plain"
-        at = start = 0
-        for begin, end, name in self._marks():
-            if name == "plain" and (mark in ("plain", "thought") or not self.text[start:begin].strip()):
-                continue  # a fence that wraps nothing yet
-            yield Section(mark, at, start, begin)
-            mark, at, start = name, begin, end
-        yield Section(mark, at, start, len(self.text))
-
-    def _marks(self) -> list[tuple[int, int, Mark]]:
-        """The markers; behind a wrapping fence the line that closes it ends a section as one would."""
-        text = self.text
-        marks: list[tuple[int, int, Mark]] = [
-            (token.start(), token.end(), _name(token))
-            for token in _tokens(text)
-            if not _within(self.quoted, token.start())
-        ]
-        if self.wrapped:
-            plain: Mark = _PLAIN
-            closing: list[tuple[int, int, Mark]] = [
-                (fence.start(), fence.end(), plain)
-                for fence in _FENCE.finditer(text)
-                if not fence[2].strip() and not _within(self.quoted, fence.start())
-            ]
-            marks = sorted([*marks, *closing])
-        return marks
 
 
 def _tokens(text: str) -> Iterator[re.Match[str]]:
@@ -138,12 +132,13 @@ _BEGINNING = re.compile(r"[\s*`]*+[{\[<]")
 
 def _begins_a_call(text: str, fence: re.Match[str]) -> bool:
     """Whether a fence at the start of the reply has the reply in it, and not only a thought."""
-    end = next((end for _, end in _fences(text)), len(text))
+    end = next((end for _, end, _ in _fences(text)), len(text))
     return bool(_BEGINNING.match(text, fence.end(), end) or any(_tokens(text[fence.end() : end])))
 
 
-def _fences(text: str) -> Iterator[Span]:
-    """The closed blocks of code; one that never closes hides nothing."""
+def _fences(text: str, *, is_wrapped: bool = False) -> Iterator[Place]:
+    """The closed blocks of code; one that never closes hides nothing. Of a reply that a fence wraps, the line
+    that closes it ends a section as a marker would."""
     if "```" not in text and "~~~" not in text:
         return
     opener: re.Match[str] | None = None
@@ -151,8 +146,10 @@ def _fences(text: str) -> Iterator[Span]:
         if opener is None:
             opener = fence
         elif fence[1].startswith(opener[1]) and not fence[2].strip():
-            yield opener.start(), fence.end()
+            yield opener.start(), fence.end(), "fence"
             opener = None
+    if is_wrapped and opener and not opener[2].strip():
+        yield opener.start(), opener.end(), "plain"
 
 
 _TAG = re.compile(r"<(?:!--|(/?+)([A-Za-z][\w:.-]{0,40}+)(?=[\s>])[^<>]{0,200}+>)")
@@ -162,35 +159,31 @@ _CALL_TAG = re.compile(
 )
 
 
-def _elements(text: str) -> list[Span]:
+def _elements(text: str) -> Iterator[Place]:
     """Comments and elements, from their first tag to their last. One that never ends is an element if its tag
     has a line of its own; else it is only a word (`List<User>`)."""
-    spans: list[Span] = []
-    if "<" not in text:
-        return spans
     opened: dict[str, list[re.Match[str]]] = {}
     comment_end = 0
-    for tag in _TAG.finditer(text):
+    for tag in _TAG.finditer(text) if "<" in text else ():
         name = tag[2]
         if tag.start() < comment_end:
             continue
         if name is None:
             end = text.find("-->", tag.end())
             comment_end = len(text) if end < 0 else end
-            spans.append((tag.start(), comment_end))
+            yield tag.start(), comment_end, "quotation"
         elif tag.group().endswith("/>") or _CALL_TAG.fullmatch(name):
             continue
         elif not tag[1]:
             opened.setdefault(name, []).append(tag)
         elif opened.get(name):
-            spans.append((opened[name].pop().start(), tag.end()))
-    for tags in opened.values():
-        spans += [(tag.start(), len(text)) for tag in tags if _is_alone(text, tag)]
-    return spans
-
-
-def _is_alone(text: str, tag: re.Match[str]) -> bool:
-    return text[tag.start() - 1 : tag.start()] in ("", "\n") and text[tag.end() : tag.end() + 1] in ("", "\n")
+            yield opened[name].pop().start(), tag.end(), "quotation"
+    for tag in (tag for tags in opened.values() for tag in tags):
+        if text[tag.start() - 1 : tag.start()] in ("", "\n") and text[tag.end() : tag.end() + 1] in (
+            "",
+            "\n",
+        ):
+            yield tag.start(), len(text), "quotation"
 
 
 _QUOTATION = re.compile(
@@ -199,14 +192,15 @@ _QUOTATION = re.compile(
 )
 
 
-def _quotations(text: str) -> list[Span]:
-    return [] if text.isascii() else [found.span() for found in _QUOTATION.finditer(text)]
+def _quotations(text: str) -> Iterator[Place]:
+    for quotation in () if text.isascii() else _QUOTATION.finditer(text):
+        yield quotation.start(), quotation.end(), "quotation"
 
 
 _QUOTE_MARKS = re.compile(r'"++')
 
 
-def is_inside_quotes(before: str) -> bool:
+def _is_inside_quotes(before: str) -> bool:
     """Whether a quotation is open behind this text: in straight quotes, or one that its line does not end."""
     line = before[before.rfind("\n") + 1 :]
     if not line.isascii() and (
@@ -219,21 +213,6 @@ def is_inside_quotes(before: str) -> bool:
         opens = (at == 0 or before[at - 1] in " \t\n([:,\u2014-") and after.strip()
         is_open = not is_open and bool(opens)
     return is_open
-
-
-def _merged(spans: list[Span]) -> list[Span]:
-    merged: list[Span] = []
-    for start, end in sorted(spans):
-        if merged and start < merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return merged
-
-
-def _within(spans: Sequence[Span], at: int) -> bool:
-    place = bisect_right(spans, at, key=lambda span: span[0]) - 1
-    return place >= 0 and at < spans[place][1]
 
 
 def marker(line: str) -> tuple[Mark, int] | None:

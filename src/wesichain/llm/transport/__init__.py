@@ -3,13 +3,13 @@
 from .faults import Endpoint, retry_after
 from .http import HttpTransport, ProviderRoute, Reply, certificates, keep_open
 from .keys import PLACEHOLDER, Key, KeyAccount, asked_key, host_of
-from .model import HttpLlm, HttpSettings
-from .retry_limits import TOTAL, RetryLimits, persist
+from .model import Adapter, HttpLlm, HttpSettings
+from .retry_limits import RetryLimits, persist
 from .sse import SseEvent, SseScanner
 
 __all__ = [
     "PLACEHOLDER",
-    "TOTAL",
+    "Adapter",
     "Endpoint",
     "HttpLlm",
     "HttpSettings",

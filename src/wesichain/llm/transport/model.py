@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import random
-from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from typing import Any, Self, TypedDict
-
-import httpx2
+from typing import Any, Protocol, Self, TypedDict
 
 from wesichain.core import (
     Clock,
@@ -19,20 +16,19 @@ from wesichain.core import (
     ModelSettings,
     StreamItem,
     SystemClock,
+    dataclass,
     streams_to_listener,
 )
 from wesichain.errors import ConfigError
 from wesichain.llm.calls import ToolNames, checked_options
 from wesichain.llm.foreign_text import ForeignText
-from wesichain.llm.react_text.streaming import ReasoningStyle
+from wesichain.llm.react_text.reasoning import ReasoningStyle
 from wesichain.llm.strict_forms import as_asked
-from wesichain.llm.supported_settings import SupportedSettings, supported
+from wesichain.llm.supported_settings import SupportedSettings
 
 from .faults import Endpoint
-from .http import HttpTransport, ProviderRoute, Reply, Scanner
 from .keys import Key
 from .retry_limits import TOTAL, RetryLimits
-from .sse import SseScanner
 
 
 class HttpSettings(TypedDict, total=False):
@@ -58,16 +54,76 @@ class HttpSettings(TypedDict, total=False):
     chance: Callable[[], float]
 
 
-class HttpLlm(ABC):
+class WriteRequest(Protocol):
+    """Writes the body of a request; `omitted` is told what could not be put into it."""
+
+    def __call__(
+        self,
+        request: LlmRequest,
+        names: ToolNames,
+        *,
+        options: Mapping[str, JsonValue],
+        stream: bool,
+        omitted: list[str],
+    ) -> dict[str, Any]: ...
+
+
+class ReadReply(Protocol):
+    """Reads the response in a body that came in one piece."""
+
+    def __call__(
+        self, body: object, *, names: ToolNames, endpoint: Endpoint, omitted: list[str]
+    ) -> LlmResponse: ...
+
+
+class Transport(Protocol):
+    """Sends requests and receives replies, with retries, deadlines and limits."""
+
+    async def ask(
+        self, wire: Mapping[str, Any], read: Callable[[object, Endpoint], LlmResponse]
+    ) -> LlmResponse: ...
+
+    def stream(
+        self, wire: Mapping[str, Any], start: Callable[[Endpoint], Any]
+    ) -> AsyncGenerator[StreamItem, None]: ...
+
+    async def aclose(self) -> None: ...
+
+
+class MakeTransport(Protocol):
+    """Makes the transport of a client, within its limits."""
+
+    def __call__(self, *, patience: RetryLimits, max_bytes: int) -> Transport: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """One provider's API: how a request is written, and how a reply is read.
+
+    `reply` makes the object that puts a streamed response together; `settings` are those of the model.
+    `is_strict`: schemas are sent in their strict form. Of a server that is not the provider's (`is_own`),
+    reasoning is looked for in the text, and tool calls where the API has them there (`has_text_calls`).
+    """
+
+    settings: SupportedSettings
+    write: WriteRequest
+    read: ReadReply
+    reply: Callable[[ToolNames, Endpoint, list[str]], Any]
+    is_own: bool
+    is_strict: bool = False
+    has_text_calls: bool = False
+
+
+class HttpLlm:
     """A `StreamingLlm` over a provider's SDK. Making one needs neither a key nor a network."""
 
     traits: LlmTraits = LlmTraits()
-    _provider = "chat"  # in the table of supported settings
-    _is_strict = False  # schemas are sent in their strict form
 
     def __init__(
         self,
         model: str,
+        adapter: Adapter,
+        transport: MakeTransport,
         *,
         base_url: str | None = None,
         api_key: Key | None = None,
@@ -81,7 +137,6 @@ class HttpLlm(ABC):
         clock: Clock | None = None,
         chance: Callable[[], float] = random.random,
         client: object = None,
-        scanner: Callable[[], Scanner] = SseScanner,
     ) -> None:
         if client is not None and (base_url or api_key or headers):
             raise ConfigError(
@@ -90,6 +145,7 @@ class HttpLlm(ABC):
         self.model = model
         if traits is not None:
             self.traits = traits
+        self._adapter = adapter
         self._base_url = base_url
         self._api_key = api_key
         self._headers = _checked_headers(headers)
@@ -98,41 +154,29 @@ class HttpLlm(ABC):
         patience = RetryLimits(
             retries=retries, deadline=deadline, total=total, clock=clock or SystemClock(), chance=chance
         )
-        self._transport = HttpTransport(
-            self._connect,
-            patience=patience,
-            max_bytes=max_bytes,
-            scanner=scanner,
-            is_borrowed=client is not None,
-        )
+        self._transport = transport(patience=patience, max_bytes=max_bytes)
 
     def check_settings(self, settings: ModelSettings) -> None:
         """Raise `ConfigError` for a setting that the model does not take."""
-        self._supported().check(settings)
-
-    def _supported(self) -> SupportedSettings:
-        return supported(self._provider, self.model)
+        self._adapter.settings.check(settings)
 
     @streams_to_listener
     async def complete(self, request: LlmRequest) -> LlmResponse:
-        self.check_settings(request.settings)
-        names, omitted = ToolNames.of(request), list[str]()
-        wire = self._wire(request, names, stream=False, omitted=omitted)
+        wire, names, omitted = self._write(request, stream=False)
+        read = self._adapter.read
         reply = await self._transport.ask(
-            wire, lambda body, at: self._read(body, names=names, endpoint=at, omitted=omitted)
+            wire, lambda body, at: read(body, names=names, endpoint=at, omitted=omitted)
         )
         text = self._foreign_text(request, names)
-        read = reply if text is None else text.read(reply)
-        return as_asked(read, request) if self._is_strict else read
+        reply = reply if text is None else text.read(reply)
+        return as_asked(reply, request) if self._adapter.is_strict else reply
 
     def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
-        self.check_settings(request.settings)
-        names, omitted = ToolNames.of(request), list[str]()
-        wire = self._wire(request, names, stream=True, omitted=omitted)
-        items = self._transport.stream(wire, lambda at: self._reply(names, at, omitted))
+        wire, names, omitted = self._write(request, stream=True)
+        items = self._transport.stream(wire, lambda at: self._adapter.reply(names, at, omitted))
         text = self._foreign_text(request, names)
-        read = items if text is None else text.stream(items)
-        return _as_asked(read, request) if self._is_strict else read
+        items = items if text is None else text.stream(items)
+        return _as_asked(items, request) if self._adapter.is_strict else items
 
     async def aclose(self) -> None:
         """Close the connections. An event loop that ends does it too."""
@@ -144,30 +188,19 @@ class HttpLlm(ABC):
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    def _foreign_text(self, _request: LlmRequest, _names: ToolNames) -> ForeignText | None:
+    def _write(self, request: LlmRequest, *, stream: bool) -> tuple[dict[str, Any], ToolNames, list[str]]:
+        self.check_settings(request.settings)
+        names, omitted = ToolNames.of(request), list[str]()
+        wire = self._adapter.write(request, names, options=self._options, stream=stream, omitted=omitted)
+        return wire, names, omitted
+
+    def _foreign_text(self, request: LlmRequest, names: ToolNames) -> ForeignText | None:
         """How the text of a reply is read; None for the provider itself, which marks its reasoning."""
-        if self._base_url is None:
+        if self._adapter.is_own:
             return None
         self._style.opens_in_prompt |= self.traits.opens_thinking
-        return ForeignText((), self._style)
-
-    @abstractmethod
-    def _wire(
-        self, request: LlmRequest, names: ToolNames, *, stream: bool, omitted: list[str]
-    ) -> dict[str, Any]:
-        """The body of a request; `omitted` is told what could not be put into it."""
-
-    @abstractmethod
-    def _read(self, body: object, *, names: ToolNames, endpoint: Endpoint, omitted: list[str]) -> LlmResponse:
-        """The response in a body that came in one piece."""
-
-    @abstractmethod
-    def _reply(self, names: ToolNames, endpoint: Endpoint, omitted: list[str]) -> Reply:
-        """An object that puts a streamed response together."""
-
-    @abstractmethod
-    def _connect(self, http: httpx2.AsyncClient | None) -> ProviderRoute:
-        """The line to the provider over these connections, or over the client that was handed in."""
+        tools = request.tools if self._adapter.has_text_calls else ()
+        return ForeignText(tools, self._style, names.from_wire, self.traits.text_calls)
 
 
 async def _as_asked(

@@ -34,6 +34,8 @@ class Process(Owner):
     def __init__(self, number: int) -> None:
         self.number = number
         self.token = CancellationToken()
+        self.task: asyncio.Task[Any] | None = None  # of a run that has no token
+        self.death: asyncio.Future[None] | None = None
         self.is_dying = False
         self.is_dead = False
 
@@ -42,9 +44,24 @@ class Process(Owner):
     def is_frozen(self) -> bool:
         return self.is_dead
 
+    def dies_at_once(self) -> asyncio.Future[None]:
+        """Let nothing of it run after its death, which is returned: what it leaves behind is stored."""
+        if self.death is None:
+            self.death = asyncio.get_running_loop().create_future()
+        return self.death
+
     def die(self) -> None:
         self.is_dying = True
         self.token.cancel(_DIED)
+        if self.death is not None:
+            self.is_dead = True
+            self.death.set_result(None)
+
+    def cancel(self) -> None:
+        """Cancel the run, as its user would."""
+        self.token.cancel("cancelled by the user")
+        if self.task is not None:
+            self.task.cancel()
 
 
 class CallOwner(Owner):
@@ -129,7 +146,7 @@ class Boundary(Seam):
         if kind == "crash":
             process.die()
         elif kind == "cancel":
-            process.token.cancel("cancelled by the user")
+            process.cancel()
         return kind
 
     # --- the runs of this simulation -----------------------------------------------------------------
@@ -295,10 +312,10 @@ def _is_stopped(owner: Owner) -> bool:
 
 
 def _kinds_for(prepared: PreparedCall) -> tuple[str, ...]:
-    """The faults that can happen to a call: an agent has no timeout of its own, and is one run."""
+    """The faults that can happen to a call. An agent is no boundary: its models and its tools are."""
     tool = prepared.tool
     if tool.is_agent:
-        return ("tool_raises",)
+        return ()
     if tool.effect == "once":
         return ("tool_raises", "tool_hangs", "tool_late")
     return ("tool_raises", "tool_hangs", "tool_late", "tool_twice")

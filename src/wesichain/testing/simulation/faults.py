@@ -74,9 +74,12 @@ class Faults:
                 raise ConfigError(f"Faults({name}={rate!r}): use a probability from 0 to 1")
 
     @classmethod
-    def none(cls) -> Self:
-        """No faults: only the order of what runs side by side, and how long it takes, differ by seed."""
-        return cls(only=())
+    def none(cls, **rates: float) -> Self:
+        """No faults but those with a rate here, such as `Faults.none(crash=0.1)`.
+
+        Without any, only the order of what runs side by side, and how long it takes, differ by seed.
+        """
+        return cls(**{**dict.fromkeys(KINDS, 0.0), **rates})  # type: ignore[arg-type]  # rates of kinds
 
 
 _SENTENCES = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import inspect
 import sys
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
@@ -22,6 +23,7 @@ Ts = TypeVarTuple("Ts")
 
 EPOCH = 1_700_000_000.0  # the wall clock of every simulation when it begins
 _MOST_TURNS = 200_000  # of the loop, in one simulated run
+_MOST_CLOSES = 10  # of one coroutine
 _TASK = asyncio.Task
 
 
@@ -215,12 +217,15 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             return
         self._is_closed = True
         self._ready, self._timers = [], []
-        for task in self._tasks:
-            if not task.done():
-                task._log_destroy_pending = False  # type: ignore[attr-defined]  # nobody waits for it
-                with suppress(BaseException):
-                    coroutine: Any = task.get_coro()
-                    coroutine.close()
+        before = asyncio._get_running_loop()
+        asyncio._set_running_loop(self)
+        try:
+            for task in self._tasks:  # closing one may start others
+                if not task.done():
+                    task._log_destroy_pending = False  # type: ignore[attr-defined]  # nobody waits for it
+                    _close(task.get_coro())
+        finally:
+            asyncio._set_running_loop(before)
         self._tasks = []
 
     def _close_generator(self, generator: Any) -> None:
@@ -344,6 +349,18 @@ def virtual_loop(seed: object) -> VirtualLoop:
     """A loop for a simulation. It has no input and output, which checkers take for abstract."""
     loop: Any = VirtualLoop
     return loop(seed)  # type: ignore[no-any-return]  # an instance of it
+
+
+def _close(code: Any) -> None:
+    """End a coroutine, also one that waits for something while it is ended: that is cancelled in turn."""
+    if inspect.iscoroutine(code) and inspect.getcoroutinestate(code) == inspect.CORO_CREATED:
+        for value in [*inspect.getcoroutinelocals(code).values()]:
+            if inspect.iscoroutine(value):  # nobody will await it
+                value.close()
+    with suppress(BaseException):
+        for _ in range(_MOST_CLOSES):
+            code.throw(asyncio.CancelledError())
+        code.close()
 
 
 def _is_over(handle: _Handle) -> bool:

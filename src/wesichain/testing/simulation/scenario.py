@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
+from inspect import signature
 from typing import Any, TypeAlias
 
 from typing_extensions import override
 
-from wesichain.agent import Agent, Outcome
+from wesichain.agent import Agent
 from wesichain.core import Decision, Event, JsonValue, PendingCall, Spent, dataclass
 from wesichain.errors import ConfigError
+from wesichain.graph import Graph, GraphInterrupt
 from wesichain.trace import Recording
 
 from .faults import Fault, Faults
 
-Person: TypeAlias = Callable[[PendingCall], Decision | None]
+Program: TypeAlias = "Agent[Any, Any] | Graph[Any]"
+Person: TypeAlias = Callable[[PendingCall], Decision | None] | Callable[[GraphInterrupt], Any]
 Invariant: TypeAlias = "Callable[[Trace], object]"
 
 
@@ -71,8 +74,9 @@ class Trace:
     """One simulated run: what an invariant looks at.
 
     `events` are those of all processes, in order; `effects` the executions of each tool; `spent` and
-    `outcome` those of the last process (`outcome` is None where the run raised `error` instead); `world` is
-    the value that the scenario's world function returned for this seed; `faults` are those that happened.
+    `outcome` those of the last process (`outcome` is None where the run raised `error` instead). The outcome
+    of a graph is the `Snapshot` of its thread, and `spent` is that of agents only. `world` is the value that
+    the scenario's world function returned for this seed; `faults` are those that happened.
     """
 
     seed: int
@@ -80,7 +84,7 @@ class Trace:
     events: tuple[Event, ...]
     effects: ToolEffects
     spent: Spent
-    outcome: Outcome[Any] | None
+    outcome: Any
     world: Any
     faults: tuple[Fault, ...] = ()
     processes: int = 1
@@ -94,17 +98,19 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A task for an agent, the people and the world around it, and what must hold whatever goes wrong.
+    """A task for an agent or a graph, the people and the world around it, and what must always hold.
 
-    `agent`: an agent, or a function that makes one. The function is called for every process, so that what
-    is kept in memory dies with a process. `world`: a function, called once for each seed; its value is the
-    `deps` of the run and `trace.world`, and outlives a crash. `people`: a function of a pending call, called
-    when an answer arrives; it returns the decision, or None if nobody answers. Without it nobody does.
+    `agent`: an agent or a graph, or a function that makes one. The function is called for every process, so
+    that what is kept in memory dies with a process; if it has a parameter, it is given the world. `world`: a
+    function, called once for each seed; its value is the `deps` of the run (the `context` of a graph) and
+    `trace.world`, and outlives a crash. `people`: a function of a pending call, called when an answer
+    arrives; it returns the decision, or None if nobody answers. Without it nobody does. A graph's people are
+    given the `GraphInterrupt`, and return the answer; its checkpointer belongs to the world.
     `invariants`: functions of the `Trace` that raise. `faults`: in place of those that `simulate` is given.
     `conversation`: a function of the world that returns the conversation which the run belongs to.
     """
 
-    agent: Agent[Any, Any] | Callable[[], Agent[Any, Any]]
+    agent: Program | Callable[[], Program] | Callable[[Any], Program]
     task: Any
     people: Person | None = field(default=None, kw_only=True)
     world: Callable[[], Any] | None = field(default=None, kw_only=True)
@@ -114,8 +120,10 @@ class Scenario:
 
     def __post_init__(self) -> None:
         given: Any = self.agent
-        if not isinstance(given, Agent) and not callable(given):
-            raise ConfigError(f"Scenario(agent={given!r}): pass an Agent, or a function that makes one")
+        if not isinstance(given, Agent | Graph) and not callable(given):
+            raise ConfigError(
+                f"Scenario(agent={given!r}): pass an Agent or a Graph, or a function that makes one"
+            )
         for name in ("people", "world", "conversation"):
             value = getattr(self, name)
             if value is not None and not callable(value):
@@ -123,12 +131,14 @@ class Scenario:
         if not all(callable(one) for one in self.invariants):
             raise ConfigError("Scenario(invariants=...): pass functions of the Trace that raise")
 
-    def new_agent(self) -> Agent[Any, Any]:
-        """The agent for another process."""
+    def new_program(self, world: Any) -> Program:
+        """The agent or graph for another process."""
         given: Any = self.agent
-        if isinstance(given, Agent):
-            return given  # pyright: ignore[reportUnknownVariableType]  # of whatever deps and output
-        made: Any = given()
-        if not isinstance(made, Agent):
-            raise ConfigError(f"the scenario's agent function returned {made!r}; it has to return an Agent")
+        made: Any = given
+        if not isinstance(given, Agent | Graph):
+            made = given(world) if signature(given).parameters else given()
+        if not isinstance(made, Agent | Graph):
+            raise ConfigError(
+                f"the scenario's agent function returned {made!r}; it has to return an Agent or a Graph"
+            )
         return made  # pyright: ignore[reportUnknownVariableType]  # of whatever deps and output

@@ -14,21 +14,15 @@ import select
 import signal
 import socket
 from contextlib import suppress
-from importlib import import_module
 from typing import NoReturn
 
-from .forking import watch
 from .keeper import keep
 from .tree import adopt_orphans, below, die_with_parent, end_all, leave_on
 
 
-def main(descriptor: int, parent: int, preload: str) -> NoReturn:
-    """Fork a keeper for every socket that comes over the one given, until the program is gone.
-
-    `preload` is the module of ours that every keeper will need, loaded here once for all of them.
-    """
+def main(descriptor: int, parent: int) -> NoReturn:
+    """Fork a keeper for every socket that comes over the one given, until the program is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the program's to handle
-    watch()
     leave_on(signal.SIGTERM)
     adopt_orphans()
     die_with_parent(parent, signal.SIGTERM)
@@ -38,8 +32,6 @@ def main(descriptor: int, parent: int, preload: str) -> NoReturn:
     os.set_blocking(writable, False)
     signal.signal(signal.SIGCHLD, _wake)  # it wakes the loop below, which looks for who has ended
     signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
-    if preload:
-        import_module(preload)
     gc.collect()
     gc.freeze()  # a fork does not copy what the collector does not touch
     try:

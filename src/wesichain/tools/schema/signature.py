@@ -179,7 +179,7 @@ class _Scope:
     """Where the names in a function's annotations are looked up."""
 
     def __init__(self, function: Any, context: type) -> None:
-        self._origin = written = _as_written(function)
+        self._origin = written = as_written(function)
         # A module may import the context's class for its type checker only.
         self._globals = {context.__name__: context, **getattr(written, "__globals__", {})}
 
@@ -235,7 +235,7 @@ def is_or_calls(test: Callable[[Any], bool], function: object) -> bool:
     return test(function) or (not inspect.isroutine(function) and test(type(function).__call__))
 
 
-def _as_written(function: Any) -> Any:
+def as_written(function: Any) -> Any:
     """The function that somebody wrote, inside partials, methods, wrappers and callable objects."""
     while True:
         if isinstance(function, functools.partial):

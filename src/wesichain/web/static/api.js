@@ -1,6 +1,7 @@
 // The API: the token, requests, and streams of events (with fetch: an EventSource cannot send a token).
 
 const KEY = "wesichain-token";
+const ENDS = new Set(["run_completed", "run_failed", "run_interrupted"]);
 
 // The address carries the token behind the '#', which no server sees; it is taken out of the address at once.
 export function takeToken() {
@@ -40,8 +41,12 @@ export async function get(path, { signal } = {}) {
 }
 
 export async function post(path, body) {
+  return (await send(path, body)).json();
+}
+
+function send(path, body, signal) {
   const headers = { "content-type": "application/json" };
-  return (await request(path, { method: "POST", headers, body: JSON.stringify(body) })).json();
+  return request(path, { method: "POST", headers, body: JSON.stringify(body), signal });
 }
 
 // A file of the API, as something that a link can offer.
@@ -53,44 +58,63 @@ export function runPath(id, tail = "") {
   return `/api/runs/${encodeURIComponent(id)}${tail}`;
 }
 
-// Follows a run: calls `onEvents` with what is new, and comes back after a break of the connection.
-export function follow(id, options) {
-  return followPath(runPath(id, "/events"), options);
+// The path of a run of the agent that this server has, while the server knows it.
+export function agentPath(id, tail = "") {
+  return `/api/agent/runs/${encodeURIComponent(id)}${tail}`;
 }
 
-export async function followPath(path, { after, signal, onEvents, onEnd }) {
+// Starts a run of the agent, which goes on when the page is left: its id, and the answer that its events come in.
+export async function startRun(task, conversation, signal) {
+  const answer = await send("/api/agent/runs/stream", { task, conversation, stay: true }, signal);
+  return { id: answer.headers.get("x-run-id"), answer };
+}
+
+// Follows a run: calls `onEvents` with what is new, and comes back after a break of the connection. With
+// `live`, its id, it is read from the agent, whose text comes as it is written, and else from its recording.
+export async function follow(id, { live = null, ...options }) {
+  const last = live ? await followPath(agentPath(live, "/events"), options) : options.after;
+  if (last !== null) await followPath(runPath(id, "/events"), { ...options, after: last });
+}
+
+// Follows a stream of events to its end; where the server does not know it (404), the number of the last event.
+export async function followPath(path, { after, signal, onEvents, onEnd, answer = null }) {
   let last = after;
   let pause = 500;
   while (!signal.aborted) {
     try {
-      const answer = await request(`${path}?after=${last}`, { signal });
+      const headers = last > 0 ? { "last-event-id": last } : {};
+      answer ??= await request(`${path}?after=${last}`, { signal, headers });
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+      answer = null;
       let held = "";
+      let isOver = false; // nobody works on the run
       for (;;) {
         const { value, done } = await reader.read();
         if (done) break;
         pause = 500;
         const parts = (held + value).split("\n\n");
         held = parts.pop();
-        const events = [];
-        for (const part of parts) {
-          if (/^event: (end|gone)/.test(part)) {
-            if (events.length) onEvents(events);
-            onEnd();
-            return;
-          }
-          const data = /^data: (.*)$/m.exec(part);
-          if (data) events.push(JSON.parse(data[1]));
-        }
+        const events = parts.map((part) => /^data: (.*)$/m.exec(part)).filter(Boolean).map((data) => JSON.parse(data[1])).filter((event) => event.kind);
         if (events.length) {
-          last = events.at(-1).seq;
+          last = Math.max(last, events.at(-1).seq);
+          isOver = !events.at(-1).scope && ENDS.has(events.at(-1).kind);
           onEvents(events);
         }
+        if (parts.some((part) => /^event: (end|gone)/.test(part))) {
+          onEnd();
+          return null;
+        }
+      }
+      if (isOver) {
+        onEnd();
+        return null;
       }
     } catch (error) {
-      if (signal.aborted || (error instanceof ApiError && error.status < 500)) return;
+      if (signal.aborted) return null;
+      if (error instanceof ApiError && error.status < 500) return error.status === 404 ? last : null;
     }
     await new Promise((resolve) => setTimeout(resolve, pause));
     pause = Math.min(pause * 2, 10_000);
   }
+  return null;
 }

@@ -78,7 +78,7 @@ export function waitingCard(item, announce, onDecided = null) {
   return h("li", { class: "card approval" },
     h("header", null, h("h3", null, h("code", { class: "name" }, item.tool)), item.expires_at === null ? null : chip(`expires ${when(item.expires_at)}`, "warn")),
     h("p", { class: "quiet" }, item.task ? ["for ", h("span", { class: "task" }, item.task), " · "] : null, item.scope?.length ? `in ${item.scope.join(" › ")} · ` : null,
-      h("a", { href: `#/${item.is_stored ? "durable" : "runs"}/${encodeURIComponent(item.run_id)}` }, "see the run")),
+      h("a", { href: `#/runs/${encodeURIComponent(item.run_id)}` }, "see the run")),
     textBlock(item.args, "args"),
     item.is_redacted ? h("p", { class: "notice" }, "Secrets in the arguments are hidden here; the call has them.") : null,
     form,

@@ -88,12 +88,6 @@ export function when(seconds) {
   return moment === null ? "–" : `${moment.day}, ${moment.time}`;
 }
 
-export function money(usage, price) {
-  if (!usage || !price) return null;
-  const cost = (usage.input_tokens * price[0] + usage.output_tokens * price[1]) / 1e6;
-  return cost === 0 ? "0" : cost < 0.01 ? cost.toPrecision(2) : cost.toFixed(2);
-}
-
 // What a page says that has nothing to show, and how to get something.
 export function nothing(text, hint = "", command = "") {
   return h("div", { class: "empty" }, h("p", null, text), hint ? h("p", { class: "quiet" }, hint) : null, command ? h("code", null, command) : null);

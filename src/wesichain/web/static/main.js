@@ -3,7 +3,6 @@
 import { ApiError, get, setToken, takeToken } from "./api.js";
 import { approvalsPage } from "./approvals.js";
 import { diffPage } from "./diff.js";
-import { durablePage } from "./durable.js";
 import { h } from "./dom.js";
 import { playbookPage } from "./playbook.js";
 import { runPage } from "./run.js";
@@ -11,8 +10,8 @@ import { runsPage } from "./runs.js";
 import { statsPage } from "./stats.js";
 import { talkPage } from "./talk.js";
 
-const PAGES = { "": ["Runs", runsPage], runs: ["Run", runPage], diff: ["Compare", diffPage], approvals: ["Approvals", approvalsPage], playbook: ["Playbook", playbookPage], stats: ["Statistics", statsPage], talk: ["Talk", talkPage], durable: ["Durable runs", durablePage] };
-const NAV = [["talk", "Talk"], ["", "Runs"], ["durable", "Durable"], ["diff", "Compare"], ["approvals", "Approvals"], ["playbook", "Playbook"], ["stats", "Stats"]];
+const PAGES = { "": ["Runs", runsPage], runs: ["Run", runPage], diff: ["Compare", diffPage], approvals: ["Approvals", approvalsPage], playbook: ["Playbook", playbookPage], stats: ["Statistics", statsPage], talk: ["Talk", talkPage] };
+const NAV = [["talk", "Talk"], ["", "Runs"], ["diff", "Compare"], ["approvals", "Approvals"], ["playbook", "Playbook"], ["stats", "Stats"]];
 
 const main = document.getElementById("main");
 const nav = document.getElementById("nav");
@@ -20,7 +19,7 @@ const status = document.getElementById("status");
 const waiting = h("span", { class: "waiting-count", hidden: true });
 const links = new Map(NAV.map(([name, label]) => [name, h("a", { href: `#/${name}` }, label, name === "approvals" ? waiting : null)]));
 nav.append(...links.values());
-for (const name of ["talk", "durable"]) links.get(name).hidden = true; // until the server says that it has them
+links.get("talk").hidden = true; // until the server says that it has an agent
 
 function announce(text) {
   status.textContent = text;
@@ -46,13 +45,16 @@ async function show() {
   delete main.dataset.loaded;
   main.dataset.page = name;
   const view = h("div", { class: `page-${name || "list"}` });
-  main.append(view);
+  const loading = h("p", { class: "loading quiet", role: "status" }, "Loading…");
+  main.append(loading, view);
   window.scrollTo(0, 0);
   try {
     await page(view, { args: rest.map(decoded), query: new URLSearchParams(query), signal, announce, setWaiting, reload: show });
     if (!signal.aborted) main.dataset.ready = name || "list";
   } catch (error) {
     if (!signal.aborted) view.replaceChildren(...trouble(error));
+  } finally {
+    loading.remove();
   }
 }
 
@@ -87,7 +89,7 @@ document.addEventListener("keydown", (event) => {
   }
   if (isGoing) {
     isGoing = false;
-    const goal = { r: "", c: "diff", a: "approvals", p: "playbook", s: "stats", t: "talk", d: "durable" }[event.key];
+    const goal = { r: "", c: "diff", a: "approvals", p: "playbook", s: "stats", t: "talk" }[event.key];
     if (goal !== undefined) location.hash = `#/${goal}`;
   } else if (event.key === "g") {
     isGoing = true;
@@ -123,16 +125,14 @@ async function countWaiting() {
   }
 }
 
-const KEYS = [["/", "search the runs"], ["j, k", "walk through runs, steps and cards"], ["g then r, t, a, c, p, s, d", "runs, talk, approvals, comparison, playbook, statistics, durable runs"], ["+, -", "mark the run as good or bad"], ["?", "this list"], ["Esc", "leave a field, close this list"]];
+const KEYS = [["/", "search the runs"], ["j, k", "walk through runs, steps and cards"], ["g then r, t, a, c, p, s", "runs, talk, approvals, comparison, playbook, statistics"], ["+, -", "mark the run as good or bad"], ["?", "this list"], ["Esc", "leave a field, close this list"]];
 const help = h("dialog", { class: "help", "aria-label": "Keys" }, h("h2", null, "Keys"),
   h("dl", null, KEYS.map(([keys, what]) => [h("dt", null, h("kbd", null, keys)), h("dd", null, what)])), h("form", { method: "dialog" }, h("button", { type: "submit" }, "Close")));
 document.body.append(help);
 
 async function askWhatIsHere() {
   try {
-    const info = await get("/api/info");
-    links.get("talk").hidden = !info.agent;
-    links.get("durable").hidden = !info.database;
+    links.get("talk").hidden = !(await get("/api/info")).agent;
   } catch {
     // without a token nothing is said
   }

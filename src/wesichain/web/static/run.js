@@ -1,6 +1,7 @@
 // One run: facts, the graph where there is one, the timeline; live while the run goes on.
 
-import { download, follow, get, post, runPath } from "./api.js";
+import { agentPath, download, follow, get, post, runPath } from "./api.js";
+import { waitingCard } from "./approvals.js";
 import { badge, chip, h, when } from "./dom.js";
 import { PathTaken } from "./graph.js";
 import { isRaw, setRaw } from "./markdown.js";
@@ -8,6 +9,7 @@ import { Timeline } from "./timeline.js";
 import { Waterfall } from "./waterfall.js";
 
 const FRESH = 120; // seconds after which a run without an end is not called live any more
+const UNDER_WAY = ["pending", "running"]; // a durable run that somebody works on, or will
 
 export async function runPage(main, { args: [id], signal, announce, reload }) {
   const { agent } = await get("/api/info", { signal });
@@ -30,11 +32,12 @@ export async function runPage(main, { args: [id], signal, announce, reload }) {
   const graphs = h("div");
   const mark = h("span", null, badge(page.run.status));
   const problems = h("div");
-  const stop = h("button", { type: "button", class: "refuse stop", hidden: true, onclick: () => attempt(() => post(runPath(id, "/cancel"), {})) }, "Stop");
+  const stop = h("button", { type: "button", class: "refuse stop", hidden: true, onclick: () => attempt(() => post(agentPath(page.run.run_id, "/cancel"), {})) }, "Stop");
+  const stored = page.run.stored ? new StoredRun(page.run, { signal, attempt, announce, reload }) : null;
   main.append(
     h("div", { class: "run-head" },
       h("h1", { class: "task" }, page.run.user_input || "(no task)"),
-      h("p", { class: "meta" }, mark, h("span", null, when(page.run.started_at)), h("span", null, page.run.model),
+      h("p", { class: "meta" }, mark, h("span", null, when(page.run.started_at)), stored?.facts, h("span", null, page.run.model),
         h("code", { class: "id" }, page.run.run_id), h("a", { href: `#/diff?a=${encodeURIComponent(page.run.id)}` }, "Compare"))),
     h("div", { class: "run-tools" }, markForm(page.run, attempt, announce),
       h("span", { class: "spread" }),
@@ -42,7 +45,7 @@ export async function runPage(main, { args: [id], signal, announce, reload }) {
         setRaw(event.target.checked);
         reload();
       } }), " Raw text"),
-      h("button", { type: "button", class: "export", onclick: () => attempt(() => save(id)) }, "Export"), stop), trouble,
+      h("button", { type: "button", class: "export", onclick: () => attempt(() => save(id)) }, "Export"), stop, stored?.actions), trouble, stored?.waiting,
     scores(page.run.evaluation), facts, problems, waterfall, graphs, timeline.root);
 
   let hasGraph = false;
@@ -73,30 +76,77 @@ export async function runPage(main, { args: [id], signal, announce, reload }) {
     }
     main.dataset.loaded = timeline.numbers.events;
     timeline.drawWhenIdle();
-    if (timeline.status !== "unfinished") {
-      mark.replaceChildren(badge(timeline.status));
-      return;
-    }
+    await stored?.draw();
     const isFresh = Date.now() / 1000 - (timeline.last ?? 0) < FRESH;
-    mark.replaceChildren(badge(isFresh ? "live" : "unfinished"));
-    stop.hidden = !agent || !isFresh;
+    const shown = () => stored?.run.status ?? (timeline.status !== "unfinished" ? timeline.status : isFresh ? "live" : "unfinished");
+    mark.replaceChildren(badge(shown()));
+    if (stored ? stored.isOver : timeline.status !== "unfinished") return;
+    stop.hidden = Boolean(stored) || !agent || !isFresh;
     await follow(id, {
+      live: agent && page.run.run_id,
       after: last,
       signal,
       onEvents(events) {
         const atEnd = window.innerHeight + window.scrollY >= document.body.scrollHeight - 80;
         take(events);
         timeline.drawAll();
-        mark.replaceChildren(badge(timeline.status === "unfinished" ? "live" : timeline.status));
+        mark.replaceChildren(badge(stored || timeline.status === "unfinished" ? "live" : timeline.status));
         if (atEnd) window.scrollTo({ top: document.body.scrollHeight });
       },
-      onEnd() {
+      onEnd: () => attempt(async () => {
         stop.hidden = true;
-        mark.replaceChildren(badge(timeline.status));
-      },
+        await stored?.look();
+        mark.replaceChildren(badge(stored?.run.status ?? timeline.status));
+      }),
     });
   };
   loadRest().catch((error) => signal.aborted || tell([error.message]));
+}
+
+// A durable run: whose it is, the calls of it that wait for a person, and the buttons that cancel and resume it.
+class StoredRun {
+  constructor(run, { signal, attempt, announce, reload }) {
+    this.run = run;
+    this.signal = signal;
+    this.again = { announce, reload };
+    const act = (verb, label, kind) => h("button", { type: "button", class: `${verb} ${kind}`, hidden: true, onclick: (event) => attempt(async () => {
+      event.target.disabled = true;
+      try {
+        const now = (await post(runPath(run.id, `/${verb}`), {})).run;
+        announce(`The run is ${now.status}.`);
+        reload();
+      } finally {
+        event.target.disabled = false;
+      }
+    }) }, label);
+    this.cancel = act("cancel", "Cancel", "refuse");
+    this.resume = act("resume", "Resume", "approve");
+    this.actions = [this.cancel, this.resume];
+    this.waiting = h("ol", { class: "approvals" });
+    this.facts = [h("span", { class: "agent" }, run.agent), h("span", null, `version ${run.version.slice(0, 12)}`),
+      run.parent ? h("a", { href: `#/runs/${encodeURIComponent(run.parent)}` }, `inside ${run.parent}`) : null,
+      run.status === "pending" && !run.served ? h("span", { class: "bad" }, "no worker of its version") : null,
+      run.error ? h("span", { class: "bad" }, run.error) : null];
+  }
+
+  get isOver() {
+    return !UNDER_WAY.includes(this.run.status);
+  }
+
+  // Asks how it stands now.
+  async look() {
+    this.run = (await get(runPath(this.run.id, "?limit=1"), { signal: this.signal })).run;
+    await this.draw();
+  }
+
+  async draw() {
+    const { run } = this;
+    const waits = run.status === "interrupted" && !run.parent
+      ? (await get("/api/approvals", { signal: this.signal })).approvals.filter((item) => item.run_id === run.run_id) : [];
+    this.waiting.replaceChildren(...waits.map((item) => waitingCard(item, this.again.announce, () => this.again.reload())));
+    this.cancel.hidden = Boolean(run.parent) || ![...UNDER_WAY, "interrupted"].includes(run.status);
+    this.resume.hidden = Boolean(run.parent) || waits.length > 0 || !["cancelled", "failed", "interrupted"].includes(run.status);
+  }
 }
 
 // What an evaluation said of the run.

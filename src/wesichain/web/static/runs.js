@@ -1,7 +1,7 @@
-// The list of runs: newest first, searched as you type.
+// The list of runs, recorded and durable: newest first, searched as you type.
 
 import { get } from "./api.js";
-import { badge, chip, count, dayAndTime, duration, h, money, nothing } from "./dom.js";
+import { badge, chip, count, dayAndTime, duration, h, nothing } from "./dom.js";
 import { price, verdict } from "./waterfall.js";
 
 const AGES = [["", "any time"], [3600, "last hour"], [86_400, "last day"], [604_800, "last week"], [2_592_000, "last 30 days"]];
@@ -9,7 +9,7 @@ const AGES = [["", "any time"], [3600, "last hour"], [86_400, "last day"], [604_
 export async function runsPage(main, { query, signal }) {
   const search = h("input", { type: "search", id: "search", placeholder: "Search task, answer, model, id…", "aria-label": "Search runs", autocomplete: "off", spellcheck: "false" });
   search.value = query.get("search") ?? "";
-  const status = h("select", { "aria-label": "Status" }, ["", "live", "completed", "failed", "interrupted", "unfinished"]
+  const status = h("select", { "aria-label": "Status" }, ["", "live", "pending", "running", "completed", "failed", "interrupted", "cancelled", "unfinished"]
     .map((value) => h("option", { value }, value || "any status")));
   status.value = query.get("status") ?? "";
   const tool = h("input", { type: "text", id: "tool", placeholder: "any tool", "aria-label": "Tool", autocomplete: "off", spellcheck: "false" });
@@ -52,11 +52,10 @@ export async function runsPage(main, { query, signal }) {
     next = answer.next;
     more.hidden = !next;
     const filtered = search.value || Object.values(fields).some((field) => field.value);
-    said.textContent = shown
-      ? `${count(shown)}${next ? "+" : ""} ${filtered ? "found" : "shown"}, ${count(answer.total)} in the store`
-      : "";
+    const inAll = answer.total === null ? "" : `, ${count(answer.total)} in the store`;
+    said.textContent = shown ? `${count(shown)}${next ? "+" : ""} ${filtered ? "found" : "shown"}${inAll}` : "";
     empty.replaceChildren(shown ? "" : filtered
-      ? nothing("Nothing matches.", `None of the ${count(answer.total)} runs in the store.`)
+      ? nothing("Nothing matches.", answer.total === null ? "" : `None of the ${count(answer.total)} runs in the store.`)
       : nothing("No runs are recorded yet.", "Run an agent with a Recorder, or ask from the command line:", 'wesichain ask "What is 17 * 23?"'));
   }
 
@@ -78,18 +77,19 @@ export async function runsPage(main, { query, signal }) {
 }
 
 function row(run, time) {
-  const usage = run.usage;
-  const cost = run.cost === null ? money(usage, run.price) : price(run.cost);
   return h("li", null, h("a", { class: "run", href: `#/runs/${encodeURIComponent(run.id)}` },
     h("span", { class: "task" }, run.user_input || "(no task)"),
     h("span", { class: "chips" }, evaluated(run.evaluation), verdict(run.mark), badge(run.status)),
     h("span", { class: "result" }, run.result),
     h("span", { class: "meta" },
+      run.agent ? h("span", { class: "agent" }, run.agent) : null,
+      run.parent ? h("span", null, `inside ${run.parent}`) : null,
+      run.stored && run.status === "pending" && !run.served ? h("span", { class: "bad" }, "no worker of its version") : null,
       h("span", { class: "model" }, run.model),
       run.steps === null ? null : h("span", null, `${run.steps} step${run.steps === 1 ? "" : "s"}`),
       run.duration === null ? null : h("span", null, duration(run.duration * 1000)),
-      usage ? h("span", null, `${count(usage.input_tokens + usage.output_tokens)} tokens`) : null,
-      cost === null ? null : h("span", null, `cost ${cost}`),
+      run.tokens === null ? null : h("span", null, `${count(run.tokens)} tokens`),
+      run.cost === null ? null : h("span", null, `cost ${price(run.cost)}`),
       h("time", null, time))));
 }
 

@@ -25,11 +25,11 @@ export async function statsPage(main, { signal }) {
     return;
   }
   main.append(
-    h("dl", { class: "facts" }, fact("Runs", count(stats.runs)), Object.entries(stats.statuses).map(([name, number]) => fact(name, count(number))),
+    h("dl", { class: "facts" }, fact("Recorded runs", count(stats.runs)), stats.durable ? fact("Durable runs", count(stats.durable)) : null, Object.entries(stats.statuses).map(([name, number]) => fact(name, count(number))),
       stats.cost === null ? null : fact("Cost", stats.cost.toFixed(2))),
     h("div", { class: "charts" }, curve(ended.map((run) => ({ value: run.steps, kind: run.status, title: `${run.user_input.slice(0, 60)}: ${run.steps} steps, ${run.status}, ${when(run.started_at)}` })),
       { label: "Learning curve: steps per run, and their average over ten" }),
-    curve(ended.filter((run) => run.usage).map((run) => ({ value: run.usage.input_tokens + run.usage.output_tokens, kind: run.status, title: `${run.user_input.slice(0, 60)}: ${count(run.usage.input_tokens + run.usage.output_tokens)} tokens` })),
+    curve(ended.filter((run) => run.tokens !== null).map((run) => ({ value: run.tokens, kind: run.status, title: `${run.user_input.slice(0, 60)}: ${count(run.tokens)} tokens` })),
       { label: "Tokens per run, and their average over ten" })),
     h("h2", null, "Tools"), figures(stats.tools, "No tool was called."),
     h("h2", null, "Models"), figures(stats.models, "No model was asked.", true));

@@ -1,12 +1,13 @@
 // Talk with the agent: turns, live as they are written, with the steps that led to each answer.
 
-import { follow, get, post, runPath } from "./api.js";
+import { agentPath, follow, get, post, runPath, startRun } from "./api.js";
 import { waitingCard } from "./approvals.js";
 import { badge, chip, h, nothing } from "./dom.js";
 import { prose } from "./markdown.js";
 import { Timeline } from "./timeline.js";
 
 const KEPT = "wesichain-talk"; // the conversation of this tab
+const empty = () => ({ conversation: [...crypto.getRandomValues(new Uint32Array(4))].join("-"), runs: [] });
 
 export async function talkPage(main, { signal, announce }) {
   const { agent } = await get("/api/info", { signal });
@@ -14,14 +15,14 @@ export async function talkPage(main, { signal, announce }) {
     main.append(h("h1", null, "Talk"), nothing("There is no agent to talk to.", "Start the server with one of yours:", "wesichain serve module:agent"));
     return;
   }
-  let kept = JSON.parse(sessionStorage.getItem(KEPT) ?? "null") ?? { conversation: null, runs: [] };
+  let kept = JSON.parse(sessionStorage.getItem(KEPT) ?? "null") ?? empty();
   const turns = h("ol", { class: "turns", "aria-label": "The conversation" });
   const field = h("textarea", { id: "task", rows: 2, placeholder: "What shall it do?", title: "Enter sends; Shift and Enter begins a new line", "aria-label": "Task" });
   const send = h("button", { type: "submit", class: "approve" }, "Send");
   const stop = h("button", { type: "button", class: "refuse", hidden: true }, "Stop");
   const problem = h("p", { class: "notice", role: "alert", hidden: true });
   const fresh = h("button", { type: "button", class: "fresh", onclick: () => {
-    kept = { conversation: null, runs: [] };
+    kept = empty();
     save();
     turns.replaceChildren();
     field.focus();
@@ -51,23 +52,22 @@ export async function talkPage(main, { signal, announce }) {
     send.disabled = true;
     problem.hidden = true;
     try {
-      const begun = await post("/api/agent/runs", { task, conversation: kept.conversation });
+      const { id, answer } = await startRun(task, kept.conversation, signal);
       field.value = "";
-      kept = { conversation: begun.conversation, runs: [...kept.runs, begun.run_id] };
+      kept.runs.push(id);
       save();
-      await turn(begun.run_id, task);
+      await turn(id, task, answer);
     } catch (error) {
       problem.textContent = error.message;
       problem.hidden = false;
-      if (error.status === 409 && /not known any more/.test(error.message)) kept.conversation = null;
     } finally {
       send.disabled = false;
       if (!signal.aborted) field.focus();
     }
   }
 
-  // One turn: what was asked, what is said so far, and then what came of it.
-  async function turn(id, task) {
+  // One turn: what was asked, what is said so far, and then what came of it. `answer` has the events of a new run.
+  async function turn(id, task, answer = null) {
     const timeline = new Timeline({ title: task });
     const said = h("div", { class: "said" }, h("p", { class: "waiting" }, "thinking…"));
     const steps = h("summary", null, "Steps");
@@ -79,7 +79,7 @@ export async function talkPage(main, { signal, announce }) {
     let live = null;
     const decided = new Set();
     stop.hidden = false;
-    stop.onclick = () => post(runPath(id, "/cancel"), {}).catch(() => {});
+    stop.onclick = () => post(agentPath(id, "/cancel"), {}).catch(() => {});
     const take = (events) => {
       const atEnd = window.innerHeight + window.scrollY >= document.body.scrollHeight - 120;
       for (const event of events) {
@@ -104,12 +104,13 @@ export async function talkPage(main, { signal, announce }) {
     let last = -1;
     for (;;) {
       let ended = false;
-      await follow(id, { after: last, signal, onEvents(events) {
+      await follow(id, { live: id, answer, after: last, signal, onEvents(events) {
         last = Math.max(last, events.at(-1).seq);
         take(events);
       }, onEnd() {
         ended = true;
       } });
+      answer = null;
       if (signal.aborted || !ended) break;
       if (timeline.status !== "interrupted") break;
       // It waits for a person: the calls are decided on here, and then it goes on.

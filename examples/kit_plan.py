@@ -1,0 +1,43 @@
+"""A plan that the model keeps while it works; it is in the events of the run, and comes back after a stop."""
+
+import sys
+
+from wesichain import Agent, ToolCall, tool
+from wesichain.kit import Todo, plan_in
+from wesichain.policy import Budget
+from wesichain.testing import ScriptedLlm
+
+ITEMS = ("pack the boxes", "call the carrier")
+
+
+@tool
+def do(item: str) -> str:
+    """Do one item of the plan."""
+    return f"done: {item}"
+
+
+def plan(*states: str) -> dict[str, object]:
+    return {"items": [{"task": task, "status": state} for task, state in zip(ITEMS, states, strict=True)]}
+
+
+# With a model in the command line, such as local:qwen2.5-coder-0.5b or openai:gpt-5-mini, that one.
+script = ScriptedLlm(
+    [
+        ToolCall("c1", "write_plan", plan("in_progress", "pending")),
+        ToolCall("c2", "do", {"item": ITEMS[0]}),
+        ToolCall("c3", "write_plan", plan("done", "in_progress")),
+        ToolCall("c4", "do", {"item": ITEMS[1]}),
+        ToolCall("c5", "write_plan", plan("done", "done")),
+        "Both are done.",
+    ]
+)
+model = sys.argv[1] if len(sys.argv) > 1 else script
+
+agent = Agent(model, tools=[do], capabilities=[Todo()], budget=Budget(steps=12))
+result = agent.run_sync(f"Write a plan with two items, and do them: {' and '.join(ITEMS)}.")
+print(result.output)
+
+for item in plan_in(result.messages):
+    print(f"[{'x' if item['status'] == 'done' else ' '}] {item['task']}")
+if not plan_in(result.messages):
+    sys.exit("no plan was written")

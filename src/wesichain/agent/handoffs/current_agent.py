@@ -1,0 +1,354 @@
+"""The current agent of a run and its tools. Most runs need none: neither ever changes.
+
+It stands between the loop and the world of the agent that acts. Which agent that is, and which tools searches
+have found, is part of the run's state; the rest follows from it and from the functions of `DynamicTools`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Protocol
+
+from typing_extensions import override
+
+from wesichain.agent.effects import (
+    Caller,
+    Effects,
+    JournalEntry,
+    OnText,
+    advice_at,
+    instructions_at,
+)
+from wesichain.agent.memory.history import clean_history
+from wesichain.agent.outcomes import AnyPhase
+from wesichain.agent.phases import Acting, Observing, Thinking, handed_over
+from wesichain.agent.rules import sentences
+from wesichain.agent.run_state import RunState, Settings
+from wesichain.agent.trail import Observed
+from wesichain.core import (
+    AdviceShown,
+    HandedOff,
+    JsonValue,
+    LlmRequest,
+    LlmResponse,
+    LogView,
+    Message,
+    Role,
+    Spent,
+    ToolCall,
+    ToolsOffered,
+    ToolSpec,
+    from_plain,
+    to_plain,
+)
+from wesichain.errors import AgentError, ConfigError, DuplicateToolError
+from wesichain.middleware import Middleware
+from wesichain.tools import (
+    DynamicTools,
+    JsonTool,
+    PreparedCall,
+    RunContext,
+    ToolRegistry,
+    ToolResult,
+    ToolSearch,
+    ToolSet,
+)
+
+from .handoff import Actor, Handoff, Transfer
+
+
+class TeamMember(Protocol):
+    """The runtime of an agent, as far as those who act in its place need it."""
+
+    identity: object  # of the agent, whatever copies there are
+    output_type: Any
+    adapt: Callable[[ToolRegistry], ToolRegistry] | None
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def registry(self) -> ToolRegistry: ...
+
+    @property
+    def settings(self) -> Settings[Any]: ...
+
+    @property
+    def transfers(self) -> Mapping[str, Transfer]: ...
+
+    @property
+    def run_middleware(self) -> Sequence[Middleware]: ...
+
+    def effects_with(self, tools: ToolRegistry) -> Effects:
+        """Its model, these tools, and its middleware around both."""
+        ...
+
+    def system(self, instructions: str | None) -> str:
+        """Its first message: the instructions, and the form of the answer where it is asked for in words."""
+        ...
+
+
+class CurrentAgent(Effects):
+    """The effects of one run whose agent or tools can change."""
+
+    __slots__ = (
+        "_base",
+        "_first",
+        "_live",
+        "_made",
+        "_opener",
+        "_reported",
+        "_run",
+        "_runtime",
+        "_team",
+        "_tools",
+    )
+
+    def __init__(self, first: TeamMember, team: Mapping[str, Actor], name: str) -> None:
+        self._opener = first  # with the model of this run, or with stand-ins for tools
+        self._runtime = first if name == first.name else team[name].runtime
+        self._team = team
+        self._reported: tuple[ToolSpec, ...] = ()  # the tools that the log has last
+        self._tools: dict[str, ToolRegistry] = {}  # those that are offered beside the agent's own
+        self._made: dict[int, tuple[Any, str, ToolRegistry]] = {}  # what dynamic tools gave last, compiled
+
+    @override
+    def attach(self, run: RunState[Any]) -> None:
+        self._run = run
+        self._first = run.settings  # whose time and limits are those of the whole run
+        run.current_agent = self
+        self._act_as(self._runtime)
+        self._reported = run.specs()
+
+    @override
+    def ask(
+        self, request: LlmRequest, *, step_id: int, on_text: OnText | None
+    ) -> Coroutine[Any, Any, LlmResponse]:
+        return self._live.ask(request, step_id=step_id, on_text=on_text)
+
+    @override
+    def call(self, prepared: PreparedCall, caller: Caller) -> Coroutine[Any, Any, ToolResult]:
+        return self._live.call(prepared, caller)
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether somebody whom the run may be handed to has middleware around its part of it."""
+        return any(agent.runtime.run_middleware for agent in self._team.values())
+
+    @property
+    def part_middleware(self) -> Sequence[Middleware]:
+        """The middleware around the part of whoever acts now; that of the opener is around the whole."""
+        runtime = self._runtime
+        return () if runtime.identity is self._opener.identity else runtime.run_middleware
+
+    def _act_as(self, runtime: TeamMember) -> None:
+        run, first = self._run, self._first
+        self._runtime = runtime
+        base = replace(runtime.settings, clock=first.clock, on_limit=first.on_limit)
+        adapt = self._opener.adapt
+        if adapt is not None and runtime is not self._opener:
+            tools = adapt(base.registry)
+            base = replace(base, registry=tools, judge=replace(base.judge, registry=tools))
+        self._base: Settings[Any] = base
+        run.account.use_model(runtime.model)
+        self._made = {}
+        self._offer(self._found())
+
+    # --- tools -------------------------------------------------------------------------------------
+
+    async def offer(self, phase: AnyPhase, *, again: bool = False) -> None:
+        """Ask for the tools of the coming step, or `again` for those of a step that was begun before."""
+        run, sources = self._run, self._base.registry.sources
+        if not sources:
+            return
+        if not again and run.account.refusal(run.now(), free=run.tally.free) is not None:
+            return  # there will be no such step
+        step = run.step if again else run.step + 1
+        tools, made = self._found(), dict[int, tuple[Any, str, ToolRegistry]]()
+        dynamic = [source for source in sources if isinstance(source, DynamicTools)]
+        if dynamic:
+            ask = partial(self._ask_sources, dynamic, self._context(phase, step))
+            items = await run.wait(run.effects.remember(self._offer_at(step), ask))
+            run.check_stop()
+            for item in items:
+                one = made[id(item)] = self._made.get(id(item)) or _compiled(item)
+                if one[1] in tools:
+                    raise DuplicateToolError(one[1])
+                tools[one[1]] = one[2]
+        self._made = made
+        if tools != self._tools:
+            self._offer(tools)
+        offered = run.specs()
+        if offered != self._reported:
+            self._reported = offered
+            run.emitter.emit(ToolsOffered, step, offered)
+            if not again:
+                run.check_stop()  # by a listener
+
+    async def _ask_sources(self, sources: Sequence[DynamicTools], ctx: RunContext[Any]) -> list[Any]:
+        items: list[Any] = []
+        for source in sources:
+            items += await source.tools(ctx)
+            self._run.check_stop()
+        return items
+
+    def _offer_at(self, step: int) -> JournalEntry[list[Any]]:
+        """The tools that functions return for a step, of which a recording has the specs alone."""
+        own = {spec.name for spec in self._base.registry.specs() + self._base.judge.output.final_tools}
+        own.update(self._found())
+
+        def read(specs: Any) -> list[Any]:
+            offered = self._reported if specs is None else from_plain(tuple[ToolSpec, ...], specs)
+            return [_recorded_tool(spec) for spec in offered if spec.name not in own]
+
+        return JournalEntry("offer", step, _specs_of, read)
+
+    def _found(self) -> dict[str, ToolRegistry]:
+        """The tools that searches have found in this run, of those that are the present agent's to find."""
+        searches = [source for source in self._base.registry.sources if isinstance(source, ToolSearch)]
+        return {
+            name: search.registry
+            for name in self._run.tally.found
+            for search in searches
+            if name in search.registry
+        }
+
+    def _offer(self, tools: dict[str, ToolRegistry]) -> None:
+        run, base = self._run, self._base
+        registry = base.registry.with_tools(tools) if tools else base.registry
+        for name in base.judge.final_names:
+            if name in tools:
+                raise DuplicateToolError(name)
+        self._tools = tools
+        run.settings = replace(base, registry=registry, judge=replace(base.judge, registry=registry))
+        run._excluded = -1  # pyright: ignore[reportPrivateUsage]  # of the same room: its specs are made anew
+        self._live = self._runtime.effects_with(registry)
+        self._live.attach(run)
+
+    def take(self, observed: Sequence[Observed]) -> None:
+        """Keep what the searches of a step have found: it is offered from the next one on."""
+        tally = self._run.tally
+        for source in self._base.registry.sources:
+            if isinstance(source, ToolSearch):
+                for item in observed:
+                    if item.ok and item.tool_name == source.tool.name:
+                        new = [name for name in source.found_in(item.value) if name not in tally.found]
+                        tally.found += tuple(dict.fromkeys(new))
+
+    def _context(self, phase: AnyPhase, step: int) -> RunContext[Any]:
+        """The run as it was when the step began: its reply has not come yet."""
+        run, trail = self._run, phase.trail
+        has_reply = isinstance(phase, Acting) and trail.length and phase.messages[-1].role is Role.ASSISTANT
+        link = _Moment(run, LogView(trail.log.messages, trail.length - 1 if has_reply else trail.length))
+        return RunContext(
+            run.run_id, step, run.token, deps=run.deps, agent=run.name, scope=run.scope, link=link
+        )
+
+    # --- handing over ------------------------------------------------------------------------------
+
+    def keep_one_transfer(self, calls: Sequence[ToolCall], slots: list[Any]) -> None:
+        """A run is handed to one agent: of several such calls in a reply, the first is run."""
+        transfers, has_one = self._runtime.transfers, False
+        for index, call in enumerate(calls):
+            if call.name in transfers and not (isinstance(slots[index], Observed) and not slots[index].ok):
+                if has_one:
+                    text = sentences.not_run(sentences.ONE_TRANSFER)
+                    slots[index] = Observed(text, text, call.id, call.name, ok=False)
+                has_one = True
+
+    def transfer_in(self, observed: Sequence[Observed]) -> Handoff | None:
+        """The handoff that the model has asked for, if it has."""
+        transfers = self._runtime.transfers
+        if not transfers:
+            return None
+        named = (transfers.get(item.tool_name) for item in observed if item.ok)
+        return next((transfer.handoff for transfer in named if transfer is not None), None)
+
+    async def hand_over(self, phase: Observing[Any], handoff: Handoff) -> Thinking[Any]:
+        """Go on as another agent: the same run, with that one's instructions in the place of these."""
+        run, info, agent = self._run, phase.info, handoff.agent
+        source, target = run.name, self._staged(agent)
+        spoken = [message for message in phase.messages if message.role is not Role.SYSTEM]
+        task = phase.messages[info.first_new]
+        shown = spoken
+        if handoff.history is not None:
+            shown = clean_history(await run.wait(handoff.messages_for(tuple(spoken))))
+            shown = [message for message in shown if message.role is not Role.SYSTEM]
+            if not shown:
+                raise AgentError(f"the history function of the handoff to {agent.name!r} left nothing to see")
+        ctx = replace(self._context(phase, run.step), agent=agent.name)
+        asked = run.effects.remember(instructions_at(run.step), lambda: self._prompt(agent, info.task, ctx))
+        words, advice = await run.wait(asked), None
+        if agent.has_playbook:
+            look_up = run.effects.remember(advice_at(run.step), lambda: agent.advise(info.task, run.run_id))
+            advice = await run.wait(look_up)
+        text = target.system(words if advice is None else advice.under(words))
+        run.check_stop()
+        messages = [*([Message(Role.SYSTEM, text)] if text else []), *shown]
+        places = [place for place, message in enumerate(messages) if message is task]
+        run.tally.cuts = ()
+        run.tally.advised = () if advice is None else advice.tools
+        self._act_as(target)
+        self._reported = run.specs()
+        first_new = places[0] if places else len(messages) - len(shown)
+        following = handed_over(phase, agent.name, messages, first_new)
+        returned = words or "" if agent.fixed_instructions is None else ""
+        fields = (source, run.name, run.settings.model, self._reported, returned)
+        run.emitter.emit(HandedOff, run.step, *fields)
+        if advice is not None:
+            given = (advice.shown, advice.text, advice.held, run.name, advice.tools)
+            run.emitter.emit(AdviceShown, run.step, *given)
+        return following
+
+    def _staged(self, agent: Actor) -> TeamMember:
+        staged: TeamMember = agent.runtime
+        return self._opener if staged.identity is self._opener.identity else staged
+
+    async def _prompt(self, agent: Actor, task: str, ctx: RunContext[Any]) -> str | None:
+        try:
+            return await agent.prompt(task, ctx)
+        except (AgentError, ConfigError):
+            raise
+        except Exception as cause:
+            raise AgentError(
+                f"the instructions of the agent {agent.name!r} raised {type(cause).__name__}: {cause}"
+            ) from cause
+
+
+def _recorded_tool(spec: ToolSpec) -> JsonTool:
+    """Stands for a tool that a function had returned for a step of a recording; it is not run."""
+    return JsonTool(spec.name, spec.description, spec.parameters, _not_here)
+
+
+def _not_here(_: Any) -> JsonValue:
+    raise ConfigError("a tool that is known from a recording cannot be run")
+
+
+def _specs_of(items: Sequence[Any]) -> JsonValue:
+    plain: JsonValue = to_plain([tool.spec for tool in ToolSet.of(items).build()])
+    return plain
+
+
+def _compiled(item: Any) -> tuple[Any, str, ToolRegistry]:
+    """A tool with its registry; the item itself is kept, so that nothing else takes its place in memory."""
+    registry = ToolSet.of([item]).build()
+    return item, registry.names[0], registry
+
+
+class _Moment:
+    """A run at the beginning of a step, for those who look."""
+
+    __slots__ = ("_run", "messages")
+
+    def __init__(self, run: RunState[Any], messages: LogView[Message]) -> None:
+        self._run = run
+        self.messages = messages
+
+    @property
+    def spent(self) -> Spent:
+        return self._run.spent()

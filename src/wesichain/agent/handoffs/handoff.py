@@ -1,0 +1,108 @@
+"""Handoffs: the agents that a run may be handed to, and the tool with which the model does it."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Protocol, TypeAlias
+
+from wesichain.core import Advice, JsonValue, Message, dataclass
+from wesichain.errors import AgentError, ConfigError
+from wesichain.tools import JsonTool, RunContext
+
+_ODD = re.compile(r"[^A-Za-z0-9_.-]")
+_SCHEMA = {
+    "type": "object",
+    "properties": {"reason": {"type": "string", "description": "Why, in a few words."}},
+    "additionalProperties": False,
+}
+
+History: TypeAlias = Callable[[Sequence[Message]], Iterable[Message] | Awaitable[Iterable[Message]]]
+
+
+class Actor(Protocol):
+    """An agent, as far as a run that is handed to it needs it."""
+
+    name: str
+    description: str
+
+    @property
+    def runtime(self) -> Any: ...
+
+    @property
+    def has_playbook(self) -> bool: ...
+
+    @property
+    def fixed_instructions(self) -> str | None:
+        """Its instructions, where they are a text and not a function."""
+        ...
+
+    async def prompt(self, task: str, ctx: RunContext[Any] | None = None) -> str | None:
+        """The instructions that it acts with."""
+        ...
+
+    async def advise(self, task: str, run_id: str) -> Advice:
+        """Advice from earlier runs of its own, for a run of this id."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Handoff:
+    """An agent that a run may be handed to: `Agent(..., handoffs=[Handoff(billing, description="...")])`.
+
+    `description` tells the model when to; by default it is the agent's own. `history` is a function of the
+    messages so far (without instructions, and with the call that hands over) that returns those which the
+    other agent receives; by default that is all. It is called again in a
+    replay, and should go by its argument.
+    """
+
+    agent: Actor
+    description: str | None = None
+    history: History | None = None
+
+    async def messages_for(self, messages: Sequence[Message]) -> list[Message]:
+        """The messages that the other agent receives, of all that there are."""
+        if self.history is None:
+            return [*messages]
+        name = self.agent.name
+        try:
+            given: Any = self.history(messages)
+            chosen = [*(await given if inspect.isawaitable(given) else given)]
+        except Exception as cause:
+            raise AgentError(
+                f"the history function of the handoff to {name!r} raised {type(cause).__name__}: {cause}"
+            ) from cause
+        return chosen
+
+
+class Transfer(JsonTool):
+    """The tool of one handoff. The loop hands the run over when the other calls of the reply are done."""
+
+    def __init__(self, handoff: Handoff) -> None:
+        agent = handoff.agent
+
+        async def hand_over(_: Any) -> JsonValue:
+            return f"Handed over to {agent.name!r}, who goes on from here."
+
+        when = handoff.description or agent.description
+        super().__init__(
+            f"transfer_to_{_ODD.sub('_', agent.name)}"[:64],
+            f"Hand over to {agent.name!r}, who takes the conversation on. {when}".strip(),
+            _SCHEMA,
+            hand_over,
+            effect="pure",
+        )
+        self.handoff = handoff
+
+
+def as_handoff(given: Any) -> Handoff:
+    """A handoff, or an agent, as a handoff."""
+    made = given if isinstance(given, Handoff) else Handoff(given)
+    agent: Any = made.agent
+    if not (hasattr(agent, "runtime") and hasattr(agent, "prompt") and isinstance(agent.name, str)):
+        raise ConfigError(f"handoffs: {agent!r:.80} is no agent; pass an Agent, or Handoff(agent, ...)")
+    history: Any = made.history
+    if not (history is None or callable(history)):
+        raise ConfigError(f"Handoff(history={history!r:.80}): pass a function of the messages")
+    return made

@@ -1,0 +1,344 @@
+"""Wrapped effects: the live effects of one run, with its agent's middleware around each call."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Protocol, TypeAlias
+
+from typing_extensions import override
+
+from wesichain.core import (
+    NO_USAGE,
+    CallToken,
+    LlmRequest,
+    LlmResponse,
+    LogView,
+    Message,
+    Spent,
+    ToolCall,
+    constructor_of,
+)
+from wesichain.errors import (
+    AgentError,
+    ConfigError,
+    LlmError,
+    ReplayMismatchError,
+    ToolDispatchError,
+    ToolError,
+    ToolExecutionError,
+)
+from wesichain.middleware import Middleware
+from wesichain.tools import PreparedCall, RunContext, ToolContext, ToolResult
+
+from .effects import Caller, Effects, OnText
+from .extra_replies import check_budget, set_aside, step_again
+from .rules import is_response
+from .run_state import CutOff, LimitAbove, RunState, Stopped
+
+_context = constructor_of(RunContext[Any], "step_id", "deps", "source")
+# Replies that nobody has paid for yet: the step, and when it was asked and answered.
+Arrived: TypeAlias = tuple[tuple[int, LlmResponse, float, float], ...]
+_NONE_YET: Arrived = ()
+_PASSING = (AgentError, ConfigError, CutOff, ReplayMismatchError, LimitAbove, Stopped)  # they end the run
+
+
+class WrappedEffects(Effects):
+    """The world behind middleware around tool calls: what it answers stands for the world."""
+
+    __slots__ = ("ctx", "live", "run", "tools")
+
+    ctx: RunContext[Any]  # from which the contexts of the run's model calls differ in little
+    run: RunState[Any]
+
+    def __init__(self, live: Effects, tools: Sequence[Middleware]) -> None:
+        self.live = live
+        self.tools = tools
+
+    @override
+    def attach(self, run: RunState[Any]) -> None:
+        self.run, self.ctx = run, context_of(run, None)
+
+    @override
+    def ask(
+        self, request: LlmRequest, *, step_id: int, on_text: OnText | None
+    ) -> Coroutine[Any, Any, LlmResponse]:
+        return self.live.ask(request, step_id=step_id, on_text=on_text)
+
+    @override
+    def call(self, prepared: PreparedCall, caller: Caller) -> Coroutine[Any, Any, ToolResult]:
+        if not self.tools:
+            return self.live.call(prepared, caller)
+        return _Call(self, prepared, caller.context(prepared.call)).result()
+
+
+class WrappedModel(WrappedEffects):
+    """The world behind middleware around model calls, and perhaps tool calls."""
+
+    __slots__ = ("models",)
+
+    def __init__(self, live: Effects, models: Sequence[Middleware], tools: Sequence[Middleware]) -> None:
+        super().__init__(live, tools)
+        self.models = models
+
+    @override
+    async def ask(self, request: LlmRequest, *, step_id: int, on_text: OnText | None) -> LlmResponse:
+        question = _Question()  # filled here: to call a method that does it would take as long again
+        question.effects = self
+        question.request = request
+        question.on_text = on_text
+        question.calls = 0
+        question.is_over = False
+        question.arrived, question.reported = _NONE_YET, ()
+        question.fault = None
+        run, models = self.run, self.models
+        ctx = _context(run.step, run.deps, question)
+        inner = question.ask_model if len(models) == 1 else partial(question.ask, models[1:], ctx)
+        try:
+            answer = await models[0].wrap_model(ctx, request, inner)
+        except BaseException as error:
+            question.is_over = True
+            question.set_aside()
+            if isinstance(error, Exception) and not question.was_raised_by_model(error):
+                raise_fault_of(models, "wrap_model", error)
+            raise
+        question.is_over = True
+        arrived = question.arrived
+        if len(arrived) == 1 and arrived[0][1] is answer:
+            return answer
+        return question.given(answer)
+
+
+def raise_fault_of(middleware: Sequence[Middleware], method: str, error: Exception) -> None:
+    """Raise the error of a middleware as one that ends the run and names it; return for those that may pass.
+
+    An `LlmError` is a provider's fault, whoever raises it.
+    """
+    if isinstance(error, (*_PASSING, LlmError)):
+        return
+    name = raiser(middleware, error) or type(middleware[0]).__name__
+    raise AgentError(f"{name}.{method} raised {type(error).__name__}: {error}") from error
+
+
+def raiser(middleware: Sequence[Middleware], error: Exception) -> str | None:
+    """The innermost of these that the error came through."""
+    frame, name = error.__traceback__, None
+    while frame is not None:
+        owner = frame.tb_frame.f_locals.get("self")
+        if any(owner is one for one in middleware):
+            name = type(owner).__name__
+        frame = frame.tb_next
+    return name
+
+
+def wrapped(live: Effects, models: Sequence[Middleware], tools: Sequence[Middleware]) -> Effects:
+    """The world behind this middleware, the first of each outermost."""
+    return WrappedModel(live, models, tools) if models else WrappedEffects(live, tools)
+
+
+def overriding(middleware: Sequence[Middleware], method: str) -> tuple[Middleware, ...]:
+    """Those that do something in a method, in their order: the others need not be asked."""
+    plain = getattr(Middleware, method)
+    return tuple(one for one in middleware if getattr(type(one), method) is not plain)
+
+
+class Link(Protocol):
+    """The link from a context to its run, for those who look."""
+
+    __slots__ = ()
+
+    @property
+    def messages(self) -> LogView[Message] | tuple[Message, ...]: ...
+
+    @property
+    def spent(self) -> Spent: ...
+
+
+def context_of(run: RunState[Any], link: Link | None) -> RunContext[Any]:
+    """A run, as its middleware sees it."""
+    token = CallToken(run)
+    return RunContext(run.run_id, run.step, token, deps=run.deps, agent=run.name, scope=run.scope, link=link)
+
+
+class _Question(Link):
+    """One request of the loop: the model calls that are made for it, of which it is given one reply.
+
+    Which reply an answer was made from is known by its `usage`, which a changed reply still holds.
+    """
+
+    __slots__ = ("arrived", "calls", "effects", "fault", "is_over", "on_text", "reported", "request")
+
+    effects: WrappedEffects
+    request: LlmRequest
+    on_text: OnText | None
+    calls: int
+    is_over: bool
+    arrived: Arrived
+    reported: tuple[LlmResponse, ...]  # those that were set aside
+    fault: Exception | None  # that the model itself raised last
+
+    @property
+    @override
+    def messages(self) -> Any:
+        return self.request.messages
+
+    @property
+    @override
+    def spent(self) -> Spent:
+        return self.effects.run.spent()
+
+    def late(self, _: RunContext[Any]) -> dict[str, Any]:
+        """The fields that its context was made without."""
+        ctx = self.effects.ctx
+        return {
+            "correlation_id": ctx.correlation_id,
+            "cancellation": ctx.cancellation,
+            "agent": ctx.agent,
+            "scope": ctx.scope,
+            "link": self,
+        }
+
+    def ask(
+        self, models: Sequence[Middleware], ctx: RunContext[Any], request: LlmRequest
+    ) -> Coroutine[Any, Any, LlmResponse]:
+        """Ask from the first of these middlewares inwards; behind the last one is the model."""
+        inner = self.ask_model if len(models) == 1 else partial(self.ask, models[1:], ctx)
+        return models[0].wrap_model(ctx, request, inner)
+
+    async def ask_model(self, request: Any) -> LlmResponse:
+        effects, is_late = self.effects, self.is_over
+        if is_late or not isinstance(request, LlmRequest):
+            raise _misused(request)
+        run = effects.run
+        self.calls += 1
+        if self.calls > 1:
+            self.set_aside()
+            check_budget(run)
+            step_again(run)
+        step, started = run.step, run.now()
+        try:
+            reply: Any = await effects.live.ask(request, step_id=step, on_text=self.on_text)
+        except Exception as error:
+            self.fault = error
+            raise
+        if isinstance(reply, LlmResponse) and reply.finish_reason != "error":
+            if self.is_over:  # whoever asked did not wait for it: it has its price all the same
+                run.account.spend_usage(reply.usage)
+            else:
+                self.arrived += ((step, reply, started, run.now()),)
+        return reply  # type: ignore[no-any-return]  # whatever it is: the loop judges it
+
+    def was_raised_by_model(self, error: Exception) -> bool:
+        return error is self.fault
+
+    def set_aside(self) -> None:
+        for step, reply, started, ended in self.arrived:
+            set_aside(self.effects.run, step, reply, int((ended - started) * 1e6) / 1000)
+            self.reported += (reply,)
+        self.arrived = ()
+
+    def given(self, answer: LlmResponse) -> LlmResponse:
+        """The answer as the loop pays for it: for the model call that it came from, and no other."""
+        arrived = self.arrived
+        if not is_response(answer):
+            self.set_aside()
+            return answer  # the loop judges it
+        if self.calls == 0:
+            if self.on_text is not None and answer.content:
+                self.on_text(answer.content)
+            return answer
+        for index in range(len(arrived) - 1, -1, -1):
+            if arrived[index][1].usage is answer.usage:
+                self.arrived = arrived[:index] + arrived[index + 1 :]  # the loop pays for this one
+                self.set_aside()
+                return answer
+        is_paid = any(reply.usage is answer.usage for reply in self.reported)
+        self.set_aside()
+        return replace(answer, usage=NO_USAGE) if is_paid else answer
+
+
+def _misused(request: Any) -> ConfigError:
+    if not isinstance(request, LlmRequest):
+        return ConfigError(
+            f"call_next was given a {type(request).__name__}; wrap_model hands on an LlmRequest"
+        )
+    return ConfigError("call_next was called after wrap_model had answered; await it before that")
+
+
+class _Call(Caller):
+    """One call of a tool, through its middleware."""
+
+    __slots__ = ("_begun", "_ctx", "_effects", "_prepared")
+
+    def __init__(self, effects: WrappedEffects, prepared: PreparedCall, ctx: ToolContext) -> None:
+        self._effects = effects
+        self._prepared = prepared
+        self._ctx = ctx
+        self._begun = False
+
+    @override
+    def context(self, call: object) -> ToolContext:
+        return self._ctx
+
+    async def result(self) -> ToolResult:
+        call, tools = self._prepared.call, self._effects.tools
+        inner = self._run_tool if len(tools) == 1 else partial(self._pass, tools[1:])
+        try:
+            result: Any = await tools[0].wrap_tool(self._ctx, call, inner)
+        except ToolError as error:  # raised on purpose: the call has failed
+            return self._failure(str(error), error)
+        except Exception as error:
+            raise_fault_of(tools, "wrap_tool", error)
+            raise
+        if not isinstance(result, ToolResult):
+            raise ConfigError(
+                f"wrap_tool gave a {type(result).__name__} for {call.name!r}; return a ToolResult, such as "
+                f"the one that call_next(call) gives"
+            )
+        if result.call_id != call.id or result.name != call.name:  # from an earlier call, perhaps
+            return replace(result, call_id=call.id, name=call.name)
+        return result
+
+    def _pass(self, tools: Sequence[Middleware], call: ToolCall) -> Coroutine[Any, Any, ToolResult]:
+        """Call from the first of these middlewares inwards; behind the last one is the tool."""
+        inner = self._run_tool if len(tools) == 1 else partial(self._pass, tools[1:])
+        return tools[0].wrap_tool(self._ctx, call, inner)
+
+    def _run_tool(self, call: ToolCall) -> Coroutine[Any, Any, ToolResult]:
+        prepared, tool = self._prepared, self._prepared.tool
+        if call is not prepared.call:
+            changed = self._prepare(call)
+            if isinstance(changed, ToolDispatchError):
+                return _at_once(
+                    self._failure(f"the arguments that a middleware gave do not fit: {changed}", changed)
+                )
+            prepared = changed
+        if self._begun and tool.effect == "once":
+            return _at_once(
+                self._failure(f"{tool.name!r} is not run again for one call: its effect is 'once'")
+            )
+        self._begun = True
+        return self._effects.live.call(prepared, self)
+
+    def _prepare(self, call: ToolCall) -> PreparedCall | ToolDispatchError:
+        own, given = self._prepared.call, call
+        what: Any = given
+        if not isinstance(what, ToolCall) or given.name != own.name:
+            named = f"a call of {given.name!r}" if isinstance(what, ToolCall) else repr(what)
+            raise ConfigError(
+                f"call_next was given {named} for a call of {own.name!r}; a middleware may change the "
+                f"arguments (dataclasses.replace(call, args=...)), and answer for another tool itself"
+            )
+        registry = self._effects.run.settings.registry
+        return registry.prepare(given if given.id == own.id else replace(given, id=own.id))
+
+    def _failure(self, message: str, cause: Exception | None = None) -> ToolResult:
+        call = self._prepared.call
+        error = ToolExecutionError(message, tool_name=call.name, call_id=call.id)
+        error.__cause__ = cause
+        return ToolResult(call.id, call.name, None, error)
+
+
+async def _at_once(result: ToolResult) -> ToolResult:
+    return result

@@ -1,0 +1,234 @@
+"""Middleware around runs: each `wrap_run`, the first outermost, around a run or a part of one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from typing_extensions import override
+
+from wesichain.core import LogView, Message, Spent
+from wesichain.errors import AgentError, ConfigError, ReplayMismatchError
+from wesichain.middleware import Middleware
+from wesichain.tools import RunContext
+
+from .drive import Drive
+from .middleware_calls import Link, context_of, raiser
+from .phases import Completed, Failed, Idle, Interrupted, Outcome, Phase
+from .stepper import Stepper
+
+OutT = TypeVar("OutT")
+
+Start: TypeAlias = Callable[..., Idle[Any]]
+Again: TypeAlias = Callable[[Any], Drive[Any]]
+Carry: TypeAlias = Callable[[Any], Coroutine[Any, Any, Any]]
+
+_ENDED = (Completed, Failed, Interrupted)
+
+
+def through(
+    middleware: Sequence[Middleware], ctx: RunContext[Any], carry: Carry, task: Any
+) -> Coroutine[Any, Any, Any]:
+    """Run a task from the first of these middlewares inwards; behind the last one is `carry`."""
+    if not middleware:
+        return carry(task)
+    return middleware[0].wrap_run(ctx, task, partial(through, middleware[1:], ctx, carry))
+
+
+class MiddlewareRun(Generic[OutT]):
+    """A run inside its middleware, with the interface of a `Drive`.
+
+    The completion of the run is emitted when the middleware has let its answer pass: a log has one end.
+    `start` makes the first phase of a run of another task, `again` a further run.
+    """
+
+    __slots__ = ("_again", "_ctx", "_drive", "_is_begun", "_middleware", "_start", "_stepper", "outcome")
+
+    def __init__(
+        self,
+        drive: Drive[OutT],
+        middleware: Sequence[Middleware],
+        start: Start | None,
+        again: Again | None,
+    ) -> None:
+        self._drive = _holding(drive)  # the run that was begun last
+        self._middleware, self._start, self._again = middleware, start, again
+        self._is_begun = False
+        self._stepper: Stepper[Outcome[OutT]] | None = None  # where the run is taken a step at a time
+        self._ctx: RunContext[Any] = context_of(drive.run, _RunLink(drive))
+        self.outcome: Outcome[OutT] | None = None
+
+    @property
+    def phase(self) -> Phase[OutT]:
+        """The phase that the run is in; at its end, the outcome that the middleware returned."""
+        return self._drive.phase if self.outcome is None else self.outcome
+
+    async def run_to_end(self) -> Outcome[OutT]:
+        """Run it, inside its middleware, to its end."""
+        first = self._drive
+        try:
+            outcome: Any = await through(self._middleware, self._ctx, self._carry, first.task)
+            self.outcome = self._drive.release(_checked(outcome))
+        except (ConfigError, ReplayMismatchError) as error:  # the caller's mistake, not the run's
+            self.outcome = self._drive.fail(error)
+            if first.inner is not None:
+                first.inner.fail(error)
+            raise
+        except AgentError as error:
+            self.outcome = self._drive.fail(error)
+        except asyncio.CancelledError:
+            self._drive.cut()
+            self.outcome = self._drive.outcome
+            raise
+        except Exception as cause:  # noqa: BLE001  # a middleware is anybody's code
+            name = raiser(self._middleware, cause) or "a middleware"
+            broken = AgentError(f"{name}.wrap_run raised {type(cause).__name__}: {cause}")
+            broken.__cause__ = cause
+            self.outcome = self._drive.fail(broken)
+        return self.outcome
+
+    async def step(self) -> Phase[OutT]:
+        """Let the run take one transition; the last one leads to what the middleware returns."""
+        if self._stepper is None:
+            self._stepper = Stepper(self.run_to_end)
+        await self._stepper.step()
+        return self.phase
+
+    def stop(self, reason: str) -> None:
+        """End a run that nobody will carry on, without its middleware."""
+        self._drive.stop(reason)
+        self.outcome = self._drive.outcome
+
+    async def leave(self, reason: str) -> None:
+        """End a run whose next step nobody takes; the middleware around it is given that end."""
+        if self._stepper is None:
+            self.stop(reason)
+        elif not self._stepper.is_over:
+            self._drive.stop(reason)
+            await self._stepper.leave(reason)
+
+    def snapshot(self, reason: str = "between two steps") -> Interrupted[OutT]:
+        """The present moment as data that another process can resume. The run itself goes on."""
+        return self._drive.snapshot(reason)
+
+    # --- inside the middleware -------------------------------------------------------------------------
+
+    async def _carry(self, task: Any) -> Outcome[OutT]:
+        if not self._is_begun:
+            self._is_begun = True
+            if task != self._drive.task:
+                self._begin_with(task)
+        elif self._again is None:
+            raise ConfigError("call_next was called twice; a run that goes on cannot be begun anew")
+        else:
+            if self._drive.outcome is not None:
+                self._drive.release(self._drive.outcome)
+            self._drive = _holding(self._again(task))
+        drive = self._drive
+        agent = drive.run.current_agent
+        if self._stepper is None and not (agent is not None and agent.has_parts):
+            return await drive.run_to_end()
+        return await self._carry_parts(drive)
+
+    async def _carry_parts(self, drive: Drive[OutT]) -> Outcome[OutT]:
+        """Take the steps as they are asked for, and each agent's part inside that agent's own middleware."""
+        run, agent = drive.run, drive.run.current_agent
+        given: Outcome[OutT] | None = None
+        while drive.outcome is None:
+            around = () if agent is None else run.effects.around(agent.part_middleware, step_id=run.step)
+            part = _Part(partial(self._carry_part, drive), context_of(run, _RunLink(drive)))
+            given = await part.run(around, drive.task)
+        return drive.outcome if given is None else given
+
+    async def _carry_part(self, drive: Drive[OutT]) -> Outcome[OutT]:
+        """Take the steps of one agent, to the end of the run or until it is handed to another."""
+        drive.is_handed_over = False
+        while drive.outcome is None and not drive.is_handed_over:
+            if self._stepper is not None:
+                await self._stepper.turn()
+            if self._stepper is not None and self._stepper.left is not None:
+                drive.stop(self._stepper.left)
+            else:
+                await drive.step()
+        return (
+            drive.snapshot(f"handed over to {drive.run.name!r}") if drive.outcome is None else drive.outcome
+        )
+
+    def _begin_with(self, task: Any) -> None:
+        """Begin with another task than the one that the run was given."""
+        if self._start is None:
+            raise ConfigError(
+                f"call_next was given another task, {str(task)[:100]!r}; that of a run which goes on, or was "
+                f"given as a state or a phase, stays as it is"
+            )
+        self._drive.begin_with(self._start(task, self._drive.run.run_id))
+
+
+def _checked(outcome: Any) -> Outcome[Any]:
+    if isinstance(outcome, _ENDED):
+        return outcome
+    raise ConfigError(
+        f"wrap_run gave a {type(outcome).__name__}; return an outcome, such as the one that "
+        f"call_next(task) gives"
+    )
+
+
+def _holding(drive: Drive[OutT]) -> Drive[OutT]:
+    drive.holds_completion = True
+    return drive
+
+
+class _Part:
+    """One agent's part of a run that was handed to it, inside that agent's own middleware.
+
+    The run has begun before, like one that is resumed: its task stays, and it is carried once.
+    """
+
+    __slots__ = ("_carry", "_ctx", "_is_begun")
+
+    def __init__(self, carry: Callable[[], Coroutine[Any, Any, Any]], ctx: RunContext[Any]) -> None:
+        self._carry = carry
+        self._ctx = ctx
+        self._is_begun = False
+
+    async def run(self, middleware: Sequence[Middleware], task: Any) -> Any:
+        """The outcome that the middleware returns: of the run, or of a part that ends with a handoff."""
+        outcome: Any = await through(middleware, self._ctx, partial(self._begin, task), task)
+        if not isinstance(outcome, _ENDED) or not self._is_begun:
+            what = f"gave a {type(outcome).__name__}" if self._is_begun else "did not call on"
+            raise ConfigError(
+                f"wrap_run of the agent {self._ctx.agent!r} {what}; a run that was handed to it has begun "
+                f"before: return the outcome that call_next(task) gives, or raise a GuardrailError"
+            )
+        return outcome
+
+    def _begin(self, own: Any, task: Any) -> Coroutine[Any, Any, Any]:
+        if self._is_begun or task != own:
+            what = "was called twice" if self._is_begun else f"was given another task, {str(task)[:100]!r}"
+            raise ConfigError(
+                f"call_next {what} in wrap_run of the agent {self._ctx.agent!r}; a run that was handed to it "
+                f"has begun before, and goes on once, with its own task"
+            )
+        self._is_begun = True
+        return self._carry()
+
+
+class _RunLink(Link):
+    """Gives a context the present messages and spending of its run."""
+
+    __slots__ = ("_drive",)
+
+    def __init__(self, drive: Drive[Any]) -> None:
+        self._drive = drive
+
+    @property
+    @override
+    def messages(self) -> LogView[Message]:
+        return self._drive.phase.messages
+
+    @property
+    @override
+    def spent(self) -> Spent:
+        return self._drive.run.spent()

@@ -1,0 +1,128 @@
+"""Model context: the part of a long run that is still sent to the model, by the context views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from wesichain.context import ViewQuestion, ViewRequest, counter_of, quiet_of
+from wesichain.core import NO_USAGE, ContextReduced, Cut, LogView, Message, ToolCallingLlm, Usage
+from wesichain.policy import cost_of
+
+from .outcomes import AnyPhase
+from .phases import Thinking
+from .rules import is_response
+from .run_state import PASSING, CutOff, RunState, Stopped
+
+_NO_SUMMARY = "the model answered, and gave no summary"
+
+
+class ModelContext:
+    """Cuts what the next request of one run need not have; the log keeps everything."""
+
+    __slots__ = ("_run", "_seen")
+
+    def __init__(self, run: RunState[Any], phase: AnyPhase) -> None:
+        from wesichain.context import Seen  # loaded with the first view
+
+        views = run.settings.context
+        self._run = run
+        self._seen = Seen(phase.info.first_new, counter_of(views), quiet=quiet_of(views))
+
+    @property
+    def messages(self) -> LogView[Message]:
+        """The messages of the next request."""
+        return self._seen.messages
+
+    def cuts(self) -> tuple[Cut, ...] | None:
+        """The cuts so far, for a run that is interrupted; None where nothing was shown yet."""
+        return self._seen.cuts() if self._seen.length else None
+
+    async def consult(
+        self, phase: Thinking[Any], question: tuple[int, ViewQuestion], *, may_ask: bool
+    ) -> None:
+        """Ask a model what a view wants to know, and let the views behind it cut too."""
+        asked: tuple[int, ViewQuestion] | None = question
+        while asked is not None:
+            await self._ask(*asked)
+            asked = self.reduce(phase, may_ask=may_ask, first=asked[0] + 1)
+
+    def reduce(
+        self, phase: Thinking[Any], *, may_ask: bool, first: int = 0
+    ) -> tuple[int, ViewQuestion] | None:
+        """Let the views cut what the next request need not have; each cut is an event before the step.
+
+        Where a view, from the `first` on, has to ask a model, its number and its question are returned.
+        """
+        seen = self._seen
+        begun, trail = seen.length, phase.trail
+        if begun != trail.length:
+            seen.take(trail.log.messages[begun : trail.length])
+        run = self._run
+        if not begun:
+            for cut in run.tally.cuts:  # of the part of the run before this one
+                seen.cut(cut)
+        if seen.tokens <= seen.quiet:
+            return None
+        for number, view in enumerate(run.settings.context[first:], first):
+            found = view.reduce(seen)
+            if isinstance(found, ViewQuestion):
+                if not may_ask:
+                    continue
+                if run.account.refusal(run.now(), free=run.tally.free) is not None:
+                    return None  # there will be no such step
+                return number, found
+            elif found:
+                self._cut(view.name, found)
+        self.fit()
+        return None
+
+    def fit(self) -> None:
+        """Hold the views to their limits: results are cut further, or the run fails before it asks."""
+        seen, views = self._seen, self._run.settings.context
+        for view in views:
+            limit = getattr(view, "limit_tokens", None)
+            if limit is not None and seen.tokens > limit:
+                from wesichain.context import fit
+
+                self._cut(view.name, fit(seen, limit, view.name, counter_of(views)))
+
+    def _cut(self, view: str, cuts: Sequence[Cut], cost: float = 0.0, usage: Usage = NO_USAGE) -> None:
+        for cut in cuts:
+            self._seen.check(cut, view)
+            self._seen.cut(cut)
+        self._run.emitter.emit(ContextReduced, self._run.step + 1, view, tuple(cuts), cost, usage)
+        self._run.check_stop()  # by a listener
+
+    async def _ask(self, number: int, question: ViewQuestion) -> None:
+        """Ask a model what a view wants to know. Where it fails, that is recorded, and nothing is cut."""
+        run, step, view = self._run, self._run.step + 1, self._run.settings.context[number].name
+        model = run.settings.model if question.llm is None else _name_of(question.llm)
+        request = ViewRequest(model, question.messages, view=number, llm=question.llm)
+        price = run.account.price_of(model)
+        cost, usage = 0.0, NO_USAGE
+        try:
+            reply = await run.wait(run.effects.ask(request, step_id=step, on_text=None))
+        except (Stopped, CutOff, *PASSING):
+            raise
+        except Exception as error:  # noqa: BLE001  # a model may be anybody's code
+            run.check_stop()
+            run.emitter.emit(
+                ContextReduced, step, view, (), 0.0, NO_USAGE, f"{type(error).__name__}: {error}"
+            )
+            return
+        text = ""
+        if is_response(reply):
+            text, usage = reply.content, reply.usage
+            cost = cost_of(usage, price)
+            run.account.spend_usage(usage, cost)
+            if reply.finish_reason == "error":
+                text = ""
+        if text.strip():
+            self._cut(view, question.cuts(text), cost, usage)
+        else:
+            run.emitter.emit(ContextReduced, step, view, (), cost, usage, _NO_SUMMARY)
+
+
+def _name_of(llm: ToolCallingLlm) -> str:
+    return str(getattr(llm, "model", "") or type(llm).__name__)

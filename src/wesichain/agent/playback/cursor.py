@@ -1,0 +1,240 @@
+"""A cursor in a recording: how far the program that follows it has come, in each of its runs and calls."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from typing_extensions import override
+
+from wesichain.core import (
+    CancellationToken,
+    ContextReduced,
+    Event,
+    EventSink,
+    ModelResponded,
+    OutputDelta,
+    RunCompleted,
+    RunFailed,
+    RunInterrupted,
+    RunStarted,
+    StepFailed,
+    TextDelta,
+    ToolCompleted,
+    ToolDispatched,
+    ToolProgress,
+)
+from wesichain.errors import (
+    ReplayMismatchError,
+)
+
+from .comparison import EventComparison, mismatch
+
+ENDS = (RunCompleted, RunFailed, RunInterrupted)
+_ANSWERS = (ModelResponded, ContextReduced, ToolCompleted, StepFailed)  # of models and tools
+_OF_CALLS = (ToolDispatched, ToolProgress, ToolCompleted, StepFailed)
+_TIMES = ("seq", "at", "duration_ms", "seconds", "cause", "node", "task_id")  # what a replay cannot know
+_PATIENCE = 2_000  # turns of the event loop in which nothing happens
+
+
+class RecordingCursor(EventSink):
+    """One part of a recording, and how far the program that follows it has come.
+
+    Runs side by side are several strands in one log: each strand (a run, a call of it) has its order,
+    and answers are returned in the order in which they came.
+    """
+
+    def __init__(self, events: Sequence[Event], from_step: int | None, *, before: float = 0.0) -> None:
+        """`before`: the seconds that the run had been at work when it was interrupted."""
+        self.events = [*events]
+        self.elapsed = 0.0
+        start = self.events[0]
+        self.compare = EventComparison(from_step, is_resumed=isinstance(start, RunStarted) and start.resumed)
+        self._before = before
+        self._from_step = from_step
+        self.is_whole = from_step is None  # nothing of it goes live
+        self._is_live = False
+        self.matched = [False] * len(self.events)
+        self._order: list[int] = []  # the places in the recording of the events that were emitted again
+        self.first_unmatched = 0
+        self._first_unanswered = 0  # the first answer that was not returned yet
+        self._strands: dict[tuple[str, str], deque[int]] = {}
+        self._mismatch: ReplayMismatchError | None = None
+        self.calls: dict[tuple[str, str], list[int]] = {}  # where calls were dispatched
+        self._tokens: dict[str, CancellationToken] = {}  # of runs that were stopped from outside
+        self._stops: dict[int, str] = {}  # behind which event that was
+        last: dict[str, int] = {}
+        for index, event in enumerate(self.events):
+            self._strands.setdefault(_strand(event), deque()).append(index)
+            if isinstance(event, ToolDispatched):
+                self.calls.setdefault((event.scope, event.call_id), []).append(index)
+            if isinstance(event, StepFailed) and event.decision == "not_begun" and event.call_id:
+                self._stops[self.calls[event.scope, event.call_id][-1]] = event.scope
+                self._tokens.setdefault(event.scope, CancellationToken())
+            if isinstance(event, RunInterrupted) and from_step is None and event.scope in last:
+                before_it = self.events[last[event.scope]]
+                if not event.pending and not is_decision(before_it, "interrupt"):
+                    self._stops[last[event.scope]] = event.scope
+                    self._tokens.setdefault(event.scope, CancellationToken())
+            last[event.scope] = index
+
+    @property
+    def is_streamed(self) -> bool:
+        return any(isinstance(event, TextDelta | OutputDelta) for event in self.events)
+
+    def token(self, scope: str) -> CancellationToken | None:
+        return self._tokens.get(scope)
+
+    def goes_live(self, scope: str, step_id: int) -> bool:
+        if self._from_step is not None and not scope and step_id >= self._from_step:
+            self._is_live = True
+        return self._is_live
+
+    # --- following -----------------------------------------------------------------------------------
+
+    @override
+    def emit(self, event: Event) -> None:
+        """Compare an event of the program with the next one in its strand."""
+        if self._is_live or self._mismatch is not None:
+            return
+        strand = self._strands.get(_strand(event))
+        if not strand:
+            self._mismatch = self.compare.surplus(event)
+            return
+        index = strand.popleft()
+        self.matched[index] = True
+        self._order.append(index)
+        self._mismatch = self.compare.difference(self.events[index], event)
+        while self.first_unmatched < len(self.events) and self.matched[self.first_unmatched]:
+            self.first_unmatched += 1
+        scope = self._stops.get(index)
+        if scope is not None:
+            self._tokens[scope].cancel(self._reason(scope, index))
+
+    def _reason(self, scope: str, index: int) -> str:
+        return next(
+            event.reason
+            for event in self.events[index:]
+            if isinstance(event, RunInterrupted) and event.scope == scope
+        )
+
+    def arranged(self, events: Sequence[Event]) -> list[Event]:
+        """The program's events, in the order of the recording and with its times; the rest as it came."""
+        made = list(zip(self._order, events, strict=False))
+        arranged: list[Event] = []
+        for index, event in sorted(made, key=lambda one: one[0]):
+            recorded: Any = self.events[index]
+            times = {name: getattr(recorded, name) for name in _TIMES if hasattr(recorded, name)}
+            arranged.append(replace(event, **times))
+        return [*arranged, *events[len(made) :]]
+
+    def check(self) -> None:
+        """Refuse to go on behind a difference."""
+        if self._mismatch is not None:
+            raise self._mismatch
+
+    def check_end(self) -> None:
+        """The program has come to its end: so has the recording, and all was the same."""
+        self.check()
+        if self._is_live or self._from_step is not None or self.first_unmatched >= len(self.events):
+            return
+        rest = self.events[self.first_unmatched]
+        if isinstance(self.events[-1], ENDS):  # a recording that breaks off has no end
+            raise mismatch(
+                f"the program now ends where the recording goes on with {type(rest).__name__}", rest.step_id
+            )
+
+    async def turn(self, index: int) -> None:
+        """Wait for the turn of an answer: until those before it were returned.
+
+        Events of its own run that are before it come first, too.
+        """
+        scope = self.events[index].scope
+        await self._until(lambda: self._is_next(index, scope))
+
+    async def _until(self, is_so: Callable[[], bool]) -> None:
+        """Let the rest of the program go on until something is so, or nothing happens any more."""
+        idle, seen = 0, len(self._order)
+        while self._mismatch is None and not is_so():
+            await asyncio.sleep(0)
+            idle = idle + 1 if len(self._order) == seen else 0
+            seen = len(self._order)
+            if idle > _PATIENCE:
+                expected = self.events[self.first_unmatched]
+                raise mismatch(
+                    f"step {expected.step_id}: the program now never comes to {type(expected).__name__}, "
+                    f"which is next in the recording",
+                    expected.step_id,
+                )
+        self.check()
+
+    async def dispatch_turn(self, scope: str, call_id: str) -> None:
+        """Wait until the calls that began before this one, of the same run, have begun again.
+
+        A call that does not begin (again) comes behind all others of its step, where a limit refused it; in a
+        run that was stopped, it waits for the stop.
+        """
+        starts = self.calls.get((scope, call_id))
+        if self._is_live:
+            return
+        stop = self._tokens.get(scope)
+        before = [index for (of, _), places in self.calls.items() if of == scope for index in places]
+        if starts:
+            await self._until(lambda: all(index >= starts[0] for index in self._unmatched(before)))
+        elif stop is not None:
+            await self._until(lambda: stop.cancelled)
+        elif starts is not None:
+            step = max(event.step_id for event in self.events[: self.first_unmatched] if event.scope == scope)
+            others = [index for index in before if self.events[index].step_id <= step]
+            await self._until(lambda: not self._unmatched(others))
+
+    def _unmatched(self, places: Sequence[int]) -> list[int]:
+        return [index for index in places if not self.matched[index]]
+
+    def _is_next(self, index: int, scope: str) -> bool:
+        while self._first_unanswered < len(self.events) and (
+            self.matched[self._first_unanswered]
+            or not isinstance(self.events[self._first_unanswered], _ANSWERS)
+        ):
+            self._first_unanswered += 1
+        if self._first_unanswered < index:
+            return False
+        return all(
+            self.matched[before] or self.events[before].scope != scope
+            for before in range(self.first_unmatched, index)
+        )
+
+    # --- time ----------------------------------------------------------------------------------------
+
+    def time(self) -> float:
+        """The time of the next event."""
+        return self.events[min(self.first_unmatched, len(self.events) - 1)].at
+
+    def monotonic(self) -> float:
+        """The time spent waiting for the world; at the end of the run, what it had come to then."""
+        following = self.events[self.first_unmatched] if self.first_unmatched < len(self.events) else None
+        is_end = isinstance(following, ENDS) and not following.scope
+        if isinstance(following, ENDS) and is_end and (following.seconds or not is_out_of_budget(following)):
+            return following.seconds - self._before
+        passed = 0.0 if following is None else following.at - self.events[0].at  # if no clock was set back
+        return max(self.elapsed, passed)
+
+
+def _strand(event: Event) -> tuple[str, str]:
+    """The run, or the call of it, that an event belongs to."""
+    call_id = event.call_id if isinstance(event, _OF_CALLS) else None
+    return event.scope, call_id or ""
+
+
+def is_out_of_budget(event: Event) -> bool:
+    """In a recording of the first version, which did not record how long a run had been at work."""
+    return (
+        isinstance(event, RunFailed) and event.error == "BudgetExceededError" and "seconds" in event.message
+    )
+
+
+def is_decision(event: Event, decision: str) -> bool:
+    return isinstance(event, StepFailed) and event.decision == decision

@@ -1,0 +1,189 @@
+"""Values made again from a record: errors of the class that was recorded, and the spending of events."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+from wesichain import errors
+from wesichain.agent.run_state import LimitAbove, Stopped
+from wesichain.core import (
+    Advice,
+    AdviceShown,
+    ContextReduced,
+    Event,
+    HandedOff,
+    ModelResponded,
+    RunCompleted,
+    RunFailed,
+    RunInterrupted,
+    RunStarted,
+    StepFailed,
+    StepStarted,
+    ToolDispatched,
+    dataclass,
+)
+from wesichain.errors import (
+    AgentError,
+    BudgetExceededError,
+    GuardrailError,
+    LlmError,
+    ToolDispatchError,
+    ToolExecutionError,
+)
+from wesichain.policy import Account
+from wesichain.tools import ToolContext
+
+_UNASKED = "the model could not be asked: "
+
+
+def revived_error(kind: str, message: str, *, retryable: bool = False) -> Exception:
+    """An exception of the class that was recorded, as far as it is known here, with the same text."""
+    known = getattr(errors, kind, None) or getattr(builtins, kind, None)
+    base = known if isinstance(known, type) and issubclass(known, Exception) else Exception
+    error = cast("Exception", type(kind, (base,), {"__str__": _text_of})(message))
+    if isinstance(error, LlmError):
+        error.retryable = retryable  # policies go by it
+    return error
+
+
+def _text_of(error: Exception) -> str:
+    return str(error.args[0])  # as it was: KeyError and its like would put quotes around it
+
+
+def revived_dispatch(
+    kind: str, message: str, *, otherwise: type[ToolDispatchError] = ToolExecutionError
+) -> ToolDispatchError:
+    """The error of a tool call that was recorded; `otherwise` where its class is no such error."""
+    known = getattr(errors, kind, otherwise)
+    is_one = isinstance(known, type) and issubclass(known, ToolDispatchError)
+    return (known if is_one else otherwise)(message)
+
+
+def revived_cause(name: str, message: str) -> Exception | None:
+    """The exception that a tool raised, of the class that a log names, where this program has it loaded.
+
+    Policies go by it. Nothing is imported, and nobody's constructor is called.
+    """
+    module, _, path = name.rpartition(":")
+    found: object = sys.modules.get(module or "builtins")
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    if not (isinstance(found, type) and issubclass(found, Exception)):
+        return None
+    error: Exception = found.__new__(found)
+    error.args = (message,)
+    return error
+
+
+def taken_back(events: Iterable[tuple[int, Event]]) -> set[int]:
+    """The places of what spent nothing: steps cut off before the model had answered, calls not begun."""
+    back: set[int] = set()
+    asked: dict[str, int] = {}  # by run
+    called: dict[tuple[str, str], int] = {}
+    for index, event in events:
+        match event:
+            case StepStarted():
+                asked[event.scope] = index
+            case ToolDispatched(call_id=call_id):
+                called[event.scope, call_id] = index
+            case StepFailed(call_id=str(call_id), decision="not_begun"):
+                back.add(called[event.scope, call_id])
+            case ModelResponded() | StepFailed(call_id=None):
+                asked.pop(event.scope, None)
+            case RunInterrupted() if event.scope in asked:
+                back.add(asked.pop(event.scope))
+            case _:
+                pass
+    return back
+
+
+def retell(events: Sequence[Event], ctx: ToolContext) -> None:
+    """Tell all that happened inside a call again."""
+    back = taken_back(enumerate(events))
+    for index, event in enumerate(events):
+        retell_one(event, ctx, is_spent=index not in back)
+
+
+def retell_one(event: Event, ctx: ToolContext, *, is_spent: bool) -> None:
+    """Tell what happened inside a call again, and charge what it spent, at the price of then, to the caller.
+
+    The event is one of the runs inside: its scope is the way down from the call.
+    """
+    if ctx.emit is not None:
+        ctx.emit(event)
+    account = ctx.budget
+    if not is_spent or not isinstance(account, Account):
+        return
+    match event:
+        case StepStarted(free=False):
+            account.spend_step()
+        case ModelResponded(response=response, cost=cost):
+            account.spend_usage(response.usage, cost)
+        case ContextReduced(usage=usage, cost=cost):
+            account.spend_usage(usage, cost)
+        case ToolDispatched(resumed=False):
+            account.spend_tool_call()
+        case StepFailed(decision="retry", call_id=str(), free=False):
+            account.spend_step()
+        case _:
+            pass
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The error with which a middleware ended a run: before it had begun, or when it was to complete."""
+
+    error: AgentError
+    at_once: bool
+
+
+def refusal_in(events: Iterable[Event], scope: str) -> Refusal | None:
+    """How the middleware around a run ended it, if it did."""
+    match [event for event in events if event.scope == scope]:
+        case [*before, RunFailed(error="GuardrailError" | "AgentError" as kind, message=message)]:
+            known = GuardrailError if kind == "GuardrailError" else AgentError
+            return Refusal(known(message), all(isinstance(event, RunStarted) for event in before))
+        case _:
+            return None
+
+
+def refusal_of_part(events: Iterable[Event], scope: str, step_id: int) -> AgentError | None:
+    """The error with which the middleware of an agent refused the run that was handed to it in a step."""
+    match [event for event in events if event.scope == scope]:
+        case [*_, HandedOff(step_id=handed), RunFailed()] | [
+            *_,
+            HandedOff(step_id=handed),
+            AdviceShown(),
+            RunFailed(),
+        ] as events_before if handed == step_id:
+            refusal = refusal_in(events_before, scope)
+            return None if refusal is None else refusal.error
+        case _:
+            return None
+
+
+def advice_in(event: AdviceShown) -> Advice:
+    """The advice in an event: a playbook may have changed since."""
+    return Advice(event.text, event.ids, event.held, tools=event.tools)
+
+
+def fault_of(event: Event) -> Exception | None:
+    """The error of a model call, from its event; None where the event has none."""
+    match event:
+        case StepStarted():  # the last word, where a middleware had no step left to ask again
+            return BudgetExceededError("out of steps", resource="steps")
+        case StepFailed(call_id=None, error=kind, message=message, decision=decision):
+            return revived_error(kind, message.removeprefix(_UNASKED), retryable=decision != "fail")
+        case RunFailed(error="BudgetExceededError", message=message):
+            return LimitAbove(BudgetExceededError(message, resource="seconds"))
+        case RunFailed(error=kind, message=message):  # a call past the limit that failed
+            return revived_error(kind, message)
+        case RunCompleted(stopped_by=str(resource)):
+            return BudgetExceededError("out of time", resource=resource)
+        case RunInterrupted(reason=reason):
+            return Stopped(reason)
+        case _:
+            return None

@@ -1,3 +1,0 @@
-"""Replaying: a recording as a script that the loop follows."""
-
-__all__: list[str] = []

@@ -1,0 +1,73 @@
+"""Conversation turns: adds the question and the answer of a durable run to the conversation it is part of."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from itertools import pairwise
+from typing import Any
+
+from wesichain.agent import Completed, Interrupted, Outcome, RunMemory
+from wesichain.core import Message, Role
+from wesichain.errors import WesichainError
+
+from .stretches import Begin
+
+_log = logging.getLogger("wesichain.durable")
+_LOOK = 2.0  # seconds between two looks at a run that waits for a person
+
+
+class ConversationTurns:
+    """Follows the runs that belong to conversations, and extends these when the runs complete."""
+
+    def __init__(
+        self,
+        outcome: Callable[[str], Awaitable[Outcome[Any]]],
+        status: Callable[[str], Awaitable[str]],
+    ) -> None:
+        self._outcome = outcome
+        self._status = status
+        self._following: dict[str, tuple[object, asyncio.Task[None]]] = {}  # by run, with its conversation
+
+    def follow(self, run_id: str, conversation: RunMemory, order: Begin, *, is_new: bool) -> None:
+        """Add the turn of a run once that has completed, wherever it runs; a run is followed once."""
+        if run_id not in self._following:
+            task = asyncio.create_task(self._follow(run_id, conversation, order, is_new=is_new))
+            self._following[run_id] = _key_of(conversation), task
+            task.add_done_callback(lambda _: self._following.pop(run_id, None))
+
+    async def catch_up(self, conversation: RunMemory) -> None:
+        """Wait until the turns of the conversation's runs that have completed are added to it."""
+        key = _key_of(conversation)
+        for run_id, (other, task) in [*self._following.items()]:
+            if other == key and await self._status(run_id) == "completed":
+                await asyncio.wait([task])
+
+    async def add(
+        self, conversation: RunMemory, order: Begin, outcome: Completed[Any], *, is_new: bool
+    ) -> None:
+        """Add the question and the answer of a run. Those of a run that is not new may be there already."""
+        turn = (Message(Role.USER, order.parts or order.task), Message(Role.ASSISTANT, outcome.text))
+        if is_new or turn not in pairwise(await conversation.read()):
+            await conversation.extend(*turn)
+
+    def close(self) -> None:
+        for _, task in self._following.values():
+            task.cancel()
+
+    async def _follow(self, run_id: str, conversation: RunMemory, order: Begin, *, is_new: bool) -> None:
+        try:
+            outcome = await self._outcome(run_id)
+            while isinstance(outcome, Interrupted) and outcome.pending:
+                await asyncio.sleep(_LOOK)  # a person decides, here or in another process
+                outcome = await self._outcome(run_id)
+            if isinstance(outcome, Completed):
+                await self.add(conversation, order, outcome, is_new=is_new)
+        except WesichainError as error:
+            _log.warning("the run %s is not added to its conversation: %s", run_id, error)
+
+
+def _key_of(conversation: RunMemory) -> object:
+    """A key that is the same for what a store opens twice under one id."""
+    return getattr(conversation, "id", id(conversation))

@@ -1,0 +1,77 @@
+"""Turns made of blocks: what Anthropic's messages and Bedrock's Converse write alike. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from wesichain.core import LlmRequest, Message, Role, is_array, is_object
+
+from .media_blocks import Block, blocks_of
+
+_ILLEGAL_IN_ID = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def instructions_of(request: LlmRequest) -> str:
+    """The system messages of a request, as one text."""
+    return "\n\n".join(filter(None, (one.text for one in request.messages if one.role is Role.SYSTEM)))
+
+
+def turns_of(messages: Sequence[Message], write: Callable[[Message], list[Block]]) -> list[dict[str, Any]]:
+    """User and assistant in turn: results of parallel calls belong into one user turn."""
+    turns: list[dict[str, Any]] = []
+    for message in messages:
+        blocks = [] if message.role is Role.SYSTEM else write(message)
+        role = "assistant" if message.role is Role.ASSISTANT else "user"
+        if blocks and turns and turns[-1]["role"] == role:
+            turns[-1]["content"].extend(blocks)
+        elif blocks:
+            turns.append({"role": role, "content": blocks})
+    return turns
+
+
+def assistant_blocks(
+    message: Message,
+    calls: Sequence[Block],
+    *,
+    owner: str,
+    text: Callable[[str], Block],
+    is_call: Callable[[Block], bool],
+    omitted: list[str],
+) -> list[Block]:
+    """The blocks of a reply: signed ones as they came (`Message.opaque` under `owner`) among the others."""
+    layout = message.opaque.get(owner) if is_object(message.opaque) else None
+    if not is_array(layout):
+        said = blocks_of(message.content, lambda _: "an assistant says text alone here", text, omitted)
+        return [*(block for block in said if block["text"].strip()), *calls]
+    waiting = iter(calls)
+    blocks: list[Block] = []
+    for block in filter(is_object, layout):
+        if is_call(block):
+            blocks.extend(call for call in [next(waiting, None)] if call)
+        elif "text" not in block or str(block["text"]).strip():
+            blocks.append(block)
+    return [*blocks, *waiting]
+
+
+def cache_lifetime(request: LlmRequest, *, caching: bool) -> dict[str, str] | None:
+    """How long a marked prefix is kept, as a field of its mark; None where nothing is marked."""
+    cache = request.settings.cache
+    if cache == "off" or (cache == "auto" and not caching):
+        return None
+    return {} if cache == "auto" else {"ttl": cache}
+
+
+def marked_turns(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """The turns at whose ends a prefix is cached: the last two of the user.
+
+    A request is found again at the mark that the one before it set, so both stand: the last turn of then, and
+    that of now. A provider looks back twenty blocks only, which many calls in one reply would exceed.
+    """
+    return [turn for turn in body["messages"] if turn["role"] == "user"][-2:]
+
+
+def legal_id(id: str) -> str:
+    """Another provider's ids may hold what this one refuses; a call and its result change alike."""
+    return _ILLEGAL_IN_ID.sub("_", id)

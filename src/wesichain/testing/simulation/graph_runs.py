@@ -1,0 +1,138 @@
+"""Simulated runs of a graph: a process that dies leaves a thread behind, and the next one resumes it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Coroutine, Sequence
+from functools import partial
+from itertools import count
+from typing import Any, TypeGuard
+
+from typing_extensions import override
+
+from wesichain.errors import ConfigError, GraphError, GraphInterruptedError
+from wesichain.graph import Checkpointer, Entry, ExecutionOptions, Graph, ThreadInfo
+
+from .boundary import Process
+from .people import Answers, Question, answers_to
+from .simulated_run import SimulatedRun
+
+
+def is_graph(program: object) -> TypeGuard[Graph[Any]]:
+    return isinstance(program, Graph)
+
+
+async def run_graph(run: SimulatedRun, process: Process, given: Graph[Any]) -> None:
+    """Run the task, in one process after the other, until it has ended or nobody resumes it."""
+    ids = count(1)
+    answers: Answers | None = None
+    while True:
+        graph = _in_process(run, process, given, ids)
+        options = ExecutionOptions(
+            thread_id=run.id, run_id=run.id, events=run.boundary.sink(process, run.events.append)
+        )
+        resume = partial(graph.resume, run.id, options=options, context=run.world)
+        if answers is not None:
+            code = resume(answers.given)
+            if answers.is_repeated:
+                run.answer_again(process, resume(answers.given))
+        elif await _checkpointer(given).read(run.id):
+            code = resume()
+        else:
+            code = graph.invoke(run.scenario.task, options, context=run.world)
+        questions = await _questions_of(run, process, code)
+        answers = None
+        if questions:
+            answers = await answers_to(questions, run.scenario.people, run.plan, run.loop)
+            if answers is not None:
+                run.boundary.crash_here(process, "while it waited for " + ", ".join(q.key for q in questions))
+        if not process.is_dead and answers is None:
+            break
+        if process.is_dead:
+            process, given = await run.restart()
+    if await _checkpointer(given).read(run.id):
+        run.outcome = await given.get_state(run.id)
+
+
+def _in_process(run: SimulatedRun, process: Process, graph: Graph[Any], ids: Any) -> Graph[Any]:
+    """The graph as it runs in a process: with virtual time, and ids and writes that follow from the seed."""
+    return Graph(
+        graph.definition,
+        defaults=graph._defaults,
+        checkpointer=_ProcessCheckpointer(run, process, _checkpointer(graph)),
+        clock=run.loop.clock,
+        new_id=lambda: f"{run.id}-{next(ids)}",
+        store=graph.store,
+    )
+
+
+def _checkpointer(graph: Graph[Any]) -> Checkpointer:
+    if graph.checkpointer is None:
+        raise ConfigError(
+            "the scenario's graph has no checkpointer: build(checkpointer) with one of its world"
+        )
+    return graph.checkpointer
+
+
+async def _questions_of(
+    run: SimulatedRun, process: Process, code: Coroutine[Any, Any, Any]
+) -> list[Question]:
+    """Run code until it ends or its process dies; returns the questions that the graph then waits for."""
+    task = process.task = run.task_of(process, code)
+    await asyncio.wait({task, process.dies_at_once()}, return_when=asyncio.FIRST_COMPLETED)
+    if process.is_dead:
+        return []
+    try:
+        task.result()
+    except GraphInterruptedError as stop:
+        return [
+            Question(one.id, f"answer to {one.node} {one.name}", one, one.expires_at)
+            for one in stop.interrupts
+        ]
+    except (GraphError, asyncio.CancelledError):
+        pass  # the thread says how far it came
+    except Exception as error:  # noqa: BLE001  # whatever a scenario raises is its finding
+        run.error = error
+    return []
+
+
+class _ProcessCheckpointer(Checkpointer):
+    """The checkpointer of one process: a write takes time, and the process may die before or after it."""
+
+    def __init__(self, run: SimulatedRun, process: Process, inner: Checkpointer) -> None:
+        self._run = run
+        self._process = process
+        self._inner = inner
+        self.keeps_parts: bool = getattr(inner, "keeps_parts", False)
+
+    @override
+    async def append(
+        self, thread_id: str, entries: Sequence[Entry], *, after: int, settles: str | None = None
+    ) -> None:
+        await self._write(partial(self._inner.append, thread_id, entries, after=after, settles=settles))
+
+    @override
+    async def delete(self, thread_id: str, *, before: int | None = None) -> None:
+        await self._write(partial(self._inner.delete, thread_id, before=before))
+
+    @override
+    async def read(self, thread_id: str, *, since: int | None = None) -> Sequence[Entry]:
+        return await self._inner.read(thread_id, since=since)
+
+    @override
+    async def threads(self) -> Sequence[ThreadInfo]:
+        return await self._inner.threads()
+
+    async def _write(self, write: Any) -> None:
+        run, place = self._run, self._run.plan.visit("checkpoint")
+        await asyncio.sleep(run.plan.number(place, low=0.001, high=0.05))
+        run.boundary.crash_here(self._process, f"{place}, before the write")
+        await self._unless_dead(write)
+        run.boundary.crash_here(self._process, f"{place}, after the write")
+        await self._unless_dead(partial(asyncio.sleep, 0))
+
+    async def _unless_dead(self, act: Any) -> None:
+        if self._process.is_dead:
+            await self._run.loop.create_future()  # nothing of it runs any more
+        done: Awaitable[None] = act()
+        await done

@@ -1,0 +1,61 @@
+"""People: when their answers arrive, how often, and whether they come at all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from wesichain.core import dataclass
+
+from .faults import FaultPlan
+from .loop import EPOCH, VirtualLoop
+from .scenario import Person
+
+_FAULTS = ("person_never", "person_late", "person_twice")
+_WEEK = 7 * 86_400.0
+
+
+class Question(NamedTuple):
+    """A question that waits: its key, the name of its place, and what the scenario's people are given."""
+
+    key: str
+    place: str
+    asked: Any
+    expires_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What people have answered, by the keys of the questions. `is_repeated`: they answer a second time."""
+
+    given: Mapping[str, Any]
+    is_repeated: bool
+
+
+async def answers_to(
+    questions: Sequence[Question], people: Person | None, plan: FaultPlan, loop: VirtualLoop
+) -> Answers | None:
+    """Wait for an answer to each question; None where one never comes."""
+    arriving: list[tuple[float, Question]] = []
+    is_repeated = False
+    for question in questions:
+        place = plan.visit(question.place)
+        kind = plan.at(place, _FAULTS)
+        if people is None or kind == "person_never":
+            return None
+        at = loop.time() + plan.number(place, low=1.0, high=600.0)
+        if kind == "person_late":
+            expires = _WEEK + at if question.expires_at is None else question.expires_at - EPOCH
+            at = max(at, expires + 1.0)
+        arriving.append((at, question))
+        is_repeated = is_repeated or kind == "person_twice"
+    given: dict[str, Any] = {}
+    for at, question in sorted(arriving, key=lambda one: one[0]):
+        await asyncio.sleep(max(0.0, at - loop.time()))
+        assert people is not None
+        answer = people(question.asked)
+        if answer is None:
+            return None
+        given[question.key] = answer
+    return Answers(given, is_repeated)

@@ -1,0 +1,82 @@
+"""A simulated run while it is under way: what runs of agents and of graphs have in common."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any
+
+from wesichain.core import Event, Spent
+from wesichain.errors import WesichainError
+
+from .boundary import Boundary, Process
+from .faults import FaultPlan, Faults
+from .loop import OWNER, virtual_loop
+from .scenario import Scenario, ToolEffects, Trace
+
+
+class SimulatedRun:
+    """The loop, the faults, the processes and the events of one simulated run."""
+
+    def __init__(self, scenario: Scenario, seed: int, faults: Faults) -> None:
+        self.scenario = scenario
+        self.id = f"simulated-{seed}"
+        self.loop = virtual_loop(seed)
+        self.plan = FaultPlan(seed, faults)
+        self.boundary = Boundary(self.loop, self.plan)
+        self.events: list[Event] = []
+        self.world: Any = None
+        self.outcome: Any = None
+        self.spent = Spent()
+        self.error: BaseException | None = None
+        self._seed = seed
+        self._processes = 0
+        self._background: set[asyncio.Task[Any]] = set()
+
+    def trace(self) -> Trace:
+        return Trace(
+            self._seed,
+            self.id,
+            tuple(self.events),
+            ToolEffects(self.boundary.effects),
+            self.spent,
+            self.outcome,
+            self.world,
+            tuple(self.plan.happened),
+            self._processes,
+            self.error,
+        )
+
+    def new_process(self) -> tuple[Process, Any]:
+        """Another process, and the agent or graph that it runs."""
+        self._processes += 1
+        return Process(self._processes), self.scenario.new_program(self.world)
+
+    async def restart(self) -> tuple[Process, Any]:
+        """The process that takes over after one has died, a while later."""
+        await asyncio.sleep(self.plan.number("restart", self._processes, low=1.0, high=60.0))
+        return self.new_process()
+
+    def task_of(self, process: Process, code: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Run code that belongs to a process."""
+        context = contextvars.copy_context()
+        context.run(OWNER.set, process)
+        return self.loop.create_task(code, context=context)
+
+    def answer_again(self, process: Process, resume: Coroutine[Any, Any, Any]) -> None:
+        """Give the same answer a second time, a little later: the runtime has to refuse it."""
+
+        async def again() -> None:
+            try:
+                await asyncio.sleep(self.plan.number("again", len(self.events), low=0.0, high=30.0))
+            except BaseException:
+                resume.close()
+                raise
+            with suppress(WesichainError):
+                await resume
+
+        task = self.task_of(process, again())
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)

@@ -1,0 +1,129 @@
+"""A random sample of mutants over the whole source, so that the share that is caught says something of what nobody
+chose: comparisons turned round, conditions negated, numbers and flags changed, statements left out.
+
+The tests of a file are those that mirror it, and those of its room that use its names most.
+"""
+
+from __future__ import annotations
+
+import ast
+import random
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from .table import ROOT, SOURCE, Mutant
+
+_TESTS = 3  # files of tests for one mutant
+_TURNED: dict[type[ast.cmpop], str] = {
+    ast.Lt: "<=",
+    ast.LtE: "<",
+    ast.Gt: ">=",
+    ast.GtE: ">",
+    ast.Eq: "!=",
+    ast.NotEq: "==",
+    ast.Is: "is not",
+    ast.IsNot: "is",
+    ast.In: "not in",
+    ast.NotIn: "in",
+}
+
+
+def sample(size: int, *, seed: int) -> list[Mutant]:
+    """So many mutants, each in another place; the same for the same seed and source."""
+    places = [(path, *place) for path in sorted(SOURCE.rglob("*.py")) for place in _places(path)]
+    chosen = random.Random(seed).sample(places, size)
+    return [_mutant(*place) for place in chosen]
+
+
+def _mutant(path: Path, node: ast.expr | ast.stmt, text: str) -> Mutant:
+    source = path.read_text(encoding="utf-8")
+    lines = source.splitlines(keepends=True)
+    start, end = _offset(lines, node.lineno, node.col_offset), _offset(lines, *_end(node))
+    old = source[start:end]
+    file = str(path.relative_to(SOURCE))
+    name = f"line {node.lineno}: {_short(old)} -> {_short(text)}"
+    return Mutant(
+        name, file, source, source[:start] + text + source[end:], ("-m", "not slow", *tests_of(path))
+    )
+
+
+def _end(node: ast.expr | ast.stmt) -> tuple[int, int]:
+    assert node.end_lineno is not None
+    assert node.end_col_offset is not None
+    return node.end_lineno, node.end_col_offset
+
+
+def _offset(lines: list[str], line: int, column: int) -> int:
+    """The place in the text of a column that `ast` counts in bytes."""
+    before = lines[line - 1].encode()[:column].decode()
+    return sum(map(len, lines[: line - 1])) + len(before)
+
+
+def _short(text: str) -> str:
+    return re.sub(r"\s+", " ", text)[:60]
+
+
+def _places(path: Path) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
+    """What can be changed in a file, and the text that stands there then."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            for statement in function.body:
+                for node in ast.walk(statement):
+                    changed = _changed(node)
+                    if changed is not None and isinstance(node, ast.expr | ast.stmt):
+                        yield node, changed
+
+
+def _changed(node: ast.AST) -> str | None:
+    match node:
+        case ast.Compare(left=left, ops=[op], comparators=[right]):
+            return f"{_operand(left)} {_TURNED[type(op)]} {_operand(right)}"
+        case ast.BoolOp(op=op, values=values):
+            word = " or " if isinstance(op, ast.And) else " and "
+            return "(" + word.join(f"({ast.unparse(value)})" for value in values) + ")"
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            return f"({ast.unparse(orelse)} if {ast.unparse(test)} else {ast.unparse(body)})"
+        case ast.Constant(value=bool() as flag):
+            return str(not flag)
+        case ast.Constant(value=int() as number):
+            return str(number + 1)
+        case ast.Expr(value=ast.Call() | ast.Await()):
+            return "pass"
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return f"({ast.unparse(operand)})"
+        case _:
+            return None
+
+
+def _operand(node: ast.expr) -> str:
+    return f"({ast.unparse(node)})"
+
+
+@cache
+def tests_of(path: Path) -> tuple[str, ...]:
+    """The files of tests for one file of the source, the likeliest first."""
+    parts = path.relative_to(SOURCE).parts
+    room = ROOT / "tests" / parts[0] if len(parts) > 1 else ROOT / "tests"
+    stem = parts[-2] if path.stem == "__init__" else path.stem
+    folders = parts[1:-1]
+    names = _names(path)
+    scores: dict[Path, float] = {}
+    for each in room.rglob("test_*.py"):
+        text = each.read_text(encoding="utf-8")
+        mirrors = 100.0 * (stem.strip("_") in each.stem) + 50.0 * any(part in str(each) for part in folders)
+        scores[each] = mirrors + sum(len(re.findall(rf"\b{name}\b", text)) for name in names) ** 0.5
+    best = sorted(scores, key=lambda each: (-scores[each], each))[:_TESTS]
+    return tuple(str(each.relative_to(ROOT)) for each in best)
+
+
+def _names(path: Path) -> list[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    defined = [
+        each.name
+        for each in ast.walk(tree)
+        if isinstance(each, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    return [name for name in set(defined) if not name.startswith("_") and len(name) > 3]

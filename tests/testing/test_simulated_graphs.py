@@ -1,0 +1,99 @@
+"""Simulation of graphs: a process dies at any event or write, and another resumes the thread."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.testing.samples import orders
+from tests.testing.test_simulation import digest_of
+from wesichain.errors import ConfigError
+from wesichain.graph.sqlite import SqliteCheckpointer
+from wesichain.testing import Fault, Faults, Scenario, Trace, simulate_sync
+from wesichain.testing.simulation import simulated
+
+# A graph that is cancelled between the making of a node's task and its first step drops the node's coroutine.
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine 'NodeRun:RuntimeWarning")
+
+
+@pytest.mark.parametrize("mistake", orders.MISTAKES)
+def test_a_planted_mistake_is_found_and_shrunk(mistake: str) -> None:
+    report = simulate_sync(orders.scenario(mistake), seeds=range(300))
+    found = {one.invariant: one for one in report.violations}
+    assert orders.MISTAKES[mistake][0] in found, str(report)
+    assert len(found[orders.MISTAKES[mistake][0]].faults) <= 1
+
+
+def test_a_sound_graph_raises_no_alarm_and_meets_every_fault() -> None:
+    seen: Counter[str] = Counter()
+    scenario = orders.scenario()
+    for seed in range(200):
+        with simulated(scenario, seed, Faults()) as trace:
+            assert trace.error is None, trace.error
+            for invariant in scenario.invariants:
+                invariant(trace)
+            seen.update(fault.kind for fault in trace.faults)
+            seen["ended"] += trace.outcome is not None and not trace.outcome.next
+            seen[f"{trace.processes} processes"] += 1
+    assert {"crash", "cancel", "person_late", "person_twice", "person_never"} <= {*seen}
+    assert seen["3 processes"]
+    assert seen["ended"] > 100
+
+
+def test_a_seed_is_the_same_run_again() -> None:
+    assert len({digest_of(orders.scenario(), 7) for _ in range(5)}) == 1
+    assert len({digest_of(orders.scenario(), seed) for seed in range(20)}) > 10
+
+
+ENDS = ("run_interrupted", "run_completed")  # at the end of a part of the run nothing is left to be lost
+
+
+def places() -> list[str]:
+    """Every place of a run without faults at which its process can die."""
+    with simulated(orders.scenario(), 3, Faults.none()) as trace:
+        kinds = [event.kind for event in trace.events]
+    events = [f"event {number}, {kind}" for number, kind in enumerate(kinds, 1) if kind not in ENDS]
+    writes = ["checkpoint", *(f"checkpoint, time {number}" for number in range(2, 8))]
+    return [*events, *(f"{write}, {when} the write" for write in writes for when in ("before", "after"))]
+
+
+def ends(trace: Trace) -> None:
+    assert trace.outcome is not None
+    assert not trace.outcome.next, trace.outcome
+    assert trace.outcome.values == {
+        "number": "A7", "reserved": "yes", "charged": "yes", "signed": "signed", "shipped": "yes"
+    }  # fmt: skip
+
+
+def test_it_comes_to_the_same_end_wherever_its_process_dies() -> None:
+    scenario = orders.scenario()
+    for place in places():
+        with simulated(scenario, 3, Faults(only=(Fault("crash", place),))) as trace:
+            assert trace.error is None, place
+            ends(trace)
+            for invariant in scenario.invariants:
+                invariant(trace)
+            assert (trace.processes, len(trace.faults)) == (2, 1), place
+
+
+def test_the_thread_is_on_sqlite(tmp_path: Path) -> None:
+    number = iter(range(1_000))
+
+    def world() -> orders.Company:
+        return orders.Company(SqliteCheckpointer(tmp_path / f"{next(number)}.db"))
+
+    report = simulate_sync(orders.scenario(world=world), seeds=range(25))
+    assert report.ok, str(report)
+    assert digest_of(orders.scenario(world=world), 7) == digest_of(orders.scenario(), 7)
+
+
+def test_a_graph_needs_a_checkpointer() -> None:
+    def make(world: Any) -> Any:
+        return orders.make({})(orders.Company(checkpoints=None))
+
+    report = simulate_sync(Scenario(make, {"number": "A7"}), seeds=[0])
+    assert isinstance(report.violations[0].error, ConfigError)
+    assert "no checkpointer" in report.violations[0].message
