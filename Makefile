@@ -12,7 +12,7 @@ export WESICHAIN_MODELS ?= $(CURDIR)/.cache/models
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow check format format-check lint types bench bench-gate bench-peers docs lock release test-all clean
+.PHONY: help install demo test test-quick test-slow check format format-check lint types bench bench-gate bench-peers docs lock release test-all clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -56,6 +56,9 @@ demo: $(DEMO_STAMP) ## the main job: a question, real tools, a correction, a loc
 test: $(STAMP)   ## the test suite
 	@echo "==> tests: some 13 minutes of CPU time"
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" $(HANGS)
+
+test-quick: $(STAMP) ## what needs no process, server or database: each test with its first case
+	@WESICHAIN_QUICK=1 $(BIN)/python -m pytest -q -n 2 -m "not slow" $(HANGS)
 
 test-slow: $(STAMP) ## real models, soaks, full kill matrices
 	@$(BIN)/python -m pytest -m slow

@@ -21,6 +21,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.postgres import postgres as postgres
+from tests.quick import IS_QUICK, first_cases, needs_what_is_outside
 from tests.replaying import replays as replays  # a part of every test
 from tests.warm.client import warm_process
 from wesichain.errors import DurableError
@@ -29,6 +30,9 @@ from wesichain.tools.isolated import warm_processes
 # Machines are shared: a slow moment is no failure.
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared")
+if IS_QUICK:
+    settings.register_profile("quick", settings.get_profile("shared"), max_examples=10)
+    settings.load_profile("quick")
 
 ROOT = Path(__file__).resolve().parent.parent
 Strays: TypeAlias = Callable[[], list[int]]
@@ -36,10 +40,23 @@ Strays: TypeAlias = Callable[[], list[int]]
 
 def pytest_configure(config: pytest.Config) -> None:
     """Start the warm process in the process that starts the workers, or in the only one."""
-    if not hasattr(config, "workerinput"):
+    if not hasattr(config, "workerinput") and not IS_QUICK:
         started = ExitStack()
         started.enter_context(warm_process())
         config.add_cleanup(started.close)
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """In a quick run, pass over a file that needs more than its own process."""
+    return True if IS_QUICK and collection_path.is_file() and needs_what_is_outside(collection_path) else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In a quick run, keep the first case of each test."""
+    if IS_QUICK:
+        kept = first_cases(items)
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+        items[:] = kept
 
 
 @pytest.hookimpl(wrapper=True)
@@ -96,7 +113,7 @@ OWN = {
     "wire_responses.jsonl": "wire",
 }
 OUTSIDE = "outside"
-ORIGINS = ("own", OUTSIDE) if corpora().is_dir() else ("own",)
+ORIGINS = ("own", OUTSIDE) if corpora().is_dir() and not IS_QUICK else ("own",)
 each_origin = pytest.mark.parametrize("origin", ORIGINS)
 
 

@@ -35,6 +35,8 @@ from wesichain.core import (
     ToolSpec,
     Usage,
     from_json,
+    is_same_json,
+    json_changes,
     to_json,
     to_lines,
     to_plain,
@@ -293,3 +295,19 @@ def test_a_value_among_the_data_of_another_is_written_by_its_own_rules() -> None
     output: Any = {"said": Message(Role.USER, "x"), 5: [Thought("t")]}
     written = json.loads(to_json(RunCompleted("r", 1, 1, 0.0, output, Usage())))["output"]
     assert written == {"said": {"role": "user", "content": "x"}, "5": [{"kind": "thought", "text": "t"}]}
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "changes"),
+    [
+        pytest.param({"a": [1, {"b": "x"}]}, {"a": [1, {"b": "x"}]}, [], id="same"),
+        pytest.param(1, True, [("", 1, True)], id="a-number-is-no-flag"),
+        pytest.param([1], [1.0], [("[0]", 1, 1.0)], id="a-whole-number-is-no-fraction"),
+        pytest.param({"a": 1}, {"b": 1}, [("a", 1, None), ("b", None, 1)], id="other-keys"),
+        pytest.param({"a": [1]}, {"a": [1, 2]}, [("a[1]", None, 2)], id="a-longer-list"),
+        pytest.param({"a": {"b": 1}}, {"a": [1]}, [("a", {"b": 1}, [1])], id="another-kind"),
+    ],
+)
+def test_two_json_values_are_compared_strictly(one: Any, two: Any, changes: list[Any]) -> None:
+    assert list(json_changes(one, two)) == changes
+    assert is_same_json(one, two) == (not changes)

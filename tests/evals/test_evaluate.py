@@ -271,6 +271,15 @@ def test_versions_are_compared_case_by_case() -> None:
     assert not found.is_worse
 
 
+def test_the_interval_holds_ninety_five_of_a_hundred() -> None:
+    """40 of 100 cases are better and 20 worse: 0.2, give or take 1.96 standard errors of 0.0748."""
+    before = results({str(n): [n < 20] for n in range(100)})
+    after = results({str(n): [20 <= n < 60] for n in range(100)})
+    found = compare(before, after)
+    assert found.difference == pytest.approx(0.2)
+    assert (found.low, found.high) == pytest.approx((0.053, 0.347), abs=0.015)
+
+
 @pytest.mark.parametrize(
     ("fallen", "of", "worse"), [(1, 1, False), (4, 40, False), (5, 40, True), (20, 40, True)]
 )

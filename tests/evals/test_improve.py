@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,13 @@ async def test_the_rewriter_sees_failed_runs_and_no_held_out_case() -> None:
     assert "pay({" in shown
     assert "is not" in shown
     assert not [case.task for case in held if f'"{case.task}"' in shown]
+
+
+async def test_the_rewriter_sees_what_did_not_help() -> None:
+    rewriter = Rewriter(told("Be kind."), told("Be brief."), told(RULE))
+    await improve(agent(), CASES, llm=rewriter)
+    tried = [json.loads(one)["tried without success"] for one in rewriter.seen]
+    assert tried == [[], ["Be kind."], ["Be kind.", "Be brief."]]
 
 
 WORSE = [

@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "wesichain"
-ROOMS = ("agent", "policy", "graph", "core", "store", "trace")
+ROOMS = ("agent", "policy", "graph", "core", "store", "trace", "tools", "evals", "context")
 
 _TREES = "tests/agent/test_tree_laws.py::test_a_tree_comes_to_the_same_end_however_it_is_run"
 

@@ -391,7 +391,7 @@ def run_program(how: str, program: str, folder: Path) -> subprocess.CompletedPro
 # --- the program's own end -----------------------------------------------------------------------
 
 VICTIM = """
-import asyncio, sys
+import asyncio, os, sys
 from tests.tools.isolated_tools import start
 from wesichain.core import ToolCall
 from wesichain.tools import ToolSet
@@ -454,7 +454,7 @@ for line in sys.stdin:
         os._exit(0)
     print(pid, flush=True)
 """,
-).replace("import asyncio, sys", "import asyncio, os, signal, sys")
+).replace("import asyncio, os, sys", "import asyncio, os, signal, sys")
 
 
 class Victims:
@@ -526,10 +526,19 @@ def test_a_thousand_kills_leave_nothing(tmp_path: Path) -> None:
     assert rounds / 20 < begun < rounds
 
 
+LEAVE = """
+async def leave(note: str) -> None:
+    while not all(map(os.path.exists, (note + "daemon", note + "session"))):
+        await asyncio.sleep(0.01)
+    sys.exit(3)
+
+"""
+
+
 def test_the_interpreter_s_exit_takes_isolated_tools_along(tmp_path: Path) -> None:
-    program = VICTIM.replace(
+    program = VICTIM.replace("async def main", LEAVE + "async def main").replace(
         "    await asyncio.gather(",
-        "    asyncio.get_running_loop().call_later(2.0, sys.exit, 3)\n    await asyncio.gather(",
+        "    leaving = asyncio.create_task(leave(note))\n    await asyncio.gather(",
     )
     folder = tmp_path / "victim"
     folder.mkdir()

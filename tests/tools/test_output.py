@@ -204,6 +204,13 @@ def test_a_cut_never_falls_inside_a_character() -> None:
     assert value == "é" * 50 + "... [cut: 100 of 2000 bytes shown]"
 
 
+def test_the_limit_of_data_counts_bytes_too() -> None:
+    value = returning(["é" * 60], max_output=100).value  # 64 characters, 124 bytes
+    assert isinstance(value, str)
+    assert value.endswith("of 124 bytes shown]")
+    assert returning(["é" * 48], max_output=100).value == ["é" * 48]  # 100 bytes
+
+
 def test_the_limit_counts_bytes_of_json() -> None:
     value = returning("\x00" * 1000, max_output=600).value
     assert value == "\x00" * 100 + "... [cut: 100 of 1000 bytes shown]"

@@ -9,7 +9,7 @@ from .drive import Drive, OpenRun
 from .effects import Caller, Effects, JournalEntry, LiveEffects
 from .emitter import Emitter, name_of
 from .model_names import AnyModel, resolve_model
-from .options import AgentOptions, OnLimit, RunOptions, Sinks
+from .options import AgentOptions, RunOptions, Sinks
 from .outcomes import with_output
 from .phases import (
     Acting,
@@ -27,7 +27,7 @@ from .phases import (
     Unfinished,
 )
 from .results import RunResult, Source, result_of
-from .rules import LoopGuard, Refused, Tally
+from .rules import LoopGuard, OnLimit, Refused, Tally
 from .run_state import RunState, Settings
 from .runtime import AgentRuntime
 from .trail import Observed, Trail

@@ -20,8 +20,8 @@ from .effects import Effects
 from .handoffs.handoff import Actor, Handoff
 from .memory.conversation import RunMemory
 from .model_names import AnyModel
-from .options import OnLimit, Sinks
-from .rules import LoopGuard, OutputCheck, OutputMode
+from .options import Sinks
+from .rules import LoopGuard, OnLimit, OutputCheck, OutputMode
 
 if TYPE_CHECKING:
     from wesichain.trace import Redactor

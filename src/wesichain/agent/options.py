@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from types import GenericAlias, UnionType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_origin
+from typing import TYPE_CHECKING, Any, TypeAlias, cast, get_origin
 
 from wesichain._elsewhere import AGENT, unknown_keyword
 from wesichain.context import ContextView, are_views
@@ -29,7 +29,7 @@ from wesichain.tools import ToolContext
 
 from .effects import Effects
 from .model_names import AnyModel
-from .rules import GUARD, LoopGuard, OutputCheck, OutputMode
+from .rules import GUARD, LoopGuard, OnLimit, OutputCheck, OutputMode
 
 if TYPE_CHECKING:
     from wesichain.trace import Redactor
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from .handoffs.handoff import Actor, Handoff
     from .memory.conversation import RunMemory
 
-OnLimit: TypeAlias = Literal["fail", "partial", "answer"]
 Sinks: TypeAlias = EventSink | Iterable[EventSink] | None
 
 

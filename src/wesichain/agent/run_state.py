@@ -48,10 +48,9 @@ from wesichain.tools import PreparedCall, RunContext, ToolRegistry
 
 from .effects import Effects
 from .emitter import Emitter
-from .options import OnLimit
 from .outcomes import AnyPhase
 from .phases import Active
-from .rules import Checks, LoopGuard, OutputForm, PolicyView, ReplyJudge, Tally, sentences
+from .rules import Checks, LoopGuard, OnLimit, OutputForm, PolicyView, ReplyJudge, Tally, sentences
 
 OutT = TypeVar("OutT")
 TASK_CANCELLED = "the task that ran it was cancelled"

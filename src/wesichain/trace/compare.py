@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from hashlib import sha256
-from itertools import zip_longest
 from os import PathLike
 from typing import Any, TypeAlias, cast
 
 from typing_extensions import override
 
-from wesichain.core import Event, JsonValue, OutputDelta, TextDelta, dataclass, is_array, is_object, to_json
+from wesichain.core import (
+    Event,
+    JsonValue,
+    OutputDelta,
+    TextDelta,
+    dataclass,
+    json_changes,
+    to_json,
+)
 
 from .recordings import Recording, load
 from .redaction import Redactor
@@ -79,7 +86,7 @@ def diff(left: Run, right: Run) -> list[Difference]:
         if i is None or j is None:
             found.append(Difference(None if i is None else ours[i], None if j is None else theirs[j]))
         elif ours_plain[i] != theirs_plain[j]:
-            changes = tuple(_changes(ours_plain[i], theirs_plain[j], ""))
+            changes = tuple(Change(*each) for each in json_changes(ours_plain[i], theirs_plain[j]))
             found.append(Difference(ours[i], theirs[j], changes))
     return found
 
@@ -157,17 +164,6 @@ def _blocks(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[bool, r
         return
     for name, i, i_end, j, j_end in SequenceMatcher(None, ours, theirs, autojunk=False).get_opcodes():
         yield name == "equal", range(start + i, start + i_end), range(start + j, start + j_end)
-
-
-def _changes(left: Any, right: Any, path: str) -> Iterator[Change]:
-    if is_object(left) and is_object(right):
-        for key in dict.fromkeys((*left, *right)):
-            yield from _changes(left.get(key), right.get(key), f"{path}.{key}" if path else key)
-    elif is_array(left) and is_array(right):
-        for index, (mine, yours) in enumerate(zip_longest(left, right)):
-            yield from _changes(mine, yours, f"{path}[{index}]")
-    elif left != right:
-        yield Change(path, left, right)
 
 
 def _shown(value: JsonValue) -> str:

@@ -3,7 +3,7 @@
 from .answers import FINAL_TOOL, OutputForm, OutputMode, TextOutput, TypedOutput, output_form, unfenced
 from .approval import approval_token, question_token
 from .checks import Checks, OutputCheck, Refused
-from .guard import GUARD, LoopGuard
+from .guard import GUARD, LoopGuard, OnLimit
 from .reply_judge import (
     Answer,
     CallPlan,
@@ -29,6 +29,7 @@ __all__ = [
     "LoopGuard",
     "Malformed",
     "Misshapen",
+    "OnLimit",
     "OutputCheck",
     "OutputForm",
     "OutputMode",

@@ -1,8 +1,12 @@
-"""The loop guard: when a model that repeats itself is warned, and when it is stopped."""
+"""Limits of a run: what happens at the end of its budget, and when a model that repeats itself is stopped."""
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias
+
 from wesichain.core import dataclass
+
+OnLimit: TypeAlias = Literal["fail", "partial", "answer"]
 
 
 @dataclass(frozen=True, slots=True)

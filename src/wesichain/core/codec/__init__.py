@@ -8,6 +8,8 @@ from .json import (
     dump_json,
     is_array,
     is_object,
+    is_same_json,
+    json_changes,
     parse_json,
 )
 from .reading import Portable, from_json, from_plain
@@ -26,6 +28,8 @@ __all__ = [
     "from_plain",
     "is_array",
     "is_object",
+    "is_same_json",
+    "json_changes",
     "parse_json",
     "to_json",
     "to_jsonl",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from math import isinf
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeGuard, cast
 
@@ -93,6 +94,29 @@ def is_object(value: object) -> TypeGuard[dict[str, Any]]:
 
 def is_array(value: object) -> TypeGuard[list[Any]]:
     return isinstance(value, list)
+
+
+def is_same_json(one: Any, two: Any) -> bool:
+    """Whether two JSON values are the same; 1, 1.0 and true are three values."""
+    if type(one) is not type(two):
+        return False
+    if is_object(one):
+        return one.keys() == two.keys() and all(is_same_json(value, two[key]) for key, value in one.items())
+    if is_array(one):
+        return len(one) == len(two) and all(map(is_same_json, one, two))
+    return bool(one == two)
+
+
+def json_changes(one: Any, two: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yields each place where two JSON values differ (`calls[0].name`), and both; None where one has none."""
+    if is_object(one) and is_object(two):
+        for key in dict.fromkeys((*one, *two)):
+            yield from json_changes(one.get(key), two.get(key), f"{path}.{key}" if path else key)
+    elif is_array(one) and is_array(two):
+        for index, (left, right) in enumerate(zip_longest(one, two)):
+            yield from json_changes(left, right, f"{path}[{index}]")
+    elif not is_same_json(one, two):
+        yield path, one, two
 
 
 def check_depth(value: object) -> None:

@@ -1,0 +1,37 @@
+"""The emitter: what has ended emits nothing more, whoever outlives it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from wesichain.agent.emitter import Emitter
+from wesichain.core import Event, Spent, TextDelta
+from wesichain.errors import ConfigError
+
+ENDS: dict[str, Callable[[Emitter], None]] = {
+    "completed": lambda emitter: emitter.run_completed(1, "answer", Spent(), None),
+    "failed": lambda emitter: emitter.run_failed(1, ConfigError("why"), Spent()),
+    "interrupted": lambda emitter: emitter.run_interrupted(1, "why", Spent()),
+}
+LATE: dict[str, Callable[[Emitter], None]] = {
+    "a-delta": lambda emitter: emitter.emit(TextDelta, 1, "late"),
+    "a-step": lambda emitter: emitter.step_started(2, (), follows=True),
+    "an-event-of-a-run-inside": lambda emitter: emitter.relay(TextDelta("inner", 1, 1, 0.0, "late"), "c1"),
+    "a-second-end": lambda emitter: emitter.run_completed(1, "another", Spent(), None),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("late", LATE)
+def test_nothing_is_recorded_or_received_after_the_end(end: str, late: str) -> None:
+    events: list[Any] = []
+    received: list[Event] = []
+    emitter = Emitter("r", events, lambda: 1.0, 0, (received.append, received.append))
+    ENDS[end](emitter)
+    assert len(events) == len(received) == 1
+    LATE[late](emitter)
+    assert len(events) == len(received) == 1
+    assert emitter.is_closed

@@ -1,0 +1,64 @@
+"""The quick run (`make test-quick`): every test that needs nothing outside its own process, with its first case.
+
+A file is left out, before it is even imported, if it imports what starts a process, a server, a database, a browser
+or a model. Of a test with many parameters the first case stays, hypothesis draws ten examples, and the runs that tests
+make are not replayed.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+IS_QUICK = bool(os.environ.get("WESICHAIN_QUICK"))
+OUTSIDE = frozenset(
+    {
+        *("subprocess", "multiprocessing", "concurrent", "socket", "http", "urllib", "sqlalchemy", "psycopg"),
+        *(
+            "dbos",
+            "uvicorn",
+            "starlette",
+            "httpx2",
+            "mcp",
+            "psutil",
+            "websocket",
+            "faiss",
+            "bench",
+            "examples",
+        ),
+        *("tests.warm", "tests.postgres", "tests.durable", "tests.web", "tests.mutants", "wesichain.durable"),
+        *("wesichain.web", "wesichain.edge", "wesichain.cli", "wesichain.llm.local"),
+    }
+)
+
+
+def needs_what_is_outside(path: Path) -> bool:
+    """Whether a file of tests imports anything that leads out of this process."""
+    if path.name == "conftest.py" or not path.name.startswith("test_"):
+        return False
+    return any(_leads(module) for module in _imports(path))
+
+
+def _leads(module: str) -> bool:
+    parts = module.split(".")
+    return any(".".join(parts[:count]) in OUTSIDE for count in range(1, len(parts) + 1))
+
+
+def _imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def first_cases(items: list[pytest.Item]) -> list[pytest.Item]:
+    """The first item of each test function."""
+    first: dict[str, pytest.Item] = {}
+    for item in items:
+        first.setdefault(item.nodeid.partition("[")[0], item)
+    return list(first.values())
