@@ -3,11 +3,12 @@
 import asyncio
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from wesichain import tool
 from wesichain.agent import Approve
 from wesichain.errors import GraphInterruptedError
-from wesichain.graph import ExecutionOptions, ReActGraph, react_graph
+from wesichain.graph import ExecutionOptions, Graph, react_graph
 from wesichain.graph.sqlite import SqliteCheckpointer
 from wesichain.testing import FunctionLlm, calls
 
@@ -20,7 +21,7 @@ def pay(to: str, amount: float) -> str:
     return f"paid {amount} to {to}"
 
 
-def assistant() -> ReActGraph:
+def assistant() -> Graph[Any]:
     """The graph, as any process would make it."""
     paid = "Ann has her money."
     model = FunctionLlm(

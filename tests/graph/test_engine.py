@@ -465,7 +465,8 @@ async def test_what_siblings_of_a_failed_node_have_done_is_kept() -> None:
         return {"log": ["b"]}
 
     async def bad(_: Log) -> Any:
-        await asyncio.sleep(0.01)
+        while "b" not in calls:
+            await asyncio.sleep(0)
         calls.append("c")
         if broken:
             raise ConnectionError("down")

@@ -20,7 +20,7 @@ from .context import Answered, ExecutionOptions, GraphContext, GraphInterrupt, i
 from .definition import END, START, Migrate, Migration, RetryPolicy
 from .graph import Graph
 from .react import ReActAgentNode, ToolFailurePolicy
-from .react.stepwise import ReActGraph, react_graph
+from .react.stepwise import react_graph
 from .snapshots import Snapshot, TaskState
 from .state import Add, Append, Merge, Overwrite, PerStep, Reducer, Send, SetUnion, StateUpdate, Untracked
 from .watch import (
@@ -73,7 +73,6 @@ __all__ = [
     "PerStep",
     "PostgresStore",
     "ReActAgentNode",
-    "ReActGraph",
     "Reducer",
     "RetryPolicy",
     "Send",

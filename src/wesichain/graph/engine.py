@@ -114,9 +114,10 @@ class GraphRun:
     async def _settle(self, at: Position, done: Sequence[Done]) -> None:
         """Fold what the tasks wrote, choose what runs next, and save that."""
         frame = self._frame
+        ran = [task.node for task, _ in done]
+        finished = dict.fromkeys(ran)
         try:
             folded = fold(frame.definition.schema, at.values, done)
-            finished = dict.fromkeys(task.node for task, _ in done)
             targets = [
                 check_target(frame.definition, task.node, target)
                 for task, result in done
@@ -133,9 +134,9 @@ class GraphRun:
             self._cycles.update(folded)
         frontier = advance(frame.definition, at.frontier, finished, targets)
         outer = None if frame.folded is None else _outer_writes(frame.folded, folded, done)
-        ran = [task.node for task, _ in done]
         position, self.position = self.position, _position(folded.values, frontier, at.step + 1)
-        self._visits.update(ran)
+        for node in ran:
+            self._visits[node] += 1
         try:
             await self._save(folded, source="loop", ran=ran, outer=outer)
         except BaseException:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Generic, TypeVar, cast, overload
+from typing import Any, Generic, Protocol, TypeVar, cast, overload
 
 from wesichain._elsewhere import Translated
 from wesichain.core import Clock, Event, EventSink, Spent, SystemClock, dataclass
@@ -43,6 +43,18 @@ class _How:
     by: str | None = None
 
 
+class StateForm(Protocol):
+    """How a graph takes and returns states that are not of its own type."""
+
+    def read(self, given: Any) -> Any:
+        """Return an input as the graph's own state has it."""
+        ...
+
+    def write(self, state: Any, given: Any) -> Any:
+        """Return an end state, or the state of an error, in the form of the input that was given."""
+        ...
+
+
 class Graph(Translated, Generic[StateT]):
     """A graph, built and checked. Holds no state of a run: any number of them may go on at once."""
 
@@ -56,8 +68,10 @@ class Graph(Translated, Generic[StateT]):
         clock: Clock | None = None,
         new_id: Callable[[], str] | None = None,
         store: Store | None = None,
+        form: StateForm | None = None,
     ) -> None:
         self.definition = definition
+        self._form = form
         self.checkpointer = checkpointer
         self.store = store
         self._defaults = defaults
@@ -81,9 +95,14 @@ class Graph(Translated, Generic[StateT]):
         another graph it becomes part of that graph's run: one log, one journal, and questions go outwards.
         """
         outside = CURRENT.get()
-        if outside is not None and (options is None or options.thread_id is None):
-            return self._out((await self._inside(outside, state, options=options, context=context))[0])
-        return await self._invoke(state, self._how(options, context))
+        if outside is None or (options is not None and options.thread_id is not None):
+            return await self._invoke(state, self._how(options, context))
+        try:
+            values, _ = await self._inside(outside, self._read(state), options=options, context=context)
+        except GraphError as error:
+            error.state = self._written(error.state, state)
+            raise
+        return self._out(values, state)
 
     def invoke_sync(
         self,
@@ -193,10 +212,11 @@ class Graph(Translated, Generic[StateT]):
                     _check_finished(loaded, options)
                     continued(self.definition, journal, loaded)
                 values = loaded.position.values
-        folded = take_input(self.definition, given, values)
+        taken = self._read(given)
+        folded = take_input(self.definition, taken, values)
         frame = self._frame(options, journal, how, spent=None if loaded is None else loaded.spent)
         run = GraphRun(frame, Position(folded.values, Frontier()))
-        return await self._run_on_thread(frame, run, folded, given=given)
+        return await self._run_on_thread(frame, run, folded, given=taken, form_of=given)
 
     async def _resume(self, thread_id: str, value: Any, checkpoint_id: str | None, how: _How) -> StateT:
         if checkpoint_id is None:
@@ -234,12 +254,16 @@ class Graph(Translated, Generic[StateT]):
         return await self._run_on_thread(frame, run, pending)
 
     async def _run_on_thread(
-        self, frame: Frame, run: GraphRun, first: Folded | Pending, *, given: Any = None
+        self, frame: Frame, run: GraphRun, first: Folded | Pending, *, given: Any = None, form_of: Any = None
     ) -> StateT:
-        """Run on a thread; return the state at the end. The thread is kept at hand for the next run."""
+        """Run on a thread; return the state at the end, in the form of what was given. The thread is kept at
+        hand for the next run.
+        """
         try:
-            return self._out(await run_graph(frame, run, first, given=given))
-        except BaseException:
+            return self._out(await run_graph(frame, run, first, given=given), form_of)
+        except BaseException as error:
+            if isinstance(error, GraphError):
+                error.state = self._written(error.state, form_of)
             await frame.close_log()
             raise
         finally:
@@ -375,9 +399,16 @@ class Graph(Translated, Generic[StateT]):
     def _spent(self, account: Account) -> Spent:
         return account.spent(self._clock.monotonic())
 
-    def _out(self, values: StateValues) -> StateT:
-        schema = self.definition.output or self.definition.schema
-        return cast("StateT", schema.build(values.copies()))
+    def _read(self, given: Any) -> Any:
+        return given if self._form is None else self._form.read(given)
+
+    def _written(self, state: Any, given: Any) -> Any:
+        return state if self._form is None else self._form.write(state, given)
+
+    def _out(self, values: StateValues, given: Any = None) -> StateT:
+        whole, output = self.definition.schema, self.definition.output
+        schema = output if output is not None and self._form is None else whole
+        return cast("StateT", self._written(schema.build(values.copies()), given))
 
     # --- threads -----------------------------------------------------------------------------------
 

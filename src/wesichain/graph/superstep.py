@@ -112,6 +112,8 @@ def fold(schema: Schema, values: StateValues, done: Sequence[Done]) -> Folded:
     for task, result in done:
         for name, value in result.writes:
             writers.setdefault(name, []).append((task, value))
+    if not writers and not schema.per_step:
+        return _folded(values, {}, ())
     data, copiers = dict(values.data), dict(values.copiers)
     dropped = tuple(
         [name for name in schema.per_step if name not in writers and _reset(schema.keys[name], data, copiers)]

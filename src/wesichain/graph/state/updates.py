@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeGuard
 from wesichain.core import constructor_of, dataclass
 
 from .compare import same
-from .kinds import is_dict, is_items, is_mapping
+from .kinds import is_dict, is_items, is_list, is_mapping, is_tuple
 from .owned import Growing, StateView, clone
 from .reducers import UNSET, Append, Overwrite, Reducer, Whole
 from .schema import Key, Schema, StateValues
@@ -176,7 +176,7 @@ def _added(old: Any, new: Any) -> Any:
     try:
         if is_dict(new):
             return {name: item for name, item in new.items() if name not in old or not same(old[name], item)}
-        return new[len(old) :] if isinstance(new, str | list | tuple) else new - old
+        return new[len(old) :] if isinstance(new, str) or is_list(new) or is_tuple(new) else new - old
     except Exception:  # noqa: BLE001  # the types may be any
         return UNSET
 
