@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import psycopg
@@ -68,7 +69,7 @@ def counter(done: list[str]) -> Agent[str]:
         done.append(name)
         return name
 
-    def reply(request: LlmRequest) -> object:
+    def reply(request: LlmRequest) -> Any:
         name = request.messages[-1].text
         return calls(("count", {"name": name})) if request.messages[-1].role is Role.USER else "counted"
 
