@@ -10,7 +10,7 @@ import pytest
 
 from tests.agent.kit import call, say
 from wesichain.agent import Agent, AgentRuntime, Completed, Failed, Interrupted, replay
-from wesichain.context import ClearToolResults, Seen, Summarise, Window, tokens_of
+from wesichain.context import ClearToolResults, Summarise, VisibleLog, Window, tokens_of
 from wesichain.core import (
     CancellationToken,
     ContextReduced,
@@ -352,7 +352,7 @@ class TestWhatIsWrong:
         class Careless:
             name = "careless"
 
-            def reduce(self, seen: Seen) -> list[Cut] | None:
+            def reduce(self, seen: VisibleLog) -> list[Cut] | None:
                 return [Cut(2, 3)] if seen.length > 3 else None
 
         wrong = agent(FunctionLlm(reader(), model="m"), [Careless()])

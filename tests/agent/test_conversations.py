@@ -36,7 +36,7 @@ from wesichain.agent import (
     RunMemory,
     SqliteConversations,
 )
-from wesichain.agent.memory.kept_conversations import (
+from wesichain.agent.memory.stored_conversations import (
     APPLICATION_ID,
     POSTGRES_MIGRATIONS,
     POSTGRES_VERSION,
@@ -47,7 +47,7 @@ from wesichain.agent.memory.stores import Turn
 from wesichain.core import Image, Message, Role, ToolCall, from_json, to_json
 from wesichain.errors import ConfigError, ConversationError
 from wesichain.testing import ConversationsContract, FakeClock, ScriptedLlm, calls
-from wesichain.testing.conversations import assert_whole, texts
+from wesichain.testing.conversations import assert_complete, texts
 from wesichain.tools import tool
 
 TABLES = ("wesichain_turns", "wesichain_conversations", "wesichain_conversations_schema")
@@ -134,7 +134,7 @@ def test_six_processes_that_begin_at_the_same_moment_lose_nothing(where: str) ->
     running = [talking(where, str(name), 10, begin) for name in range(6)]
     ended = [process.communicate(timeout=120) for process in running]
     assert [complaint for _, complaint in ended] == [""] * 6
-    assert_whole(read(where), writers=6, turns=10)
+    assert_complete(read(where), writers=6, turns=10)
 
 
 _OPENING = """
@@ -168,7 +168,7 @@ def test_three_hundred_and_sixty_openings_of_new_files_do_not_race(tmp_path: Pat
     ]
     assert [process.communicate(timeout=200)[1] for process in running] == [""] * 6
     for number in range(60):
-        assert_whole(read(str(tmp_path / f"{number}.sqlite")), writers=6, turns=1)
+        assert_complete(read(str(tmp_path / f"{number}.sqlite")), writers=6, turns=1)
 
 
 @pytest.mark.parametrize("after", [1, 7, 30])

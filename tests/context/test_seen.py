@@ -14,9 +14,9 @@ from wesichain import Agent, tool
 from wesichain.context import (
     ClearToolResults,
     ContextView,
-    Seen,
     Summarise,
     ViewQuestion,
+    VisibleLog,
     Window,
     are_views,
     counter_of,
@@ -84,7 +84,7 @@ def log_of(drawn: Any) -> tuple[list[Message], int, list[int]]:
     return log, task, asked
 
 
-def reduced(view: ContextView, seen: Seen) -> tuple[Cut, ...]:
+def reduced(view: ContextView, seen: VisibleLog) -> tuple[Cut, ...]:
     found = view.reduce(seen)
     cuts = found.cuts("in short") if isinstance(found, ViewQuestion) else tuple(found or ())
     for cut in cuts:
@@ -110,7 +110,7 @@ def check_pairs(messages: list[Message]) -> None:
 @given(logs, st.lists(views, min_size=1, max_size=3))
 def test_whatever_the_views_cut_the_laws_hold(drawn: Any, chosen: list[ContextView]) -> None:
     log, task, asked = log_of(drawn)
-    seen, transcript = Seen(task), Transcript()
+    seen, transcript = VisibleLog(task), Transcript()
     requests: list[tuple[Any, list[Message]]] = []
     for step, length in enumerate(asked, 1):
         new = log[seen.length : length]
@@ -132,7 +132,7 @@ def test_whatever_the_views_cut_the_laws_hold(drawn: Any, chosen: list[ContextVi
         assert seen.tokens == sum(map(tokens_of, shown))
         assert transcript.messages == shown, "the events tell what the model saw"
         # What is kept for later makes the same of the log again.
-        again = Seen(task)
+        again = VisibleLog(task)
         again.take(log[:length])
         for cut in from_json(tuple[Cut, ...], to_json(seen.cuts())):
             again.cut(cut)
@@ -151,7 +151,7 @@ def test_whatever_the_views_cut_the_laws_hold(drawn: Any, chosen: list[ContextVi
 @given(logs, st.integers(1, 3_000))
 def test_a_window_holds_unless_what_must_stay_is_more(drawn: Any, most: int) -> None:
     log, task, asked = log_of(drawn)
-    seen = Seen(task)
+    seen = VisibleLog(task)
     for length in asked:
         new = log[seen.length : length]
         seen.take(new)
@@ -160,8 +160,8 @@ def test_a_window_holds_unless_what_must_stay_is_more(drawn: Any, most: int) -> 
         assert seen.tokens <= max(most, must_stay)
 
 
-def started(count: int, **options: Any) -> Seen:
-    seen = Seen(1)
+def started(count: int, **options: Any) -> VisibleLog:
+    seen = VisibleLog(1)
     seen.take([SYSTEM, TASK])
     for number in range(count):
         seen.take(hop(number, **options))
@@ -194,7 +194,7 @@ class TestClearing:
 class TestAWindow:
     def test_it_cuts_a_good_deal_at_a_time(self) -> None:
         """So that prompts stay the same for a while, and a provider's cache is worth something."""
-        seen = Seen(1)
+        seen = VisibleLog(1)
         cut_in: list[int] = []
         seen.take([SYSTEM, TASK])
         for number in range(100):
@@ -232,7 +232,7 @@ class TestASummary:
         assert texts[2].endswith("all of it")
 
     def test_no_model_is_asked_at_every_step_where_the_task_alone_is_too_long(self) -> None:
-        seen, asked = Seen(0), 0
+        seen, asked = VisibleLog(0), 0
         seen.take([Message(Role.USER, "x" * 40_000)])
         for number in range(100):
             seen.take(hop(number))
@@ -241,7 +241,7 @@ class TestASummary:
 
     def test_of_a_history_it_keeps_the_task_where_it_is(self) -> None:
         log = [SYSTEM, *turn(0, hops=4), *turn(1, hops=4), TASK, *hop(1), *hop(2), *hop(3)]
-        seen = Seen(log.index(TASK))
+        seen = VisibleLog(log.index(TASK))
         seen.take(log)
         reduced(Summarise(200, 110), seen)
         assert [message.role.value for message in seen.messages] == [
@@ -285,7 +285,7 @@ class TestAViewOfOnesOwn:
         class Old:
             name = "old"
 
-            def reduce(self, seen: Seen) -> Any:
+            def reduce(self, seen: VisibleLog) -> Any:
                 if len(seen.messages) < 5:
                     return None
                 kind: Any = wesichain.context.Question
@@ -310,7 +310,7 @@ class Eager(Window):
     """Cuts sooner than the class that it comes from."""
 
     @override
-    def reduce(self, seen: Seen) -> Any:
+    def reduce(self, seen: VisibleLog) -> Any:
         return [Cut(start, end) for start, end in seen.oldest(1)] if len(seen.messages) > 4 else None
 
 

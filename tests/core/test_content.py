@@ -23,6 +23,7 @@ from wesichain.core import (
     ToolCall,
     Transcript,
     Usage,
+    content_as_text,
     described,
     fit_message,
     from_json,
@@ -30,7 +31,6 @@ from wesichain.core import (
     parts_of,
     result_parts,
     to_json,
-    told_content,
     tool_message,
     turn_of,
 )
@@ -188,7 +188,7 @@ class TestWhatAModelCannotTake:
         assert fit_message(picture, LlmTraits(images=True))[0] is picture
 
     def test_a_model_of_text_reads_a_line(self) -> None:
-        told = told_content((Text("a"), Image(url="https://example.org/x.png?token=secret")))
+        told = content_as_text((Text("a"), Image(url="https://example.org/x.png?token=secret")))
         assert told == (
             "a\n[left out: image (image/png, https://example.org/x.png); this model reads text alone]"
         )

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.llm.wires import ChatWire, MessagesWire, ResponsesWire
 from wesichain.core import ToolCall, Usage
-from wesichain.testing import Spoken
+from wesichain.testing import ProviderReply
 
 Row = dict[str, Any]
 WIRES: dict[str, ChatWire | MessagesWire | ResponsesWire] = {
@@ -25,14 +25,14 @@ BARE = ToolCall("call_2", "berths", {})
 
 # what is said, and how the provider says that it ended
 SPOKEN = {
-    "text": Spoken("The tide is six metres high.", usage=Usage(21, 7)),
-    "no words": Spoken(calls=(TIDES,), finish="tool_calls", usage=Usage(30, 12)),
-    "words and a call": Spoken("I look it up.", calls=(TIDES,), finish="tool_calls"),
-    "two calls": Spoken(calls=(TIDES, BARE), finish="tool_calls"),
-    "other alphabets": Spoken("満潮は六メートルです。\n\tŁódź — ñ", usage=Usage(1, 1)),
-    "marks of the wire": Spoken('data: {"type": "ping"}\n\nevent: done\r\n[DONE]'),
-    "cut by length": Spoken("The tide is", finish="length"),
-    "long": Spoken("wave " * 600, usage=Usage(5, 600)),
+    "text": ProviderReply("The tide is six metres high.", usage=Usage(21, 7)),
+    "no words": ProviderReply(calls=(TIDES,), finish="tool_calls", usage=Usage(30, 12)),
+    "words and a call": ProviderReply("I look it up.", calls=(TIDES,), finish="tool_calls"),
+    "two calls": ProviderReply(calls=(TIDES, BARE), finish="tool_calls"),
+    "other alphabets": ProviderReply("満潮は六メートルです。\n\tŁódź — ñ", usage=Usage(1, 1)),
+    "marks of the wire": ProviderReply('data: {"type": "ping"}\n\nevent: done\r\n[DONE]'),
+    "cut by length": ProviderReply("The tide is", finish="length"),
+    "long": ProviderReply("wave " * 600, usage=Usage(5, 600)),
 }
 
 

@@ -19,7 +19,7 @@ from wesichain import Agent, ToolContext, tool
 from wesichain.agent import Approve, ApproveWith, Provide, Refuse
 from wesichain.core import RunCompleted, SystemClock, Usage, from_json
 from wesichain.durable import DurableGraph, DurableRuns, RunState
-from wesichain.durable.journal import JournalRecord, Telling
+from wesichain.durable.journal import EventJournal, JournalRecord
 from wesichain.errors import ConfigError, DurableError, GraphInterruptedError, RunIdConflictError
 from wesichain.graph import END, Append, Graph, GraphBuilder, interrupt, react_graph
 from wesichain.graph.sqlite import SqliteCheckpointer
@@ -255,7 +255,7 @@ async def test_what_is_being_kept_when_a_run_ends_is_kept_and_the_rest_is_its_en
         kept.append(await act())
         return kept[-1]
 
-    telling = Telling({}, step, clock=SystemClock(), version="v", inside=None)
+    telling = EventJournal({}, step, clock=SystemClock(), version="v", inside=None)
     telling.emit(first)
     keeping = asyncio.create_task(telling.keep())
     await begun.wait()

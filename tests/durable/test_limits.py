@@ -20,7 +20,7 @@ from tests.warm import python
 from wesichain import Agent
 from wesichain.core import LlmRequest
 from wesichain.durable import Concurrency, DurableAgent, DurableGraph, Rate, RunState
-from wesichain.durable.store import Claimed, EndedRun, Lease, NewRun, Serving, Store, Wanted, rates_of
+from wesichain.durable.store import Claimed, Lease, NewRun, Serving, Store, Wanted, WorkflowResult, rates_of
 from wesichain.errors import ConfigError, DurableError
 from wesichain.graph import GraphBuilder, MemoryCheckpointer
 from wesichain.testing import FunctionLlm
@@ -210,7 +210,7 @@ async def test_the_end_of_a_run_is_told_by_the_one_who_has_it(url: str) -> None:
     assert store.ledger.begin(NewRun("r", "a", "v", "{}", "x"))
     (first,) = claim(store, "one")
     store.ledger.cancel("r")
-    failed, completed = EndedRun("failed", "{}"), EndedRun("completed", "{}")
+    failed, completed = WorkflowResult("failed", "{}"), WorkflowResult("completed", "{}")
     assert not store.ledger.end("r", "r", failed, owner=first.owner)
     store.ledger.uncancel("r")
     (second,) = claim(store, "two")

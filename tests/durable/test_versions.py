@@ -16,9 +16,9 @@ from tests.durable.test_agent import cut_off as cut_off_at
 from wesichain import Agent, ToolContext, tool
 from wesichain.core import LlmRequest, Role
 from wesichain.durable import DurableAgent, DurableRuns, RunState
-from wesichain.durable.findings import served_of
-from wesichain.durable.stretches import restore, shorten
+from wesichain.durable.run_records import served_of
 from wesichain.durable.versions import version_of
+from wesichain.durable.workflow_ids import restore, shorten
 from wesichain.errors import ConfigError
 from wesichain.testing import FunctionLlm, calls
 

@@ -27,7 +27,7 @@ from wesichain.core.codec.forms import shape_of
 from wesichain.durable import DurableAgent
 from wesichain.durable.journal import JournalRecord
 from wesichain.durable.questions import GraphEnding
-from wesichain.durable.stretches import Begin, GoOn
+from wesichain.durable.workflow_ids import Begin, GoOn
 from wesichain.errors import (
     GraphInterruptedError,
     LlmTransportError,

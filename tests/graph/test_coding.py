@@ -48,7 +48,7 @@ from wesichain.graph import (
 from wesichain.graph.checkpoints.coding import coder_of
 from wesichain.graph.checkpoints.deltas import delta, undelta
 from wesichain.graph.checkpoints.plain import ANYTHING
-from wesichain.graph.state import UNSET, Growing, same
+from wesichain.graph.state import UNSET, AppendOnlyList, same
 
 T = ExecutionOptions(thread_id="t")
 
@@ -303,8 +303,8 @@ def test_a_delta_turns_the_old_into_the_new(old: Any, new: Any) -> None:
 
 @given(st.lists(PLAIN, max_size=4), st.lists(PLAIN, max_size=4))
 def test_a_list_that_grew_costs_what_was_added(old: list[Any], more: list[Any]) -> None:
-    grown = Growing(old).extend(more)
-    assert delta(ANYTHING, Growing(old), grown, kept=len(old)) == {
+    grown = AppendOnlyList(old).extend(more)
+    assert delta(ANYTHING, AppendOnlyList(old), grown, kept=len(old)) == {
         "+": [len(old), [ANYTHING.encode(item) for item in more]]
     }
     change = delta(ANYTHING, old, old + more)

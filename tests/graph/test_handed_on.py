@@ -26,7 +26,7 @@ from wesichain.graph import (
     SetUnion,
     interrupt,
 )
-from wesichain.graph.state import Whole, difference, schema_of
+from wesichain.graph.state import ReplacedValue, difference, schema_of
 
 T = ExecutionOptions(thread_id="t")
 
@@ -227,4 +227,4 @@ def test_the_write_of_a_whole_state_gives_that_state(data: st.DataObject, name: 
     written = difference(KEYS[name], old, new)
     assert len(written) == (old != new)
     if name in ("total", "best") and written and (name == "total" or new > old):
-        assert not isinstance(written[0][1], Whole)
+        assert not isinstance(written[0][1], ReplacedValue)

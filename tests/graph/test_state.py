@@ -32,7 +32,7 @@ from wesichain.graph import (
     Untracked,
     interrupt,
 )
-from wesichain.graph.state import Growing, StateView, clone, common_prefix, fingerprint, grow, same
+from wesichain.graph.state import AppendOnlyList, StateView, clone, common_prefix, fingerprint, grow, same
 
 
 def run(state_type: Any, node: Any, given: Any = None) -> Any:
@@ -641,7 +641,7 @@ def test_every_way_to_read_a_view_gives_a_copy(read: Any) -> None:
 
 
 def test_readers_in_c_find_lists_too() -> None:
-    lent = StateView({"a": Growing([1, 2])}, {"a": lambda g: g.items()})
+    lent = StateView({"a": AppendOnlyList([1, 2])}, {"a": lambda g: g.items()})
     assert TypeAdapter(dict[str, list[int]]).validate_python(lent) == {"a": [1, 2]}
     assert isinstance(lent, dict)
     assert lent == {"a": [1, 2]}
@@ -703,7 +703,7 @@ def test_a_fingerprint_grows_with_its_list(first: list[Any], more: list[Any]) ->
     assert (
         grow(fingerprint(first), more)
         == fingerprint(first + more)
-        == fingerprint(Growing(first).extend(more))
+        == fingerprint(AppendOnlyList(first).extend(more))
     )
     assert common_prefix(first, first + more) == len(first)
 
@@ -737,7 +737,7 @@ def test_copies_keep_the_class_and_leave_what_is_not_data_alone() -> None:
 
 
 def test_growing_lists_share_their_past_and_part_where_they_must() -> None:
-    first = Growing([1])
+    first = AppendOnlyList([1])
     second = first.extend([2])
     third = second.extend([3])
     other = first.extend([9])

@@ -29,7 +29,7 @@ from wesichain.core import (
 )
 from wesichain.errors import ConfigError, LlmError, LlmTransportError
 from wesichain.llm.bedrock import BedrockClient
-from wesichain.testing import Spoken
+from wesichain.testing import ProviderReply
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(8)
 TOOLS = (
@@ -167,7 +167,7 @@ async def streamed(data: bytes) -> LlmResponse:
 
 async def test_a_stream_of_a_model_that_is_not_claude() -> None:
     wire = BedrockWire()
-    spoken = Spoken(
+    spoken = ProviderReply(
         "Let me add.",
         (ToolCall("t1", "add", {"a": 1}), ToolCall("t2", "files.read", {})),
         finish="tool_calls",
@@ -225,7 +225,7 @@ async def test_a_fault_in_a_stream_is_an_error_of_its_kind() -> None:
 
 async def test_a_client_of_boto3_gives_address_region_and_credentials() -> None:
     wire = BedrockWire()
-    async with ToxicServer(reply(200, wire.write(Spoken("hello"), stream=False))) as server:
+    async with ToxicServer(reply(200, wire.write(ProviderReply("hello"), stream=False))) as server:
         own = boto3.client(
             "bedrock-runtime",
             region_name="eu-west-1",

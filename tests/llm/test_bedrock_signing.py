@@ -17,7 +17,7 @@ from tests.llm.wires import BedrockWire, Loopback
 from wesichain.core import LlmRequest, Message, Role
 from wesichain.errors import ConfigError
 from wesichain.llm.bedrock import BedrockClient
-from wesichain.testing import Answer, ProviderContract, Spoken
+from wesichain.testing import Answer, ProviderContract, ProviderReply
 
 KEY, SECRET, TOKEN = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "session-token-of-a-role"
 REGION = "eu-central-1"
@@ -85,7 +85,7 @@ class TestBedrockSigned(ProviderContract):
 
 async def _asked(**settings: Any) -> tuple[str, Sent]:
     wire = BedrockWire()
-    async with wire.serve(Answer(200, wire.write(Spoken("hello"), stream=False), {})) as server:
+    async with wire.serve(Answer(200, wire.write(ProviderReply("hello"), stream=False), {})) as server:
         async with wire.client(server.url, **settings) as llm:
             assert (await llm.complete(HELLO)).content == "hello"
         return server.url, server.requests[0]

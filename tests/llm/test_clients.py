@@ -27,9 +27,9 @@ from wesichain.llm.bedrock.frames import FrameScanner
 from wesichain.llm.fallback import Fallback
 from wesichain.llm.google import GoogleClient
 from wesichain.llm.openai import ACCOUNTS, OpenAiClient, ResponsesClient
-from wesichain.testing import Spoken
+from wesichain.testing import ProviderReply
 
-HELLO = Spoken("hello")
+HELLO = ProviderReply("hello")
 
 
 async def sent(wire: Any, make: Any, *, stream: bool = False) -> Received:
@@ -202,7 +202,7 @@ class TestGoogle:
 
     async def test_a_reply_that_is_too_long_is_ended(self) -> None:
         async with (
-            ToxicServer(reply(200, GeminiWire().write(Spoken("x" * 100_000), stream=False))) as server,
+            ToxicServer(reply(200, GeminiWire().write(ProviderReply("x" * 100_000), stream=False))) as server,
             GoogleClient("gemini-x", base_url=server.url, max_bytes=1000, retries=0) as client,
         ):
             with pytest.raises(LlmResponseError, match="longer than 1000 bytes"):

@@ -12,7 +12,7 @@ from wesichain import Agent, Budget, FailFast
 from wesichain.agent import Completed, Failed
 from wesichain.core import ToolCall, Usage
 from wesichain.errors import BudgetExceededError, ModelRefusedError, RunFailedError, TruncatedReplyError
-from wesichain.testing import Answer, ProviderContract, Spoken
+from wesichain.testing import Answer, ProviderContract, ProviderReply
 
 
 class TestChatCompletions(ProviderContract):
@@ -64,7 +64,7 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-def answer(wire: Any, spoken: Spoken, *, stream: bool = False) -> Answer:
+def answer(wire: Any, spoken: ProviderReply, *, stream: bool = False) -> Answer:
     return Answer(200, wire.write(spoken, stream=stream), {})
 
 
@@ -72,7 +72,7 @@ def answer(wire: Any, spoken: Spoken, *, stream: bool = False) -> Answer:
 async def test_a_budget_counts_what_the_cache_gave(wire: Any) -> None:
     """20,000 of 20,007 tokens came from the cache, and were once invisible to a limit of 500."""
     calls = (ToolCall("c1", "add", {"a": 1, "b": 2}),)
-    asked = answer(wire, Spoken("", calls, finish="tool_calls", usage=Usage(20_007, 5, 20_000)))
+    asked = answer(wire, ProviderReply("", calls, finish="tool_calls", usage=Usage(20_007, 5, 20_000)))
     async with wire.serve(asked) as server, wire.client(server.url) as llm:
         outcome = await Agent(llm, tools=[add], budget=Budget(steps=5, tokens=500)).outcome("1 + 2?")
         assert len(server.requests) == 1
@@ -94,7 +94,7 @@ async def test_half_an_answer_is_none(wire: Any, stream: bool) -> None:
         contract = next(one for one in CONTRACTS if type(one.wire) is type(wire))
         if finish not in contract.finishes:
             continue
-        half: Any = Spoken("Half of", finish=finish)  # type: ignore[arg-type]  # a key of the table above
+        half: Any = ProviderReply("Half of", finish=finish)  # type: ignore[arg-type]  # a key of the table above
         async with wire.serve(answer(wire, half, stream=stream)) as server, wire.client(server.url) as llm:
             agent = Agent(llm, tools=[add], policy=FailFast())
             if stream:
@@ -112,8 +112,8 @@ async def test_half_an_answer_is_none(wire: Any, stream: bool) -> None:
 @each_wire
 async def test_eight_runs_share_a_client_each_with_two_calls_side_by_side(wire: Any) -> None:
     calls = (ToolCall("c1", "add", {"a": 1, "b": 2}), ToolCall("c2", "add", {"a": 3, "b": 4}))
-    asks = answer(wire, Spoken("", calls, finish="tool_calls"))
-    says = answer(wire, Spoken("3 and 7."))
+    asks = answer(wire, ProviderReply("", calls, finish="tool_calls"))
+    says = answer(wire, ProviderReply("3 and 7."))
     async with wire.serve(*[asks] * 8, says) as server, wire.client(server.url) as llm:
         agent = Agent(llm, tools=[add])
         # The server answers in the order of the requests: eight questions first, then eight results.

@@ -11,7 +11,7 @@ import pytest
 from tests.llm.wires import BedrockWire, ChatWire, GeminiWire, MessagesWire, ResponsesWire
 from wesichain.core import LlmRequest, LlmResponse, Message, Role, ToolSpec
 from wesichain.llm.openai import OpenAiClient, ResponsesClient
-from wesichain.testing import Answer, Spoken
+from wesichain.testing import Answer, ProviderReply
 
 ARGS = '{"path": "/a"}'
 CALLS = {
@@ -60,7 +60,7 @@ def test_there_are_sixty_forms() -> None:
     ids=lambda wire: type(wire).__name__,
 )
 async def test_no_quoted_call_is_run_and_the_text_is_the_answer(wire: Any, stream: bool) -> None:
-    answers = [Answer(200, wire.write(Spoken(form), stream=stream), {}) for form in FORMS]
+    answers = [Answer(200, wire.write(ProviderReply(form), stream=stream), {}) for form in FORMS]
     async with wire.serve(*answers) as server:
         llm = wire.client(server.url)
         replies = [await asked(llm, stream=stream) for _ in FORMS]
@@ -77,7 +77,7 @@ async def test_nor_is_a_text_of_openai_itself_that_is_nothing_else(
 ) -> None:
     """OpenAI marks its calls: of its own endpoint, even a text that is only a call is the answer."""
     texts = [*FORMS, *CALLS.values()]
-    bodies = iter([wire.write(Spoken(text), stream=stream) for text in texts])
+    bodies = iter([wire.write(ProviderReply(text), stream=stream) for text in texts])
     kind = "text/event-stream" if stream else "application/json"
 
     async def answer(_: httpx2.Request) -> httpx2.Response:

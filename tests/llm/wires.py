@@ -16,7 +16,7 @@ from wesichain.llm.anthropic import AnthropicClient
 from wesichain.llm.bedrock import BedrockClient
 from wesichain.llm.google import GoogleClient
 from wesichain.llm.openai import OpenAiClient, ResponsesClient
-from wesichain.testing import Answer, Spoken
+from wesichain.testing import Answer, ProviderReply
 
 Plain = dict[str, Any]
 
@@ -83,7 +83,7 @@ class ChatWire(_Wire):
             "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
         }
 
-    def write(self, reply: Spoken, *, stream: bool) -> bytes:
+    def write(self, reply: ProviderReply, *, stream: bool) -> bytes:
         calls = [
             {
                 "id": call.id,
@@ -119,7 +119,7 @@ class ResponsesWire(_Wire):
     def client(self, url: str, **settings: Any) -> ResponsesClient:
         return ResponsesClient("gpt-5-x", base_url=f"{url}/v1", **settings)
 
-    def write(self, reply: Spoken, *, stream: bool) -> bytes:
+    def write(self, reply: ProviderReply, *, stream: bool) -> bytes:
         output: list[Plain] = []
         if reply.thought or reply.signature:
             thought = {"summary": [{"type": "summary_text", "text": reply.thought}]}
@@ -174,7 +174,7 @@ class MessagesWire(_Wire):
     def client(self, url: str, **settings: Any) -> AnthropicClient:
         return AnthropicClient("claude-x", base_url=url, **settings)
 
-    def _blocks(self, reply: Spoken) -> list[Plain]:
+    def _blocks(self, reply: ProviderReply) -> list[Plain]:
         thought = {"type": "thinking", "thinking": reply.thought, "signature": reply.signature}
         blocks: list[Plain] = [thought] if reply.signature else []
         blocks += [{"type": "text", "text": reply.text}] if reply.text else []
@@ -183,7 +183,7 @@ class MessagesWire(_Wire):
             for call in reply.calls
         ]
 
-    def _stop(self, reply: Spoken) -> str:
+    def _stop(self, reply: ProviderReply) -> str:
         words = {"stop": "end_turn", "tool_calls": "tool_use", "length": "max_tokens", "pause": "pause_turn"}
         return reply.reason or words.get(reply.finish, reply.finish)
 
@@ -195,7 +195,7 @@ class MessagesWire(_Wire):
             "output_tokens": usage.output_tokens,
         }
 
-    def write(self, reply: Spoken, *, stream: bool) -> bytes:
+    def write(self, reply: ProviderReply, *, stream: bool) -> bytes:
         if stream:
             return b"".join(
                 f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
@@ -205,7 +205,7 @@ class MessagesWire(_Wire):
         body = {"type": "message", "content": self._blocks(reply), "stop_reason": stop}
         return json.dumps({**body, "usage": self._usage(reply.usage)}).encode()
 
-    def events(self, reply: Spoken) -> list[Plain]:
+    def events(self, reply: ProviderReply) -> list[Plain]:
         usage = self._usage(reply.usage)
         events: list[Plain] = [{"type": "message_start", "message": {"usage": {**usage, "output_tokens": 1}}}]
         for index, block in enumerate(self._blocks(reply)):
@@ -258,11 +258,11 @@ class BedrockWire(_Wire):
             "cacheWriteInputTokens": usage.cache_write_tokens,
         }
 
-    def _stop(self, reply: Spoken) -> str:
+    def _stop(self, reply: ProviderReply) -> str:
         words = {"length": "max_tokens", "content_filter": "content_filtered", "tool_calls": "tool_use"}
         return reply.reason or words.get(reply.finish, "end_turn")
 
-    def write(self, reply: Spoken, *, stream: bool) -> bytes:
+    def write(self, reply: ProviderReply, *, stream: bool) -> bytes:
         if stream:
             return b"".join(converse_frame(name, event) for name, event in self.events(reply))
         blocks: list[Plain] = []
@@ -283,7 +283,7 @@ class BedrockWire(_Wire):
         }
         return json.dumps(body).encode()
 
-    def events(self, reply: Spoken) -> list[tuple[str, Plain]]:
+    def events(self, reply: ProviderReply) -> list[tuple[str, Plain]]:
         events: list[tuple[str, Plain]] = [("messageStart", {"role": "assistant"})]
         deltas: list[tuple[Plain | None, list[Plain]]] = []
         if reply.thought or reply.signature:
@@ -320,7 +320,7 @@ class GeminiWire(_Wire):
     def client(self, url: str, **settings: Any) -> GoogleClient:
         return GoogleClient("gemini-x", base_url=url, **settings)
 
-    def write(self, reply: Spoken, *, stream: bool) -> bytes:
+    def write(self, reply: ProviderReply, *, stream: bool) -> bytes:
         parts: list[Plain] = [{"text": reply.thought, "thought": True}] if reply.thought else []
         texts = list(filter(None, _halves(reply.text))) if stream else [reply.text] * bool(reply.text)
         parts += [{"text": text} for text in texts]

@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from .bounds import Bounds
     from .calls.agent_tool import AgentTool
     from .capability import Capability, CapabilityText
-    from .extra_replies import retell_spare, spare_events
+    from .extra_replies import extra_call_events, reemit_extra_calls
     from .handoffs.handoff import Actor, Handoff, History
     from .handoffs.team import team_of
     from .memory.conversation import Conversation, RunMemory
-    from .memory.kept_conversations import PostgresConversations, SqliteConversations
+    from .memory.stored_conversations import PostgresConversations, SqliteConversations
     from .memory.stores import Conversations, MemoryConversations, StoredConversation
-    from .playback.recorded_errors import retell, revived_cause, revived_dispatch, revived_error
+    from .playback.recorded_errors import reemit, revived_cause, revived_dispatch, revived_error
     from .playback.replay import ReplayEffects, replay
     from .results.stream import EventQueue, RunSteps, RunStream
     from .rules.answers import OutputMode
@@ -54,13 +54,13 @@ else:
             ".bounds": ("Bounds",),
             ".calls.agent_tool": ("AgentTool",),
             ".capability": ("Capability", "CapabilityText"),
-            ".extra_replies": ("retell_spare", "spare_events"),
+            ".extra_replies": ("reemit_extra_calls", "extra_call_events"),
             ".handoffs.handoff": ("Actor", "Handoff", "History"),
             ".handoffs.team": ("team_of",),
             ".memory.conversation": ("Conversation", "RunMemory"),
-            ".memory.kept_conversations": ("PostgresConversations", "SqliteConversations"),
+            ".memory.stored_conversations": ("PostgresConversations", "SqliteConversations"),
             ".memory.stores": ("Conversations", "MemoryConversations", "StoredConversation"),
-            ".playback.recorded_errors": ("retell", "revived_cause", "revived_dispatch", "revived_error"),
+            ".playback.recorded_errors": ("reemit", "revived_cause", "revived_dispatch", "revived_error"),
             ".playback.replay": ("ReplayEffects", "replay"),
             ".results.stream": ("EventQueue", "RunSteps", "RunStream"),
             ".rules.answers": ("OutputMode",),
@@ -132,16 +132,16 @@ __all__ = [
     "Thinking",
     "Trail",
     "Unfinished",
+    "extra_call_events",
     "name_of",
+    "reemit",
+    "reemit_extra_calls",
     "replay",
     "resolve_model",
     "result_of",
-    "retell",
-    "retell_spare",
     "revived_cause",
     "revived_dispatch",
     "revived_error",
-    "spare_events",
     "team_of",
     "with_output",
 ]

@@ -163,7 +163,7 @@ class _Wrapped(Effects):
         return called
 
 
-def whole_effects(given: Any, live: Effects) -> Effects:
+def complete_effects(given: Any, live: Effects) -> Effects:
     """Effects that a caller gave, with all that the loop needs of them: `ask` and `call` are enough."""
     return given if hasattr(given, "remember") else _Wrapped(given, live)
 

@@ -35,14 +35,14 @@ def step_again(run: RunState[Any]) -> int:
     return run.step
 
 
-def spare_events(run: RunState[Any], since: int) -> tuple[Event, ...]:
+def extra_call_events(run: RunState[Any], since: int) -> tuple[Event, ...]:
     """The events among these that were emitted after the event with the number `since`."""
     return tuple(
         event for event in run.emitter.emitted_since(since) if isinstance(event, StepStarted | ModelResponded)
     )
 
 
-def retell_spare(run: RunState[Any], events: Iterable[Event]) -> None:
+def reemit_extra_calls(run: RunState[Any], events: Iterable[Event]) -> None:
     """Emit and charge them again, where the recorded reply is returned to the loop."""
     for event in events:
         if isinstance(event, StepStarted):

@@ -23,11 +23,11 @@ class ModelContext:
     __slots__ = ("_run", "_seen")
 
     def __init__(self, run: RunState[Any], phase: AnyPhase) -> None:
-        from wesichain.context import Seen  # loaded with the first view
+        from wesichain.context import VisibleLog  # loaded with the first view
 
         views = run.settings.context
         self._run = run
-        self._seen = Seen(phase.info.first_new, counter_of(views), quiet=quiet_of(views))
+        self._seen = VisibleLog(phase.info.first_new, counter_of(views), quiet=quiet_of(views))
 
     @property
     def messages(self) -> LogView[Message]:

@@ -115,7 +115,7 @@ class ModelTurn(Generic[OutT]):
             if reply is None:
                 run.check_stop()
                 if self._delay:
-                    await self._rest()
+                    await self._wait_for_provider()
                 context, may_ask = self.context, self.limit is None
                 question = None if context is None else context.reduce(phase, may_ask=may_ask)
                 if context is not None and question is not None:
@@ -124,7 +124,7 @@ class ModelTurn(Generic[OutT]):
                     await run.current_agent.offer(phase)
                 request = self._request(phase)
                 if request is None:
-                    return await self._last_word(phase, None)
+                    return await self._finish_with_last_reply(phase, None)
                 started = run.now()
                 on_text = self._relay() if self._stream else None
                 try:
@@ -138,7 +138,7 @@ class ModelTurn(Generic[OutT]):
             self.arrived = reply
             run.check_stop()  # a cancel during the last model call wins over its answer, which is kept
             if self.limit is not None:
-                following: Phase[OutT] | None = await self._last_word(phase, reply)
+                following: Phase[OutT] | None = await self._finish_with_last_reply(phase, reply)
             else:
                 verdict = run.settings.judge.judge(
                     reply, step_id=run.step, used_ids=run.used_ids, excluded=run.tally.excluded
@@ -156,7 +156,7 @@ class ModelTurn(Generic[OutT]):
 
         return StreamRelay(self._run)
 
-    async def _rest(self) -> None:
+    async def _wait_for_provider(self) -> None:
         """Give the provider the rest that it was to have."""
         delay, self._delay = self._delay, 0.0
         await self._run.sleep(delay)
@@ -359,7 +359,9 @@ class ModelTurn(Generic[OutT]):
             case _:
                 assert_never(run.settings.on_limit)
 
-    async def _last_word(self, phase: Thinking[OutT], reply: LlmResponse | None) -> Completed[OutT]:
+    async def _finish_with_last_reply(
+        self, phase: Thinking[OutT], reply: LlmResponse | None
+    ) -> Completed[OutT]:
         """End with the last text of the model, as far as it is an answer."""
         run, refusal = self._run, self.limit
         assert refusal is not None
@@ -369,7 +371,7 @@ class ModelTurn(Generic[OutT]):
             if reply is None:
                 output, text = judge.output.read(self.last_content), self.last_content
             else:
-                found = judge.last_word(reply, step_id=run.step)
+                found = judge.judge_last_reply(reply, step_id=run.step)
                 if not isinstance(found, Answer):
                     raise refusal from found
                 output, text = found.output, found.text

@@ -219,9 +219,9 @@ class RunState(Generic[OutT]):
     @property
     def token(self) -> CancellationToken:
         token = self._token
-        return self._made_token() if token is None else token
+        return self._new_token() if token is None else token
 
-    def _made_token(self) -> CancellationToken:
+    def _new_token(self) -> CancellationToken:
         with _MAKING:  # a tool in a thread may be the first to ask
             if self._token is None:
                 self._token = CancellationToken()  # nobody holds it yet who could cancel the run

@@ -38,7 +38,7 @@ from wesichain.tools import ToolContext, ToolRegistry, ToolSet
 
 from .calls import InnerRun, UsedTokens, inner_run, token_for, with_decided_args
 from .drive import Drive, OpenRun, PastRun
-from .effects import Effects, LiveEffects, whole_effects
+from .effects import Effects, LiveEffects, complete_effects
 from .emitter import Emitter, Listener, listeners, signed
 from .memory.history import is_over, messages_of, opening, question_of
 from .model_names import AnyModel, Models, name_of_model
@@ -511,7 +511,7 @@ class AgentRuntime(Generic[OutT]):
         is_plain = not self._may_change and self._call_middleware is None and not info.opened_by
         effects = live = self._live if is_plain else self._effects(info, account)
         if wrap is not None:
-            effects = whole_effects(wrap(live), live)
+            effects = complete_effects(wrap(live), live)
             middleware, token = effects.around(middleware), effects.token(token)
         deps = options.deps
         if parent is not None or self._deps.is_declared or self.transfers:

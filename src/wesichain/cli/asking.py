@@ -23,7 +23,7 @@ from .mcp import connect
 from .playbooks import advised_by
 from .tasks import run_batch
 from .terminal import FAILED, OK, fail, note, read_line
-from .terminal_run import Shown, carry_on, carry_out
+from .terminal_run import DisplayOptions, resume_run, run_task
 
 Model = Annotated[
     str | None,
@@ -102,14 +102,14 @@ def ask(
     """Ask one question, and watch the thoughts, the calls and the results on the way to the answer."""
     make = partial(build, model, tools, instructions, steps, learned=advised_by(playbook, domain))
     agent = partial(connect, mcp, mcp_protocol, make) if mcp else make()
-    shown = Shown(as_json, quiet, not no_record, runs)
+    shown = DisplayOptions(as_json, quiet, not no_record, runs)
     if resume is not None:
-        raise typer.Exit(carry_on(agent, resume, shown))
+        raise typer.Exit(resume_run(agent, resume, shown))
     text = (typer.get_text_stream("stdin").read() if text == "-" else text).strip()
     if not text:
         fail("there is no question: wesichain ask \"...\", or pipe it in with 'wesichain ask -'")
     fetch(chosen_model(model))
-    raise typer.Exit(carry_out(agent, text, shown))
+    raise typer.Exit(run_task(agent, text, shown))
 
 
 def chat(
@@ -133,15 +133,17 @@ def chat(
     """Talk with the agent; it remembers questions and answers. An empty line or Ctrl-D ends it."""
     agent = build(model, tools, instructions, steps, learned=advised_by(playbook, domain))
     fetch(chosen_model(model))
-    memory = Conversation(max_tokens) if conversation is None else _kept(conversation, max_tokens)
-    shown = Shown(quiet=quiet, record=not no_record, runs=runs)
+    memory = (
+        Conversation(max_tokens) if conversation is None else _open_conversation(conversation, max_tokens)
+    )
+    shown = DisplayOptions(quiet=quiet, record=not no_record, runs=runs)
     status = OK
     while text := (read_line("you> ") or "").strip():
-        status = carry_out(agent, text, shown, conversation=memory)
+        status = run_task(agent, text, shown, conversation=memory)
     raise typer.Exit(status)
 
 
-def _kept(id: str, max_tokens: int) -> RunMemory:
+def _open_conversation(id: str, max_tokens: int) -> RunMemory:
     """The conversation of that id, in the user's own file."""
     try:
         home_folder().mkdir(parents=True, exist_ok=True)
@@ -183,7 +185,7 @@ def run(
         fail(error)
     if not task:
         fail('there is no task: wesichain run file.py:agent "...", or a file of tasks: tasks.jsonl')
-    raise typer.Exit(carry_out(found, task, Shown(as_json, quiet, not no_record, runs)))
+    raise typer.Exit(run_task(found, task, DisplayOptions(as_json, quiet, not no_record, runs)))
 
 
 def demo(
@@ -196,7 +198,7 @@ def demo(
 
     Ends with 1 where the answer or the corrected run is wrong.
     """
-    shown = Shown(quiet=quiet, record=not no_record)
+    shown = DisplayOptions(quiet=quiet, record=not no_record)
     chosen = chosen_model(model)
     with TemporaryDirectory(prefix="wesichain-demo-") as folder:
         office = Office(Path(folder))
@@ -207,7 +209,7 @@ def demo(
             fail(error)
         fetch(chosen)
         note(f"\n1 of 3: a question, tools, an answer: {QUESTION}")
-        status = carry_out(agent, QUESTION, shown)
+        status = run_task(agent, QUESTION, shown)
         is_right = ANSWER in _answer_in(answers)
         note(f"the answer is {'right' if is_right else 'wrong'}")
         try:
@@ -220,17 +222,17 @@ def demo(
     raise typer.Exit(max(status, FAILED if not (is_right and is_learned) else OK))
 
 
-def _corrected(office: Office, model: str, shown: Shown, folder: Path) -> bool:
+def _corrected(office: Office, model: str, shown: DisplayOptions, folder: Path) -> bool:
     """Run a task that a tool refuses, learn what a person says, run the next one; whether that is right."""
     first, second = ORDERS
     with closing(Correction(folder)) as correction:
         note(f"\n2 of 3: a task that a tool refuses: {task_of(first)}")
-        carry_out(office.clerk(model, events=[correction.recorder]), task_of(first), shown)
+        run_task(office.clerk(model, events=[correction.recorder]), task_of(first), shown)
         _sent(office, first)
         note(f"\nA person says what was wrong: {SENTENCE}")
         correction.learn(SENTENCE)
         note(f"\n3 of 3: the next task: {task_of(second)}")
-        carry_out(office.clerk(model, correction.playbook), task_of(second), shown)
+        run_task(office.clerk(model, correction.playbook), task_of(second), shown)
         return _sent(office, second)
 
 

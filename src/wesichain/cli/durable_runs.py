@@ -300,7 +300,7 @@ async def _serve(
     async with open_durable(target) as found:
         durable = found.configured(**settings, events=recorders)
         with _ending(grace) as end:
-            where = _shown(durable.database_url)
+            where = _without_password(durable.database_url)
             note(f"serving {durable.name!r} {durable.version} from {where}; Ctrl-C ends it")
             serving = asyncio.ensure_future(durable.serve(end.stop, grace=grace))
             await asyncio.wait(
@@ -350,7 +350,7 @@ def _ending(grace: float) -> Generator[_End]:
             signal.signal(number, signal.SIG_IGN)
 
 
-def _shown(url: str) -> str:
+def _without_password(url: str) -> str:
     """A database's URL without its password."""
     scheme, mark, rest = url.partition("://")
     user, at, host = rest.rpartition("@")

@@ -54,9 +54,9 @@ def learn(
     marked = where / "labels.jsonl"
     try:
         if labels is None:
-            marks = [*_given(runs or [], good=good, bad=bad, why=why)]
+            marks = [*_labels_from_options(runs or [], good=good, bad=bad, why=why)]
             if not marks and marked.is_file():
-                marks = [*_kept(_read(marked), where)]
+                marks = [*_with_recordings(_read(marked), where)]
         else:
             marks = [*_labelled(_read(labels), runs or [], good=good, bad=bad, why=why)]
     except ConfigError as error:
@@ -87,7 +87,7 @@ def learn(
                 note(f"{name}  {stage:8} {text}")
 
 
-def _given(runs: Sequence[str], *, good: bool, bad: bool, why: str) -> Iterator[_Label]:
+def _labels_from_options(runs: Sequence[str], *, good: bool, bad: bool, why: str) -> Iterator[_Label]:
     if runs and good == bad:
         raise ConfigError("say of the runs whether they were good or bad: --good, or --bad")
     if not runs and (good or bad):
@@ -112,7 +112,7 @@ def _labelled(
     yield from () if runs else known
 
 
-def _kept(marks: Iterable[_Label], where: Path) -> Iterator[_Label]:
+def _with_recordings(marks: Iterable[_Label], where: Path) -> Iterator[_Label]:
     """The marks of runs whose recordings are still there."""
     for mark in marks:
         try:

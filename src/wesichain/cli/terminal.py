@@ -29,11 +29,11 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 def fail(message: object, status: int = WRONG_USE) -> NoReturn:
     """Say in one line what is wrong, and end. No traceback: the mistake is the user's, or the run's."""
-    tell("[red]error:[/red] {}", str(message))
+    print_line("[red]error:[/red] {}", str(message))
     raise typer.Exit(status)
 
 
-def tell(form: str, text: str) -> None:
+def print_line(form: str, text: str) -> None:
     """A line on standard error: the text, in place of `{}`, without its secrets and what could steer."""
     err.print(form.replace("{}", escape(neutralise(redact(text)))))
 
@@ -58,7 +58,7 @@ def print_json(value: object) -> None:
 
 def note(text: str) -> None:
     """A line for the person, not for the pipe."""
-    tell("[dim]{}[/dim]", text)
+    print_line("[dim]{}[/dim]", text)
 
 
 def progress() -> Progress:
@@ -181,7 +181,7 @@ async def ask_person(pending: Iterable[PendingCall], stop: CancellationToken) ->
         what = "a result is needed" if item.external else "approval needed"
         if item.question is not None:
             what = "an answer is needed"
-        tell(f"[yellow]{what}:[/yellow] {{}}", f"{item.call.name} {dump_json(shown)}")
+        print_line(f"[yellow]{what}:[/yellow] {{}}", f"{item.call.name} {dump_json(shown)}")
         if shown != args:
             note("secrets in the arguments are hidden here; the call has them")
         if item.question is not None:
@@ -201,7 +201,7 @@ async def _answer(question: Question, stop: CancellationToken) -> Decision | Non
     """The answer to a question of a call: its fields as JSON, or the only one; asked until it fits."""
     fields = question.schema.get("properties")
     names = [*fields] if is_object(fields) else []
-    tell("{}", question.message)
+    print_line("{}", question.message)
     note(f"its fields: {dump_json(fields)}")
     while True:
         line = await ask_line(_FIELDS, stop)

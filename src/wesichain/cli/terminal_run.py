@@ -43,7 +43,7 @@ from .terminal import (
     fail,
     is_interactive,
     note,
-    tell,
+    print_line,
     write,
 )
 
@@ -54,7 +54,7 @@ Program: TypeAlias = Agent[Any] | Callable[[AsyncExitStack], Awaitable[Agent[Any
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class DisplayOptions:
     """The settings of what a command shows of its runs, and where it keeps them."""
 
     as_json: bool = False
@@ -73,7 +73,7 @@ class Shown:
         if self.is_watched:
             shown.append(Watched())
         if not self.as_json and (self.quiet or not sys.stdout.isatty()):
-            shown.append(ShownAnswer())
+            shown.append(AnswerPrinter())
         return [*shown, Watchable(self.folder)] if self.record else shown
 
     @property
@@ -126,7 +126,7 @@ class Watchable(EventSink):
         self._recorder.close()
 
 
-class ShownAnswer(EventSink):
+class AnswerPrinter(EventSink):
     """The answer and nothing else, for a pipe."""
 
     @override
@@ -160,7 +160,7 @@ class Watched(EventSink):
                 pass
 
 
-def carry_out(agent: Program, task: str, shown: Shown, **options: Any) -> int:
+def run_task(agent: Program, task: str, shown: DisplayOptions, **options: Any) -> int:
     """Run a task and return the status that the command ends with."""
 
     async def start(agent: Agent[Any], shared: dict[str, Any]) -> Outcome[Any]:
@@ -169,7 +169,7 @@ def carry_out(agent: Program, task: str, shown: Shown, **options: Any) -> int:
     return _execute(agent, start, shown, options.get("conversation"))
 
 
-def carry_on(agent: Program, run_id: str, shown: Shown) -> int:
+def resume_run(agent: Program, run_id: str, shown: DisplayOptions) -> int:
     """Go on with an interrupted run, with the decisions that were taken for it meanwhile."""
     folder = ApprovalFolder(home_folder() / "approvals")
 
@@ -188,7 +188,7 @@ def carry_on(agent: Program, run_id: str, shown: Shown) -> int:
     return _execute(agent, start, shown)
 
 
-def carry_fork(recording: Recording, agent: Program, from_step: int, shown: Shown) -> int:
+def fork_run(recording: Recording, agent: Program, from_step: int, shown: DisplayOptions) -> int:
     """Take a recorded run up at a step, live from there, as a run of its own that is recorded like any."""
 
     async def start(agent: Agent[Any], shared: dict[str, Any]) -> Outcome[Any]:
@@ -200,11 +200,13 @@ def carry_fork(recording: Recording, agent: Program, from_step: int, shown: Show
 Start: TypeAlias = Callable[[Agent[Any], dict[str, Any]], Awaitable[Outcome[Any] | None]]
 
 
-def _execute(program: Program, start: Start, shown: Shown, conversation: RunMemory | None = None) -> int:
+def _execute(
+    program: Program, start: Start, shown: DisplayOptions, conversation: RunMemory | None = None
+) -> int:
     events = shown.sinks()
     run = partial(_run, start, events, stream=shown.is_watched, conversation=conversation)
     try:
-        outcome, pressed = asyncio.run(_made(program, run))
+        outcome, pressed = asyncio.run(_with_agent(program, run))
     except WesichainError as error:
         fail(error)
     finally:
@@ -216,7 +218,7 @@ def _execute(program: Program, start: Start, shown: Shown, conversation: RunMemo
     return _end(outcome, shown, pressed=pressed)
 
 
-async def _made(
+async def _with_agent(
     program: Program, run: Callable[[Agent[Any]], Awaitable[tuple[Outcome[Any] | None, bool]]]
 ) -> tuple[Outcome[Any] | None, bool]:
     async with AsyncExitStack() as stack:
@@ -252,13 +254,13 @@ async def _run(
     return outcome, pressed
 
 
-def _end(outcome: Outcome[Any], shown: Shown, *, pressed: bool) -> int:
+def _end(outcome: Outcome[Any], shown: DisplayOptions, *, pressed: bool) -> int:
     match outcome:
         case Completed():
             return OK
         case Failed(error=error):
             if not shown.is_watched:
-                tell("[red]failed:[/red] {}", str(error))
+                print_line("[red]failed:[/red] {}", str(error))
             if shown.record:
                 note(f"the run is recorded: wesichain trace show {outcome.run_id[:12]}")
             return FAILED

@@ -34,7 +34,7 @@ from wesichain.web import AllRuns, Filter, RunStore
 
 from .loading import chosen_model, load_agent, load_tools
 from .terminal import FAILED, OK, fail, note, print_json, say, table, waiting
-from .terminal_run import Shown, carry_fork
+from .terminal_run import DisplayOptions, fork_run
 
 if TYPE_CHECKING:
     from wesichain.durable import DurableRuns
@@ -204,7 +204,9 @@ def replay_(
     try:
         program = _program(agent, tools, instructions, found, model, live=from_step is not None)
         if from_step is not None:
-            raise typer.Exit(carry_fork(found, program, from_step, Shown(record=not no_record, runs=runs)))
+            raise typer.Exit(
+                fork_run(found, program, from_step, DisplayOptions(record=not no_record, runs=runs))
+            )
         with waiting(f"replaying {len(found.events):,} events"):
             outcome = asyncio.run(replay(found, program))
             differences = diff(found, outcome.events)

@@ -17,16 +17,16 @@ from .view import (
 
 if TYPE_CHECKING:
     from .clear import ClearToolResults
-    from .seen import Seen
     from .summarise import Summarise
     from .trim import TrimResults, fit
+    from .visible_log import VisibleLog
     from .window import Window
 else:
     __getattr__ = later(
         __name__,
         {
             ".clear": ("ClearToolResults",),
-            ".seen": ("Seen",),
+            ".visible_log": ("VisibleLog",),
             ".summarise": ("Summarise",),
             ".trim": ("TrimResults", "fit"),
             ".window": ("Window",),
@@ -38,11 +38,11 @@ __all__ = [
     "ContextView",
     "CountTokens",
     "Question",
-    "Seen",
     "Summarise",
     "TrimResults",
     "ViewQuestion",
     "ViewRequest",
+    "VisibleLog",
     "Window",
     "are_views",
     "counter_of",

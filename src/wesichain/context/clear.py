@@ -9,8 +9,8 @@ from typing import Any
 from wesichain.core import Cut, dataclass
 from wesichain.errors import ConfigError
 
-from .seen import Seen
 from .tokens import CountTokens, check_counter, check_tokens, estimate_tokens
+from .visible_log import VisibleLog
 
 CLEARED = "(This result was cleared to save room. Call the tool again if you need it.)"
 
@@ -45,7 +45,7 @@ class ClearToolResults:
     def name(self) -> str:
         return "ClearToolResults"
 
-    def reduce(self, seen: Seen) -> Sequence[Cut] | None:
+    def reduce(self, seen: VisibleLog) -> Sequence[Cut] | None:
         if seen.tokens <= self.over_tokens:
             return None
         return [

@@ -8,9 +8,9 @@ from typing import Any
 from wesichain.core import Cut, Message, Role, ToolCallingLlm, dataclass, text_of
 from wesichain.errors import ConfigError
 
-from .seen import Seen
 from .tokens import CountTokens, check_counter, check_tokens, estimate_tokens
 from .view import ViewQuestion
+from .visible_log import VisibleLog
 
 HEADING = "Summary of what came before, which is no longer shown:"
 _TASK = (
@@ -60,7 +60,7 @@ class Summarise:
     def name(self) -> str:
         return "Summarise"
 
-    def reduce(self, seen: Seen) -> ViewQuestion | None:
+    def reduce(self, seen: VisibleLog) -> ViewQuestion | None:
         if seen.tokens <= self.over_tokens:
             return None
         pieces = seen.oldest(seen.tokens - seen.fixed_tokens - self.keep_tokens)

@@ -8,8 +8,8 @@ from dataclasses import replace
 from wesichain.core import Cut, Message, dataclass
 from wesichain.errors import AgentError
 
-from .seen import Seen
 from .tokens import CountTokens, check_counter, check_tokens, estimate_tokens
+from .visible_log import VisibleLog
 
 _LEAST = 32  # tokens: less of a result would be the mark alone
 
@@ -33,7 +33,7 @@ class TrimResults:
     def name(self) -> str:
         return "TrimResults"
 
-    def reduce(self, seen: Seen) -> Sequence[Cut] | None:
+    def reduce(self, seen: VisibleLog) -> Sequence[Cut] | None:
         return [
             _shortened(place, message, self.max_tokens, self.count_tokens)
             for place, message, size in seen.tool_results()
@@ -53,7 +53,7 @@ def trimmed(text: str, max_tokens: int, count: CountTokens = estimate_tokens) ->
     return shown
 
 
-def fit(seen: Seen, limit: int, view: str, count: CountTokens) -> list[Cut]:
+def fit(seen: VisibleLog, limit: int, view: str, count: CountTokens) -> list[Cut]:
     """The cuts in tools' results that bring a request down to `limit` tokens.
 
     The longest results are cut first, down to a common length. Where that is not enough, the run fails: it

@@ -13,7 +13,7 @@ from wesichain.errors import ConfigError
 from .tokens import CountTokens, estimate_tokens
 
 if TYPE_CHECKING:
-    from .seen import Seen
+    from .visible_log import VisibleLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class ContextView(Protocol):
     @property
     def name(self) -> str: ...
 
-    def reduce(self, seen: Seen) -> Sequence[Cut] | ViewQuestion | None:
+    def reduce(self, seen: VisibleLog) -> Sequence[Cut] | ViewQuestion | None:
         """The cuts to make, or the question to ask first; None while there is room."""
         ...
 

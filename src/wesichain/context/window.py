@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from wesichain.core import Cut, dataclass
 from wesichain.errors import ConfigError
 
-from .seen import Seen
 from .tokens import CountTokens, check_counter, check_tokens, estimate_tokens
+from .visible_log import VisibleLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Window:
     def name(self) -> str:
         return "Window"
 
-    def reduce(self, seen: Seen) -> Sequence[Cut] | None:
+    def reduce(self, seen: VisibleLog) -> Sequence[Cut] | None:
         if seen.tokens <= self.max_tokens:
             return None
         keep = self.max_tokens * 3 // 4 if self.keep_tokens is None else self.keep_tokens

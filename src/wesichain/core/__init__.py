@@ -35,13 +35,13 @@ from .content import (
     Media,
     Part,
     Text,
+    content_as_text,
     described,
     made,
     media_type_of,
     omitted_line,
     parts_of,
     result_parts,
-    told_content,
 )
 from .dataclass import OMIT, constructor_of, dataclass
 from .equality import common_prefix, field_values, is_record, same
@@ -122,7 +122,7 @@ from .scratchpad import Action, ErrorStep, FinalAnswer, Observation, ReActStep, 
 from .settings import NO_SETTINGS, Caching, ModelSettings, Reasoning
 from .spending import NO_USAGE, AnyPrice, Price, Prices, PriceTier, Spent, Usage, cost_of, is_price
 from .strict_schema import narrowed_schema, strict_schema, without_nulls
-from .told_messages import Transcript, text_of, tool_message, turn_of
+from .transcript import Transcript, text_of, tool_message, turn_of
 from .waiting import GRACE, CallToken, CancellationToken, Clock, Delivery, SystemClock, abandon
 
 if TYPE_CHECKING:
@@ -266,6 +266,7 @@ __all__ = [
     "check_settings",
     "common_prefix",
     "constructor_of",
+    "content_as_text",
     "cost_of",
     "dataclass",
     "described",
@@ -305,7 +306,6 @@ __all__ = [
     "to_jsonl",
     "to_lines",
     "to_plain",
-    "told_content",
     "tool_message",
     "traits_of",
     "turn_of",

@@ -43,7 +43,7 @@ class Text:
             raise CodecError(f"a Text holds {_named(self.text)}; give it a str")
 
 
-class Made:
+class MediaFlag:
     """Whether this process has made a part that is no text: until then, nobody has to look for one."""
 
     __slots__ = ("any",)
@@ -52,7 +52,7 @@ class Made:
         self.any = False
 
 
-made = Made()
+made = MediaFlag()
 
 
 class _Media:
@@ -90,11 +90,11 @@ class _Media:
         return f"{what}, {where})" if self.media_type else f"{what}{where})"
 
     def to_plain(self) -> Mapping[str, Any]:
-        """As JSON: bytes as base64. Stores that keep bytes apart write `kept_plain` instead."""
+        """As JSON: bytes as base64. Stores that keep bytes apart write `to_plain_with_blobs` instead."""
         data = {} if self.data is None else {"data": self.base64}
         return {**self._head(), **data, **self._tail()}
 
-    def kept_plain(self, blobs: BlobWriter) -> Mapping[str, Any]:
+    def to_plain_with_blobs(self, blobs: BlobWriter) -> Mapping[str, Any]:
         """As JSON whose bytes are kept in `blobs`: the text names their hash."""
         if self.data is None:
             return self.to_plain()
@@ -102,10 +102,10 @@ class _Media:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Self:
-        return cls.from_kept(plain, None)
+        return cls.from_plain_with_blobs(plain, None)
 
     @classmethod
-    def from_kept(cls, plain: Mapping[str, Any], blobs: BlobReader | None) -> Self:
+    def from_plain_with_blobs(cls, plain: Mapping[str, Any], blobs: BlobReader | None) -> Self:
         """Read a part. Bytes that are kept apart come from `blobs`; if they are not there, the hash stays."""
         fields: dict[str, Any] = dict(plain)
         if fields.pop("kind", cls.kind) != cls.kind:
@@ -279,7 +279,7 @@ def text_of_content(content: Content) -> str:
     return "\n".join(part.text for part in content if isinstance(part, Text))
 
 
-def told_content(content: Content) -> str:
+def content_as_text(content: Content) -> str:
     """Content for a model that reads text alone: a line in brackets for each part that was left out."""
     if isinstance(content, str):
         return content

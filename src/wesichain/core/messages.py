@@ -25,7 +25,7 @@ class Role(StrEnum):
     TOOL = "tool"
 
 
-def keep_tuple(value: object, field: str) -> None:
+def as_tuple(value: object, field: str) -> None:
     """Make a tuple of a list that a frozen value was given: it cannot be changed, and compares by value."""
     given: Any = getattr(value, field)
     if isinstance(given, list):
@@ -81,7 +81,7 @@ class Message:
         if type(self.content) is not str:
             object.__setattr__(self, "content", parts_of(self.content))
         if type(self.tool_calls) is not tuple:
-            keep_tuple(self, "tool_calls")
+            as_tuple(self, "tool_calls")
         if type(self.role) is not Role:
             try:
                 object.__setattr__(self, "role", Role(self.role))
@@ -140,9 +140,9 @@ class LlmRequest:
 
     def __post_init__(self) -> None:
         if type(self.messages) is list:
-            keep_tuple(self, "messages")
+            as_tuple(self, "messages")
         if type(self.tools) is not tuple:
-            keep_tuple(self, "tools")
+            as_tuple(self, "tools")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ class LlmResponse:
 
     def __post_init__(self) -> None:
         if type(self.tool_calls) is not tuple:
-            keep_tuple(self, "tool_calls")
+            as_tuple(self, "tool_calls")
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,9 +60,9 @@ class CancellationToken:
             if self._reason is not None:
                 return
             self._reason = reason or "cancelled"  # None would mean that it is not
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         with _LOCK:
             watchers, self._watchers = self._watchers, None
         if watchers is None:
@@ -151,7 +151,7 @@ class CallToken(CancellationToken):
         # at, and `on_cancel` adds a watcher before it looks at the reason: one of them sees the other.
         self._reason = self._reason or reason
         if self._watchers is not None:
-            self._tell()
+            self._notify()
 
 
 def _forget(line: Iterable[CancellationToken], watcher: _Watcher) -> None:

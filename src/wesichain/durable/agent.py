@@ -38,16 +38,16 @@ from wesichain.tools import Tool
 from .conversation_turns import ConversationTurns
 from .engine import Engine
 from .execution import Execution
-from .findings import Found
 from .journal import MAX_STEP, Program
 from .live_text import LiveText
+from .run_records import FinishedRun
 from .runs import mapped
 from .served import ServedRuns
-from .states import PendingDecision, shown_task
+from .states import PendingDecision, task_preview
 from .store import Concurrency, NewRun, Rate
-from .stretches import Begin, asked_of_begin, begin_order, new_id
 from .versions import checked_version, version_of
 from .work import PRIORITY, MakeWorld, OnChange, ServiceSettings, Work, checked_maker, service_of
+from .workflow_ids import Begin, asked_of_begin, begin_order, new_id
 
 OutT = TypeVar("OutT")
 Task: TypeAlias = str | Part | Sequence[str | Part]
@@ -275,7 +275,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         return await begin_order(task, tools=tools, **options)
 
     def _new(self, order: Begin, run_id: str | None) -> NewRun:
-        asked, shown = asked_of_begin(order), shown_task(order.task)
+        asked, shown = asked_of_begin(order), task_preview(order.task)
         return NewRun(new_id(run_id), self.name, self.version, to_json(order), asked, task=shown)
 
     async def _here(self, engine: Engine, run_id: str) -> Outcome[OutT]:
@@ -287,8 +287,8 @@ class DurableAgent(ServedRuns, Generic[OutT]):
             await self.cancel(run_id)
             await engine.until_idle(2.0, run_id)
             raise
-        is_told = outcome is not None and found.standing.status == "SUCCESS" and not found.standing.stretch
-        return outcome if is_told and outcome is not None else await self._ended(found)
+        has_ending = outcome is not None and found.standing.status == "SUCCESS" and not found.standing.stretch
+        return outcome if has_ending and outcome is not None else await self._ended(found)
 
     def _fits(self, waiting: PendingDecision, decision: Decision) -> None:
         if isinstance(decision, ApproveWith) and not waiting.scope:  # further down, its own run checks them
@@ -297,9 +297,9 @@ class DurableAgent(ServedRuns, Generic[OutT]):
             if refused is not None:
                 raise DurableError(f"the approved arguments do not fit: {refused}") from refused
 
-    async def _ended(self, found: Found) -> Outcome[OutT]:
+    async def _ended(self, found: FinishedRun) -> Outcome[OutT]:
         if found.standing.status == "CANCELLED" and found.standing.executor:
-            await self._runs.told_of(found.standing.run_id, found.standing.executor)
+            await self._runs.wait_for_ending(found.standing.run_id, found.standing.executor)
         outcome = await self._runs.ask(lambda store: self._execution.found(store, found))
         return await self._execution.look_through(outcome) if isinstance(outcome, Work) else outcome
 

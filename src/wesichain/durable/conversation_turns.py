@@ -12,7 +12,7 @@ from wesichain.agent import Completed, Interrupted, Outcome, RunMemory
 from wesichain.core import Message, Role
 from wesichain.errors import WesichainError
 
-from .stretches import Begin
+from .workflow_ids import Begin
 
 _log = logging.getLogger("wesichain.durable")
 _LOOK = 2.0  # seconds between two looks at a run that waits for a person

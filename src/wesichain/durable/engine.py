@@ -26,24 +26,24 @@ from .journal import CancelledRunError, Inside, LostRunError
 from .store import (
     AWAY,
     Claimed,
-    EndedRun,
-    Kept,
     Lease,
     NewChild,
     NewRun,
     Note,
     NotOursError,
     Step,
+    StepRow,
     Store,
     Wanted,
+    WorkflowResult,
     brief,
     end_children,
 )
 from .store.database import Line
 from .store.machine import this_machine
 from .store.watch import Census, StoreWatch
-from .stretches import run_of, stretches_of
 from .work import CANCELLED, ServedProgram, Work, WorkResult
+from .workflow_ids import run_of, workflow_ids_of
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -95,7 +95,7 @@ class Engine:
             self.store.close()
             raise
         self._line = Line()
-        self._watch = StoreWatch(self._look, on_failure=self._not_seen)
+        self._watch = StoreWatch(self._look, on_failure=self._forget_liveness)
         self._watch.start()
 
     def wake(self) -> None:
@@ -165,7 +165,7 @@ class Engine:
         self._is_unsure = bool(mine)
         return [row_id for row_id, looks in self._missed.items() if looks > _MISSED]
 
-    def _not_seen(self) -> None:
+    def _forget_liveness(self) -> None:
         """The database could not be asked: what was seen before proves nothing, and a claim may be lost."""
         self._others.forget()
         self._watchers.forget()
@@ -319,7 +319,7 @@ class Engine:
             text = await act()
             number += 1
             ended_at = time.time_ns() // 1_000_000
-            kept = Kept(workflow_id, owner, number, name, text, began, ended_at, inside.take())
+            kept = StepRow(workflow_id, owner, number, name, text, began, ended_at, inside.take())
             keep = partial(self.store.steps.keep, kept)
             try:
                 await self._insist(keep)
@@ -333,7 +333,7 @@ class Engine:
                 await self._insist(partial(self.store.leases.clear, workflow_id))
             return text
 
-        async def end(ended: EndedRun) -> bool:
+        async def end(ended: WorkflowResult) -> bool:
             also = partial(end_children, self.store.database, run_id=run_id, ended=inside.take())
             return await self._insist(
                 partial(self.store.ledger.end, run_id, workflow_id, ended, owner=owner, also=also)
@@ -351,20 +351,22 @@ class Engine:
         except Exception as error:  # noqa: BLE001  # whatever refuses a run is kept as its end
             _log.warning("the run %s was refused: %s: %s", workflow_id, type(error).__name__, error)
             refused = type(error).__name__, str(error)
-            await end(EndedRun("", None, refused, Note(": ".join(refused))))
+            await end(WorkflowResult("", None, refused, Note(": ".join(refused))))
             return None
         if token.cancelled and token.reason == CANCELLED and ended.outcome.kind == "interrupted":
-            await self._insist(partial(self.store.ledger.keep_ending, run_id, workflow_id, ended.text))
+            await self._insist(
+                partial(self.store.ledger.save_cancelled_ending, run_id, workflow_id, ended.text)
+            )
             return None
         if lost or (self._is_closing and token.cancelled):
             return None  # nothing is recorded: another process goes on with it
-        is_kept = await end(EndedRun(ended.outcome.kind, ended.text, note=ended.note))
+        is_kept = await end(WorkflowResult(ended.outcome.kind, ended.text, note=ended.note))
         return ended if is_kept else None  # it was cancelled and taken up again: the end is another's to tell
 
     def _before(self, workflow_id: str) -> tuple[str, list[str], Sequence[Step]]:
         """The first order and the endings of earlier stretches, and the steps that were finished in this."""
         _, _, number = workflow_id.partition("/")
-        earlier = stretches_of(run_of(workflow_id), int(number) - 1) if number else []
+        earlier = workflow_ids_of(run_of(workflow_id), int(number) - 1) if number else []
         payloads = self.store.payloads(earlier) if earlier else []
         endings = [payload.ending or "" for payload in payloads]
         return payloads[0].order if payloads else "", endings, self.store.steps.read(workflow_id)

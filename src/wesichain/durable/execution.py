@@ -12,7 +12,6 @@ from wesichain.core import Advice, Clock, Event, EventSink, from_json, from_plai
 from wesichain.errors import ConfigError, DurableError, ReplayMismatchError
 from wesichain.tools import CancellationToken, RunContext
 
-from .findings import Found, error_of, note_of
 from .journal import (
     CancelledRunError,
     DurableEffects,
@@ -24,8 +23,11 @@ from .journal import (
     read_record,
 )
 from .live_text import LiveText
+from .run_records import FinishedRun, error_of, note_of
 from .store import Store
-from .stretches import (
+from .versions import adopting
+from .work import CANCELLED, MakeWorld, Work, WorkResult, made_for
+from .workflow_ids import (
     Begin,
     Ending,
     GoOn,
@@ -36,8 +38,6 @@ from .stretches import (
     tools_of,
     write_ending,
 )
-from .versions import adopting
-from .work import CANCELLED, MakeWorld, Work, WorkResult, made_for
 
 OutT = TypeVar("OutT")
 
@@ -173,7 +173,7 @@ class Execution(Generic[OutT]):
 
     # --- what a run came to, of one that another process ran -----------------------------------------
 
-    def found(self, store: Store, found: Found) -> Outcome[OutT] | Work:
+    def found(self, store: Store, found: FinishedRun) -> Outcome[OutT] | Work:
         """The outcome of a run that is over; of a cancelled one, what to look through."""
         standing = found.standing
         if standing.status == "MAX_RECOVERY_ATTEMPTS_EXCEEDED":
@@ -186,7 +186,7 @@ class Execution(Generic[OutT]):
             raise DurableError(f"the run {standing.run_id!r} could not go on: {kind}: {message}")
         texts = [*found.texts]
         if standing.status == "CANCELLED":
-            kept = store.ledger.kept_ending(standing.run_id)
+            kept = store.ledger.cancelled_ending(standing.run_id)
             if kept is None:
                 return self._work(store, found)
             texts.append(kept)
@@ -200,7 +200,7 @@ class Execution(Generic[OutT]):
             return _with(outcome, reason=CANCELLED, pending=())
         return outcome
 
-    def _work(self, store: Store, found: Found) -> Work:
+    def _work(self, store: Store, found: FinishedRun) -> Work:
         standing = found.standing
         recorded = {step.name: step.text for step in store.steps.read(standing.current)}
         first, payload = (store.payloads([one])[0] for one in (standing.run_id, standing.current))

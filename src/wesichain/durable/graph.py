@@ -29,14 +29,13 @@ from wesichain.errors import (
 )
 from wesichain.tools import CancellationToken
 
-from .findings import graph_note
-from .journal import CancelledRunError, Telling, fingerprint
+from .journal import CancelledRunError, EventJournal, fingerprint
 from .questions import GraphEnding, questions_of, write_graph_ending
+from .run_records import graph_note
 from .runs import mapped
 from .served import ServedRuns
-from .states import RunState, shown_task
+from .states import RunState, task_preview
 from .store import Concurrency, NewRun, Rate
-from .stretches import asked_of, new_id, run_of
 from .versions import checked_version
 from .work import (
     CANCELLED,
@@ -50,6 +49,7 @@ from .work import (
     made_for,
     service_of,
 )
+from .workflow_ids import asked_of, new_id, run_of
 
 StateT = TypeVar("StateT")
 
@@ -199,17 +199,17 @@ class DurableGraph(ServedRuns, Generic[StateT]):
 
     def _new(self, state: Any, run_id: str | None) -> NewRun:
         order = dump_json({"state": to_plain(state)})
-        task = shown_task("" if state is None else dump_json(to_plain(state)))
+        task = task_preview("" if state is None else dump_json(to_plain(state)))
         return NewRun(new_id(run_id), self.name, self.version, order, asked_of(order), task=task)
 
     async def _execute(self, work: Work) -> WorkResult:
         """Carry the thread on, from where its checkpoints say that it is."""
-        telling = Telling(
+        telling = EventJournal(
             work.recorded, work.step, clock=self._clock, version=self.version, inside=work.inside
         )
         given = parse_json(work.order)
         running = asyncio.ensure_future(self._advance(run_of(work.workflow_id), given, telling))
-        keeping = asyncio.ensure_future(telling.keep_on())
+        keeping = asyncio.ensure_future(telling.flush_until_cancelled())
         undo = work.token.on_cancel(running.cancel)
         try:
             await asyncio.wait((running, keeping), return_when=asyncio.FIRST_COMPLETED)
@@ -243,7 +243,7 @@ class DurableGraph(ServedRuns, Generic[StateT]):
                 raise
             return GraphEnding("interrupted", CANCELLED)
 
-    async def _advance(self, run_id: str, given: Any, telling: Telling) -> GraphEnding:
+    async def _advance(self, run_id: str, given: Any, telling: EventJournal) -> GraphEnding:
         options = replace(self._options, thread_id=run_id, run_id=run_id, events=(*self._sinks, telling))
         found: Any = None
         with suppress(CheckpointError):

@@ -25,12 +25,13 @@ from wesichain.core import (
 )
 from wesichain.errors import ConfigError, DurableError
 
-from .findings import (
+from .questions import answers_order, check_answer, graph_ending
+from .run_records import (
     ChildEvents,
-    Found,
-    Told,
+    EventMerger,
+    FinishedRun,
     erase,
-    found_of,
+    finished_run_of,
     last_events,
     served_of,
     summary_of,
@@ -38,7 +39,6 @@ from .findings import (
     undecided_of,
     waiting_of,
 )
-from .questions import answers_order, check_answer, graph_ending
 from .states import PendingDecision, RunState, RunStatus, RunSummary, checked_id
 from .store import (
     ChildRun,
@@ -46,14 +46,14 @@ from .store import (
     RunFilters,
     RunPage,
     RunStats,
+    RunStatusRow,
     RunTotal,
-    Standing,
     Step,
     Store,
     checked_url,
 )
 from .store.database import as_durable, is_away
-from .stretches import GoOn, stretches_of
+from .workflow_ids import GoOn, workflow_ids_of
 
 R = TypeVar("R")
 _WAIT = 0.02  # seconds before the first look at a run that is waited for; then ever more
@@ -158,7 +158,7 @@ class DurableRuns:
             child = self._child(store, run_id)
             if child is not None:
                 return summary_of_child(child, served_of(store))
-            return summary_of(store, self._standing(store, run_id), served_of(store))
+            return summary_of(store, self._status_row(store, run_id), served_of(store))
 
         return await self.ask(shown)
 
@@ -167,7 +167,7 @@ class DurableRuns:
 
         def status(store: Store) -> RunStatus:
             child = self._child(store, run_id)
-            standing = self._standing(store, run_id) if child is None else child.top
+            standing = self._status_row(store, run_id) if child is None else child.top
             state = standing.state if child is None else child.state
             served = (standing.agent, standing.version) in served_of(store)
             return RunStatus(RunState(state), standing.version, served=served)
@@ -179,33 +179,33 @@ class DurableRuns:
 
         def waiting(store: Store) -> Pending:
             if run_id is not None:
-                found = [self._standing(store, run_id)]
+                found = [self._status_row(store, run_id)]
             else:
                 found = store.ledger.listed(RunPage(_INBOX, "interrupted", self._agent))
             return undecided_of(store, found[::-1], store.ledger.decided())
 
         return await self.ask(waiting)
 
-    async def found(self, run_id: str, *, timeout: float | None = None) -> Found:
+    async def found(self, run_id: str, *, timeout: float | None = None) -> FinishedRun:
         """The run once nobody works on it, waiting for that."""
         async with asyncio.timeout(timeout):
             pause = _WAIT
             while True:
-                standing = await self.ask(lambda store: self._standing(store, run_id), patient=True)
+                standing = await self.ask(lambda store: self._status_row(store, run_id), patient=True)
                 if standing.is_over:
                     break
                 await asyncio.sleep(pause)
                 pause = min(pause * 1.5, 0.5)
-        return await self.ask(lambda store: found_of(store, standing), patient=True)
+        return await self.ask(lambda store: finished_run_of(store, standing), patient=True)
 
-    async def told_of(self, run_id: str, executor: str, *, patience: float = 3.0) -> None:
+    async def wait_for_ending(self, run_id: str, executor: str, *, patience: float = 3.0) -> None:
         """Wait some seconds for the process that ran a cancelled run to say what it had come to."""
 
-        def is_told(store: Store) -> bool:
-            return not store.leases.is_living(executor) or store.ledger.kept_ending(run_id) is not None
+        def has_ending(store: Store) -> bool:
+            return not store.leases.is_living(executor) or store.ledger.cancelled_ending(run_id) is not None
 
         for _ in range(round(patience / _PAUSE)):
-            if await self.ask(is_told):
+            if await self.ask(has_ending):
                 return
             await asyncio.sleep(_PAUSE)
 
@@ -223,10 +223,10 @@ class DurableRuns:
                     yield own
             return
         stretch, pause = 0, _WAIT
-        told = Told()
+        told = EventMerger()
         while True:
-            standing = await self.ask(lambda store: self._standing(store, run_id), patient=True)
-            workflow_id = stretches_of(run_id, stretch)[-1]
+            standing = await self.ask(lambda store: self._status_row(store, run_id), patient=True)
+            workflow_id = workflow_ids_of(run_id, stretch)[-1]
             is_over = standing.is_over or stretch < standing.stretch
             seen = told.after
 
@@ -244,7 +244,7 @@ class DurableRuns:
             if stretch == standing.stretch and (is_over or not wait):
                 return
             if is_over:
-                stretch, told = stretch + 1, Told()
+                stretch, told = stretch + 1, EventMerger()
                 continue
             await asyncio.sleep(pause)
             pause = min(pause * 1.5, 0.5)
@@ -270,11 +270,11 @@ class DurableRuns:
                 )
 
         def decide(store: Store) -> None:
-            before = self._standing(store, run_id)
+            before = self._status_row(store, run_id)
             waiting = waiting_of(store, before)
             follow, is_graph = self._following(store, before, waiting)
 
-            def checked(standing: Standing, decided: Mapping[str, str]) -> Mapping[str, str]:
+            def checked(standing: RunStatusRow, decided: Mapping[str, str]) -> Mapping[str, str]:
                 is_late = standing.current != before.current or standing.is_cancelled
                 calls = {} if is_late else {item.token: item for item in waiting}
                 for token, decision in decisions.items():
@@ -308,7 +308,7 @@ class DurableRuns:
         """Stop a run, whatever it is doing and wherever. It stays so, unless somebody resumes it."""
 
         def cancel(store: Store) -> None:
-            self._standing(store, run_id)
+            self._status_row(store, run_id)
             store.ledger.cancel(run_id)
 
         await self.ask(cancel)
@@ -318,12 +318,12 @@ class DurableRuns:
 
         A process that still runs what was cancelled is waited for: two would carry the run.
         """
-        before = await self.ask(lambda store: self._standing(store, run_id))
+        before = await self.ask(lambda store: self._status_row(store, run_id))
         if before.status == "CANCELLED":
-            await self.told_of(run_id, before.executor, patience=_LET_GO)
+            await self.wait_for_ending(run_id, before.executor, patience=_LET_GO)
 
         def resume(store: Store) -> RunState:
-            standing = self._standing(store, run_id)
+            standing = self._status_row(store, run_id)
             match standing.status, standing.state:
                 case "SUCCESS", "cancelled" | "interrupted":
                     follow, _ = self._following(store, standing, waiting_of(store, standing))
@@ -343,7 +343,7 @@ class DurableRuns:
 
     async def delete(self, run_id: str) -> None:
         """Erase a run that is over. One that is under way is a `DurableError`: cancel it first."""
-        await self.ask(lambda store: erase(store, self._standing(store, run_id)))
+        await self.ask(lambda store: erase(store, self._status_row(store, run_id)))
 
     async def prune(self, *, older_than: float) -> int:
         """Erase the runs that ended more than so many seconds ago; how many. Those that wait stay."""
@@ -402,7 +402,7 @@ class DurableRuns:
             raise DurableError(f"the run {run_id!r} is inside one of {top.agent!r}, not of {self._agent!r}")
         return child
 
-    def _standing(self, store: Store, run_id: str) -> Standing:
+    def _status_row(self, store: Store, run_id: str) -> RunStatusRow:
         standing = store.ledger.find(checked_id(run_id, may_be_inside=True))
         if standing is None:
             child = self._child(store, run_id)
@@ -413,9 +413,9 @@ class DurableRuns:
             raise DurableError(f"the run {run_id!r} is one of {standing.agent!r}, not of {self._agent!r}")
         return standing
 
-    def _following(self, store: Store, standing: Standing, waiting: Pending) -> tuple[Follow, bool]:
+    def _following(self, store: Store, standing: RunStatusRow, waiting: Pending) -> tuple[Follow, bool]:
         """The function that gives the order for what follows an interruption; whether it is of a graph."""
-        is_graph = graph_ending(found_of(store, standing).texts) is not None
+        is_graph = graph_ending(finished_run_of(store, standing).texts) is not None
 
         def follow(decided: Mapping[str, str]) -> str | None:
             if any(item.token not in decided for item in waiting):

@@ -16,8 +16,8 @@ from .engine import Engine, engine_for, release
 from .runs import DurableRuns, Pending, mapped
 from .states import RunStatus, RunSummary
 from .store import NewRun, RunFilters
-from .stretches import run_of
 from .work import CANCELLED, ServedProgram, ServiceSettings
+from .workflow_ids import run_of
 
 
 class ServedRuns:

@@ -110,7 +110,7 @@ class PendingDecision:
 _SHOWN = 500  # letters of a task, in lists
 
 
-def shown_task(text: str) -> str:
+def task_preview(text: str) -> str:
     """A task as lists show it: its beginning, on one line."""
     return " ".join(text[: 2 * _SHOWN].split())[:_SHOWN]
 

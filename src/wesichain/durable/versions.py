@@ -74,17 +74,17 @@ class AdoptedTools(ToolRegistry):
         found = super().prepare(call)
         is_gone = isinstance(found, UnknownToolError) and call.id in self._ids
         if is_gone or (not isinstance(found, PreparedCall) and call.id in self._done):
-            return PreparedCall(call, _Gone(call.name), call.args)
+            return PreparedCall(call, _RemovedTool(call.name), call.args)
         return found
 
     @override
     def run(self, prepared: PreparedCall, ctx: ToolContext | None = None) -> Any:
-        if isinstance(prepared.tool, _Gone):
+        if isinstance(prepared.tool, _RemovedTool):
             return ToolRegistry([prepared.tool]).run(prepared, ctx)
         return super().run(prepared, ctx)
 
 
-class _Gone(JsonTool):
+class _RemovedTool(JsonTool):
     """Stands in for a tool that the program has no more."""
 
     def __init__(self, name: str) -> None:

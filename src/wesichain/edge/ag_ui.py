@@ -50,7 +50,7 @@ from .parts import (
     provided,
     task_with,
 )
-from .runs import Order, RunKeeper, new_run_id
+from .runs import Order, RunRegistry, new_run_id
 from .service import Service
 
 _APPROVAL = {
@@ -90,7 +90,7 @@ class AgUi:
 
 
 async def _open(
-    keeper: RunKeeper, asked: ag.RunAgentInput, owner: str, options: Mapping[str, Any]
+    keeper: RunRegistry, asked: ag.RunAgentInput, owner: str, options: Mapping[str, Any]
 ) -> Exchange:
     """The run that the request starts, or answers."""
     thread = checked_conversation(asked.thread_id) or ""

@@ -11,7 +11,7 @@ from wesichain.core import Event
 _BATCH = 256  # events that a reader is given at once
 
 
-class GoneError(Exception):
+class EventsExpiredError(Exception):
     """A reader asks for events that are no longer kept."""
 
     def __init__(self, after: int, first: int) -> None:
@@ -55,7 +55,7 @@ class EventLog:
     """Keeps the newest `most` events. A full log waits for readers who are behind before it drops events.
 
     It waits `patience` seconds at most for each reader that is connected; one that never comes back holds
-    nothing up. A reader whose next event was dropped gets a `GoneError`, never a gap.
+    nothing up. A reader whose next event was dropped gets a `EventsExpiredError`, never a gap.
     """
 
     def __init__(self, *, most: int, patience: float) -> None:
@@ -117,11 +117,11 @@ class EventLog:
         """The events numbered above `after`, as they come, in batches, until nobody works on the run.
 
         A reader that waits is given an empty batch every `ping` seconds. Events that are gone raise a
-        `GoneError`, here or, for a reader that is too slow, later.
+        `EventsExpiredError`, here or, for a reader that is too slow, later.
         """
         start = bisect_right(self._seqs, after)
         if self._dropped and start == 0 and after < self._seqs[0] - 1:
-            raise GoneError(after, self._seqs[0])
+            raise EventsExpiredError(after, self._seqs[0])
         reader = _Reader(self._dropped + start)
         self._readers.add(reader)
         if self._expected is not None:
@@ -135,7 +135,7 @@ class EventLog:
             while True:
                 index = reader.place - self._dropped
                 if index < 0:
-                    raise GoneError(self._seqs[0] - 1 + index, self._seqs[0])
+                    raise EventsExpiredError(self._seqs[0] - 1 + index, self._seqs[0])
                 if index < len(self._events):
                     batch = self._events[index : index + _BATCH]
                     yield batch

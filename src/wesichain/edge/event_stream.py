@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from wesichain.core import Event, to_json
 
-from .event_log import GoneError
+from .event_log import EventsExpiredError
 from .runs import Run
 
 PING = b": ping\n\n"
@@ -55,7 +55,7 @@ class EventStream(Response):
             await asyncio.wait([writing, leaving])
             self._run.leave()
         if not writing.cancelled():
-            with suppress(OSError, GoneError):  # the client is gone, or too slow
+            with suppress(OSError, EventsExpiredError):  # the client is gone, or too slow
                 writing.result()
 
     def _is_stuck(self) -> bool:

@@ -23,7 +23,7 @@ from .bodies import (
     task_of,
     text_of,
 )
-from .event_log import GoneError
+from .event_log import EventsExpiredError
 from .event_stream import event_frames, until_ended_or_left
 from .runs import Order, Run, RunEnd, new_run_id, status_of
 from .service import Service
@@ -108,7 +108,7 @@ class HttpApi:
     def _events(self, run: Run, after: int) -> Response:
         try:
             batches = run.follow(after)
-        except GoneError as error:
+        except EventsExpiredError as error:
             raise HTTPException(410, str(error)) from None
         return self._service.stream(run, event_frames(run, batches))
 

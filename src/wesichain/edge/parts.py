@@ -38,7 +38,7 @@ from wesichain.errors import CodecError, ConfigError
 from wesichain.tools import JsonTool
 
 from .bodies import task_of
-from .runs import Run, RunEnd, RunKeeper
+from .runs import Run, RunEnd, RunRegistry
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ class Exchange:
     @classmethod
     async def answer(
         cls,
-        keeper: RunKeeper,
+        keeper: RunRegistry,
         owner: str,
         conversation: str,
         decide: Callable[[Sequence[PendingCall]], Mapping[str, Decision | None]],

@@ -35,7 +35,7 @@ from .runs import (
     Order,
     Run,
     RunEnd,
-    RunKeeper,
+    RunRegistry,
     Talks,
     history_of,
     missing_decisions,
@@ -239,7 +239,7 @@ class PlainRun(Run):
             self.log.close()
 
 
-class PlainRuns(RunKeeper):
+class PlainRuns(RunRegistry):
     """The plain runs of one agent: those that run, those that wait, and those that ended a while ago."""
 
     def __init__(

@@ -159,7 +159,7 @@ class Inbox(Protocol):
         ...
 
 
-class RunKeeper(Protocol):
+class RunRegistry(Protocol):
     """Starts the runs of one agent, and finds them again."""
 
     async def start(self, order: Order) -> Run: ...
@@ -182,10 +182,10 @@ def new_run_id(owner: str, conversation: str | None) -> str:
 class RunDirectory:
     """The runs of all agents of an app."""
 
-    def __init__(self, keepers: Mapping[str, RunKeeper]) -> None:
+    def __init__(self, keepers: Mapping[str, RunRegistry]) -> None:
         self._keepers = keepers
 
-    def keeper(self, agent: str | None) -> RunKeeper:
+    def keeper(self, agent: str | None) -> RunRegistry:
         """The keeper of an agent's runs; without a name the first. Another name is a 404."""
         name = next(iter(self._keepers)) if agent is None else agent
         if name not in self._keepers:

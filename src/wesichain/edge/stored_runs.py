@@ -15,7 +15,7 @@ from wesichain.errors import ConfigError, DurableError, RunIdConflictError
 from wesichain.tools import CancellationToken
 from wesichain.trace import redact
 
-from .runs import CostMeter, Order, Run, RunEnd, RunKeeper, Talks, history_of, missing_decisions, thread_of
+from .runs import CostMeter, Order, Run, RunEnd, RunRegistry, Talks, history_of, missing_decisions, thread_of
 
 _PING = 15.0
 
@@ -158,7 +158,7 @@ async def _next(events: AsyncIterator[Event]) -> Event:
     return await anext(events)
 
 
-class StoredRuns(RunKeeper):
+class StoredRuns(RunRegistry):
     """The runs of one durable agent. Their owner is stored with them, as the `key` of the queue.
 
     The app serves the queue: what it queues, and what processes that died have left, is run here.

@@ -195,7 +195,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenAnswer:
+class NodeAnswer:
     """The answer to a question, and the memo that the node kept for that moment. `is_default`: nobody gave
     it; the time for one was over. `by`: who gave it, on its way to the thread.
     """
@@ -244,7 +244,7 @@ class NodeQuestion:
         task: str,
         *,
         locate: Callable[[], tuple[str, str]],
-        answers: Mapping[str, GivenAnswer],
+        answers: Mapping[str, NodeAnswer],
         is_alone: bool = False,
     ) -> None:
         self.frame = frame
@@ -269,7 +269,7 @@ class NodeQuestion:
         except ValueError as error:  # the type checks more than its schema says: it is asked again
             raise self._pause(name, value, None, str(error), terms) from error
 
-    def recall(self) -> GivenAnswer | None:
+    def recall(self) -> NodeAnswer | None:
         """The answer to the last question that was answered, and what was kept with it."""
         return list(self._answers.values())[-1] if self._answers else None
 
@@ -327,16 +327,16 @@ def interrupt(
     on with `default`; without a timeout the default answers nothing.
     """
     if expects is None and timeout is None:
-        return _asking().ask(value, name=name)
-    return _asking().ask(value, name=name, terms=AnswerTerms(expects, timeout, default))
+        return _open_question().ask(value, name=name)
+    return _open_question().ask(value, name=name, terms=AnswerTerms(expects, timeout, default))
 
 
 def pause(value: Any, memo: Any, *, problem: str = "") -> NoReturn:
     """Ask, and keep data for when the node runs again: `recall` gives it back with the answer."""
-    _asking().pause(value, memo, problem)
+    _open_question().pause(value, memo, problem)
 
 
-def recall() -> GivenAnswer | None:
+def recall() -> NodeAnswer | None:
     """The last answer that this task was given, with the data that was kept with its question."""
     task = CURRENT.get()
     return None if task is None else task.recall()
@@ -362,7 +362,7 @@ def _leaves(group: BaseExceptionGroup[Paused]) -> Iterable[Paused]:
             yield one
 
 
-def _asking() -> NodeQuestion:
+def _open_question() -> NodeQuestion:
     task = CURRENT.get()
     if task is None:
         raise GraphError("interrupt() was called outside a node of a running graph")

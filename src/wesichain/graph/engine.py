@@ -2,7 +2,7 @@
 
 The law of a graph run, from which to read on:
 
-- A run is a row of super-steps. In each, all tasks of the frontier run at the same time (`performing`), and
+- A run is a row of super-steps. In each, all tasks of the frontier run at the same time (`nodes`), and
   each sees the state as it was when the super-step began: a write is seen in the next one, never before.
 - When all are done, their writes are folded into the state, key by key, in the order in which the tasks were
   planned, not in the order in which they finished. Then routers read the new state, and with edges, `goto`
@@ -36,7 +36,7 @@ from wesichain.errors import (
 
 from .checkpoints import Loaded, OuterWrites, Pending, ThreadJournal
 from .definition import START, Router
-from .performing import CycleWatch, Frame, OuterUpdate, Performer
+from .nodes import CycleWatch, Frame, OuterUpdate, Performer
 from .state import Send, StateValues, is_items, is_some
 from .superstep import Done, Folded, Frontier, NodeTask, Position, advance, check_target, fold
 

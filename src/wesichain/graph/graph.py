@@ -22,7 +22,7 @@ from .definition import Definition
 from .engine import GraphRun, route
 from .intake import take_input
 from .lifecycle import match_answers, run_graph, take_answers
-from .performing import Frame
+from .nodes import Frame
 from .snapshots import History, Snapshot
 from .state import Send, StateValues, is_typed_dict
 from .superstep import Folded, Frontier, Position

@@ -53,7 +53,7 @@ def _read(schema: Schema, given: Any, values: StateValues | None) -> list[Write]
     if given is None:
         return []
     if schema.holds(given):
-        return _whole(schema, given, fresh=values is None)
+        return _as_writes(schema, given, fresh=values is None)
     if not is_mapping(given):
         raise NotAnUpdateError(
             f"{type(given).__name__} is not a state; pass a {schema.type.__name__} or a mapping"
@@ -66,7 +66,7 @@ def _read(schema: Schema, given: Any, values: StateValues | None) -> list[Write]
     return list(read_result(schema, mapping, view=None, values=values or schema.start()).writes)
 
 
-def _whole(schema: Schema, state: Any, *, fresh: bool) -> list[Write]:
+def _as_writes(schema: Schema, state: Any, *, fresh: bool) -> list[Write]:
     writes: list[Write] = []
     for name, value in schema.contents(state).items():
         key = schema.keys[name]

@@ -12,9 +12,9 @@ from wesichain.errors import CheckpointError, CodecError, GraphError, GraphInter
 
 from .answer_terms import check_answer, plain_answer
 from .checkpoints import ANYTHING, Pending, ThreadQuestions
-from .context import NO_ANSWER, Asked, GivenAnswer, Paused
+from .context import NO_ANSWER, Asked, NodeAnswer, Paused
 from .engine import GraphRun
-from .performing import Frame, OuterUpdate
+from .nodes import Frame, OuterUpdate
 from .state import StateValues, is_mapping
 from .superstep import Folded
 
@@ -96,7 +96,7 @@ def _output(values: StateValues) -> JsonValue:
 
 def match_answers(
     thread_id: str, value: Any, questions: ThreadQuestions, *, by: str | None, now: float
-) -> list[tuple[Asked, GivenAnswer]]:
+) -> list[tuple[Asked, NodeAnswer]]:
     """Which question each answer is for. Without an answer, the questions whose time is over get theirs.
 
     Raises for an answer that fits no question, or not what its question expects.
@@ -104,7 +104,7 @@ def match_answers(
     by_id = questions.by_id
     if value is NO_ANSWER or (value is None and not by_id):
         expired = [one for one in by_id.values() if now >= (one.question.expires_at or float("inf"))]
-        return [(one, GivenAnswer(one.question.default, one.memo, is_default=True)) for one in expired]
+        return [(one, NodeAnswer(one.question.default, one.memo, is_default=True)) for one in expired]
     if not by_id:
         raise CheckpointError(
             f"thread {thread_id!r}: no question waits for an answer; resume it without a value, or go back "
@@ -117,10 +117,10 @@ def match_answers(
         raise GraphError(f"{len(by_id)} questions wait; answer with a mapping of their ids: {listed}")
     else:
         found = [(asked, value) for asked in by_id.values()]
-    answers: list[tuple[Asked, GivenAnswer]] = []
+    answers: list[tuple[Asked, NodeAnswer]] = []
     for asked, answer in found:
         expects = asked.question.expects
-        given = GivenAnswer(plain_answer(expects, answer), asked.memo, by=by)
+        given = NodeAnswer(plain_answer(expects, answer), asked.memo, by=by)
         check_answer(expects, given.value, asked.question.node)
         answers.append((asked, given))
     return answers
@@ -129,7 +129,7 @@ def match_answers(
 def take_answers(
     pending: Pending,
     waiting: Mapping[str, tuple[Asked, ...]],
-    answers: Sequence[tuple[Asked, GivenAnswer]],
+    answers: Sequence[tuple[Asked, NodeAnswer]],
 ) -> Pending:
     """The pending notes with the answers in them. A task whose questions all still wait is not run again.
 

@@ -73,7 +73,7 @@ def snapshot(
     waiting = {loaded.renamed.get(task, task) for task in questions.by_task}
     states = tuple(_task_state(task, pending, waiting) for task in tasks)
     return Snapshot(
-        values=_shown(definition, loaded, values),
+        values=_state_for_program(definition, loaded, values),
         next=tuple(state.node for state in states if state.status != "done" or not newest),
         checkpoint_id=str(loaded.checkpoint),
         step=position.step,
@@ -89,7 +89,7 @@ def snapshot(
     )
 
 
-def _shown(definition: Definition, loaded: Loaded, values: StateValues) -> Any:
+def _state_for_program(definition: Definition, loaded: Loaded, values: StateValues) -> Any:
     """The state as the program has it; as plain data, where it cannot be one of this program."""
     if loaded.stored is not None:
         return dict(loaded.stored)

@@ -6,7 +6,7 @@ from typing import Any
 
 from .checkpoints import OuterWrites
 from .graph import Graph
-from .performing import OuterUpdate
+from .nodes import OuterUpdate
 from .state import HIDDEN, Key, Schema, is_mapping
 
 

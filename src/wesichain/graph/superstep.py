@@ -17,15 +17,15 @@ from .definition import END, Definition, Join
 from .state import (
     UNSET,
     Append,
+    AppendOnlyList,
     Copier,
-    Growing,
     Key,
     NodeResult,
+    ReplacedValue,
     Schema,
     Send,
     StateValues,
     Unset,
-    Whole,
     as_items,
     clone,
     copier_grown,
@@ -138,7 +138,7 @@ def _reset(key: Key, data: dict[str, Any], copiers: dict[str, Copier]) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    return value.shared() if isinstance(value, Growing) else value
+    return value.shared() if isinstance(value, AppendOnlyList) else value
 
 
 def _fold_key(
@@ -173,7 +173,7 @@ def _chosen(key: Key, writes: Sequence[tuple[NodeTask, Any]]) -> Sequence[tuple[
         setting = list(range(len(writes)))
     last = setting[-1]
     task, value = writes[last]
-    others = writes if isinstance(value, Whole) else [writes[index] for index in setting]
+    others = writes if isinstance(value, ReplacedValue) else [writes[index] for index in setting]
     if any(other is not task for other, _ in others):
         raise ConflictingUpdateError(key.name, tuple(other.node for other, _ in others))
     then = [write for write in writes[last + 1 :] if write[0] is task]
@@ -184,7 +184,9 @@ def _fold_append(
     key: Key, after: StateValues, writes: Sequence[tuple[NodeTask, Any]], old: Any, base: Any
 ) -> StateChange:
     """Append, at the cost of what is added."""
-    grown = base if isinstance(base, Growing) else Growing(() if isinstance(base, Unset) else base)
+    grown = (
+        base if isinstance(base, AppendOnlyList) else AppendOnlyList(() if isinstance(base, Unset) else base)
+    )
     kept = len(grown) if base is old else None
     added = [item for _, value in writes for item in as_items(value)]
     copier = after.copiers.get(key.name) if base is old else None

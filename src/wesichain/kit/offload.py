@@ -9,7 +9,7 @@ from typing import Any
 from typing_extensions import override
 
 from wesichain.agent import Capability
-from wesichain.context import CountTokens, Seen, estimate_tokens
+from wesichain.context import CountTokens, VisibleLog, estimate_tokens
 from wesichain.core import Cut, Message, ToolCall, dataclass, text_of
 from wesichain.errors import ToolError
 from wesichain.middleware import CallTool, Middleware
@@ -39,7 +39,7 @@ class Offload(Capability):
         long = LongResults(over_tokens, count_tokens)
         self.context = (OffloadView(long),)
         if not isinstance(files, RunFiles):  # those are made from the log, which has every result
-            self.middleware = (_Keep(files_of(files), long),)
+            self.middleware = (_OffloadResults(files_of(files), long),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class OffloadView:
     def name(self) -> str:
         return "Offload"
 
-    def reduce(self, seen: Seen) -> Sequence[Cut] | None:
+    def reduce(self, seen: VisibleLog) -> Sequence[Cut] | None:
         results = [item for item in seen.tool_results() if item[2] > self.long.over_tokens]
         if not results:
             return None
@@ -78,7 +78,7 @@ class OffloadView:
         return replace(message, content=self.long.beginning(text, note))
 
 
-class _Keep(Middleware):
+class _OffloadResults(Middleware):
     """Writes long results to files when they arrive."""
 
     def __init__(self, files: FilesOf, long: LongResults) -> None:

@@ -83,7 +83,7 @@ def is_drawn(bullet: PlaybookBullet, *, run_id: str, shares: Shares) -> bool:
     return lot >= shares.holdback if bullet.stage == "prod" else lot < shares.explore
 
 
-def may_be_shown(bullet: PlaybookBullet, tools: Fingerprints) -> bool:
+def is_applicable(bullet: PlaybookBullet, tools: Fingerprints) -> bool:
     """Whether it has a text, its tools are offered, and their schemas are those it was learned with.
 
     An owner's word outlives a change of its tools. A warning that nobody wrote is kept and not shown: runs
@@ -151,7 +151,7 @@ class AdviceOffer:
         count = 0
         for bullet in (*first, *owned, *learned):
             text = self._text_of(bullet)  # two bullets may say one thing: learned at two kinds of tasks
-            fits = len(text) <= left and text not in texts.values() and may_be_shown(bullet, self.tools)
+            fits = len(text) <= left and text not in texts.values() and is_applicable(bullet, self.tools)
             is_new = bullet.id not in (*texts, *held)
             if not (fits and is_new and (bullet.is_owned or count < self.k)):
                 continue

@@ -23,7 +23,7 @@ from .entities import (
     count_of,
     deciding,
     earned_by,
-    is_found_late,
+    is_worth_trial,
     lesson_stage,
     on_side,
     settle,
@@ -52,7 +52,7 @@ def earned(bullet: PlaybookBullet) -> Stage:
     if bullet.lesson and bullet.provenance.author != "operator":
         return lesson_stage(bullet.tally, taught=len(bullet.sources), helpful=counts[0], harmful=counts[1])
     stage = earned_by(bullet.tally, *counts, section=bullet.section)
-    return "staging" if stage == "shadow" and is_found_late(bullet.cases) else stage
+    return "staging" if stage == "shadow" and is_worth_trial(bullet.cases) else stage
 
 
 def _withdrawn(bullet: PlaybookBullet) -> EvidenceTally:
@@ -204,7 +204,7 @@ def recorded(bullet: PlaybookBullet, known: PlaybookBullet | None, *, now: float
     """
     if known is None:
         ruling: Ruling = bullet.ruling if bullet.ruling in ("quarantined", "owner") else "none"
-        if ruling == "none" and _is_word_of_owner(bullet):
+        if ruling == "none" and _is_owner_text(bullet):
             ruling = "owner"
         return settled(replace(bullet, ruling=ruling, created_at=bullet.created_at or now), now=now)
     for name in ("content", "section", "tool_sequence"):
@@ -215,7 +215,7 @@ def recorded(bullet: PlaybookBullet, known: PlaybookBullet | None, *, now: float
             )
     counts = [max(getattr(known, name), getattr(bullet, name)) for name in ("helpful_count", "harmful_count")]
     is_grown = counts != [known.helpful_count, known.harmful_count]
-    is_word = known.ruling == "none" and _is_word_of_owner(known) and _is_word_of_owner(bullet)
+    is_word = known.ruling == "none" and _is_owner_text(known) and _is_owner_text(bullet)
     ruling = "owner" if is_word else known.ruling
     grown = replace(
         _without_rate(known) if is_grown else known,
@@ -232,5 +232,5 @@ def _without_rate(bullet: PlaybookBullet) -> PlaybookBullet:
     return replace(bullet, tool_success_rate=None) if isinstance(bullet, ToolCallingStrategy) else bullet
 
 
-def _is_word_of_owner(bullet: PlaybookBullet) -> bool:
+def _is_owner_text(bullet: PlaybookBullet) -> bool:
     return bullet.provenance.author == "operator" and not (bullet.helpful_count or bullet.harmful_count)

@@ -115,7 +115,7 @@ def changes(
     added: list[PlaybookBullet] = []
     for line in lines:
         bullet = known.get(line.id)
-        if bullet is not None and _shown_words(bullet) == line.text:
+        if bullet is not None and _line_text(bullet) == line.text:
             if line.is_shown and not bullet.is_visible:
                 promoted.append(bullet.id)
             continue
@@ -127,7 +127,7 @@ def changes(
         elif not known[written.id].is_visible:
             promoted.append(written.id)
     retired = [name for name in dict.fromkeys(retired) if known[name].stage != "quarantined"]
-    texts = {name: _shown_words(known[name]) for name in (*retired, *promoted)}
+    texts = {name: _line_text(known[name]) for name in (*retired, *promoted)}
     return PageChange(domain, tuple(added), tuple(retired), tuple(promoted), texts)
 
 
@@ -136,10 +136,10 @@ def _line(bullet: PlaybookBullet) -> str:
     about += [f"tools: {', '.join(bullet.tool_sequence)}"] if bullet.tool_sequence else []
     about.append(f"by {'owner' if bullet.is_owned else bullet.provenance.author}")
     about.append(f"helped {bullet.helpful_count}, failed {bullet.harmful_count}")
-    return f"- {_shown_words(bullet)} <!-- {'; '.join(about)} -->"
+    return f"- {_line_text(bullet)} <!-- {'; '.join(about)} -->"
 
 
-def _shown_words(bullet: PlaybookBullet) -> str:
+def _line_text(bullet: PlaybookBullet) -> str:
     """The words of a line: an operator's own, else the text that runs are shown."""
     words = bullet.content if bullet.provenance.author == "operator" else bullet.text
     return one_line(words).replace("<!--", "").replace("-->", "").strip()

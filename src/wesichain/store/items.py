@@ -93,7 +93,7 @@ class MemoryStore(Store):
         place = path_of(namespace)
         with self._lock:
             rows = [row for row in self._rows.values() if row[0].startswith(place)]
-        return found(sorted(rows, key=lambda row: (-row[3], row[1])), query, limit)
+        return search_results(sorted(rows, key=lambda row: (-row[3], row[1])), query, limit)
 
     @override
     async def delete(self, namespace: Sequence[str], key: str) -> None:
@@ -133,7 +133,7 @@ def text_of(value: JsonValue) -> str:
     return text
 
 
-def found(rows: Iterable[ItemRow], query: str, limit: int | None) -> list[StoreItem]:
+def search_results(rows: Iterable[ItemRow], query: str, limit: int | None) -> list[StoreItem]:
     """The items that a search returns, of rows that come with the newest first."""
     if limit is not None and limit < 0:
         raise ConfigError(f"search(limit={limit}): use a number of items, or None for all")

@@ -15,7 +15,7 @@ from .log import Conflict, Entry, LogInfo, Logs, is_settled, not_before, numbere
 _SEQ = attrgetter("seq")
 
 
-class HeldLog:
+class MemoryLog:
     """One log, held. Entries of the log itself stay, owned ones come and go: kept apart, settling costs
     what is owned.
     """
@@ -65,7 +65,7 @@ class MemoryLogs(Logs):
     keeps_parts = True
 
     def __init__(self, conflict: Conflict) -> None:
-        self._logs: dict[str, HeldLog] = {}
+        self._logs: dict[str, MemoryLog] = {}
         self._newest: float | None = None  # when a log was last added to
         self._lock = Lock()
         self._conflict = conflict
@@ -75,7 +75,7 @@ class MemoryLogs(Logs):
         self, name: str, entries: Sequence[Entry], *, after: int | None, settles: str | None = None
     ) -> None:
         with self._lock:
-            log, at = self._logs.get(name) or HeldLog(), entries[-1].at
+            log, at = self._logs.get(name) or MemoryLog(), entries[-1].at
             if after is None:
                 entries = numbered(entries, log.seq)
                 at = not_before(at, self._newest)

@@ -12,7 +12,7 @@ from typing_extensions import override
 from wesichain.core import Clock, JsonValue, SystemClock, parse_json
 from wesichain.errors import StoreError
 
-from .items import Store, StoreItem, checked_key, found, path_of, text_of
+from .items import Store, StoreItem, checked_key, path_of, search_results, text_of
 from .sqlite import SqliteDatabase, SqliteSchema
 
 _SCHEMA = SqliteSchema(
@@ -73,7 +73,7 @@ class SqliteStore(Store):
     ) -> list[StoreItem]:
         within = below(path_of(namespace))
         rows = await self._database.run(lambda db: db.execute(_SEARCH, within).fetchall())
-        return found(rows, query, limit)
+        return search_results(rows, query, limit)
 
     @override
     async def delete(self, namespace: Sequence[str], key: str) -> None:

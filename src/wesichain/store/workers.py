@@ -26,7 +26,7 @@ S = TypeVar("S", bound=Session)
 _Job: TypeAlias = "tuple[asyncio.AbstractEventLoop, asyncio.Future[Any], Callable[[S], Any]] | None"
 
 
-class _Sure(asyncio.Future[T]):
+class _ShieldedFuture(asyncio.Future[T]):
     """A future whose waiter, when it is cancelled, is told so once the future is done: a task and a shield
     around it would do the same, for twice the CPU of a commit.
     """
@@ -63,7 +63,7 @@ class Workers(Generic[S]):
     def start(self, job: Callable[[S], T]) -> asyncio.Future[T]:
         """The same for a caller that must know how it ends: the future cannot be cancelled."""
         loop = asyncio.get_running_loop()
-        return self._submit(loop, _Sure(loop=loop), job)
+        return self._submit(loop, _ShieldedFuture(loop=loop), job)
 
     def _submit(
         self, loop: asyncio.AbstractEventLoop, future: asyncio.Future[T], job: Callable[[S], T]

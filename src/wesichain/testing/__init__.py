@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .drift import Drift, compare_drift, drift_of, drift_report, read_runs
     from .logs import LogsContract
     from .models import FunctionLlm, ScriptedLlm, StreamingScriptedLlm, calls
-    from .providers import Answer, ProviderContract, Served, Spoken, Wire
+    from .providers import Answer, ProviderContract, ProviderReply, Served, Wire
     from .recordings import assert_replays
     from .simulation import (
         Effect,
@@ -37,7 +37,7 @@ else:
             ".drift": ("Drift", "compare_drift", "drift_of", "drift_report", "read_runs"),
             ".logs": ("LogsContract",),
             ".models": ("FunctionLlm", "ScriptedLlm", "StreamingScriptedLlm", "calls"),
-            ".providers": ("Answer", "ProviderContract", "Served", "Spoken", "Wire"),
+            ".providers": ("Answer", "ProviderContract", "Served", "ProviderReply", "Wire"),
             ".recordings": ("assert_replays",),
             ".simulation": (
                 "Effect",
@@ -66,12 +66,12 @@ __all__ = [
     "LogsContract",
     "ModelContract",
     "ProviderContract",
+    "ProviderReply",
     "Report",
     "Scenario",
     "ScriptedLlm",
     "Served",
     "SinkContract",
-    "Spoken",
     "StreamingScriptedLlm",
     "ToolContract",
     "Trace",

@@ -120,7 +120,7 @@ class ConversationsContract(ABC):
                     await agent.run(f"question {name}.{turn}", conversation=conversation)
 
             await asyncio.gather(*[run(name) for name in range(8)])
-            assert_whole(await conversation.read(), writers=8, turns=3)
+            assert_complete(await conversation.read(), writers=8, turns=3)
 
         self._run(check)
 
@@ -146,7 +146,7 @@ class ConversationsContract(ABC):
             thread.join(60)
         assert not any(thread.is_alive() for thread in threads), "a call never came back"
         assert failures == []
-        assert_whole(asyncio.run(_all(store, "c")), writers=4, turns=8)
+        assert_complete(asyncio.run(_all(store, "c")), writers=4, turns=8)
         asyncio.run(self.done(store))
 
     def test_a_run_sees_what_a_conversation_in_memory_would_show_it(self) -> None:
@@ -223,7 +223,7 @@ def texts(messages: Sequence[Message]) -> list[str]:
     return [message.text for message in messages]
 
 
-def assert_whole(messages: Sequence[Message], *, writers: int, turns: int) -> None:
+def assert_complete(messages: Sequence[Message], *, writers: int, turns: int) -> None:
     """Every writer's every turn is there once, in its order, and no answer parted from its question."""
     said = texts(messages)
     questions = [text.removeprefix("question ") for text in said[::2]]

@@ -52,7 +52,7 @@ class LogsContract(CheckpointerContract):
         async def law(logs: Logs) -> None:
             async def write(writer: int) -> None:
                 for number in range(6):
-                    await logs.append("t", _said(f"{writer}.{number}", f"{writer}.{number}+"), after=None)
+                    await logs.append("t", _entries(f"{writer}.{number}", f"{writer}.{number}+"), after=None)
 
             await asyncio.gather(*[write(writer) for writer in range(6)])
             found = await logs.read("t", since=0)
@@ -67,9 +67,9 @@ class LogsContract(CheckpointerContract):
 
     def test_numbers_go_on_whoever_gives_them(self) -> None:
         async def law(logs: Logs) -> None:
-            await logs.append("t", _said("one"), after=None)
+            await logs.append("t", _entries("one"), after=None)
             await logs.append("t", [entry(2, body="two")], after=1)
-            await logs.append("t", _said("three"), after=None)
+            await logs.append("t", _entries("three"), after=None)
             assert [(one.seq, one.body) for one in await logs.read("t", since=0)] == [
                 (1, "one"),
                 (2, "two"),
@@ -86,10 +86,10 @@ class LogsContract(CheckpointerContract):
 
     def test_a_number_is_used_once_also_after_the_beginning_was_deleted(self) -> None:
         async def law(logs: Logs) -> None:
-            await logs.append("t", _said("one", "two", "three"), after=None)
+            await logs.append("t", _entries("one", "two", "three"), after=None)
             await logs.delete("t", before=4)
             assert list(await logs.read("t", since=0)) == []
-            await logs.append("t", _said("four"), after=None)
+            await logs.append("t", _entries("four"), after=None)
             assert numbers(await logs.read("t", since=0)) == [4]
 
         self.check(law)
@@ -99,7 +99,7 @@ class LogsContract(CheckpointerContract):
             for number in range(1, 10):
                 await logs.append(
                     "t",
-                    [replace(one, owner="rule" if number in (1, 4) else "") for one in _said(str(number))],
+                    [replace(one, owner="rule" if number in (1, 4) else "") for one in _entries(str(number))],
                     after=None,
                 )
             for newest, expected in ((1, [1, 4, 9]), (3, [1, 4, 7, 8, 9]), (6, [1, *range(4, 10)])):
@@ -113,7 +113,7 @@ class LogsContract(CheckpointerContract):
     def test_what_was_added_to_last_is_listed_first_whatever_the_clocks_say(self) -> None:
         async def law(logs: Logs) -> None:
             for name, at in (("a", 5e9), ("b", 5e9), ("c", 1.0), ("a", 2.0), ("d", 0.0), ("b", 5e9)):
-                await logs.append(name, _said("x", at=at), after=None)
+                await logs.append(name, _entries("x", at=at), after=None)
             assert [log.name for log in await logs.names()] == ["b", "d", "a", "c"]
             assert [one.at for one in await logs.read("a", since=0)] == [5e9, 2.0], "an entry keeps its time"
 
@@ -122,7 +122,7 @@ class LogsContract(CheckpointerContract):
     def test_logs_of_any_names_do_not_mix(self) -> None:
         async def law(logs: Logs) -> None:
             for name in NAMES:
-                await logs.append(name, _said(name), after=None)
+                await logs.append(name, _entries(name), after=None)
             for name in NAMES:
                 assert [one.body for one in await logs.read(name, since=0)] == [name]
             assert [log.name for log in await logs.names()] == [*reversed(NAMES)]
@@ -130,5 +130,5 @@ class LogsContract(CheckpointerContract):
         self.check(law)
 
 
-def _said(*bodies: str, at: float = 1.0) -> Sequence[Entry]:
+def _entries(*bodies: str, at: float = 1.0) -> Sequence[Entry]:
     return [Entry(0, "", 0, at, body) for body in bodies]

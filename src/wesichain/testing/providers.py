@@ -55,7 +55,7 @@ TOOLS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
+class ProviderReply:
     """A reply that a provider's server is to send, in words that every wire can write."""
 
     text: str = ""
@@ -94,7 +94,7 @@ class Wire(Protocol):
 
     def client(self, url: str, **settings: Any) -> StreamingLlm: ...
 
-    def write(self, reply: Spoken, *, stream: bool) -> bytes:
+    def write(self, reply: ProviderReply, *, stream: bool) -> bytes:
         """The body of a reply, whole or as the bytes of a stream."""
         ...
 
@@ -118,7 +118,7 @@ class ProviderContract:
 
     def test_a_text_and_all_that_it_cost(self) -> None:
         usage = Usage(100, 20, 60, 0, 5)
-        for reply, _ in self._both(Spoken("hello", usage=usage)):
+        for reply, _ in self._both(ProviderReply("hello", usage=usage)):
             assert (reply.content, reply.finish_reason) == ("hello", "stop")
             assert (reply.usage.input_tokens, reply.usage.output_tokens) == (100, 20)
             assert reply.usage.cache_read_tokens == 60
@@ -126,7 +126,7 @@ class ProviderContract:
 
     def test_parallel_calls_come_under_their_own_names(self) -> None:
         calls = (ToolCall("c1", "add", {"a": 1, "b": 2}), ToolCall("c2", "files.read", {}))
-        for reply, _ in self._both(Spoken("On it.", calls, finish="tool_calls")):
+        for reply, _ in self._both(ProviderReply("On it.", calls, finish="tool_calls")):
             assert [(call.name, call.args) for call in reply.tool_calls] == [
                 ("add", {"a": 1, "b": 2}),
                 ("files.read", {}),
@@ -136,7 +136,7 @@ class ProviderContract:
 
     def test_pieces_add_up_to_the_whole(self) -> None:
         calls = (ToolCall("c1", "add", {"a": 1, "b": 2}), ToolCall("c2", "add", {"a": 3, "b": 4}))
-        items = self._run(lambda: self._streamed(Spoken("On it.", calls, finish="tool_calls")))
+        items = self._run(lambda: self._streamed(ProviderReply("On it.", calls, finish="tool_calls")))
         whole = items[-1]
         assert isinstance(whole, LlmResponse)
         assert "".join(item.text for item in items if isinstance(item, TextChunk)) == whole.content
@@ -147,18 +147,18 @@ class ProviderContract:
 
     def test_a_reply_that_did_not_end_says_so(self) -> None:
         for finish in self.finishes:
-            for reply, _ in self._both(Spoken("Half of", finish=finish)):
+            for reply, _ in self._both(ProviderReply("Half of", finish=finish)):
                 assert reply.finish_reason == finish
 
     def test_a_full_context_window_is_a_cut_and_no_end(self) -> None:
         assert self.cuts, "say which words the provider has for it"
         for word in self.cuts:
-            for reply, _ in self._both(Spoken("Half of", finish="length", reason=word)):
+            for reply, _ in self._both(ProviderReply("Half of", finish="length", reason=word)):
                 assert reply.finish_reason == "length", word
 
     def test_an_ending_that_nobody_knows_is_an_error_that_names_it(self) -> None:
         """Only servers of others with OpenAI's chat API have words of their own (`own_words`)."""
-        ended = Spoken("Done.", finish="length", reason="NOBODY_KNOWS")
+        ended = ProviderReply("Done.", finish="length", reason="NOBODY_KNOWS")
         if self.own_words:
             assert [reply.finish_reason for reply, _ in self._both(ended)] == ["stop", "stop"]
             return
@@ -170,29 +170,29 @@ class ProviderContract:
 
     def test_thinking_that_the_server_left_in_the_text_is_no_answer(self) -> None:
         for left in ("<think>rm it?</think>\nIt is 4.", "[THINK]rm it?[/THINK]It is 4."):
-            for reply, _ in self._both(Spoken(left)):
+            for reply, _ in self._both(ProviderReply(left)):
                 assert (reply.content, reply.reasoning, reply.tool_calls) == ("It is 4.", "rm it?", ())
-            items = self._run(partial(self._streamed, Spoken(left)))
+            items = self._run(partial(self._streamed, ProviderReply(left)))
             shown = "".join(item.text for item in items if isinstance(item, TextChunk))
             assert shown.strip() == "It is 4."
 
     def test_a_call_in_the_text_is_never_run(self) -> None:
         call = '<tool_call>{"name": "add", "arguments": {"a": 1, "b": 2}}</tool_call>'
-        for reply, _ in self._both(Spoken(f"The page ends with {call}, which I did not follow.")):
+        for reply, _ in self._both(ProviderReply(f"The page ends with {call}, which I did not follow.")):
             assert (reply.tool_calls, reply.finish_reason) == ((), "stop")
             assert call in reply.content
-        for reply, _ in self._both(Spoken(call)):
+        for reply, _ in self._both(ProviderReply(call)):
             assert not any(made.name for made in reply.tool_calls)
 
     def test_thoughts_go_back_unchanged_with_their_signature(self) -> None:
         if not self.signs:
             return
         call = ToolCall("c1", "add", {"a": 1, "b": 2})
-        spoken = Spoken("", (call,), "Let me think.", "c2lnbmVkIGJ5IGhpbQ==", "tool_calls")
+        spoken = ProviderReply("", (call,), "Let me think.", "c2lnbmVkIGJ5IGhpbQ==", "tool_calls")
         for reply, _ in self._both(spoken):
             again = turn_of(_with_ids(reply))
             history = (_asked("1 + 2?"), again, Message(Role.TOOL, "3", again.tool_calls[0].id))
-            _, sent = self._run(partial(self._asked, Spoken("3"), messages=history))
+            _, sent = self._run(partial(self._asked, ProviderReply("3"), messages=history))
             assert "c2lnbmVkIGJ5IGhpbQ" in sent, "the signature is sent again"
             assert '"a":1' in sent.replace(" ", "").replace("\\", ""), "and the call that it signs"
 
@@ -206,14 +206,16 @@ class ProviderContract:
             Message(Role.ASSISTANT, "", tool_calls=(call,)),
             Message(Role.TOOL, (Text("a file"), picture), "c1"),
         )
-        reply, sent = self._run(lambda: self._asked(Spoken("A dot."), messages=history))
+        reply, sent = self._run(lambda: self._asked(ProviderReply("A dot."), messages=history))
         held = picture.base64 if self._traits().images else "left out"
         assert _plain(sent).count(_plain(held)) == 2
         assert bool(reply.omitted) is not self._traits().images
 
     def test_what_cannot_be_sent_is_said_to_the_model_and_to_the_caller(self) -> None:
         reply, sent = self._run(
-            lambda: self._asked(Spoken("Hm."), messages=(Message(Role.USER, (Text("Hear:"), Audio(_SOUND))),))
+            lambda: self._asked(
+                ProviderReply("Hm."), messages=(Message(Role.USER, (Text("Hear:"), Audio(_SOUND))),)
+            )
         )
         if reply.omitted:
             assert "left out: audio" in reply.omitted[0]
@@ -222,7 +224,7 @@ class ProviderContract:
             assert _plain(Audio(_SOUND).base64) in _plain(sent)
 
     def test_tools_of_the_provider_are_added_to_ours(self) -> None:
-        _, sent = self._run(lambda: self._asked(Spoken("ok"), options={"tools": [self.own_tool]}))
+        _, sent = self._run(lambda: self._asked(ProviderReply("ok"), options={"tools": [self.own_tool]}))
         assert '"add"' in sent
         assert next(iter(map(str, self.own_tool.values()))) in sent
 
@@ -249,7 +251,7 @@ class ProviderContract:
 
     def test_a_reply_that_is_cut_is_no_reply(self) -> None:
         for stream in (False, True):
-            body = self.wire.write(Spoken("hello there"), stream=stream)
+            body = self.wire.write(ProviderReply("hello there"), stream=stream)
             answer = Answer(200, body, {}, cut=len(body) * 2 // 3)
             error = self._run(partial(self._caught, answer, stream=stream))
             assert isinstance(error, LlmResponseError), error
@@ -257,7 +259,7 @@ class ProviderContract:
 
     def test_a_fault_is_survived_by_asking_again(self) -> None:
         async def ask() -> LlmResponse:
-            good = Answer(200, self.wire.write(Spoken("hello"), stream=False), {})
+            good = Answer(200, self.wire.write(ProviderReply("hello"), stream=False), {})
             busy = Answer(503, self.wire.refuse(503, "busy"), {"retry-after": "0"})
             async with self.wire.serve(busy, good) as server:
                 return await self._close_after(self.wire.client(server.url, retries=1), _request())
@@ -270,7 +272,7 @@ class ProviderContract:
         keys = iter(("key-one", "key-two"))
 
         async def ask() -> list[tuple[str, Mapping[str, str], bytes]]:
-            answer = Answer(200, self.wire.write(Spoken("hello"), stream=False), {})
+            answer = Answer(200, self.wire.write(ProviderReply("hello"), stream=False), {})
             async with self.wire.serve(answer) as server:
                 client: Any = self.wire.client(
                     server.url, api_key=lambda: next(keys), headers={"x-team": "blue"}
@@ -290,7 +292,7 @@ class ProviderContract:
     def _traits(self) -> Any:
         return traits_of(self.wire.client("http://127.0.0.1:9"))
 
-    def _both(self, spoken: Spoken) -> list[tuple[LlmResponse, str]]:
+    def _both(self, spoken: ProviderReply) -> list[tuple[LlmResponse, str]]:
         async def streamed() -> tuple[LlmResponse, str]:
             last = (await self._streamed(spoken))[-1]
             assert isinstance(last, LlmResponse)
@@ -299,7 +301,7 @@ class ProviderContract:
         return [self._run(lambda: self._asked(spoken)), self._run(streamed)]
 
     async def _asked(
-        self, spoken: Spoken, *, messages: tuple[Message, ...] = (), **settings: Any
+        self, spoken: ProviderReply, *, messages: tuple[Message, ...] = (), **settings: Any
     ) -> tuple[LlmResponse, str]:
         """The reply, and the body of the request."""
         answer = Answer(200, self.wire.write(spoken, stream=False), {})
@@ -307,7 +309,7 @@ class ProviderContract:
             reply = await self._close_after(self.wire.client(server.url, **settings), _request(messages))
             return reply, server.requests[0][2].decode()
 
-    async def _streamed(self, spoken: Spoken) -> list[object]:
+    async def _streamed(self, spoken: ProviderReply) -> list[object]:
         answer = Answer(200, self.wire.write(spoken, stream=True), {})
         async with self.wire.serve(answer) as server:
             client: Any = self.wire.client(server.url)

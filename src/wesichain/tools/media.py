@@ -32,7 +32,7 @@ def _checked(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     return parts
 
 
-def in_words(parts: tuple[Part, ...]) -> str:
+def parts_as_text(parts: tuple[Part, ...]) -> str:
     """The same as text: what is no text is named."""
     return "\n".join(part.text if isinstance(part, Text) else f"[{part.label}]" for part in parts)
 

@@ -88,7 +88,7 @@ class ToolSearch(ToolSource):
     async def _search(self, args: Any) -> JsonValue:
         query: str = args["query"]
         places = await self._places(query)
-        found: list[JsonValue] = [_shown(self._tools[place]) for place in places]
+        found: list[JsonValue] = [_listed(self._tools[place]) for place in places]
         if found:
             return {"found": found}
         some = ", ".join(self.names[:_NAMED])
@@ -126,7 +126,7 @@ def _described(schema: Any) -> str:
     return text if isinstance(text, str) else ""
 
 
-def _shown(tool: Tool) -> JsonValue:
+def _listed(tool: Tool) -> JsonValue:
     return {"name": tool.name, "description": shorten(tool.description, _SHOWN)}
 
 

@@ -40,7 +40,7 @@ class Change:
 
     @override
     def __str__(self) -> str:
-        return f"{self.path}: {_shown(self.left)} -> {_shown(self.right)}"
+        return f"{self.path}: {_shortened(self.left)} -> {_shortened(self.right)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +166,6 @@ def _blocks(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[bool, r
         yield name == "equal", range(start + i, start + i_end), range(start + j, start + j_end)
 
 
-def _shown(value: JsonValue) -> str:
+def _shortened(value: JsonValue) -> str:
     text = to_json(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

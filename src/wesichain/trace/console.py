@@ -112,7 +112,7 @@ def _lines_of(event: Event, width: int) -> list[tuple[str, str, str]]:
             return [
                 ("dim", "» ", begins),
                 *_named(event.parts, "dim"),
-                *(("dim", "» ", _said(item, width)) for item in event.decisions),
+                *(("dim", "» ", _decision_line(item, width)) for item in event.decisions),
             ]
         case ModelResponded():
             # A reply without calls is the answer, which the end of the run tells.
@@ -159,7 +159,7 @@ def _named(parts: Sequence[Part], style: str) -> list[tuple[str, str, str]]:
     return [(style, "▣ ", part.label) for part in parts if not isinstance(part, Text)]
 
 
-def _said(decided: Decided, width: int) -> str:
+def _decision_line(decided: Decided, width: int) -> str:
     """The line about a person's decision on a call that waited."""
     tool = _line(decided.tool_name)
     match decided.decision:

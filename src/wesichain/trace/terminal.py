@@ -23,10 +23,10 @@ def neutralise(text: str, *, newlines: bool = True) -> str:
     text = text.replace("\r\n", "\n")
     if not newlines:
         text = text.replace("\n", "\u23ce").replace("\t", " ")
-    return re.sub(_FOREIGN, _shown, text)
+    return re.sub(_FOREIGN, _visible_character, text)
 
 
-def _shown(match: re.Match[str]) -> str:
+def _visible_character(match: re.Match[str]) -> str:
     letter = match[0]
     if letter == _JOINER:
         return letter

@@ -85,7 +85,7 @@ def build(
         middleware=[Middleware(Guard, token=token, hosts=hosts)],
         exception_handlers={HTTPException: _refused, WesichainError: _failed, Exception: _broken},
     )
-    app.state.read_ahead = store.read_whole  # for a server that has nothing else to do yet
+    app.state.read_ahead = store.read_all_digests  # for a server that has nothing else to do yet
     return app
 
 
@@ -143,7 +143,7 @@ class _Viewer:
 
     async def stats(self, _: Request) -> Response:
         found = await self._runs.statistics()
-        rest = BackgroundTask(self._runs.store.read_whole) if found["counted"] < found["runs"] else None
+        rest = BackgroundTask(self._runs.store.read_all_digests) if found["counted"] < found["runs"] else None
         return JSONResponse(found, background=rest)
 
     # --- the playbook ---

@@ -68,14 +68,14 @@ class ApprovalFolder:
             WaitingCall(outcome.run_id, outcome.user_input, item)
             for outcome in self._outcomes()
             for item in outcome.pending
-            if self._standing(item) == "waiting"
+            if self._status(item) == "waiting"
         )
 
     def standing(self, token: str) -> Standing:
         """The standing of a token."""
         item = self._find(token)
         if item is not None:
-            return self._standing(item)
+            return self._status(item)
         return "decided" if self._decision_file(token).exists() else "unknown"
 
     def decide(self, token: str, decision: Decision) -> None:
@@ -83,7 +83,7 @@ class ApprovalFolder:
         item = self._find(token)
         if item is None:
             raise ConfigError(f"no call waits for the token {token[:64]!r}")
-        if self._standing(item) == "expired":
+        if self._status(item) == "expired":
             raise ConfigError(f"the approval of {item.call.name!r} has expired; run the task again")
         draft = self._write_draft(to_json(_Decided(token, self._clock.time(), decision)))
         try:
@@ -141,7 +141,7 @@ class ApprovalFolder:
         waiting = (item for outcome in self._outcomes() for item in outcome.pending)
         return next((item for item in waiting if item.token == token), None)
 
-    def _standing(self, item: PendingCall) -> Standing:
+    def _status(self, item: PendingCall) -> Standing:
         if self._decision_file(item.token).exists():
             return "decided"
         is_late = item.expires_at is not None and self._clock.time() > item.expires_at

@@ -50,7 +50,7 @@ class Filter:
     least_seconds: float | None = None
 
     @property
-    def reads_whole_files(self) -> bool:
+    def needs_full_recordings(self) -> bool:
         return bool(self.tool) or self.least_cost is not None or self.most_cost is not None
 
     @property
@@ -106,7 +106,7 @@ class RunStore:
                 self._known.pop(name, None)
             self.digests.forget(gone)
 
-    def read_whole(self) -> None:
+    def read_all_digests(self) -> None:
         """Read every recording for its digest; those that were read and have not grown are not read again."""
         self.read_ahead()
         for run in self.runs():
@@ -170,7 +170,7 @@ class RunStore:
             return False
         if wanted.mark and not is_marked(marks.get(run.run_id), wanted.mark):
             return False
-        if not wanted.reads_whole_files:
+        if not wanted.needs_full_recordings:
             return True
         digest = self.digests.of(run.path, run.size)
         if digest is None or (wanted.tool and wanted.tool not in digest.tools):

@@ -34,7 +34,7 @@ from wesichain.errors import ConfigError, LlmRejectedError, LlmTransportError
 from wesichain.llm.local import LocalLlm, serve_local
 from wesichain.llm.local.grammar import reply_grammar
 from wesichain.llm.local.llama_engine import EngineSettings, LlamaEngine
-from wesichain.llm.local.places import Held
+from wesichain.llm.local.places import SharedModel
 from wesichain.llm.local.wire import ask as ask_wire
 from wesichain.tools import validate_json
 
@@ -61,7 +61,7 @@ def request(*messages: Message) -> LlmRequest:
 
 
 def engine_of(model: LocalLlm) -> LlamaEngine:
-    assert isinstance(model._place, Held)
+    assert isinstance(model._place, SharedModel)
     assert model._place.engine is not None
     return model._place.engine
 

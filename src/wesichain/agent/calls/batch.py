@@ -397,7 +397,7 @@ class Batch(Generic[OutT]):
         opened = self._open[call.id]
         assert opened is not None, "it has runs"
         if opened.has_live_runs:
-            await self.run.watch(opened.until_quiet(), grace=lambda: self._grace(call.id))
+            await self.run.watch(opened.wait_until_idle(), grace=lambda: self._grace(call.id))
         self.waiting = {**self.waiting, call.id: opened.kept}
         self._end(call, sentences.WAITS, "waiting", error)
         return 0.0

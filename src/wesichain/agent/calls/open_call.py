@@ -202,7 +202,7 @@ class OpenCall:
     # --- questions of the call itself ----------------------------------------------------------------
 
     @property
-    def was_asking(self) -> bool:
+    def was_waiting_for_answer(self) -> bool:
         """Whether the call has begun before, and waited for the answer to a question of its own."""
         return any(child.agent == ITSELF for child in self._kept)
 
@@ -304,7 +304,7 @@ class OpenCall:
             return True
         return error is not None and any(isinstance(one, RunInterruptedError) for one in _causes(error))
 
-    async def until_quiet(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Return when no run inside is under way."""
         self._quiet = asyncio.get_running_loop().create_future()
         if self.has_live_runs:

@@ -157,7 +157,7 @@ class CurrentAgent(Effects):
         self._base: Settings[Any] = base
         run.account.use_model(runtime.model)
         self._made = {}
-        self._offer(self._found())
+        self._offer(self._discovered_tools())
 
     # --- tools -------------------------------------------------------------------------------------
 
@@ -169,7 +169,7 @@ class CurrentAgent(Effects):
         if not again and run.account.refusal(run.now(), free=run.tally.free) is not None:
             return  # there will be no such step
         step = run.step if again else run.step + 1
-        tools, made = self._found(), dict[int, tuple[Any, str, ToolRegistry]]()
+        tools, made = self._discovered_tools(), dict[int, tuple[Any, str, ToolRegistry]]()
         dynamic = [source for source in sources if isinstance(source, DynamicTools)]
         if dynamic:
             ask = partial(self._ask_sources, dynamic, self._context(phase, step))
@@ -200,7 +200,7 @@ class CurrentAgent(Effects):
     def _offer_at(self, step: int) -> JournalEntry[list[Any]]:
         """The tools that functions return for a step, of which a recording has the specs alone."""
         own = {spec.name for spec in self._base.registry.specs() + self._base.judge.output.final_tools}
-        own.update(self._found())
+        own.update(self._discovered_tools())
 
         def read(specs: Any) -> list[Any]:
             offered = self._reported if specs is None else from_plain(tuple[ToolSpec, ...], specs)
@@ -208,7 +208,7 @@ class CurrentAgent(Effects):
 
         return JournalEntry("offer", step, _specs_of, read)
 
-    def _found(self) -> dict[str, ToolRegistry]:
+    def _discovered_tools(self) -> dict[str, ToolRegistry]:
         """The tools that searches have found in this run, of those that are the present agent's to find."""
         searches = [source for source in self._base.registry.sources if isinstance(source, ToolSearch)]
         return {

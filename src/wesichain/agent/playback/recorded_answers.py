@@ -61,11 +61,11 @@ from .cursor import ENDS, RecordingCursor, is_decision
 from .recorded_errors import (
     advice_in,
     fault_of,
-    retell_one,
+    reemit_one,
+    refunded_places,
     revived_cause,
     revived_dispatch,
     revived_error,
-    taken_back,
 )
 
 UNKNOWN: Final = object()  # what a recording does not have
@@ -263,13 +263,13 @@ class RecordedAnswers:
         end: int,
         inside: list[tuple[int, Event]],
     ) -> ToolResult:
-        back, is_cut = taken_back(inside), self._is_cut(end)
+        back, is_cut = refunded_places(inside), self._is_cut(end)
         for index, event in inside:
             await self._turn_of(index, is_cut=is_cut)
             if isinstance(event, ToolProgress):
                 ctx.link.progress(event.done, event.total, event.message)
             else:
-                retell_one(event, ctx, is_spent=index not in back)
+                reemit_one(event, ctx, is_spent=index not in back)
         for number, last in _ends_of_runs(inside).items():
             ctx.link.run_ended(Child(prepared.call.id, _RUN, ctx.attempt, _stand_in(last), number))
         await self._turn_of(end, is_cut=is_cut)
@@ -326,7 +326,7 @@ class RecordedAnswers:
         """A call of a tool in which a run was interrupted: what it waits for stands for the run itself."""
         call, (index, end) = prepared.call, ended
         if not any(isinstance(one, RunInterrupted) for one in _ends_of_runs(inside).values()):
-            return self._asking_again(scope, prepared, ctx, index)
+            return self._replayed_question(scope, prepared, ctx, index)
         ctx.link.must_wait = True
         if end.error == ToolFailedError.__name__:  # the tool had made something else of it
             return ToolResult(call.id, call.name, None, None, end.duration_ms)
@@ -334,7 +334,9 @@ class RecordedAnswers:
         error.__cause__ = RunInterruptedError(end.message, None)
         return ToolResult(call.id, call.name, None, error, end.duration_ms)
 
-    def _asking_again(self, scope: str, prepared: PreparedCall, ctx: ToolContext, index: int) -> ToolResult:
+    def _replayed_question(
+        self, scope: str, prepared: PreparedCall, ctx: ToolContext, index: int
+    ) -> ToolResult:
         """A call that asked a question of its own: the end of its run has it."""
         call = prepared.call
         ends = (event for event in self.cursor.events[index:] if event.scope == scope)

@@ -78,7 +78,7 @@ def revived_cause(name: str, message: str) -> Exception | None:
     return error
 
 
-def taken_back(events: Iterable[tuple[int, Event]]) -> set[int]:
+def refunded_places(events: Iterable[tuple[int, Event]]) -> set[int]:
     """The places of what spent nothing: steps cut off before the model had answered, calls not begun."""
     back: set[int] = set()
     asked: dict[str, int] = {}  # by run
@@ -100,14 +100,14 @@ def taken_back(events: Iterable[tuple[int, Event]]) -> set[int]:
     return back
 
 
-def retell(events: Sequence[Event], ctx: ToolContext) -> None:
+def reemit(events: Sequence[Event], ctx: ToolContext) -> None:
     """Tell all that happened inside a call again."""
-    back = taken_back(enumerate(events))
+    back = refunded_places(enumerate(events))
     for index, event in enumerate(events):
-        retell_one(event, ctx, is_spent=index not in back)
+        reemit_one(event, ctx, is_spent=index not in back)
 
 
-def retell_one(event: Event, ctx: ToolContext, *, is_spent: bool) -> None:
+def reemit_one(event: Event, ctx: ToolContext, *, is_spent: bool) -> None:
     """Tell what happened inside a call again, and charge what it spent, at the price of then, to the caller.
 
     The event is one of the runs inside: its scope is the way down from the call.

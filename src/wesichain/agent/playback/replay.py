@@ -18,7 +18,7 @@ from typing_extensions import override
 from wesichain import errors
 from wesichain.agent.agent import Agent
 from wesichain.agent.effects import Caller, Effects, JournalEntry, OnText, SameCaller
-from wesichain.agent.extra_replies import retell_spare
+from wesichain.agent.extra_replies import reemit_extra_calls
 from wesichain.agent.model_names import AnyModel
 from wesichain.agent.outcomes import Completed, Interrupted, Outcome, with_events
 from wesichain.agent.run_state import RunState
@@ -231,7 +231,7 @@ class ReplayEffects(Effects):
     def _extra_reply(self, event: StepStarted | ModelResponded) -> None:
         """Emit, and pay for, a model call that a middleware made beside that of the loop."""
         assert self._run is not None, "a run is attached before its first step"
-        retell_spare(self._run, (event,))
+        reemit_extra_calls(self._run, (event,))
 
     @override
     async def ask(self, request: LlmRequest, *, step_id: int, on_text: OnText | None) -> LlmResponse:

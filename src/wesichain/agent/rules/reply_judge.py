@@ -168,7 +168,7 @@ class ReplyJudge(Generic[OutT]):
             return Malformed(reply, _invalid(message, reply, step_id, kind=TruncatedReplyError))
         return None
 
-    def last_word(self, reply: Any, *, step_id: int) -> Answer[OutT] | InvalidModelActionError:
+    def judge_last_reply(self, reply: Any, *, step_id: int) -> Answer[OutT] | InvalidModelActionError:
         """The reply to "answer now", or why it is none: an answer is there, whole, and of the right form."""
         if not is_response(reply):
             return _invalid(_shape_flaw(reply), reply, step_id)

@@ -140,7 +140,7 @@ def _completed(results: Path) -> Mapping[str, str]:
     if not results.exists():
         return {}
     found: dict[str, str] = {}
-    for line in _whole_lines(results):
+    for line in _complete_lines(results):
         try:
             row: Any = parse_json(line)
         except CodecError:
@@ -150,5 +150,5 @@ def _completed(results: Path) -> Mapping[str, str]:
     return found
 
 
-def _whole_lines(results: Path) -> Iterable[str]:
+def _complete_lines(results: Path) -> Iterable[str]:
     return results.read_text(encoding="utf-8", errors="replace").splitlines()

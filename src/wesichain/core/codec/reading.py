@@ -156,8 +156,10 @@ def _kind_of(cls: Any) -> str | None:
 def _portable(cls: Any) -> Schema:
     def read(data: Any, info: Any) -> Any:
         if not is_object(data):
-            raise CodecError(f"expected a {cls.__name__}, got {given(data)}")
-        return cls.from_kept(data, info.context) if issubclass(cls, MEDIA) else cls.from_plain(data)
+            raise CodecError(f"expected a {cls.__name__}, got {preview(data)}")
+        return (
+            cls.from_plain_with_blobs(data, info.context) if issubclass(cls, MEDIA) else cls.from_plain(data)
+        )
 
     return {"type": "function-plain", "function": {"type": "with-info", "function": read}}
 
@@ -222,9 +224,9 @@ def _complaint(error: ValidationError, type_: Any, data: Any) -> str:
         return f"{place or getattr(type_, '__name__', 'the value')}: {said}"
     names = {name: str(item).replace("'", "").replace(" or ", ", ") for name, item in context.items()}
     expected = _EXPECTED[kind].format_map(names) if kind in _EXPECTED else first["msg"]
-    return f"{place or 'the value'}: expected {expected}, got {given(data)}"
+    return f"{place or 'the value'}: expected {expected}, got {preview(data)}"
 
 
-def given(data: object) -> str:
+def preview(data: object) -> str:
     """Data in a few words."""
     return "null" if data is None else f"{type(data).__name__} {str(data)[:60]!r}"

@@ -77,7 +77,7 @@ def _plain(cls: Any) -> Callable[[Any, Any], object]:
     if issubclass(cls, LogView):
         return lambda value, _: list(value)
     if issubclass(cls, MEDIA):
-        return lambda value, blobs: value.to_plain() if blobs is None else value.kept_plain(blobs)
+        return lambda value, blobs: value.to_plain() if blobs is None else value.to_plain_with_blobs(blobs)
     if hasattr(cls, "to_plain"):
         return lambda value, _: value.to_plain()
     if is_dataclass(cls):

@@ -1,16 +1,17 @@
 """The journal: what the steps of a run have come to, written down before the loop hears of it."""
 
 from .durable_effects import DurableEffects, is_of
+from .event_journal import EventJournal
 from .inside import Inside, Visitors, visit_scope
 from .records import Conversed, JournalRecord, Raised, StepRecord, fingerprint, read_record, written
 from .step_journal import MAX_STEP, CancelledRunError, LostRunError, Program, Step, StepJournal
-from .telling import Telling
 
 __all__ = [
     "MAX_STEP",
     "CancelledRunError",
     "Conversed",
     "DurableEffects",
+    "EventJournal",
     "Inside",
     "JournalRecord",
     "LostRunError",
@@ -19,7 +20,6 @@ __all__ = [
     "Step",
     "StepJournal",
     "StepRecord",
-    "Telling",
     "Visitors",
     "fingerprint",
     "is_of",

@@ -17,12 +17,12 @@ from wesichain.agent import (
     JournalEntry,
     Refused,
     RunState,
-    retell,
-    retell_spare,
+    extra_call_events,
+    reemit,
+    reemit_extra_calls,
     revived_cause,
     revived_dispatch,
     revived_error,
-    spare_events,
 )
 from wesichain.context import ViewRequest
 from wesichain.core import (
@@ -110,7 +110,7 @@ class DurableEffects(Effects):
         def spare() -> tuple[Event, ...]:
             """The model calls that a middleware made beside the one of this step."""
             is_live.append(True)
-            return () if run is None else spare_events(run, before)
+            return () if run is None else extra_call_events(run, before)
 
         name = f"{self._scope}ask {step_id}"
         if isinstance(request, ViewRequest):
@@ -120,7 +120,7 @@ class DurableEffects(Effects):
         await self._list(name)
         entry = await self._journal.perform(name, asked, ask, step_id=step_id)
         if not is_live and run is not None:
-            retell_spare(run, entry.events)
+            reemit_extra_calls(run, entry.events)
         if caught:
             raise caught[0]
         if entry.reply is None:
@@ -162,7 +162,7 @@ class DurableEffects(Effects):
 
         entry = await self._journal.perform(name, asked, perform, step_id=ctx.step_id)
         if not result:
-            retell(entry.events, ctx)
+            reemit(entry.events, ctx)
         if entry.is_unknown:
             self._unknown.add(call.id)
         if entry.raised is None:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from wesichain.core import Event, RunCompleted, RunFailed, RunInterrupted, RunStarted
 from wesichain.durable.states import is_inside_id
-from wesichain.durable.store import EndedChild, NewChild
+from wesichain.durable.store import ChildResult, NewChild
 
 from .records import fingerprint
 
@@ -23,7 +23,7 @@ class Inside:
 
     def __init__(self, begin: Begin) -> None:
         self.begin = begin
-        self._ended: list[EndedChild] = []
+        self._ended: list[ChildResult] = []
 
     def hear(self, events: Iterable[Event]) -> None:
         """Take the ends of runs out of what is told."""
@@ -31,10 +31,10 @@ class Inside:
             if event.scope:
                 self.ended(_ends(event))
 
-    def ended(self, children: Iterable[EndedChild]) -> None:
+    def ended(self, children: Iterable[ChildResult]) -> None:
         self._ended += children
 
-    def take(self) -> tuple[EndedChild, ...]:
+    def take(self) -> tuple[ChildResult, ...]:
         """The runs that have ended since it was last asked: they are kept with what is written now."""
         taken, self._ended = self._ended, []
         return tuple(taken)
@@ -60,7 +60,7 @@ class Visitors:
         self._ids[event.scope] = own
         return NewChild(own, above[0] if above else event.run_id, event.agent, visit_scope(own))
 
-    def ends(self, event: Event) -> list[EndedChild]:
+    def ends(self, event: Event) -> list[ChildResult]:
         """How the run inside ended whose end this event tells."""
         own = self._ids.get(event.scope)
         return [] if own is None else [replace(end, scope=visit_scope(own)) for end in _ends(event)]
@@ -85,13 +85,13 @@ def visit_scope(run_id: str) -> str:
     return f"@{run_id}"
 
 
-def _ends(event: Event) -> list[EndedChild]:
+def _ends(event: Event) -> list[ChildResult]:
     match event:
         case RunCompleted():
-            return [EndedChild(event.scope, "completed")]
+            return [ChildResult(event.scope, "completed")]
         case RunFailed():
-            return [EndedChild(event.scope, "failed", f"{event.error}: {event.message}")]
+            return [ChildResult(event.scope, "failed", f"{event.error}: {event.message}")]
         case RunInterrupted() if not event.pending:
-            return [EndedChild(event.scope, "interrupted", event.reason)]
+            return [ChildResult(event.scope, "interrupted", event.reason)]
         case _:
             return []

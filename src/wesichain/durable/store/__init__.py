@@ -1,10 +1,9 @@
 """The store: what durable runs keep in their database, beside what DBOS keeps there for them."""
 
-from .children import Children, ChildRun, EndedChild, NewChild, end_children
+from .children import Children, ChildResult, ChildRun, NewChild, end_children
 from .database import AWAY, Database, brief, checked_url
 from .leases import Lease, Leases, ServedVersion, Serving
 from .ledger import (
-    EndedRun,
     Follow,
     Ledger,
     NewRun,
@@ -12,25 +11,24 @@ from .ledger import (
     RunFilters,
     RunPage,
     RunStats,
+    RunStatusRow,
     RunTotal,
-    Standing,
+    WorkflowResult,
     queue_of,
 )
 from .queue import Claimed, Concurrency, Queue, Rate, Wanted, concurrency_of, rates_of
-from .step_table import Kept, NotOursError, Step, StepTable
+from .step_table import NotOursError, Step, StepRow, StepTable
 from .store import Payload, Store
 
 __all__ = [
     "AWAY",
+    "ChildResult",
     "ChildRun",
     "Children",
     "Claimed",
     "Concurrency",
     "Database",
-    "EndedChild",
-    "EndedRun",
     "Follow",
-    "Kept",
     "Lease",
     "Leases",
     "Ledger",
@@ -44,14 +42,16 @@ __all__ = [
     "RunFilters",
     "RunPage",
     "RunStats",
+    "RunStatusRow",
     "RunTotal",
     "ServedVersion",
     "Serving",
-    "Standing",
     "Step",
+    "StepRow",
     "StepTable",
     "Store",
     "Wanted",
+    "WorkflowResult",
     "brief",
     "checked_url",
     "concurrency_of",

@@ -13,7 +13,7 @@ from wesichain.core import dataclass
 
 from .database import Database
 from .dbos_tables import IF_OWNED, RUN_COLUMNS, RUN_TABLES, STATES, state_in
-from .ledger import RunPage, Standing, standing_of
+from .ledger import RunPage, RunStatusRow, status_row_of
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -64,7 +64,7 @@ class NewChild:
 
 
 @dataclass(frozen=True, slots=True)
-class EndedChild:
+class ChildResult:
     """How the run of a scope ended."""
 
     scope: str
@@ -84,7 +84,7 @@ class ChildRun:
     error: str | None
     created_at: float
     updated_at: float
-    top: Standing
+    top: RunStatusRow
 
 
 class Children:
@@ -114,7 +114,7 @@ class Children:
         return [_child(row) for row in self._db.read(f"{_MANY}{' AND '.join(wheres)}{_ORDER}", values)]
 
 
-def end_children(database: Database, db: sa.Connection, run_id: str, ended: Sequence[EndedChild]) -> None:
+def end_children(database: Database, db: sa.Connection, run_id: str, ended: Sequence[ChildResult]) -> None:
     """Note how runs inside a run have ended, in the transaction that keeps what they did."""
     for child in ended:
         values = {"run": run_id, "scope": child.scope, "outcome": child.outcome, "error": child.error}
@@ -122,7 +122,7 @@ def end_children(database: Database, db: sa.Connection, run_id: str, ended: Sequ
 
 
 def _child(row: Any) -> ChildRun:
-    top = standing_of(row)
+    top = status_row_of(row)
     changed = row.changed_at / 1000 if row.ended else max(row.changed_at / 1000, top.updated_at)
     return ChildRun(
         row.id,

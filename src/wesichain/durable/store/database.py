@@ -112,7 +112,7 @@ def checked_url(url: str) -> str:
     raise ConfigError("a database URL is sqlite:///FILE or postgresql://...")
 
 
-def _shown(url: str) -> str:
+def _without_password(url: str) -> str:
     """A database's URL without its password."""
     return sa.make_url(url).render_as_string(hide_password=True)
 
@@ -189,7 +189,9 @@ class Database:
         except SQLAlchemyError as error:
             raise as_durable(error) from error
         if "wesichain_leases" not in tables:
-            raise DurableError(f"the database {_shown(self.url)} has no durable runs: nothing was made there")
+            raise DurableError(
+                f"the database {_without_password(self.url)} has no durable runs: nothing was made there"
+            )
 
     def _check_format(self) -> None:
         tables = {*sa.inspect(self.engine).get_table_names()}

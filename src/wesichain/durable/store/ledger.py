@@ -119,7 +119,7 @@ NOTED = tuple(one.name for one in fields(Note))  # the columns of a note
 
 
 @dataclass(frozen=True, slots=True)
-class EndedRun:
+class WorkflowResult:
     """How a workflow has ended: its outcome and the text of its ending, or the error that refused it."""
 
     outcome: str
@@ -150,7 +150,7 @@ class RunTotal:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RunStatusRow:
     """Where a run stands: its own row, and that of the workflow it is in."""
 
     run_id: str
@@ -259,17 +259,17 @@ class Ledger:
 
     # --- looking -------------------------------------------------------------------------------------
 
-    def standing(self, run_id: str) -> Standing:
+    def standing(self, run_id: str) -> RunStatusRow:
         found = self.find(run_id)
         if found is None:
             raise DurableError(f"there is no run {run_id!r} in this database")
         return found
 
-    def find(self, run_id: str) -> Standing | None:
+    def find(self, run_id: str) -> RunStatusRow | None:
         rows = self._db.read(_ONE, {"run": run_id})
-        return standing_of(rows[0]) if rows else None
+        return status_row_of(rows[0]) if rows else None
 
-    def listed(self, page: RunPage, *, over: float | None = None) -> list[Standing]:
+    def listed(self, page: RunPage, *, over: float | None = None) -> list[RunStatusRow]:
         """The runs of a page, the newest first; `over`: those that have been so for so many seconds."""
         wheres, values = page.conditions("r.created_at", "r.run")
         if page.state is not None:
@@ -278,7 +278,7 @@ class Ledger:
             wheres.append(OVER_SINCE)
             values["over"] = _milliseconds(over)
         text = f"{_MANY}{' AND '.join(wheres)} ORDER BY r.created_at DESC, r.run DESC LIMIT :limit"
-        return [standing_of(row) for row in self._db.read(text, values)]
+        return [status_row_of(row) for row in self._db.read(text, values)]
 
     def place(self, run_id: str) -> tuple[int, str]:
         """The place of a run, or of a run inside another, in the order of lists."""
@@ -327,7 +327,7 @@ class Ledger:
         names, values = _values_of(workflow_ids)
         return [row.id for row in db.execute(self._db.sql(f"{CANCELLED}({names})"), values)]
 
-    def kept_ending(self, run_id: str) -> str | None:
+    def cancelled_ending(self, run_id: str) -> str | None:
         rows = self._db.read(_KEPT, {"run": run_id})
         return rows[0].ending if rows else None
 
@@ -347,7 +347,7 @@ class Ledger:
     def decide(
         self,
         run_id: str,
-        check: Callable[[Standing, Mapping[str, str]], Mapping[str, str]],
+        check: Callable[[RunStatusRow, Mapping[str, str]], Mapping[str, str]],
         follow: Follow,
     ) -> None:
         """Keep decisions, and queue the run when none is missing: all of it, or nothing.
@@ -377,7 +377,7 @@ class Ledger:
             self._follow(db, standing, order)
             return order is not None
 
-    def cancel(self, run_id: str) -> Standing:
+    def cancel(self, run_id: str) -> RunStatusRow:
         """Cancel a run, whatever it is doing. One that has ended stays as it is."""
         with self._db.writing() as db:
             standing = self._locked(db, run_id)
@@ -395,7 +395,7 @@ class Ledger:
             db.execute(self._db.sql(REQUEUE), values)
 
     def end(
-        self, run_id: str, workflow_id: str, ended: EndedRun, *, owner: str, also: Also | None = None
+        self, run_id: str, workflow_id: str, ended: WorkflowResult, *, owner: str, also: Also | None = None
     ) -> bool:
         """Keep the end of a workflow, if it is still its owner's; all of it in one transaction."""
         workflow: dict[str, object] = {"current": workflow_id}
@@ -415,7 +415,7 @@ class Ledger:
                 also(db)
         return True
 
-    def keep_ending(self, run_id: str, workflow_id: str, ending: str) -> None:
+    def save_cancelled_ending(self, run_id: str, workflow_id: str, ending: str) -> None:
         """Keep what a cancelled run had come to; DBOS keeps nothing of it."""
         with self._db.writing() as db:
             db.execute(self._db.sql(_KEEP), {"run": run_id, "current": workflow_id, "ending": ending})
@@ -429,14 +429,14 @@ class Ledger:
         """The decisions on the calls of a run so far, by their tokens."""
         return {row.token: row.decision for row in db.execute(self._db.sql(_DECIDED), {"run": run_id})}
 
-    def _locked(self, db: sa.Connection, run_id: str) -> Standing:
+    def _locked(self, db: sa.Connection, run_id: str) -> RunStatusRow:
         db.execute(self._db.sql(_LOCK), {"run": run_id})
         row = db.execute(self._db.sql(_ONE), {"run": run_id}).first()
         if row is None:
             raise DurableError(f"there is no run {run_id!r} in this database")
-        return standing_of(row)
+        return status_row_of(row)
 
-    def _follow(self, db: sa.Connection, standing: Standing, order: str | None) -> None:
+    def _follow(self, db: sa.Connection, standing: RunStatusRow, order: str | None) -> None:
         if order is None:
             return
         run_id, number = standing.run_id, standing.stretch + 1
@@ -460,8 +460,8 @@ def _values_of(ids: Sequence[str]) -> tuple[str, dict[str, str]]:
     return ", ".join(f":{name}" for name in values), values
 
 
-def standing_of(row: Any) -> Standing:
-    return Standing(
+def status_row_of(row: Any) -> RunStatusRow:
+    return RunStatusRow(
         row.run,
         row.agent,
         row.current,

@@ -11,13 +11,13 @@ from typing import Any
 
 from wesichain.core import dataclass
 
-from .children import EndedChild, end_children
+from .children import ChildResult, end_children
 from .database import Database
 from .dbos_tables import KEEP_STEP_IN_FILE, KEEP_STEP_ON_SERVER, OWNER, STEP_NAME, STEPS, step_text
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StepRow:
     """A step to be written: of which workflow and owner, its number, name and text, and when it was."""
 
     id: str
@@ -27,7 +27,7 @@ class Kept:
     text: str
     began: int  # milliseconds since 1970
     ended: int
-    children: tuple[EndedChild, ...] = ()  # runs inside that have ended with it
+    children: tuple[ChildResult, ...] = ()  # runs inside that have ended with it
 
 
 class NotOursError(Exception):
@@ -45,7 +45,7 @@ class StepTable:
         self._db = database
         self._keep = database.sql(KEEP_STEP_IN_FILE if database.is_sqlite else KEEP_STEP_ON_SERVER)
 
-    def keep(self, step: Kept) -> None:
+    def keep(self, step: StepRow) -> None:
         """Write a step of a workflow that we own. Written twice, it stands once."""
         workflow_id, owner, number, name = step.id, step.owner, step.number, step.name
         values: Mapping[str, object] = {

@@ -12,7 +12,7 @@ from types import NoneType
 from typing import Any
 
 from wesichain.errors import CodecError
-from wesichain.graph.state import Growing, Unset, common_prefix, is_dict, is_list, is_set, same
+from wesichain.graph.state import AppendOnlyList, Unset, common_prefix, is_dict, is_list, is_set, same
 
 from .plain import ANYTHING, Coder
 
@@ -25,10 +25,10 @@ def delta(coder: Coder, old: Any, new: Any, *, kept: int | None = None, level: i
     """The change that turns `old` into `new`. `kept`: how many items of a list are known to be the same."""
     if isinstance(new, _SCALARS):
         return {"=": coder.encode(new)}
-    if isinstance(new, Growing):
+    if isinstance(new, AppendOnlyList):
         if kept is not None and coder.item is not None:
             return {"+": [kept, [coder.item.encode(item) for item in new.items(kept)]]}
-        old, new = old.shared() if isinstance(old, Growing) else old, new.items()
+        old, new = old.shared() if isinstance(old, AppendOnlyList) else old, new.items()
     if isinstance(old, Unset) or type(old) is not type(new):
         return {"=": coder.encode(new)}
     if is_list(new) and coder.item is not None:

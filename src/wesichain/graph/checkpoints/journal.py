@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from wesichain.core import Clock, JsonValue, Spent, dump_json, from_plain, to_plain
 from wesichain.errors import CheckpointError
-from wesichain.graph.context import Answered, Asked, GivenAnswer, quoted, unquoted
+from wesichain.graph.context import Answered, Asked, NodeAnswer, quoted, unquoted
 from wesichain.graph.definition import Definition
 from wesichain.graph.state import NodeResult, StateValues
 from wesichain.graph.superstep import Folded, Frontier, NodeTask, Position
@@ -47,7 +47,7 @@ _REBASE_LEAST = 65_536  # and not before they have this many characters
 _OTHER_NOTES = {"error", "questions", "answer", "did", "asked", "answers"}  # than a result
 
 
-class _Made(NamedTuple):
+class _CheckpointOrigin(NamedTuple):
     """How the checkpoint that a journal stands on was made."""
 
     parent: int | None
@@ -101,7 +101,7 @@ class ThreadJournal:
         self._noted = Spent()
         self.head = 0
         self.base = 0
-        self._made = _Made(None, "", 0.0, 0)
+        self._made = _CheckpointOrigin(None, "", 0.0, 0)
         self._moment = 0  # the checkpoint that the head stands for: itself, or that which it branched from
         self.last_event = 0
         self._kept_event = 0  # the last one that the log has
@@ -146,7 +146,7 @@ class ThreadJournal:
         `ran`: the nodes of this super-step. `visits`: those of the whole run, counted. `outer`: the writes of
         this super-step for the graph outside; `so_far`: those of all of them.
         """
-        whole = self._whole(folded)
+        whole = self._base_checkpoint(folded)
         body = self._body(position, source=source, run_id=run_id, is_whole=whole is not None)
         if counted := Counter(ran) if whole is None else dict(visits or {}):
             body["ran"] = counted
@@ -166,7 +166,7 @@ class ThreadJournal:
             body |= self._done_once(settles, is_all=is_all)
         text = with_values(dump_json(body), values)
         base, now = self.base if whole is None else 0, self._clock.time()
-        made = _Made(self.head or None, source, now, self.last_event)
+        made = _CheckpointOrigin(self.head or None, source, now, self.last_event)
         self.head = self._moment = await self._thread.append(
             self._owner, [text], at=now, base=base, settles=settles
         )
@@ -213,7 +213,7 @@ class ThreadJournal:
         if self.head and (spent := self._new_spending()) is not None:
             await self._note({"spent": to_plain(spent)})
 
-    def _whole(self, folded: Folded) -> dict[str, str] | None:
+    def _base_checkpoint(self, folded: Folded) -> dict[str, str] | None:
         """All values, where a new base is due: at the start, or when reading the deltas costs too much."""
         if self.head == 0 or self._size < 0:
             return self._code.whole(folded)
@@ -242,7 +242,7 @@ class ThreadJournal:
         if self._thread.once:
             stays["once"] = self._thread.once
         text, pending = with_values(dump_json(stays), {}), self._thread.below(self._pending_owner(self.head))
-        made = _Made(self.head, "branch", self._clock.time(), self.last_event)
+        made = _CheckpointOrigin(self.head, "branch", self._clock.time(), self.last_event)
 
         def entries(first: int) -> list[Entry]:
             branch = Entry(first, self._owner, self.base, made.at, text)
@@ -282,7 +282,7 @@ class ThreadJournal:
         """Keep the questions of a task, and what goes with each, in place of those that it asked before."""
         await self._note({**write_questions(task.id, task.node, asked), "event": self.last_event})
 
-    async def answer(self, answers: Sequence[tuple[Asked, GivenAnswer]]) -> None:
+    async def answer(self, answers: Sequence[tuple[Asked, NodeAnswer]]) -> None:
         """Keep the answers to questions, wherever in the thread they were asked: all of them, or none."""
         texts = [(asked.owner, dump_json(write_answer(given, asked))) for asked, given in answers]
         if texts:
@@ -314,7 +314,7 @@ class ThreadJournal:
             loaded = self._loaded(reading)
         self.head, self.base = seq, reading.base
         self._moment = reading.moment
-        self._made = _Made(loaded.parent, loaded.source, loaded.at, reading.last_event)
+        self._made = _CheckpointOrigin(loaded.parent, loaded.source, loaded.at, reading.last_event)
         self.last_event = self._kept_event = loaded.last_event
         self._size = sum(len(entry.body) for number, entry in bodies.items() if self.base <= number <= seq)
         if self._size > _REBASE_LEAST:

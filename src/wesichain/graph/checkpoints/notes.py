@@ -18,7 +18,7 @@ from typing import Any
 
 from wesichain.core import JsonValue, Spent, dataclass
 from wesichain.errors import CheckpointError, CodecError
-from wesichain.graph.context import Answered, Asked, GivenAnswer, GraphInterrupt, tasks_of
+from wesichain.graph.context import Answered, Asked, GraphInterrupt, NodeAnswer, tasks_of
 from wesichain.graph.state import NodeResult, Write
 from wesichain.graph.superstep import Frontier, NodeTask, Position
 from wesichain.store import Entry
@@ -39,7 +39,7 @@ class Pending:
     def __init__(self) -> None:
         self.done: dict[str, dict[str, JsonValue]] = {}
         self.results: dict[str, NodeResult] = {}
-        self.answers: dict[str, Mapping[str, GivenAnswer]] = {}
+        self.answers: dict[str, Mapping[str, NodeAnswer]] = {}
         self.errors: dict[str, str] = {}
         self.waiting: Mapping[str, tuple[Asked, ...]] = {}
         self.moved: frozenset[str] = frozenset()
@@ -179,7 +179,7 @@ class Notes:
         answers = pending.answers.get(task, {})
         if "answer" in body:
             name, value, memo = body["answer"]
-            answer = GivenAnswer(ANYTHING.decode(value), ANYTHING.decode(memo), body.get("default", False))
+            answer = NodeAnswer(ANYTHING.decode(value), ANYTHING.decode(memo), body.get("default", False))
             pending.answers[task] = {**answers, name: answer}
             for one in self.asked.get(task, ()):
                 if one.question.name == name:
@@ -205,7 +205,7 @@ class Notes:
         elif "answers" in body:  # format 1
             rows = enumerate(body["answers"])
             pending.answers[task] = {
-                str(number): GivenAnswer(ANYTHING.decode(value), ANYTHING.decode(memo))
+                str(number): NodeAnswer(ANYTHING.decode(value), ANYTHING.decode(memo))
                 for number, (value, memo) in rows
             }
         else:
@@ -227,7 +227,7 @@ def write_questions(task: str, node: str, asked: Sequence[Asked]) -> dict[str, A
     return {"task": task, "node": node, "questions": rows}
 
 
-def write_answer(given: GivenAnswer, asked: Asked) -> dict[str, Any]:
+def write_answer(given: NodeAnswer, asked: Asked) -> dict[str, Any]:
     question = asked.question
     answer = _kept(given.value, f"the answer to {question.node!r}", question.node)
     body: dict[str, Any] = {

@@ -12,13 +12,13 @@ from wesichain.graph.definition import START, Definition, Join, task_id
 from wesichain.graph.state import (
     HIDDEN,
     Append,
-    Growing,
+    AppendOnlyList,
     Key,
     NodeResult,
     Overwrite,
+    ReplacedValue,
     Send,
     StateValues,
-    Whole,
     Write,
     as_items,
     clone,
@@ -87,7 +87,7 @@ class StateCode:
             if key is not None and key.tracked:
                 change = folded.changes.get(name)
                 with _Naming(START if change is None else change.node, name):
-                    plain = value.items() if isinstance(value, Growing) else value
+                    plain = value.items() if isinstance(value, AppendOnlyList) else value
                     stored[name] = text_of({"=": self._coder(key).encode(plain)})
         return stored
 
@@ -135,7 +135,7 @@ class StateCode:
                 continue
             coder, old = self._coder(key), data.get(name)
             with _Naming(None, name):
-                if key.reducer is Append and "+" in change and isinstance(old, Growing):
+                if key.reducer is Append and "+" in change and isinstance(old, AppendOnlyList):
                     kept, items = change["+"]
                     if kept == len(old) and coder.item is not None:
                         added = [coder.item.decode(item) for item in items]
@@ -324,7 +324,7 @@ class StateCode:
         with _Naming(node, name):
             coder, how = self._coder(key), "typed"
             if is_overwrite(value):
-                how, value = "whole" if isinstance(value, Whole) else "set", value.value
+                how, value = "whole" if isinstance(value, ReplacedValue) else "set", value.value
             elif key.reducer is Append:
                 value = list(as_items(value))
             try:
@@ -368,7 +368,7 @@ class StateCode:
 
 _SETTING: Final[Mapping[str, type[Overwrite[Any]]]] = {
     "set": Overwrite,
-    "whole": Whole,
+    "whole": ReplacedValue,
 }  # passing reducers by
 
 

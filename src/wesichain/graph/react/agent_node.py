@@ -55,7 +55,9 @@ class AgentNode:
 
     async def invoke(self, state: Any, ctx: GraphContext) -> dict[str, Any]:
         """Run the agent on the state."""
-        task, history = self._task(state) if self._make_task is None else (await self._made(state, ctx), ())
+        task, history = (
+            self._task(state) if self._make_task is None else (await self._task_from_function(state, ctx), ())
+        )
         agent = self._agent
         if not _is_ours(agent):
             result = await agent.run(task, deps=ctx.context)
@@ -70,11 +72,11 @@ class AgentNode:
         update: dict[str, Any] = {} if self._output is None else {self._output: outcome.output}
         if self._has_messages:
             new = [message for message in outcome.new_messages if message.role is not Role.SYSTEM]
-            is_there = self._make_task is None and _last_said(state) == task
+            is_there = self._make_task is None and _last_user_message(state) == task
             update[_MESSAGES] = new[1:] if is_there else new
         return update
 
-    async def _made(self, state: Any, ctx: GraphContext) -> Any:
+    async def _task_from_function(self, state: Any, ctx: GraphContext) -> Any:
         """The task that the node was given a function for: a text, or parts."""
         assert self._make_task is not None, "asked for before"
         places = len(inspect.signature(self._make_task).parameters)
@@ -120,7 +122,7 @@ def _value(state: Any, key: str) -> Any:
     return state.get(key) if is_mapping(state) else getattr(state, key, None)
 
 
-def _last_said(state: Any) -> Any:
+def _last_user_message(state: Any) -> Any:
     """The last message of a user, where the task was taken from the messages."""
     if isinstance(state, str) or any(_value(state, key) for key in _TASKS):
         return None

@@ -15,11 +15,11 @@ def question(pending: Sequence[PendingCall]) -> dict[str, Any]:
     """The question that a person is shown: each call, with the token that its decision is given for."""
     return {
         "reason": "external" if all(one.external for one in pending) else "approval",
-        "calls": [_shown(one) for one in pending],
+        "calls": [_preview(one) for one in pending],
     }
 
 
-def _shown(one: PendingCall) -> dict[str, Any]:
+def _preview(one: PendingCall) -> dict[str, Any]:
     shown: dict[str, Any] = {"token": one.token, "id": one.call.id, "tool": one.call.name}
     shown |= {"args": one.call.args, "scope": [*one.scope], "external": one.external}
     if one.expires_at is not None:

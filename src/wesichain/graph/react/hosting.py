@@ -8,7 +8,7 @@ from typing import Any
 from wesichain.agent import AgentRuntime, Completed, Decision, Failed, Interrupted, LoopGuard, Outcome
 from wesichain.core import Event, PromptTemplate, ToolCallingLlm, to_plain
 from wesichain.errors import GraphError, NodeFailedError
-from wesichain.graph.context import GivenAnswer, GraphContext, pause, recall
+from wesichain.graph.context import GraphContext, NodeAnswer, pause, recall
 from wesichain.graph.state import is_mapping
 from wesichain.graph.watch import RunLog, RunReport, ScopedSink
 from wesichain.policy import Budget
@@ -129,7 +129,7 @@ async def run_in_node(
 
 
 def _decided(
-    answer: GivenAnswer, waiting: Interrupted[Any], runtime: AgentRuntime[Any], *, now: float
+    answer: NodeAnswer, waiting: Interrupted[Any], runtime: AgentRuntime[Any], *, now: float
 ) -> dict[str, Decision]:
     """The decisions that an answer gives; where it gives none, the question is asked again."""
     try:

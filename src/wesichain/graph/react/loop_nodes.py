@@ -38,7 +38,7 @@ from wesichain.core import (
 )
 from wesichain.errors import ConfigError, GraphError, NodeFailedError
 from wesichain.graph.context import CURRENT, GraphContext, pause, recall
-from wesichain.graph.performing import Frame
+from wesichain.graph.nodes import Frame
 from wesichain.graph.state import Append, Overwrite, StateValues, Untracked
 from wesichain.graph.watch import ScopedSink
 from wesichain.policy import Budget
@@ -142,7 +142,7 @@ class Live:
             self._recording = NodeRecording(ctx.record)
         parent = None
         if ctx.events is not None or ctx.account is not None:
-            parent = ToolContext(correlation_id=ctx.run_id, emit=self._hear, budget=ctx.account)
+            parent = ToolContext(correlation_id=ctx.run_id, emit=self._receive, budget=ctx.account)
         return {
             "deps": ctx.context,
             "budget": budget,
@@ -154,7 +154,7 @@ class Live:
 
     def memo(self, waiting: Interrupted[str]) -> Any:
         """The run as data, for as long as it waits for a person."""
-        return to_plain(waiting) if self.is_changed else _rest(waiting)
+        return to_plain(waiting) if self.is_changed else _run_without_state_keys(waiting)
 
     @property
     def is_watched(self) -> bool:
@@ -168,7 +168,7 @@ class Live:
         if self._recording is not None:
             self._recording.check()
 
-    def _hear(self, event: Event) -> None:
+    def _receive(self, event: Event) -> None:
         if self._listener is not None:
             self._listener.hear(event)
 
@@ -222,7 +222,11 @@ class ReactSteps:
             if state.get("final_output") is not None:  # a tool's result was the answer
                 return None
             rest = state.get("run")
-            live = self._opened(state, ctx) if rest is None else self._again(_whole(state, rest), {}, ctx)
+            live = (
+                self._opened(state, ctx)
+                if rest is None
+                else self._again(_run_from_state(state, rest), {}, ctx)
+            )
         live.visited(ctx, records=False)  # a reply is stored with the checkpoint that follows it
         drive = live.drive
         try:
@@ -308,14 +312,14 @@ class ReactSteps:
         """The run that the state holds, or that waited for a person, and then what was decided."""
         answer = recall()
         if answer is None:
-            return _whole(state, state.get("run")), _NONE
-        waiting = _whole(state, state.get("run") if answer.memo is None else answer.memo)
+            return _run_from_state(state, state.get("run")), _NONE
+        waiting = _run_from_state(state, state.get("run") if answer.memo is None else answer.memo)
         # In threads of the first version there is no memo, and every call waits, asked about or not.
         asked = waiting.pending if answer.memo is not None else tuple(filter(self._asks, waiting.pending))
         try:
             return waiting, decisions(answer.value, asked, self._runtime.refusal_of, now=ctx.clock.time())
         except GraphError as error:
-            memo = _rest(waiting) if answer.memo is None else answer.memo
+            memo = _run_without_state_keys(waiting) if answer.memo is None else answer.memo
             pause(question(asked), memo, problem=str(error))
 
     def _asks(self, one: PendingCall) -> bool:
@@ -367,16 +371,16 @@ def _written(live: Live, state: ReActSteps, ctx: GraphContext) -> Mapping[str, A
             update["stopped_by"] = ended.stopped_by
         return update
     if ctx.record is not None:  # there is a thread, which another process may go on with
-        update["run"] = _rest(ended)
+        update["run"] = _run_without_state_keys(ended)
     return live.kept(update)
 
 
-def _rest(outcome: Interrupted[str]) -> Any:
+def _run_without_state_keys(outcome: Interrupted[str]) -> Any:
     """The run as data, without what the state has keys for."""
     return to_plain({name: item for name, item in outcome.to_plain().items() if name not in _KEYS})
 
 
-def _whole(state: ReActSteps, rest: Any) -> Interrupted[str]:
+def _run_from_state(state: ReActSteps, rest: Any) -> Interrupted[str]:
     """The run again: the rest of it, with its messages, those of earlier runs among them, and its steps."""
     if rest is None:
         raise GraphError(

@@ -24,11 +24,11 @@ from wesichain.agent import (
     Caller,
     Effects,
     JournalEntry,
-    retell_spare,
+    extra_call_events,
+    reemit_extra_calls,
     revived_cause,
     revived_dispatch,
     revived_error,
-    spare_events,
 )
 from wesichain.core import (
     CancellationToken,
@@ -116,26 +116,26 @@ class RecordedEffects(Effects):
         self._times[f"ask {step_id}"] += 1
         known = self._recording.read(name)
         if known is not None:
-            return self._told_again(known, on_text)
+            return self._recorded_reply(known, on_text)
         await self._survive(list(self._failed))
         before = 0 if self._run is None else self._run.emitter.last_seq
         try:
             reply = await self._live.ask(request, step_id=step_id, on_text=on_text)
         except Exception as error:
-            self._failed[name] = {"raised": _raised(error), "spare": self._spare(before)}
+            self._failed[name] = {"raised": _raised(error), "spare": self._extra_calls(before)}
             raise
         if not isinstance(cast("object", reply), LlmResponse):
             return reply  # the loop will say what it thinks of it
-        await self._recording.write(name, {"reply": to_plain(reply), "spare": self._spare(before)})
+        await self._recording.write(name, {"reply": to_plain(reply), "spare": self._extra_calls(before)})
         return reply
 
-    def _told_again(self, known: Any, on_text: Callable[[str], None] | None) -> LlmResponse:
+    def _recorded_reply(self, known: Any, on_text: Callable[[str], None] | None) -> LlmResponse:
         """A reply, or what was raised instead, with the model calls that a middleware made beside it."""
         if not is_dict(known):
             raise CheckpointError(f"the record of a reply is damaged: {str(known)[:60]}")
         spare: list[Event] = [from_plain(cast("Any", Event), one) for one in known.get("spare", ())]
         if self._run is not None:
-            retell_spare(self._run, spare)
+            reemit_extra_calls(self._run, spare)
         if "raised" in known:
             raise _revived(known["raised"])
         reply: LlmResponse = from_plain(LlmResponse, known.get("reply", known))  # once it was all there was
@@ -143,9 +143,11 @@ class RecordedEffects(Effects):
             on_text(reply.content)
         return reply
 
-    def _spare(self, before: int) -> list[Any]:
+    def _extra_calls(self, before: int) -> list[Any]:
         """The model calls that a middleware has made beside the one of this step: they are paid for too."""
-        return [] if self._run is None else [to_plain(event) for event in spare_events(self._run, before)]
+        return (
+            [] if self._run is None else [to_plain(event) for event in extra_call_events(self._run, before)]
+        )
 
     async def _survive(self, names: list[str]) -> None:
         """Record what failed and did not end the run: the loop goes on, and must take the same way again."""
@@ -167,7 +169,7 @@ class RecordedEffects(Effects):
             ctx = ctx if once == ctx.idempotency_key else replace(ctx, idempotency_key=once)
         if known is not None:
             return _result(known, call)
-        caller = _Known(ctx)
+        caller = _CachedContext(ctx)
         if tool.is_agent:
             return await self._run_agent(prepared, caller, name, once)
         await self._survive([failed for failed in self._failed if failed.startswith(f"{place} ")])
@@ -218,7 +220,7 @@ class RecordedEffects(Effects):
         return lambda live: RecordedEffects(live, self._recording, f"{self._prefix}{scope}/")
 
 
-class _Known(Caller):
+class _CachedContext(Caller):
     """A caller whose context was made already."""
 
     def __init__(self, ctx: ToolContext) -> None:

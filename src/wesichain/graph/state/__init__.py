@@ -15,7 +15,7 @@ from .kinds import (
     is_typed_dict,
     kind_of,
 )
-from .owned import Copier, Growing, StateView, clone, copier_grown, copier_of
+from .owned import AppendOnlyList, Copier, StateView, clone, copier_grown, copier_of
 from .reducers import (
     UNSET,
     Add,
@@ -25,10 +25,10 @@ from .reducers import (
     Overwrite,
     PerStep,
     Reducer,
+    ReplacedValue,
     SetUnion,
     Unset,
     Untracked,
-    Whole,
     as_items,
 )
 from .schema import HIDDEN, Form, Key, Schema, StateValues, put, schema_of
@@ -51,9 +51,9 @@ __all__ = [
     "UNSET",
     "Add",
     "Append",
+    "AppendOnlyList",
     "Copier",
     "Form",
-    "Growing",
     "Key",
     "Marker",
     "Merge",
@@ -63,6 +63,7 @@ __all__ = [
     "Overwrite",
     "PerStep",
     "Reducer",
+    "ReplacedValue",
     "Schema",
     "Send",
     "SetUnion",
@@ -71,7 +72,6 @@ __all__ = [
     "StateView",
     "Unset",
     "Untracked",
-    "Whole",
     "Write",
     "as_items",
     "clone",

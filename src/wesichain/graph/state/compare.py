@@ -10,7 +10,7 @@ from typing import Any
 from wesichain.core import common_prefix, field_values, is_record, same
 
 from .kinds import is_dict, is_list, is_some, is_tuple, kind_of
-from .owned import Growing
+from .owned import AppendOnlyList
 from .reducers import Unset
 
 __all__ = ["OpaqueError", "common_prefix", "fingerprint", "grow", "same"]
@@ -29,7 +29,7 @@ def fingerprint(value: Any) -> int:
         return hash(value)
     if value is None or isinstance(value, bool | int | float):
         return hash((None, repr(value)))  # hash() itself takes -1 for -2, and 1 for True; "1" is not 1
-    if isinstance(value, Growing):
+    if isinstance(value, AppendOnlyList):
         return value.folded(grow, hash(list))
     if is_list(value) or is_tuple(value):
         return grow(hash(type(value)), value)

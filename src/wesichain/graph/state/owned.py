@@ -20,7 +20,7 @@ from .kinds import fields_of, is_dataclass_type, is_dict, is_list, is_model, is_
 Copier: TypeAlias = Callable[[Any], Any]
 
 
-class Growing:
+class AppendOnlyList:
     """A list that grows at its end. Growing it costs what is added; the shorter one stays as it was."""
 
     __slots__ = ("_items", "_length", "_marks")
@@ -33,8 +33,8 @@ class Growing:
     def __len__(self) -> int:
         return self._length
 
-    def extend(self, items: Sequence[Any]) -> Growing:
-        longer = Growing.__new__(Growing)
+    def extend(self, items: Sequence[Any]) -> AppendOnlyList:
+        longer = AppendOnlyList.__new__(AppendOnlyList)
         # Another list may have grown from the same moment: then the histories part, with one copy.
         is_one = len(self._items) == self._length
         longer._items = self._items if is_one else self.items()
@@ -71,7 +71,7 @@ def clone(value: Any) -> Any:
 
 def copier_of(mine: Any) -> Copier | None:
     """How a value that the run owns is lent: None where it can be shared as it is."""
-    if isinstance(mine, Growing):
+    if isinstance(mine, AppendOnlyList):
         return lend_items if _all_shared(mine.shared()) else lend_clones
     if _copier(kind_of(mine)) is None or (is_tuple(mine) and _all_shared(mine)):
         return None
@@ -80,15 +80,15 @@ def copier_of(mine: Any) -> Copier | None:
 
 
 def copier_grown(before: Copier | None, added: Sequence[Any]) -> Copier:
-    """The same for a `Growing` after items were added to it: the cost is theirs."""
+    """The same for a `AppendOnlyList` after items were added to it: the cost is theirs."""
     return lend_items if before is not lend_clones and _all_shared(added) else lend_clones
 
 
-def lend_items(value: Growing) -> list[Any]:
+def lend_items(value: AppendOnlyList) -> list[Any]:
     return value.items()
 
 
-def lend_clones(value: Growing) -> list[Any]:
+def lend_clones(value: AppendOnlyList) -> list[Any]:
     return [clone(item) for item in value.items()]
 
 
@@ -184,7 +184,7 @@ class StateView(dict[str, Any]):
         # Readers in C look past the methods below: they find a list, if a shared one.
         for key in copiers:
             value = values[key]
-            if type(value) is Growing:
+            if type(value) is AppendOnlyList:
                 super().__setitem__(key, value.shared())
         self._unread = {key: (copier, values[key]) for key, copier in copiers.items()}
 

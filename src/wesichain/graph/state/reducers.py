@@ -8,7 +8,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
 from wesichain.core import dataclass
 
 from .kinds import is_items, is_mapping, is_some
-from .owned import Growing
+from .owned import AppendOnlyList
 
 T = TypeVar("T")
 
@@ -47,14 +47,14 @@ class Overwrite(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Whole(Overwrite[T]):
+class ReplacedValue(Overwrite[T]):
     """A key's value in a whole state that a node returned, where no write says what became of it.
 
     It sets the key, and cannot stand beside what others wrote in the same super-step.
     """
 
 
-def _append(old: Growing, new: Any) -> Growing:
+def _append(old: AppendOnlyList, new: Any) -> AppendOnlyList:
     return old.extend(as_items(new))
 
 
@@ -72,7 +72,7 @@ def _add(old: Any, new: Any) -> Any:
     return old + new
 
 
-Append: Final = Reducer("Append", _append, Growing)
+Append: Final = Reducer("Append", _append, AppendOnlyList)
 """A list extends the list; anything else becomes its next item."""
 
 SetUnion: Final = Reducer("SetUnion", _union, set)

@@ -13,7 +13,7 @@ from wesichain.core import dataclass
 from wesichain.errors import GraphDefinitionError
 
 from .kinds import fields_of, is_dataclass_type, is_mapping, is_model, is_typed_dict
-from .owned import Copier, Growing, StateView, clone, copier_of
+from .owned import AppendOnlyList, Copier, StateView, clone, copier_of
 from .reducers import UNSET, Append, Marker, Overwrite, PerStep, Reducer, Untracked, Zero, as_items, zero_of
 
 HIDDEN = "__inner__:"  # how the names of hidden keys begin
@@ -190,8 +190,8 @@ class Schema:
 
 def put(data: dict[str, Any], copiers: dict[str, Copier], key: Key, value: Any) -> None:
     """Set a value that nobody else holds."""
-    if key.reducer is Append and type(value) is not Growing:
-        value = Growing(as_items(value))
+    if key.reducer is Append and type(value) is not AppendOnlyList:
+        value = AppendOnlyList(as_items(value))
     copier = copier_of(value)
     data[key.name] = value
     if copier is not None:
@@ -201,7 +201,7 @@ def put(data: dict[str, Any], copiers: dict[str, Copier], key: Key, value: Any) 
 
 
 def _plain(value: Any) -> Any:
-    return value.shared() if isinstance(value, Growing) else value
+    return value.shared() if isinstance(value, AppendOnlyList) else value
 
 
 # --- reading a type --------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ from wesichain.core import constructor_of, dataclass
 
 from .compare import same
 from .kinds import is_dict, is_items, is_list, is_mapping, is_tuple
-from .owned import Growing, StateView, clone
-from .reducers import UNSET, Append, Overwrite, Reducer, Whole
+from .owned import AppendOnlyList, StateView, clone
+from .reducers import UNSET, Append, Overwrite, Reducer, ReplacedValue
 from .schema import Key, Schema, StateValues
 
 
@@ -155,20 +155,20 @@ def _differences(schema: Schema, state: Any, values: StateValues, before: Mappin
 
 def difference(key: Key, old: Any, new: Any) -> list[Write]:
     """The write that makes the new value of the old one: folded alone, it gives just that, and beside others
-    it takes nothing away from them. Nothing, where they are the same; `Whole`, where there is no such write.
+    it takes nothing away from them. Nothing, where they are the same; `ReplacedValue`, where there is none.
     """
-    old = old.shared() if isinstance(old, Growing) else old
+    old = old.shared() if isinstance(old, AppendOnlyList) else old
     if same(old, new):
         return []
     if key.reducer is None:
         return [(key.name, clone(new))]
     if key.per_step:  # each super-step folds it from its beginning
         old = key.start() if key.start is not None else None
-        old = old.items() if isinstance(old, Growing) else old
+        old = old.items() if isinstance(old, AppendOnlyList) else old
     for part in (_added(old, new), new):
-        if _gives(key.reducer, old, part, new):
+        if _folds_to(key.reducer, old, part, new):
             return [(key.name, clone(part))]
-    return [(key.name, Whole(clone(new)))]
+    return [(key.name, ReplacedValue(clone(new)))]
 
 
 def _added(old: Any, new: Any) -> Any:
@@ -181,12 +181,14 @@ def _added(old: Any, new: Any) -> Any:
         return UNSET
 
 
-def _gives(reducer: Reducer, old: Any, part: Any, new: Any) -> bool:
+def _folds_to(reducer: Reducer, old: Any, part: Any, new: Any) -> bool:
     """Whether folding the part into the old value gives the new one."""
     try:
-        folded = reducer.fold(Growing(old) if reducer is Append else clone(old), clone(part))
+        folded = reducer.fold(AppendOnlyList(old) if reducer is Append else clone(old), clone(part))
         if isinstance(folded, float) and isinstance(new, float | int):
             return isclose(folded, new, rel_tol=1e-12)
-        return same(folded.items() if isinstance(folded, Growing) else folded, new) or bool(folded == new)
+        return same(folded.items() if isinstance(folded, AppendOnlyList) else folded, new) or bool(
+            folded == new
+        )
     except Exception:  # noqa: BLE001  # a reducer that does not take it: it was not written so
         return False

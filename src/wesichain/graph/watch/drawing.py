@@ -94,15 +94,15 @@ def run_svg(events: Iterable[Event], *, width: int = 900) -> str:
     for index, (name, ones) in enumerate(rows.items()):
         y = pad + index * row
         lines.append(
-            f'<text x="{pad}" y="{y + 17}" fill="currentColor">{_shown(name)}'
-            f'<tspan fill="#888" dx="8">{_shown(_summary(ones))}</tspan></text>'
+            f'<text x="{pad}" y="{y + 17}" fill="currentColor">{_escaped(name)}'
+            f'<tspan fill="#888" dx="8">{_escaped(_summary(ones))}</tspan></text>'
         )
         for one in ones:
             x, w = label + (one.began - begin) * scale, max(2.0, one.seconds * scale)
             lines.append(
                 f'<rect x="{x:.1f}" y="{y + 5}" width="{w:.1f}" height="{row - 10}" '
                 f'rx="3" fill="{_COLOURS[one.ok]}">'
-                f"<title>{_shown(name)}: {_time(one.seconds)}</title></rect>"
+                f"<title>{_escaped(name)}: {_time(one.seconds)}</title></rect>"
             )
     return "\n".join([*lines, "</svg>"]) + "\n"
 
@@ -132,7 +132,7 @@ def _time(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
 
 
-def _shown(text: str) -> str:
+def _escaped(text: str) -> str:
     """Text that is only text: no markup, and no character that XML or a reader's eye would stumble over."""
     shown = "".join(char if char.isprintable() else " " for char in text[:80])
     return shown.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")

@@ -33,8 +33,8 @@ class RunLog:
         self.run_id = run_id
         self.tap = tap
         self._clock = clock
-        is_told = tap is not None and (tap.wants("events") or tap.wants("messages"))
-        self._sinks = (*sinks, tap) if tap is not None and is_told else tuple(sinks)
+        has_ending = tap is not None and (tap.wants("events") or tap.wants("messages"))
+        self._sinks = (*sinks, tap) if tap is not None and has_ending else tuple(sinks)
         self.has_listeners = bool(self._sinks)  # where nobody listens, nothing is made
         self._redactor = Redactor() if self._sinks else None
         self._seq = last_seq
@@ -58,12 +58,12 @@ class RunLog:
         inner = f"{scope}/{event.scope}" if scope and event.scope else scope or event.scope
         node, task = event.node or node, event.task_id or task
         seq = self._next()
-        self._tell(replace(event, run_id=self.run_id, seq=seq, scope=inner, node=node, task_id=task))
+        self._emit(replace(event, run_id=self.run_id, seq=seq, scope=inner, node=node, task_id=task))
 
     def emit(self, kind: Callable[..., Event], scope: str, step: int, *fields: Any, **more: Any) -> None:
         """Make an event of this run and tell it, if anybody listens."""
         if self.has_listeners:
-            self._tell(
+            self._emit(
                 kind(self.run_id, step, self._next(), self._clock.time(), *fields, scope=scope, **more)
             )
 
@@ -71,7 +71,7 @@ class RunLog:
         self._seq += 1
         return self._seq
 
-    def _tell(self, event: Event) -> None:
+    def _emit(self, event: Event) -> None:
         if self._redactor is not None:
             event = self._redactor.event(event)
         for index, sink in enumerate(self._sinks):

@@ -10,9 +10,9 @@ from .bullets import (
     collapse,
     fingerprint_of,
     fingerprints_of,
+    has_text,
     is_followed,
     is_number,
-    is_said,
 )
 from .conditions import (
     BAD,
@@ -26,7 +26,7 @@ from .conditions import (
     deciding,
     fits,
     is_for_others,
-    is_found_late,
+    is_worth_trial,
     marks_of,
     on_side,
     with_case,
@@ -49,8 +49,8 @@ from .stages import (
 )
 from .steps import ReasoningStep, TaskAction, ToolInvocation
 from .tasks import TaskInput, TaskOutput
-from .transcript import read_steps, tell
-from .wording import LESSONS, MASK, Lesson, in_case, in_order, mask, one_line, sentence_of, shown_text
+from .transcript import read_steps, render
+from .wording import LESSONS, MASK, Lesson, in_case, in_order, mask, one_line, prompt_text, sentence_of
 
 __all__ = [
     "BAD",
@@ -93,26 +93,26 @@ __all__ = [
     "fingerprint_of",
     "fingerprints_of",
     "fits",
+    "has_text",
     "hashed_name",
     "in_case",
     "in_order",
     "is_followed",
     "is_for_others",
-    "is_found_late",
     "is_named",
     "is_number",
-    "is_said",
+    "is_worth_trial",
     "lesson_stage",
     "marks_of",
     "mask",
     "on_side",
     "one_line",
+    "prompt_text",
     "read_steps",
+    "render",
     "sentence_of",
     "settle",
-    "shown_text",
     "stage_of",
-    "tell",
     "with_case",
     "words_in",
 ]

@@ -15,7 +15,7 @@ from wesichain.errors import CodecError
 
 from .evidence import EvidenceTally
 from .stages import OLD_RULINGS, RULINGS, SECTIONS, STAGES, VISIBLE, Ruling, Section, Stage
-from .wording import LESSONS, Lesson, mask, shown_text
+from .wording import LESSONS, Lesson, mask, prompt_text
 
 _ROUNDING = 0.01  # by which a rate may differ from that of the counts
 DATA_MODEL = "1.3.0"  # major: fields changed; minor: optional fields added or no longer written
@@ -72,7 +72,7 @@ class PlaybookBullet(Strategy):
     provenance: Provenance = field(default=Provenance(), kw_only=True)
 
     def __post_init__(self) -> None:
-        if not is_said(self.content):
+        if not has_text(self.content):
             raise ValueError("a bullet needs content: say in one sentence what to do, and when")
         if not isinstance(cast("object", self.id), str):
             raise ValueError(f"the id of a bullet is a text; got {self.id!r}")  # noqa: TRY004  # as every other
@@ -92,7 +92,7 @@ class PlaybookBullet(Strategy):
         _set(self, "fingerprints", _names("fingerprints", self.fingerprints))
         _set(self, "cases", _names("cases", self.cases))
         _set(self, "sources", _names("sources", self.sources))
-        said = shown_text(
+        said = prompt_text(
             self.content,
             section=self.section,
             tools=self.tool_sequence,
@@ -223,7 +223,7 @@ def contradicts(rate: object, helpful: object, harmful: object) -> bool:
     return is_number(rate) and seen > 0 and abs(cast("float", rate) - cast("int", good) / seen) > _ROUNDING
 
 
-def is_said(text: object) -> bool:
+def has_text(text: object) -> bool:
     """Whether it is a text that says something."""
     return isinstance(text, str) and bool(text.strip())
 

@@ -69,7 +69,7 @@ def count_of(kind: Kind, cases: Sequence[str]) -> int:
     return sum(case.startswith(kind) for case in cases)
 
 
-def is_found_late(cases: Sequence[str]) -> bool:
+def is_worth_trial(cases: Sequence[str]) -> bool:
     """Whether a way has worked each time, at least three times and once in time: worth a trial by itself."""
     good, late, bad = (count_of(kind, cases) for kind in (GOOD, LATE, BAD))
     return good >= 1 and good + late >= _EACH and bad == 0

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from wesichain.core import JsonValue, dataclass
 
-from .bullets import is_count, is_number, is_said
+from .bullets import has_text, is_count, is_number
 
 TaskAction: TypeAlias = Literal["call_tool", "finish"]
 
@@ -23,9 +23,9 @@ class ToolInvocation:
     duration_ms: float = 0.0
 
     def __post_init__(self) -> None:
-        if not is_said(self.tool_name):
+        if not has_text(self.tool_name):
             raise ValueError("a call needs the name of its tool")
-        if not self.success and not is_said(self.error_message):
+        if not self.success and not has_text(self.error_message):
             raise ValueError(
                 f"the call of {self.tool_name!r} failed and does not say why: give error_message"
             )
@@ -58,13 +58,13 @@ class ReasoningStep:
             raise ValueError(f"action is 'call_tool' or 'finish'; got {self.action!r}")
         if self.action == "call_tool" and not self.tool_name:
             raise ValueError(f"iteration {self.iteration} calls a tool and does not say which")
-        if not is_said(self.thought):
+        if not has_text(self.thought):
             raise ValueError(f"iteration {self.iteration} has no thought: say in words what it does")
         if self.action == "call_tool" and self.tool_args is None:
             raise ValueError(
                 f"iteration {self.iteration} calls {self.tool_name!r} without tool_args; {{}} has none"
             )
-        if self.action == "finish" and not is_said(self.observation):
+        if self.action == "finish" and not has_text(self.observation):
             raise ValueError(
                 f"iteration {self.iteration} ends the run without an observation: give the answer"
             )

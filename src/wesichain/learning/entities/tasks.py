@@ -23,10 +23,10 @@ from wesichain.core import (
     to_plain,
 )
 
-from .bullets import PlaybookBullet, fingerprints_of, is_count, is_number, is_said
+from .bullets import PlaybookBullet, fingerprints_of, has_text, is_count, is_number
 from .domains import check_domain
 from .steps import ReasoningStep
-from .transcript import NO_ANSWER, read_steps, tell
+from .transcript import NO_ANSWER, read_steps, render
 
 _FORMER = (  # headings of old recordings
     "Advice from earlier runs of similar tasks; follow it where it fits:",
@@ -50,9 +50,9 @@ class TaskInput:
     max_iterations: int | None = None
 
     def __post_init__(self) -> None:
-        if not is_said(self.task_id):
+        if not has_text(self.task_id):
             raise ValueError("a task needs a task_id, unique in its batch")
-        if not is_said(self.description):
+        if not has_text(self.description):
             raise ValueError(f"task {self.task_id!r} needs a description: what is to be found or done")
         check_domain(self.domain)
         limit = self.max_iterations
@@ -87,9 +87,9 @@ class TaskOutput:
     iteration_limit_reached: bool = False
 
     def __post_init__(self) -> None:
-        if not is_said(self.task_id):
+        if not has_text(self.task_id):
             raise ValueError("an output needs the task_id of its task")
-        if not is_said(self.answer) and not self.iteration_limit_reached and not self.metadata.get("error"):
+        if not has_text(self.answer) and not self.iteration_limit_reached and not self.metadata.get("error"):
             raise ValueError(
                 f"the output of {self.task_id!r} has no answer: give one, iteration_limit_reached=True, or "
                 f'metadata={{"error": ...}}'
@@ -158,7 +158,7 @@ def _of_events(kind: type[TaskOutput], events: Sequence[Event], task_id: str) ->
         "tools": fingerprints_of(tools),
         **_facts(events),
     }
-    limit, answer = False, _last_said(events)
+    limit, answer = False, _last_text(events)
     match end:
         case RunCompleted(output=output):
             answer = output if isinstance(output, str) else dump_json(output)
@@ -177,7 +177,7 @@ def _of_events(kind: type[TaskOutput], events: Sequence[Event], task_id: str) ->
     return kind(
         task_id=task_id,
         answer=answer if answer.strip() or limit or "error" in notes else NO_ANSWER,
-        reasoning_trace=tell(steps, ending=notes.get("error", "")),
+        reasoning_trace=render(steps, ending=notes.get("error", "")),
         # how smoothly the run went: 0 without an answer of its own, less with every call that failed
         confidence=0.0 if "error" in notes else round(1 / (1 + 0.5 * failures), 3),
         metadata=notes,
@@ -210,16 +210,18 @@ def _part_of(events: Sequence[Event], agent: str, run_id: str, last: str) -> lis
 
 def _facts(events: Sequence[Event]) -> dict[str, Any]:
     """The bullets that a run was shown, and those held back, where its log says so."""
-    told_of = [event for event in events if isinstance(event, AdviceShown)]
-    if told_of:
-        shown = dict.fromkeys(bullet for event in told_of for bullet in event.ids)
-        held = dict.fromkeys(bullet for event in told_of for bullet in event.held if bullet not in shown)
+    advice_events = [event for event in events if isinstance(event, AdviceShown)]
+    if advice_events:
+        shown = dict.fromkeys(bullet for event in advice_events for bullet in event.ids)
+        held = dict.fromkeys(
+            bullet for event in advice_events for bullet in event.held if bullet not in shown
+        )
         return {"shown": [*shown], "held": [*held]}
     told = [message.text for event in events if isinstance(event, StepStarted) for message in event.messages]
     is_advised = any(heading in text for text in told for heading in (HEADING, *_FORMER))
     return {} if is_advised else {"shown": [], "held": []}
 
 
-def _last_said(events: Sequence[Event]) -> str:
+def _last_text(events: Sequence[Event]) -> str:
     said = [event.response.content for event in events if isinstance(event, ModelResponded)]
     return next((text for text in reversed(said) if text), "")

@@ -38,7 +38,7 @@ def read_steps(events: Iterable[Event]) -> tuple[ReasoningStep, ...]:
     return tuple(steps)
 
 
-def tell(steps: Sequence[ReasoningStep], *, ending: str = "") -> str:
+def render(steps: Sequence[ReasoningStep], *, ending: str = "") -> str:
     """The steps for a person to read."""
     lines: list[str] = []
     for step in steps:

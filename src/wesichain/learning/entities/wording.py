@@ -37,7 +37,7 @@ def in_case(word: str, sentence: str) -> str:
     return f"For {word}: {sentence[0].lower()}{sentence[1:]}"
 
 
-def shown_text(content: str, *, section: Section, tools: Sequence[str], author: str, lesson: Lesson) -> str:
+def prompt_text(content: str, *, section: Section, tools: Sequence[str], author: str, lesson: Lesson) -> str:
     """The text for a prompt; empty where nothing can be said that quotes nobody."""
     if author != "operator" and not lesson:
         return sentence_of(section, tools)

@@ -9,7 +9,7 @@ from typing import assert_never
 
 from wesichain.core import dump_json
 from wesichain.errors import CodecError, PlaybookError
-from wesichain.learning.entities import PlaybookBullet, is_said
+from wesichain.learning.entities import PlaybookBullet, has_text
 
 from .journal import Delta, Gap, Head, PlaybookChange, State, draft, head_line, read_record, state_line
 
@@ -20,7 +20,7 @@ def meant(*, id: str | None, task_id: str | None, matching: str | None) -> Calla
     """Which bullets are to be forgotten: by exactly one of these."""
     given = {"id": id, "task_id": task_id, "matching": matching}
     wanted = {name: value for name, value in given.items() if value is not None}
-    if len(wanted) != 1 or not all(is_said(value) for value in wanted.values()):
+    if len(wanted) != 1 or not all(has_text(value) for value in wanted.values()):
         raise PlaybookError(
             f"forget takes one of id=, task_id= and matching=, with a text; got {wanted or 'none'}"
         )

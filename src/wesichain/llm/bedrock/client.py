@@ -148,14 +148,14 @@ class BedrockClient(HttpLlm):
                 self._client.meta.endpoint_url, self._client.meta.region_name, signer._credentials
             )
         region = self._region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-        is_told = self._region or self._profile or self._api_key is not None
-        if self._base_url and (not is_told or self._api_key is not None):
+        has_ending = self._region or self._profile or self._api_key is not None
+        if self._base_url and (not has_ending or self._api_key is not None):
             return _Account(self._base_url, region or "us-east-1")  # credentials are for Amazon alone
         credentials = None
         if not self._key() and self._api_key is None:
             session = _session(self._profile)
             region = region or session.region_name
-            credentials = _found(session)
+            credentials = _credentials(session)
         if not self._base_url and not region:
             raise ConfigError("Bedrock needs a region: set AWS_REGION, or pass region=")
         url = self._base_url or f"https://bedrock-runtime.{region}.amazonaws.com"
@@ -169,7 +169,7 @@ def _session(profile: str | None) -> Any:
         raise _no_credentials(error) from error
 
 
-def _found(session: Any) -> Any:
+def _credentials(session: Any) -> Any:
     try:
         credentials = session.get_credentials()
     except BotoCoreError as error:

@@ -154,7 +154,7 @@ class _SdkTransport:
         self, wire: Mapping[str, Any], read: Callable[[object, Endpoint], LlmResponse]
     ) -> LlmResponse:
         """The reply to `wire`; `read` makes the response of it."""
-        replies = persist(lambda: self._whole(wire, read), self._patience, overdue=self._overdue)
+        replies = persist(lambda: self._response(wire, read), self._patience, overdue=self._overdue)
         async with aclosing(replies):
             return await anext(replies)
 
@@ -169,7 +169,7 @@ class _SdkTransport:
         if link := self._links.pop():
             await link.keeper.aclose()
 
-    async def _whole(
+    async def _response(
         self, wire: Mapping[str, Any], read: Callable[[object, Endpoint], LlmResponse]
     ) -> AsyncGenerator[LlmResponse, None]:
         link, endpoint, given = await self._open(wire)

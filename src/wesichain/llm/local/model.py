@@ -30,7 +30,7 @@ from .files import DEFAULT_MODEL, Progress
 from .grammar import answer_grammar, reply_grammar
 from .grounding import values_in
 from .llama_engine import Address
-from .places import Elsewhere, Held, off_loop
+from .places import Elsewhere, SharedModel, off_loop
 from .prompt import chat_messages, has_thoughts, partial_answer, read_reply
 from .sampling import chosen, sampling_of
 from .wire import ask, ask_stream
@@ -90,11 +90,11 @@ class LocalLlm:
             raise ConfigError(
                 "grounded=True is kept by the grammar, which constrain=False takes away; choose one"
             )
-        self._place: Held | Elsewhere
+        self._place: SharedModel | Elsewhere
         if base_url is None:
             if api_key is not None:
                 raise ConfigError("api_key is for a server elsewhere; give its base_url too, or leave it out")
-            self._place = Held(
+            self._place = SharedModel(
                 name_or_path, context=context, threads=threads, deadline=deadline, progress=progress
             )
         else:

@@ -24,7 +24,7 @@ CONTEXT = 4096  # tokens, unless told otherwise
 _REPLY_SECONDS = 600.0  # a server elsewhere may have a queue
 
 
-class Held:
+class SharedModel:
     """A model in a process of ours, fetched and loaded at the first question, shared by all who use it."""
 
     def __init__(

@@ -21,9 +21,9 @@ from wesichain.core import (
     ToolCall,
     ToolSpec,
     Usage,
+    content_as_text,
     is_object,
     parse_json,
-    told_content,
 )
 from wesichain.errors import CodecError
 
@@ -75,7 +75,7 @@ def _system(request: LlmRequest, *, thoughts: bool) -> str:
 
 
 def _turn(message: Message, *, plain: bool) -> tuple[str, str]:
-    said = told_content(message.content)
+    said = content_as_text(message.content)
     if message.role is Role.TOOL:
         return "user", f"Result: {said}"
     if message.role is not Role.ASSISTANT:

@@ -139,7 +139,7 @@ def _document(part: Document) -> Block | str:
 
 def _assistant(message: Message, names: ToolNames, omitted: list[str]) -> dict[str, Any]:
     opaque = message.opaque if is_object(message.opaque) else {}
-    said = _said(message.content, omitted)
+    said = _assistant_text(message.content, omitted)
     if not message.tool_calls:
         refusal = {"refusal": opaque[REFUSAL]} if REFUSAL in opaque else {}
         return {"role": "assistant", "content": said, **refusal}
@@ -163,7 +163,7 @@ def _assistant(message: Message, names: ToolNames, omitted: list[str]) -> dict[s
     return {**own, "role": "assistant", "content": said or None, "tool_calls": calls}
 
 
-def _said(content: Content, omitted: list[str]) -> str:
+def _assistant_text(content: Content, omitted: list[str]) -> str:
     """The words of an assistant: here they are text alone."""
     if isinstance(content, str):
         return content

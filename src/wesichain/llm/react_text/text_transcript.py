@@ -15,7 +15,7 @@ from wesichain.core import (
     ReActStep,
     Role,
     Thought,
-    told_content,
+    content_as_text,
 )
 
 # Marks on a reply that may be refused: the runtime hands them back with the message.
@@ -55,7 +55,7 @@ def read_messages(messages: Sequence[Message]) -> TextTranscript:
     return TextTranscript(
         instructions,
         history=tuple(spoken[: max(asked, 0)]),
-        question=told_content(spoken[asked].content) if asked >= 0 else "",
+        question=content_as_text(spoken[asked].content) if asked >= 0 else "",
         steps=tuple(steps_of(spoken[asked + 1 :])),
     )
 
@@ -65,14 +65,14 @@ def steps_of(messages: Sequence[Message]) -> Iterator[TranscriptStep]:
     for index, message in enumerate(messages):
         match message.role:
             case Role.USER if _is_question(messages, index):
-                yield TextQuestion(told_content(message.content))
+                yield TextQuestion(content_as_text(message.content))
             case Role.USER | Role.TOOL:
-                yield Observation(told_content(message.content), message.tool_call_id)
+                yield Observation(content_as_text(message.content), message.tool_call_id)
             case Role.ASSISTANT if message.tool_calls or message.opaque == UNREADABLE:
-                yield Thought(told_content(message.content))
+                yield Thought(content_as_text(message.content))
                 yield from (Action(call) for call in message.tool_calls if call.name)
             case Role.ASSISTANT:
-                yield FinalAnswer(told_content(message.content))
+                yield FinalAnswer(content_as_text(message.content))
             case Role.SYSTEM:
                 pass
 

@@ -96,7 +96,7 @@ class HttpTransport:
     ) -> LlmResponse:
         """The reply to `wire`, as one JSON body; `read` makes the response of it."""
         content = to_json(wire).encode()
-        replies = persist(lambda: self._whole(content, read), self._patience, overdue=self._overdue)
+        replies = persist(lambda: self._response(content, read), self._patience, overdue=self._overdue)
         async with aclosing(replies):
             return await anext(replies)
 
@@ -112,7 +112,7 @@ class HttpTransport:
         if link := self._links.pop():
             await link.keeper.aclose()
 
-    async def _whole(
+    async def _response(
         self, content: bytes, read: Callable[[object, Endpoint], LlmResponse]
     ) -> AsyncGenerator[LlmResponse, None]:
         async with self._open(content, stream=False) as (endpoint, response):
@@ -159,7 +159,7 @@ class HttpTransport:
         try:
             async with aclosing(_chunks(response)) as chunks:
                 while True:
-                    async with self._heard(endpoint):
+                    async with self._within_deadline(endpoint):
                         chunk = await anext(chunks, None)
                     if chunk is None:
                         return
@@ -179,10 +179,10 @@ class HttpTransport:
     ) -> AsyncGenerator[tuple[Endpoint, httpx2.Response], None]:
         link = self._links.get()
         await anext(link.keeper)
-        async with self._heard(link.line.endpoint):
+        async with self._within_deadline(link.line.endpoint):
             endpoint = await _with_key(link.line)
         try:
-            async with self._heard(endpoint):
+            async with self._within_deadline(endpoint):
                 response = await link.line.post(content, stream, endpoint.key)
         except (_RefusedError, link.line.sdk_error, httpx2.HTTPError, OSError) as error:
             cause = error.__cause__ or error
@@ -199,7 +199,7 @@ class HttpTransport:
             await response.aclose()
 
     @asynccontextmanager
-    async def _heard(self, endpoint: Endpoint) -> AsyncGenerator[None, None]:
+    async def _within_deadline(self, endpoint: Endpoint) -> AsyncGenerator[None, None]:
         """Something has to come while this is open, within the deadline."""
         try:
             async with asyncio.timeout(self._patience.deadline):

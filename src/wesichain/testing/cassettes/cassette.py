@@ -103,7 +103,9 @@ class Cassette(Seam):
 
     @override
     def opened(self, agent: str) -> EventSink | None:
-        return None if _PATH.get() else _Kept(self._recorded)  # a run inside a call is in the log above
+        return (
+            None if _PATH.get() else _EventCollector(self._recorded)
+        )  # a run inside a call is in the log above
 
     @override
     async def model(self, llm: object, request: LlmRequest, reply: Coroutine[Any, Any, Any]) -> Any:
@@ -150,7 +152,7 @@ class Cassette(Seam):
         self.differences.append(str(error).partition("; record it again")[0])
 
 
-class _Kept:
+class _EventCollector:
     """Keeps the events of a run; one that is resumed goes on in its list."""
 
     def __init__(self, runs: dict[str, list[Event]]) -> None:

@@ -80,10 +80,10 @@ class Tape:
                 case StepStarted():
                     asked = next(requests)
                 case ModelResponded(response=response) if asked is not None:
-                    self._keep(asked, response)
+                    self._record(asked, response)
                     asked = None if not event.set_aside else asked
                 case StepFailed(call_id=None) if asked is not None:
-                    self._keep(asked, event)
+                    self._record(asked, event)
                     asked = None
                 case ToolDispatched(call=call):
                     calls[call.id] = call
@@ -97,7 +97,7 @@ class Tape:
                 case _:
                     pass
 
-    def _keep(self, request: LlmRequest, reply: LlmResponse | StepFailed) -> None:
+    def _record(self, request: LlmRequest, reply: LlmResponse | StepFailed) -> None:
         self._exchanges.append(_Exchange(request.messages, self._key(request.messages), reply))
 
     def _plain(self, value: object) -> Any:
@@ -126,7 +126,7 @@ class Tape:
         for place, exchange in enumerate(self._exchanges):
             if exchange.key == key:
                 del self._exchanges[place]
-                return _given(exchange.reply)
+                return _replay_reply(exchange.reply)
         raise self._mismatch(request.messages)
 
     def _mismatch(self, messages: Sequence[Message]) -> ReplayMismatchError:
@@ -188,7 +188,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= 300 else f"{text[:300]}..."
 
 
-def _given(reply: LlmResponse | StepFailed) -> LlmResponse:
+def _replay_reply(reply: LlmResponse | StepFailed) -> LlmResponse:
     if isinstance(reply, LlmResponse):
         return reply
     raise LlmTransportError(reply.message, retryable=reply.decision == "retry")

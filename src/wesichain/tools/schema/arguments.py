@@ -189,7 +189,7 @@ def arguments_from(type_: Any, *, tool_name: str) -> Arguments:
     """The arguments of a tool that takes one object: a model, dataclass or TypedDict."""
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(type_)
-        schema = tidy(adapter.json_schema(schema_generator=AsTaken))
+        schema = tidy(adapter.json_schema(schema_generator=NamedTupleSchema))
     except (PydanticUserError, PydanticUndefinedAnnotation) as error:
         raise ToolDefinitionError(
             f"tool {tool_name!r}: its arguments have no schema: {_first_line(error)}"
@@ -218,7 +218,7 @@ def _adapter(hints: dict[str, Any], config: ConfigDict) -> TypeAdapter[Any]:
 def _build(hints: dict[str, Any], tool_name: str) -> tuple[TypeAdapter[Any], dict[str, Any]]:
     try:
         adapter = _adapter(hints, _CONFIG)
-        return adapter, tidy(adapter.json_schema(schema_generator=AsTaken))
+        return adapter, tidy(adapter.json_schema(schema_generator=NamedTupleSchema))
     except PydanticUndefinedAnnotation as error:
         raise NameError(str(error)) from None
     except (PydanticUserError, TypeError) as error:
@@ -334,7 +334,7 @@ def _has_number_choice(schema: Any) -> bool:
     return any(_has_number_choice(child) for _, child in children(schema))
 
 
-class AsTaken(GenerateJsonSchema):
+class NamedTupleSchema(GenerateJsonSchema):
     """A NamedTuple is taken as an object with its names, and as a list: the names help a model more."""
 
     @override

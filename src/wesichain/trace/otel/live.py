@@ -298,7 +298,7 @@ class Instrumentation(CallHook):
             "gen_ai.provider.name": provider,
             "gen_ai.request.model": model_name(request.model),
         }
-        self._tell_provider(provider)
+        self._set_provider(provider)
         with self._current(f"chat {told['gen_ai.request.model']}", told, SpanKind.CLIENT) as span:
             if self._content:
                 span.set_attribute("gen_ai.input.messages", self._clean(messages_of(request.messages)))
@@ -313,10 +313,10 @@ class Instrumentation(CallHook):
                 _chat.reset(held)
                 _first_chunk.reset(first)
             if isinstance(answer, LlmResponse):
-                self._tell_reply(span, answer, told)
+                self._record_reply(span, answer, told)
             return answer
 
-    def _tell_provider(self, provider: str) -> None:
+    def _set_provider(self, provider: str) -> None:
         """The run's span learns of its provider with the first call: events do not name it."""
         run = _run.get()
         if run is not None and not run.has_provider:
@@ -324,7 +324,7 @@ class Instrumentation(CallHook):
             run.told["gen_ai.provider.name"] = provider
             run.span.set_attribute("gen_ai.provider.name", provider)
 
-    def _tell_reply(self, span: Span, reply: LlmResponse, told: Attributes) -> None:
+    def _record_reply(self, span: Span, reply: LlmResponse, told: Attributes) -> None:
         span.set_attribute("gen_ai.response.finish_reasons", [reply.finish_reason])
         span.set_attributes(usage_of(reply.usage))
         if self._content:
@@ -367,7 +367,7 @@ class Instrumentation(CallHook):
         self, name: str, told: Attributes, kind: SpanKind, *, is_measured: bool = True
     ) -> Generator[Span]:
         """A span that is current for what runs inside; what is raised there ends it, and is measured too."""
-        span = self._tracer.start_span(name, kind=kind, attributes={**told, **self._said()})
+        span = self._tracer.start_span(name, kind=kind, attributes={**told, **self._conversation_id()})
         before = get_current()
         attach(set_span_in_context(span, before))
         start = perf_counter()
@@ -384,7 +384,7 @@ class Instrumentation(CallHook):
             if is_measured:
                 self._measure(perf_counter() - start, told)
 
-    def _said(self) -> Attributes:
+    def _conversation_id(self) -> Attributes:
         run = _run.get()
         return _conversing(_conversation.get() or ("" if run is None else run.conversation))
 

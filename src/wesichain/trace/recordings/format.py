@@ -44,14 +44,14 @@ STATUS_OF: dict[type, Status] = {
 }
 
 
-def whole_letters(text: str) -> str:
+def without_surrogates(text: str) -> str:
     """The text with a question mark for each half of a letter, which no file can hold."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def excerpt(text: str) -> str:
     """The beginning of a text, as the header and the end repeat it for lists of runs."""
-    return whole_letters(text[:160])
+    return without_surrogates(text[:160])
 
 
 def _text(value: JsonValue) -> str:

@@ -10,7 +10,7 @@ from wesichain.core import BlobWriter, Event, form_of, forms_in, forms_to_jsonl,
 from wesichain.errors import CodecError
 from wesichain.trace.redaction import Redactor
 
-from .format import whole_letters
+from .format import without_surrogates
 from .unwritten import Entries
 
 
@@ -62,18 +62,18 @@ class LineWriter:
     ) -> Iterator[bytes]:
         for event in events:
             try:
-                yield _whole_line(self._redactor.event(event), blobs)
+                yield _line_without_surrogates(self._redactor.event(event), blobs)
             except Exception as error:  # noqa: BLE001  # an event may hold anything that a model's code returned
                 unwritable(event, error)
 
 
-def _whole_line(event: Event, blobs: BlobWriter | None) -> bytes:
+def _line_without_surrogates(event: Event, blobs: BlobWriter | None) -> bytes:
     """The line of an event that may hold halves of letters, with whole ones in their place."""
     try:
         return to_jsonl((event,), blobs=blobs)
     except CodecError:
-        whole = replace(_WHOLE_LETTERS.event(event), run_id=whole_letters(event.run_id))
+        whole = replace(_WHOLE_LETTERS.event(event), run_id=without_surrogates(event.run_id))
         return to_jsonl((whole,), blobs=blobs)
 
 
-_WHOLE_LETTERS = Redactor(whole_letters, environ={})
+_WHOLE_LETTERS = Redactor(without_surrogates, environ={})

@@ -41,7 +41,7 @@ class PartsFolder:
         return data if _digest(data) == digest else None
 
 
-class HeldParts:
+class PendingParts:
     """Bytes that a recording is about to name: held until its file is there, then written once each."""
 
     __slots__ = ("_held", "_room", "_written")

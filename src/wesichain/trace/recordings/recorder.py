@@ -26,7 +26,7 @@ from wesichain.errors import ConfigError
 from wesichain.trace.redaction import Redactor
 
 from .folder import latest_file, new_files, prune
-from .format import STATUS_OF, VERSION, End, Header, RecordedEnd, excerpt, whole_letters
+from .format import STATUS_OF, VERSION, End, Header, RecordedEnd, excerpt, without_surrogates
 from .lines import LineWriter
 from .run_file import RunFile
 from .unwritten import PIECES, Unwritten
@@ -197,4 +197,4 @@ def _flush_last(runs: dict[str, RunFile], process: int) -> None:
 
 def _header(event: Event) -> Header:
     model, user_input = (event.model, event.user_input) if isinstance(event, RunStarted) else ("", "")
-    return Header(VERSION, whole_letters(event.run_id), event.at, excerpt(model), excerpt(user_input))
+    return Header(VERSION, without_surrogates(event.run_id), event.at, excerpt(model), excerpt(user_input))

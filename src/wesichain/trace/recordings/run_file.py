@@ -19,7 +19,7 @@ from wesichain.store import APPENDING, PRIVATE, append_all, sync_folder
 
 from .format import Dropped, Header, RecordedEnd
 from .lines import LineWriter
-from .parts_folder import HeldParts
+from .parts_folder import PendingParts
 from .unwritten import Entries, Unwritten
 
 _log = logging.getLogger("wesichain.trace")
@@ -62,7 +62,7 @@ class RunFile:
         self._is_made = head is None
         self._writer = writer
         self._max_bytes = max_bytes
-        self._parts = HeldParts(max_bytes)
+        self._parts = PendingParts(max_bytes)
         self._durable = durable
         self._size = 0  # bytes in the file, as of the last write
         self._full = False

@@ -63,7 +63,7 @@ _IS = (
 _SAID = r"""["'`\u201c\u2018]([^\s"'`\u201d\u2019]{3,}+)["'`\u201d\u2019]|([^\s"'`,;<>()\[\]{}]{4,}+)"""
 
 
-def said_after(text: str, end: int, name: str) -> tuple[int, int] | None:
+def secret_after(text: str, end: int, name: str) -> tuple[int, int] | None:
     """The secret that a sentence says behind its name: `password is hunter2`; None where it says none."""
     is_password = name.endswith(("password", "passphrase", "passcode", "passwd", "pwd"))
     link = _regex(_IS).match(text, end)

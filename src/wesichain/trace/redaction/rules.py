@@ -15,7 +15,7 @@ from typing import TypeAlias
 from urllib.parse import quote
 
 from .disguises import bared, encoded, has_long_word, has_unseen, has_wide, narrowed
-from .phrases import commands, may_hold_command, said_after
+from .phrases import commands, may_hold_command, secret_after
 
 _regex = cache(re.compile)  # patterns are compiled when they are first needed: that takes milliseconds
 Span: TypeAlias = tuple[int, int, str]  # from, to, and what sort of secret is there
@@ -141,7 +141,7 @@ def _pair_at(text: str, spot: int) -> tuple[int, int] | None:
     if separator is None and "--" not in name:
         if not any(part in name.lower() for part in _SPOKEN_PARTS):
             return None
-        found = said_after(text, name_end, name.lower())
+        found = secret_after(text, name_end, name.lower())
         return None if found is None or text[slice(*found)].lower() in _HARMLESS else found
     return _value_at(text, begin, name.lower(), mark)
 

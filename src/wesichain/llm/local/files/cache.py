@@ -27,10 +27,10 @@ def models_folder() -> Path:
 def cached_model(card: ModelCard, folder: Path | None = None) -> Path | None:
     """The model's file, if it is in the cache and proven whole."""
     path = (folder or models_folder()) / card.file
-    return path if is_whole(path, card) else None
+    return path if has_checksum(path, card) else None
 
 
-def is_whole(path: Path, card: ModelCard) -> bool:
+def has_checksum(path: Path, card: ModelCard) -> bool:
     """Whether the file has the card's sha256; a file that has not changed since is not read again."""
     try:
         found = path.stat()
@@ -45,11 +45,11 @@ def is_whole(path: Path, card: ModelCard) -> bool:
     except FileNotFoundError:
         return False
     with contextlib.suppress(OSError):  # a cache that may only be read: it is hashed again next time
-        write_whole(proof_of(path), dump_json(proof).encode())
+        write_atomically(proof_of(path), dump_json(proof).encode())
     return True
 
 
-def write_whole(path: Path, data: bytes) -> None:
+def write_atomically(path: Path, data: bytes) -> None:
     """Replace a small file at once: readers see the old one or the new one."""
     draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     draft.write_bytes(data)

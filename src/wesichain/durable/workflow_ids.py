@@ -172,7 +172,7 @@ def run_of(workflow_id: str) -> str:
     return workflow_id.partition("/")[0]
 
 
-def stretches_of(run_id: str, stretch: int) -> list[str]:
+def workflow_ids_of(run_id: str, stretch: int) -> list[str]:
     """The ids of a run's workflows, up to one of them."""
     return [run_id, *(f"{run_id}/{number}" for number in range(1, stretch + 1))]
 
@@ -182,7 +182,7 @@ def write_ending(ending: Ending, earlier: Sequence[str]) -> str:
     text = to_json(ending)
     if not earlier:
         return text
-    return _SHORT + json.dumps(shorten(json.loads(text), _whole(earlier)), separators=(",", ":"))
+    return _SHORT + json.dumps(shorten(json.loads(text), _complete(earlier)), separators=(",", ":"))
 
 
 def read_ending(texts: Sequence[str]) -> Ending:
@@ -191,10 +191,10 @@ def read_ending(texts: Sequence[str]) -> Ending:
         raise DurableError("the run has no ending yet")
     if not texts[-1].startswith(_SHORT):
         return from_json(Ending, texts[-1])
-    return from_json(Ending, json.dumps(_whole(texts)))
+    return from_json(Ending, json.dumps(_complete(texts)))
 
 
-def _whole(texts: Sequence[str]) -> Any:
+def _complete(texts: Sequence[str]) -> Any:
     whole: Any = None
     for text in texts:
         is_short = text.startswith(_SHORT)

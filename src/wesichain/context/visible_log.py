@@ -14,7 +14,7 @@ from .tokens import CountTokens, count_each, estimate_tokens
 _SHORT = 40  # tokens: a result that is no longer is not worth clearing
 
 
-class Seen:
+class VisibleLog:
     """The part of a run's log that its model still sees, after the cuts so far; messages go by their place.
 
     It is kept in units that stay or go whole: a reply with the results of its calls and the notes on it;

@@ -16,7 +16,7 @@ from .step_journal import MAX_STEP, Step
 _PAUSE = 0.2  # seconds between two looks at what was told
 
 
-class Telling(EventSink):
+class EventJournal(EventSink):
     """A sink that keeps what it hears as steps of the run, and has the runs in its nodes listed."""
 
     def __init__(
@@ -35,7 +35,7 @@ class Telling(EventSink):
     def emit(self, event: Event) -> None:
         self._events.append(event)
 
-    async def keep_on(self) -> None:
+    async def flush_until_cancelled(self) -> None:
         """Keep what is told, until it is cancelled; raises where the run is not ours any more."""
         while True:
             await asyncio.sleep(_PAUSE)
@@ -44,7 +44,7 @@ class Telling(EventSink):
     async def keep(self) -> None:
         """Keep what was told and is not kept yet."""
         async with self._keeping:
-            events = await self._taken()
+            events = await self._drain()
             if not events:
                 return
             self._number += 1
@@ -65,9 +65,9 @@ class Telling(EventSink):
         Where the run is not `ours` any more, nothing is listed.
         """
         async with self._keeping:
-            return await self._taken(is_ours=is_ours)
+            return await self._drain(is_ours=is_ours)
 
-    async def _taken(self, *, is_ours: bool = True) -> tuple[Event, ...]:
+    async def _drain(self, *, is_ours: bool = True) -> tuple[Event, ...]:
         events, self._events = self._events, []
         if self._inside is not None and is_ours:
             await self._list(self._inside, events)

@@ -12,16 +12,16 @@ from wesichain.errors import DurableError
 
 from .journal import Visitors, read_record, visit_scope
 from .questions import GraphEnding, decisions_on, graph_ending
-from .states import PendingDecision, RunState, RunSummary, shown_task
-from .store import ChildRun, Note, Standing, Step, Store
-from .stretches import Ending, read_ending, stretches_of
+from .states import PendingDecision, RunState, RunSummary, task_preview
+from .store import ChildRun, Note, RunStatusRow, Step, Store
+from .workflow_ids import Ending, read_ending, workflow_ids_of
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FinishedRun:
     """A run that is over for now: where it stands, and the texts of its endings."""
 
-    standing: Standing
+    standing: RunStatusRow
     texts: Sequence[str]
     error: tuple[str, str] | None = None
 
@@ -30,17 +30,17 @@ class Found:
         return read_ending(self.texts)
 
 
-def found_of(store: Store, standing: Standing) -> Found:
-    payloads = store.payloads(stretches_of(standing.run_id, standing.stretch))
+def finished_run_of(store: Store, standing: RunStatusRow) -> FinishedRun:
+    payloads = store.payloads(workflow_ids_of(standing.run_id, standing.stretch))
     texts = [payload.ending for payload in payloads if payload.ending is not None]
-    return Found(standing, texts, payloads[-1].error if payloads else None)
+    return FinishedRun(standing, texts, payloads[-1].error if payloads else None)
 
 
 def last_events(store: Store, run_id: str, stretch: int) -> Sequence[Event]:
-    payloads = store.payloads(stretches_of(run_id, stretch))
+    payloads = store.payloads(workflow_ids_of(run_id, stretch))
     texts = [payload.ending for payload in payloads if payload.ending is not None]
     if len(texts) <= stretch:
-        kept = store.ledger.kept_ending(run_id)
+        kept = store.ledger.cancelled_ending(run_id)
         if not kept:
             return ()
         texts.append(kept)
@@ -64,7 +64,7 @@ def note_of(run_id: str, agent: str, outcome: Outcome[Any], *, model: str | None
         outcome.info.model or model,
         outcome.spent.steps,
         "".join(f"{name} " for name in called),
-        shown_task(outcome.text) if isinstance(outcome, Completed) else None,
+        task_preview(outcome.text) if isinstance(outcome, Completed) else None,
     )
 
 
@@ -87,7 +87,7 @@ def _why(outcome: Outcome[Any]) -> str | None:
             return None
 
 
-def waiting_of(store: Store, standing: Standing) -> list[PendingDecision]:
+def waiting_of(store: Store, standing: RunStatusRow) -> list[PendingDecision]:
     """The calls of an interrupted run that wait, or waited, for a person."""
     if standing.status != "SUCCESS" or standing.outcome != "interrupted":
         return []
@@ -97,7 +97,7 @@ def waiting_of(store: Store, standing: Standing) -> list[PendingDecision]:
 
 
 def undecided_of(
-    store: Store, standings: Sequence[Standing], decided: Collection[tuple[str, str]]
+    store: Store, standings: Sequence[RunStatusRow], decided: Collection[tuple[str, str]]
 ) -> list[PendingDecision]:
     """The calls of these runs that wait for a person."""
     waiting = [standing for standing in standings if standing.state == "interrupted"]
@@ -109,7 +109,7 @@ def undecided_of(
     ]
 
 
-def summary_of(store: Store, standing: Standing, served: Collection[tuple[str, str]]) -> RunSummary:
+def summary_of(store: Store, standing: RunStatusRow, served: Collection[tuple[str, str]]) -> RunSummary:
     note = standing.note or Note()
     return RunSummary(
         standing.run_id,
@@ -180,16 +180,16 @@ class ChildEvents:
         return replace(event, run_id=child.id, seq=self._seq, scope=scope)
 
 
-def error_of(store: Store, standing: Standing) -> str | None:
+def error_of(store: Store, standing: RunStatusRow) -> str | None:
     """Why a run has failed, or what it waits for."""
     return (standing.note or _read_note(store, standing)).error
 
 
-def _read_note(store: Store, standing: Standing) -> Note:
+def _read_note(store: Store, standing: RunStatusRow) -> Note:
     """What lists show of a run whose ending an older version kept: read from that."""
     if standing.status == "MAX_RECOVERY_ATTEMPTS_EXCEEDED":
         return Note("the process that ran it died again and again: it is not run again")
-    found = found_of(store, standing)
+    found = finished_run_of(store, standing)
     if standing.status == "ERROR":
         kind, message = found.error or ("DurableError", "DBOS gave it up")
         return Note(f"{kind}: {message}")
@@ -199,14 +199,14 @@ def _read_note(store: Store, standing: Standing) -> Note:
     return note_of(standing.run_id, standing.agent, found.ending.outcome)
 
 
-def erase(store: Store, standing: Standing) -> None:
+def erase(store: Store, standing: RunStatusRow) -> None:
     if not standing.is_over:
         raise DurableError(f"the run {standing.run_id!r} is {standing.state}: cancel it before it is deleted")
     store.leases.clear(standing.current)
-    store.delete(standing.run_id, stretches_of(standing.run_id, standing.stretch))
+    store.delete(standing.run_id, workflow_ids_of(standing.run_id, standing.stretch))
 
 
-class Told:
+class EventMerger:
     """The events of one stretch, put into their order as its steps come in."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from wesichain.graph.state import UNSET, Growing, OpaqueError, StateValues, fingerprint, grow
+from wesichain.graph.state import UNSET, AppendOnlyList, OpaqueError, StateValues, fingerprint, grow
 from wesichain.graph.superstep import Folded, Frontier
 
 _TOO_OFTEN = 3
@@ -41,7 +41,7 @@ class CycleWatch:
         if before is not None:
             self._total ^= hash((name, before))
         try:
-            if kept is not None and before is not None and isinstance(value, Growing):
+            if kept is not None and before is not None and isinstance(value, AppendOnlyList):
                 mark = grow(before, value.items(kept))
             else:
                 mark = fingerprint(value)
