@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeGuard, TypeVar
 
 from typing_extensions import override
 
@@ -25,7 +25,10 @@ Start: TypeAlias = Callable[..., Idle[Any]]
 Again: TypeAlias = Callable[[Any], Drive[Any]]
 Carry: TypeAlias = Callable[[Any], Coroutine[Any, Any, Any]]
 
-_ENDED = (Completed, Failed, Interrupted)
+
+def has_ended(outcome: object) -> TypeGuard[Outcome[Any]]:
+    """Whether a middleware returned an outcome."""
+    return isinstance(outcome, Completed | Failed | Interrupted)
 
 
 def through(
@@ -167,7 +170,7 @@ class MiddlewareRun(Generic[OutT]):
 
 
 def _checked(outcome: Any) -> Outcome[Any]:
-    if isinstance(outcome, _ENDED):
+    if has_ended(outcome):
         return outcome
     raise ConfigError(
         f"wrap_run gave a {type(outcome).__name__}; return an outcome, such as the one that "
@@ -196,7 +199,7 @@ class _Part:
     async def run(self, middleware: Sequence[Middleware], task: Any) -> Any:
         """The outcome that the middleware returns: of the run, or of a part that ends with a handoff."""
         outcome: Any = await through(middleware, self._ctx, partial(self._begin, task), task)
-        if not isinstance(outcome, _ENDED) or not self._is_begun:
+        if not has_ended(outcome) or not self._is_begun:
             what = f"gave a {type(outcome).__name__}" if self._is_begun else "did not call on"
             raise ConfigError(
                 f"wrap_run of the agent {self._ctx.agent!r} {what}; a run that was handed to it has begun "

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, cast
 
 
 def same(old: Any, new: Any) -> bool:
     """Whether two values are equal in all that a reader of them, or of their JSON, could tell apart."""
     if old is new:
         return True
-    if type(old) is not type(new):
+    kind = cast("type[Any]", type(new))
+    if type(old) is not kind:
         return False
-    if isinstance(new, list | tuple):
+    if issubclass(kind, list | tuple):
         return len(old) == len(new) and all(map(same, old, new))
-    if isinstance(new, dict):
+    if issubclass(kind, dict):
         return len(old) == len(new) and all(key in old and same(old[key], item) for key, item in new.items())
     if is_record(new):
         return all(same(a, b) for a, b in zip(field_values(old), field_values(new), strict=True))
@@ -36,7 +37,7 @@ def common_prefix(old: Sequence[Any], new: Sequence[Any]) -> int:
 
 def is_record(value: Any) -> bool:
     """Whether it is a dataclass or a pydantic model, known without importing pydantic."""
-    kind = type(value)
+    kind = cast("type[Any]", type(value))
     is_model = hasattr(kind, "model_fields") and hasattr(kind, "model_validate")
     return (is_dataclass(value) or is_model) and not isinstance(value, type | Enum)
 

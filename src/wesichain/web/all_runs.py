@@ -6,7 +6,7 @@ A run that is in the database and has a recording too is one run: the database s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,6 +15,7 @@ from wesichain.errors import ConfigError
 from wesichain.trace import Recording, load, redact
 from wesichain.trace import RunSummary as RecordedRun
 
+from .marks import Mark
 from .run_store import PAGE_EVENTS, Filter, RunStore, is_file_name, is_marked, place_at, place_of, time_of
 from .stats import CURVE, statistics
 
@@ -109,7 +110,7 @@ class AllRuns:
     async def _stored(self, wanted: Filter, limit: int, after: str | None) -> AsyncGenerator[AnyRun]:
         """The durable runs, the newest first."""
         state = _STATES.get(wanted.status, wanted.status)
-        marks = self.store.marks.all() if wanted.mark else {}
+        marks: Mapping[str, Mark] = self.store.marks.all() if wanted.mark else {}
         filters = _filters_of(wanted)
         while self.database is not None and state is not None:
             runs = await self.database.list(state or None, limit + 1, after=after, **filters)

@@ -223,8 +223,8 @@ class RunPage:
         for number, word in enumerate(given.get("search", "").lower().split()):
             name = f"word{number}"
             add(f"LOWER({_SEARCHED}) LIKE :{name} ESCAPE '!'", **{name: f"%{_escaped(word)}%"})
-        if given.get("tool"):
-            add("' ' || r.tools LIKE :tool ESCAPE '!'", tool=f"% {_escaped(given['tool'])} %")
+        if tool := given.get("tool"):
+            add("' ' || r.tools LIKE :tool ESCAPE '!'", tool=f"% {_escaped(tool)} %")
         add(f"{created} >= :since", since=_milliseconds(given.get("since")))
         until = given.get("until")
         add(f"{created} < :until", until=None if until is None else ceil(until * 1000))
