@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from typing import Any, cast
+from typing import Any
 
 
 def same(old: Any, new: Any) -> bool:
     """Whether two values are equal in all that a reader of them, or of their JSON, could tell apart."""
     if old is new:
         return True
-    kind = cast("type[Any]", type(new))
+    kind: Any = type(new)
     if type(old) is not kind:
         return False
     if issubclass(kind, list | tuple):
@@ -37,7 +37,7 @@ def common_prefix(old: Sequence[Any], new: Sequence[Any]) -> int:
 
 def is_record(value: Any) -> bool:
     """Whether it is a dataclass or a pydantic model, known without importing pydantic."""
-    kind = cast("type[Any]", type(value))
+    kind: Any = type(value)
     is_model = hasattr(kind, "model_fields") and hasattr(kind, "model_validate")
     return (is_dataclass(value) or is_model) and not isinstance(value, type | Enum)
 
