@@ -31,6 +31,7 @@ else:
             ".trim": ("TrimResults", "fit"),
             ".window": ("Window",),
         },
+        renamed={"Seen": "VisibleLog"},
     )
 
 __all__ = [

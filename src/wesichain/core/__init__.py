@@ -153,6 +153,7 @@ else:
             ),
             ".template": ("PromptTemplate",),
         },
+        renamed={"told_content": "content_as_text"},
     )
 
 __all__ = [

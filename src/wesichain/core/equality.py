@@ -12,7 +12,7 @@ def same(old: Any, new: Any) -> bool:
     """Whether two values are equal in all that a reader of them, or of their JSON, could tell apart."""
     if old is new:
         return True
-    kind: Any = type(new)
+    kind: Any = new.__class__
     if type(old) is not kind:
         return False
     if issubclass(kind, list | tuple):
@@ -37,7 +37,7 @@ def common_prefix(old: Sequence[Any], new: Sequence[Any]) -> int:
 
 def is_record(value: Any) -> bool:
     """Whether it is a dataclass or a pydantic model, known without importing pydantic."""
-    kind: Any = type(value)
+    kind: Any = value.__class__
     is_model = hasattr(kind, "model_fields") and hasattr(kind, "model_validate")
     return (is_dataclass(value) or is_model) and not isinstance(value, type | Enum)
 

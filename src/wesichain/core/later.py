@@ -9,13 +9,22 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from warnings import warn
 
 
-def later(door: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], object]:
-    """The `__getattr__` of a door: `names` says which of its modules has which names."""
+def later(
+    door: str, names: Mapping[str, Sequence[str]], renamed: Mapping[str, str] | None = None
+) -> Callable[[str], object]:
+    """The `__getattr__` of a door: `names` says which of its modules has which names.
+
+    A name in `renamed` is an earlier one of another: it works for one version, with a warning.
+    """
     module_of = {name: module for module, found in names.items() for name in found}
 
     def load(name: str) -> object:
+        if renamed and name in renamed:
+            warn(f"{door}.{name} is called {renamed[name]} now", DeprecationWarning, stacklevel=2)
+            return getattr(sys.modules[door], renamed[name])
         if name not in module_of:
             raise AttributeError(f"module {door!r} has no attribute {name!r}")
         found = getattr(import_module(module_of[name], door), name)

@@ -51,6 +51,7 @@ else:
                 "simulate_sync",
             ),
         },
+        renamed={"Spoken": "ProviderReply"},
     )
 
 __all__ = [
