@@ -344,6 +344,10 @@ def test_importing_the_front_door_loads_no_optional_dependency() -> None:
 
 
 ROOT_FILES = {
+    ".pre-commit-config.yaml",
+    "CODE_OF_CONDUCT.md",
+    "hatch_build.py",
+    "tasks.py",
     ".gitignore",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
