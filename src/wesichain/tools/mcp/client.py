@@ -237,7 +237,11 @@ class McpServer:
 
     def _check_new(self, tool: str, ctx: ToolContext | None) -> None:
         """A call whose connection was lost while it waited is made anew, unless its effect is 'once'."""
-        if self._options.effect == "once" and ctx is not None and getattr(ctx.link, "was_asking", False):
+        if (
+            self._options.effect == "once"
+            and ctx is not None
+            and getattr(ctx.link, "was_waiting_for_answer", False)
+        ):
             raise ToolError(
                 f"the outcome of {tool!r} is unknown: it waited for an answer, and the connection that it "
                 f"waited on is gone. It is not run again, since its effect is 'once'; find out whether it "
