@@ -272,18 +272,18 @@ async def test_a_tool_that_stops_is_not_abandoned() -> None:
 
 
 @pytest.mark.parametrize("last_word", ["value", "error"])
-async def test_a_late_end_is_still_late(judge_last_reply: str) -> None:
+async def test_a_late_end_is_still_late(last_word: str) -> None:
     async def late() -> str:
         try:
             await asyncio.sleep(3600)
         except asyncio.CancelledError:
-            if judge_last_reply == "error":
+            if last_word == "error":
                 raise ValueError("in the last moment") from None
         return "too late"
 
     with pytest.raises(OutOfTimeError) as caught:
         await driven(late(), 0.01)
-    assert isinstance(caught.value.__cause__, ValueError if judge_last_reply == "error" else type(None))
+    assert isinstance(caught.value.__cause__, ValueError if last_word == "error" else type(None))
 
 
 async def test_an_abandoned_tool_still_finishes_its_cleanup() -> None:
