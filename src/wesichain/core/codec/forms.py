@@ -113,7 +113,14 @@ def _maker(cls: Any) -> Callable[[Any], Any]:
         return _function(cls, "value", {field.name: f"value.{field.name}" for field in fields(cls)})
     if issubclass(cls, tuple | list | LogView):
         return _items
-    return dict if issubclass(cls, Mapping) and not issubclass(cls, dict) else _itself
+    return _mapping if issubclass(cls, Mapping) else _itself
+
+
+def _mapping(values: Mapping[Any, Any]) -> dict[Any, Any]:
+    """JSON data as it is, without a look into it; values of this project (usage by model) as forms."""
+    if is_dataclass(next(iter(values.values()), None)):
+        return {key: _makers[value.__class__](value) for key, value in values.items()}
+    return values if isinstance(values, dict) else dict(values)
 
 
 def _items(values: Any) -> list[Any]:

@@ -175,16 +175,15 @@ def _elements(text: str) -> Iterator[Place]:
         name = tag[2]
         if tag.start() < comment_end:
             continue
-        if name is None:
+        if tag[1]:
+            if opened.get(name):
+                yield opened[name].pop().start(), tag.end(), "quotation"
+        elif name is None:
             end = text.find("-->", tag.end())
             comment_end = len(text) if end < 0 else end
             yield tag.start(), comment_end, "quotation"
-        elif tag.group().endswith("/>") or _CALL_TAG.fullmatch(name):
-            continue
-        elif not tag[1]:
+        elif not (tag.group().endswith("/>") or _CALL_TAG.fullmatch(name)):
             opened.setdefault(name, []).append(tag)
-        elif opened.get(name):
-            yield opened[name].pop().start(), tag.end(), "quotation"
     for tag in (tag for tags in opened.values() for tag in tags):
         if text[tag.start() - 1 : tag.start()] in ("", "\n") and text[tag.end() : tag.end() + 1] in (
             "",
