@@ -25,6 +25,8 @@ def continued(definition: Definition, journal: ThreadJournal, loaded: Loaded) ->
     """The checkpoint, in the joins of this program; raises `CheckpointError` where it cannot go on there."""
     if loaded.refusal is not None:
         raise loaded.refusal
+    if loaded.position.frontier is journal.able_at:  # an answer more: the same tasks wait
+        return loaded
     frontier, refusal = resolved(definition, loaded.position.frontier, loaded.visits)
     if not loaded.position.frontier.tasks:  # the run is over: nothing waits any more
         return loaded
@@ -39,6 +41,7 @@ def continued(definition: Definition, journal: ThreadJournal, loaded: Loaded) ->
         _check_inner(definition, journal, loaded)
         journal.can_go_on = True
     if frontier is loaded.position.frontier:
+        journal.able_at = frontier
         return loaded
     return replace(loaded, position=replace(loaded.position, frontier=frontier))
 

@@ -75,6 +75,7 @@ class ThreadJournal:
         "_size",
         "_thread",
         "_version",
+        "able_at",
         "base",
         "can_go_on",
         "counted_from",
@@ -95,6 +96,7 @@ class ThreadJournal:
         self._version = definition.version  # of what was read
         self._migration: MigratedState | None = None
         self.can_go_on = False  # whether this program was found to be able to
+        self.able_at: Frontier | None = None  # the tasks from which it was found to be able to
         self._answered: list[Any] = []  # what was answered up to the head, as it is stored
         self.counted_from = 0  # the step that `max_steps` counts from
         self.spent: Callable[[], Spent] | None = None  # of the run that writes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from wesichain.core import JsonValue
@@ -16,6 +17,9 @@ from .notes import Notes, ThreadQuestions, read_answered
 from .parts import HAS_BYTES, apart
 
 _ANSWER = '"answer'  # of a note, or of a checkpoint that has settled some
+
+
+_AT = attrgetter("at")  # when an answer was given
 
 
 class Thread:
@@ -163,7 +167,8 @@ class Thread:
                     found += self.notes(one).answered.values()
                 else:
                     found += [read_answered(row) for e in self._pending[one] for row in _answered_in(e)]
-        return sorted(found, key=lambda answered: answered.at)
+        found.sort(key=_AT)
+        return found
 
     def questions(self, checkpoint: str) -> ThreadQuestions:
         """The questions that wait on a checkpoint; looked for once, and then kept up with what is written."""
