@@ -74,7 +74,7 @@ class Capabilities:
 def _checked(given: Any) -> Iterable[Capability]:
     if not isinstance(given, list | tuple):
         raise ConfigError(f"capabilities={given!r}: use a list, such as [Todo()]")
-    for one in given:  # pyright: ignore[reportUnknownVariableType]
+    for one in given:  # pyright: ignore[reportUnknownVariableType]  # anything may be given
         if not isinstance(one, Capability):
             raise ConfigError(f"capabilities: {one!r} is not a Capability object, such as Todo()")
         yield one

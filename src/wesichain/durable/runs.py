@@ -335,7 +335,7 @@ class DurableRuns:
                     store.rewind(standing.current, standing.agent)
                 case _:
                     pass
-            return RunState(store.ledger.standing(run_id).state)
+            return RunState(store.ledger.status_row(run_id).state)
 
         return await self.ask(resume)
 

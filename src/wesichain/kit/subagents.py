@@ -65,9 +65,9 @@ class _Delegate(TypedTool[Any, Any]):
     @override
     def types(self) -> tuple[Any, Any]:
         names = tuple(self._tools)
-        whom = Annotated[Literal[names], Field(description="The agent that is to do it.")]  # type: ignore[valid-type]
+        whom = Annotated[Literal[names], Field(description="The agent that is to do it.")]  # type: ignore[valid-type]  # made from names
         what = Annotated[str, Field(description="The task, with all that the agent needs to know.")]
-        return TypedDict("Task", {"agent": whom, "task": what}), Any  # type: ignore[operator]
+        return TypedDict("Task", {"agent": whom, "task": what}), Any  # type: ignore[operator]  # made here
 
     @override
     async def run(self, args: Any, ctx: ToolContext) -> Any:

@@ -83,7 +83,7 @@ def credited(
     if bullet.section != "Pitfalls" and bullet.is_visible and (shown or helped is not None):
         tally = tally.tested(success=success if helped is None else helped)
     if shown is not None:
-        tally = tally.seen(shown=shown, success=success, half_life=half_life)
+        tally = tally.with_run(shown=shown, success=success, half_life=half_life)
     if helped is not None:
         tally = tally.followed(*counts, half_life=half_life)
         counts = (counts[0] + helped, counts[1] + (not helped))

@@ -205,7 +205,7 @@ class Leases:
                 limit = db.execute(sql(_LIMIT), {**dead, "agent": agent}).scalar()
                 if limit is not None and recoveries > limit:
                     db.execute(sql(GIVE_UP), {"id": workflow_id})
-                    db.execute(sql(_NOTE), {"id": workflow_id, "error": given_up_after(recoveries)})
+                    db.execute(sql(_NOTE), {"id": workflow_id, "error": repeated_death_message(recoveries)})
                     given_up.append(workflow_id)
             db.execute(sql(_UNWATCH), dead)
             for statement in _FORGET:
@@ -224,6 +224,6 @@ class Leases:
                 db.execute(self._db.sql(statement), {"executor": executor})
 
 
-def given_up_after(recoveries: int) -> str:
+def repeated_death_message(recoveries: int) -> str:
     """Why a run is not run again."""
     return f"the process that ran it died {recoveries} times in a row, at the same step: it is not run again"

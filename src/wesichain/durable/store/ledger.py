@@ -259,7 +259,7 @@ class Ledger:
 
     # --- looking -------------------------------------------------------------------------------------
 
-    def standing(self, run_id: str) -> RunStatusRow:
+    def status_row(self, run_id: str) -> RunStatusRow:
         found = self.find(run_id)
         if found is None:
             raise DurableError(f"there is no run {run_id!r} in this database")

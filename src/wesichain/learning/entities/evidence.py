@@ -86,7 +86,7 @@ class EvidenceTally:
             min(1.0, lift + spread),
         )
 
-    def seen(self, *, shown: bool, success: bool, half_life: float) -> EvidenceTally:
+    def with_run(self, *, shown: bool, success: bool, half_life: float) -> EvidenceTally:
         """One more run of the bullet's kind, with it or without."""
         keep = 0.5 ** (1 / half_life)
         return replace(

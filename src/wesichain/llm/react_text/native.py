@@ -115,13 +115,15 @@ def native_calls(text: str) -> tuple[list[TextCall], str]:
             break
         if opener.start() < end or (opener.group() == "<tool_calls>" and not _holds_json(text, opener.end())):
             continue
-        if calls and said(text[end : opener.start()]):
+        if calls and without_markers(text[end : opener.start()]):
             raise NoCallError("there is text between two calls; write them one behind the other, or only one")
         found, end = _read(opener, text)
         calls += found
     if not calls:
         raise NoCallError(_UNFINISHED)
-    return calls, said(text[end : result.start() if result and result.start() >= end else len(text)])
+    return calls, without_markers(
+        text[end : result.start() if result and result.start() >= end else len(text)]
+    )
 
 
 def begins_with_call(text: str) -> bool:
@@ -131,7 +133,7 @@ def begins_with_call(text: str) -> bool:
     return found is not None and not AROUND_CALLS.sub("", reply.text[: found.start()])
 
 
-def said(text: str) -> str:
+def without_markers(text: str) -> str:
     """A text without the marks around calls."""
     return AROUND_CALLS.sub(" ", text).strip("` ")
 

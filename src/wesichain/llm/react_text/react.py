@@ -16,7 +16,7 @@ from wesichain.errors import CodecError
 
 from .inputs import JSON_START, check_encoding, load_data, read_input, read_name, tidy, without_lead
 from .lenient import load
-from .native import CALL_START, TOOL_KEYS, NoCallError, call_of, load_call, native_calls, said
+from .native import CALL_START, TOOL_KEYS, NoCallError, call_of, load_call, native_calls, without_markers
 from .parsed import Parsed, TextCall, action, final, malformed, without_run_on
 from .structure import DECIDES, Section, TextReply
 
@@ -232,7 +232,7 @@ def _unmarked(reply: TextReply, sections: Sequence[Section], *, strict: bool, tr
 
 def _native(reply: TextReply, start: int) -> TextReading:
     """The native calls that stand in the text: all of them, or none."""
-    thought = said(reply.text[:start])
+    thought = without_markers(reply.text[:start])
     if reply.quotes(start):
         raise NoCallError(f"the call {_QUOTED}", thought=thought)
     try:

@@ -336,9 +336,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             "(wesichain.testing.FunctionLlm), and let its tools act on the scenario's world"
         )
 
-    create_connection = create_server = create_datagram_endpoint = getaddrinfo = _no_network  # pyright: ignore[reportAssignmentType]
-    add_reader = add_writer = sock_connect = sock_recv = sock_sendall = _no_network  # pyright: ignore[reportAssignmentType]
-    subprocess_exec = subprocess_shell = _no_network  # pyright: ignore[reportAssignmentType]
+    create_connection = create_server = create_datagram_endpoint = getaddrinfo = _no_network  # pyright: ignore[reportAssignmentType]  # refuses
+    add_reader = add_writer = sock_connect = sock_recv = sock_sendall = _no_network  # pyright: ignore[reportAssignmentType]  # refuses
+    subprocess_exec = subprocess_shell = _no_network  # pyright: ignore[reportAssignmentType]  # refuses
 
 
 def virtual_loop(seed: object) -> VirtualLoop:

@@ -19,7 +19,7 @@ from wesichain.tools.running import GRACE, OutOfTimeError
 
 from .frames import ANSWERED, DIED, KILLED
 from .names import name_of
-from .pool import ChildDiedError, Keeper, UnmadeError, environment, pool
+from .pool import ChildDiedError, Keeper, ToolRebuildError, environment, pool
 from .recipe import recipe_of
 
 _CONTEXT = (
@@ -58,7 +58,7 @@ class IsolatedCalls:
     async def _keeper(self) -> Keeper:
         try:
             return await pool.take(self._rules())
-        except UnmadeError as error:
+        except ToolRebuildError as error:
             if self._name is None or not self._name.is_main:
                 raise
             # The program's own file cannot be read again: it runs, or needs what only the program has.
@@ -151,8 +151,8 @@ def _read(answer: Any) -> Any:
         raise ToolSerializationError(message)
     if kind == "raised":
         raise RemoteError(message)
-    if kind == "unmade":
-        raise UnmadeError(message)
+    if kind == "rebuild":
+        raise ToolRebuildError(message)
     raise ToolError(message, ToolErrorKind(kind))
 
 

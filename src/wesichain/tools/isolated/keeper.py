@@ -21,7 +21,7 @@ from wesichain.tools.failures import describe
 from .frames import ANSWERED, DIED, HEADER, KILLED, READY, THREADED, UNMADE, frame, read_frame
 from .limits import confine, confine_all
 from .tree import adopt_orphans, die_with_parent, end_all, leave_on, thread_count
-from .work import IsolatedWork, unmade
+from .work import IsolatedWork, rebuild_failure
 
 _LAST_BREATH = 0.5  # seconds from closing its pipe to a worker's end
 
@@ -177,5 +177,5 @@ def _answer(work: IsolatedWork | None, tool: Any, request: bytes) -> bytes:
     try:
         work = work or IsolatedWork(tool)
     except BaseException as error:  # noqa: BLE001  # a module that is loaded may raise anything
-        return unmade(error)
+        return rebuild_failure(error)
     return work.answer(request)

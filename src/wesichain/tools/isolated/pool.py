@@ -38,7 +38,7 @@ class ChildDiedError(RemoteError):
     """The process ended without an answer, or with one that is not allowed; the message says how."""
 
 
-class UnmadeError(ChildDiedError):
+class ToolRebuildError(ChildDiedError):
     """The tool cannot be made in another process; the message says why."""
 
     def __init__(self, why: str) -> None:
@@ -155,7 +155,7 @@ class Pool:
                 break
             keeper.close()
             if reply[:1] != THREADED:
-                raise UnmadeError(reply[1:].decode(errors="replace"))
+                raise ToolRebuildError(reply[1:].decode(errors="replace"))
             self._threaded.add(key)
             keeper = None
         return keeper

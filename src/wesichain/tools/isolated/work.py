@@ -74,9 +74,9 @@ def _tool_of(sent: dict[str, Any]) -> Tool:
     return Recipe(sent["kind"], find(FunctionName(*sent["name"])), sent["options"]).make()
 
 
-def unmade(error: BaseException) -> bytes:
+def rebuild_failure(error: BaseException) -> bytes:
     """The answer of a tool that cannot be made where it should run."""
-    return dump_json({"error": "unmade", "message": describe(error)}).encode()
+    return dump_json({"error": "rebuild", "message": describe(error)}).encode()
 
 
 def _failure(error: BaseException) -> dict[str, Any]:
