@@ -215,9 +215,9 @@ async def test_the_end_of_a_run_is_told_by_the_one_who_has_it(url: str) -> None:
     store.ledger.uncancel("r")
     (second,) = claim(store, "two")
     assert not store.ledger.end("r", "r", failed, owner=first.owner)  # it has not heard of it yet
-    assert store.ledger.standing("r").outcome == ""
+    assert store.ledger.status_row("r").outcome == ""
     assert store.ledger.end("r", "r", completed, owner=second.owner)
-    assert store.ledger.standing("r").outcome == "completed"
+    assert store.ledger.status_row("r").outcome == "completed"
     store.close()
 
 

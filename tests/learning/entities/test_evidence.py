@@ -17,7 +17,7 @@ sides = st.lists(st.tuples(st.booleans(), st.booleans()), max_size=60)
 def after(runs: list[tuple[bool, bool]], *, half_life: float = 50) -> EvidenceTally:
     tally = EvidenceTally()
     for shown, success in runs:
-        tally = tally.seen(shown=shown, success=success, half_life=half_life)
+        tally = tally.with_run(shown=shown, success=success, half_life=half_life)
     return tally
 
 
