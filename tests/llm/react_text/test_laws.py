@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from functools import partial
@@ -376,24 +377,38 @@ def repeated(piece: str, size: int) -> str:
 
 @pytest.mark.parametrize("start", [pytest.param(start, id=name) for start, name in STARTS.items()])
 def test_100_kb_of_anything_is_read_at_once(start: str) -> None:
-    """50 ms for blanks, backticks, line breaks and braces; some room for what is dense in markers."""
+    """As fast as 50 ms are for blanks, backticks, line breaks and braces; some room for what is dense in
+    markers."""
     slow = {
-        piece: seconds
+        piece: loops
         for piece in REPEATED
-        if (seconds := _least(start + repeated(piece, 100_000), limit := 0.05 if piece in PROMISED else 0.1))
+        if (loops := _least(start + repeated(piece, 100_000), limit := 10 if piece in PROMISED else 20))
         > limit
     }
     assert slow == {}
 
 
 def _least(text: str, enough: float) -> float:
-    """The least CPU time of ten tries; one that is good enough is the last."""
+    """The CPU time of reading in loops of `bare_loop`, the least of ten tries; one that is enough is the last.
+
+    Machines differ, and one machine from second to second: both are measured in turn.
+    """
     best = float("inf")
     for _ in range(10):
-        best = min(best, cpu_seconds(partial(parse, text), tries=1))
+        loop = cpu_seconds(bare_loop, tries=1)
+        best = min(best, cpu_seconds(partial(parse, text), tries=1) / loop)
         if best <= enough:
             break
     return best
+
+
+def bare_loop() -> None:
+    """What takes 5 ms where 100 kB are to be read in 50: 20,000 matches looked at one by one."""
+    for match in BARE.finditer(LOOPED):
+        match.span()
+
+
+BARE, LOOPED = re.compile("a"), "a" * 20_000
 
 
 @pytest.mark.parametrize(

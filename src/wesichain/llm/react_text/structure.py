@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Literal, NamedTuple, TypeAlias, cast
 
 Mark: TypeAlias = Literal["plain", "thought", "action", "input", "observation", "final", "answer"]
@@ -67,7 +68,7 @@ class TextReply:
         places += map(_place, _tokens(text))
         if marks is not None:
             places += map(_place, marks.finditer(text))
-        self.sections = list(self._scan(sorted(places, key=lambda place: place[0])))
+        self.sections = list(self._scan(sorted(places, key=itemgetter(0))))
 
     def _scan(self, places: list[Place]) -> Iterator[Section]:
         """The sections; the first is what stands before any marker. None begins in a quotation."""
@@ -149,10 +150,12 @@ def _fences(text: str, *, is_wrapped: bool = False) -> Iterator[Place]:
     if "```" not in text and "~~~" not in text:
         return
     opener: re.Match[str] | None = None
+    mark = ""
     for fence in _FENCE.finditer(text):
+        closing, info = fence.groups()
         if opener is None:
-            opener = fence
-        elif fence[1].startswith(opener[1]) and not fence[2].strip():
+            opener, mark = fence, closing
+        elif closing.startswith(mark) and (not info or info.isspace()):
             yield opener.start(), fence.end(), "fence"
             opener = None
     if is_wrapped and opener and not opener[2].strip():
