@@ -53,13 +53,9 @@ $("ask").onsubmit = async (event) => {
   const run = crypto.randomUUID()
   show(`\nrun ${run}\n`, "call")
   const order = { task: $("task").value, run_id: run, conversation: `desk of ${$("user").value}`, stay: true }
-  const done = post("/agent/runs", order) // stays when this page is closed; its events tell the rest
-  for (let tries = 0; tries < 20; tries++) {
-    const there = await fetch(`/agent/runs/${run}/events`, { method: "GET" })
-    await there.body?.cancel()
-    if (there.ok) return follow(run)
-    await new Promise((wait) => setTimeout(wait, 100))
-  }
-  show(`\n${(await (await done).json()).error}\n`, "wrong")
+  const answer = await post("/agent/runs/stream", order) // begun when it answers; stays when this page is closed
+  if (!answer.ok) return show(`\n${(await answer.json()).error}\n`, "wrong")
+  await answer.body.cancel()
+  follow(run)
 }
 $("watch").onsubmit = (event) => { event.preventDefault(); follow($("run").value.trim()) }
