@@ -16,7 +16,18 @@ from wesichain.errors import ConfigError, DurableError, RunIdConflictError
 from wesichain.tools import CancellationToken
 from wesichain.trace import redact
 
-from .runs import CostMeter, Order, Run, RunEnd, RunRegistry, Talks, history_of, missing_decisions, thread_of
+from .runs import (
+    CostMeter,
+    Order,
+    Run,
+    RunEnd,
+    RunRegistry,
+    Talks,
+    conversation_of,
+    history_of,
+    missing_decisions,
+    thread_of,
+)
 
 _PING = 15.0
 
@@ -54,6 +65,7 @@ class DurableRunner(Protocol):
     async def outcome(self, run_id: str) -> Outcome[Any]: ...
     async def status(self, run_id: str) -> str: ...
     async def show(self, run_id: str) -> Summary: ...
+    async def conversation(self, run_id: str) -> str | None: ...
     async def list(self, status: str, limit: int, *, search: str) -> Sequence[Summary]: ...
     async def pending(self, run_id: str | None = None) -> Sequence[PendingItem]: ...
     def events(self, run_id: str) -> AsyncIterator[Event]: ...
@@ -215,7 +227,9 @@ class StoredRuns(RunRegistry):
         if summary is None or (summary.key or "") != owner:
             return None
         self.serve()
-        return DurableRun(self._agent, run_id, None, self._prices)
+        stored = await self._agent.conversation(run_id)
+        conversation = None if stored is None else conversation_of(stored)
+        return DurableRun(self._agent, run_id, conversation, self._prices)
 
     @override
     async def waiting(self, owner: str, conversation: str) -> DurableRun | None:
