@@ -212,6 +212,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         """
         stored = super().events(run_id)
         coming: asyncio.Future[Event | None] = asyncio.ensure_future(anext(stored, None))
+        speaking: asyncio.Future[Event] | None = None
         with self._live.listening(run_id) as said:
             try:
                 while True:
@@ -228,6 +229,8 @@ class DurableAgent(ServedRuns, Generic[OutT]):
                     coming = asyncio.ensure_future(anext(stored, None))
             finally:
                 coming.cancel()
+                if speaking is not None:  # a reader that leaves waits for both
+                    speaking.cancel()
 
     async def resume(self, run_id: str) -> RunResult[OutT]:
         """Go on with a run that was cancelled or refused, or interrupted and decided on; then as `run`."""
