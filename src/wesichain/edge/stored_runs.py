@@ -12,7 +12,7 @@ from typing_extensions import override
 from wesichain.agent import Outcome
 from wesichain.core import Event, OutputDelta, TextDelta, ToolCall
 from wesichain.core.internal import Decision, Prices
-from wesichain.errors import ConfigError, DurableError, RunIdConflictError
+from wesichain.errors import ConfigError, DurableError, RunIdConflictError, ToolDispatchError
 from wesichain.tools import CancellationToken
 from wesichain.trace import redact
 
@@ -150,7 +150,8 @@ class DurableRun(Run):
         try:
             await self._agent.decide(self._run_id, decisions)
         except DurableError as error:
-            raise HTTPException(409, redact(str(error))[:500]) from None
+            is_misfit = isinstance(error.__cause__, ToolDispatchError)  # of the approved arguments
+            raise HTTPException(400 if is_misfit else 409, redact(str(error))[:500]) from None
 
     @override
     async def cancel(self) -> None:
