@@ -75,16 +75,14 @@ def _checked_token(token: str | None, host: str) -> str | None:
 async def _serve(target: str, host: str, port: int, *, token: str | None, cors: list[str], path: str) -> None:
     try:
         import uvicorn
-        from starlette.middleware.trustedhost import TrustedHostMiddleware
     except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        raise MissingDependencyError("an agent over HTTP", package=package, extra="edge") from error
+        raise MissingDependencyError("an agent over HTTP", package="uvicorn", extra="edge") from error
     from wesichain.edge import create_app
 
     async with opened(target) as agent:
-        app: Any = create_app(agent, authorize=_bearer(token), cors=cors, path=path)
-        if token is None:  # a page whose name was made to point here would have our own origin
-            app = TrustedHostMiddleware(app, allowed_hosts=["127.0.0.1", "localhost", "[::1]", host])
+        # Without a token, a page whose name was made to point here could use it.
+        hosts = [] if token else ["127.0.0.1", "localhost", "[::1]", host]
+        app = create_app(agent, authorize=_bearer(token), cors=cors, hosts=hosts, path=path)
         with _bound(host, port) as listener:
             config = uvicorn.Config(
                 app, log_level="warning", ws="none", server_header=False, timeout_graceful_shutdown=_GRACE
