@@ -49,10 +49,10 @@ class ForeignText:
             reasoned = ReasonedText(content)  # the answer mentions channels
         if reasoned.text != content:
             thoughts = "\n".join(filter(None, [response.reasoning, reasoned.reasoning]))
-            response = replace(response, content=reasoned.text, reasoning=thoughts)
+            response = replace(response, content=reasoned.text or reasoned.remark, reasoning=thoughts)
         if response.tool_calls or not self.tools or response.finish_reason == "length":
             return response  # of a reply that was cut, no call is known to be complete
-        return self._with_calls(response, content, is_message=bool(reasoned.calls))
+        return self._with_calls(response, content, is_message=bool(reasoned.calls) and not reasoned.remark)
 
     async def stream(self, items: AsyncGenerator[StreamItem, None]) -> AsyncGenerator[StreamItem, None]:
         """A streamed reply without reasoning. Text that may be a call is kept back until that is known.
@@ -79,10 +79,10 @@ class ForeignText:
         text = content if is_message else response.content
         parsed = read_reply(text, REACT, strict=True, truncated=False)
         is_marked = is_message or begins_with_call(text)
-        if parsed.kind == "action":
+        if parsed.kind == "action" and not is_message:
             named = {self.name_of(call.name) for call in parsed.calls}
-            is_alone = not parsed.remark and (is_message or not parsed.thought)
-            if not is_alone or not (is_marked or named <= {tool.name for tool in self.tools}):
+            is_known = is_marked or named <= {tool.name for tool in self.tools}
+            if parsed.remark or parsed.thought or not is_known:
                 return response
         elif not is_marked:
             return response

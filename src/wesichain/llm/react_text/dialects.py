@@ -13,13 +13,13 @@ from typing import Any
 
 from wesichain.core import JsonValue, ToolSpec
 from wesichain.core.internal import dump_json, is_array, is_object
-from wesichain.errors import CodecError, ConfigError
+from wesichain.errors import ConfigError
 
 from .inputs import Input, read_input, read_name, tidy
 from .lenient import load
-from .native import NoCallError
-from .parsed import Parsed, TextCall, action, malformed
-from .react import BOTH, REACT_GRAMMAR, SEVERAL, Grammar, TextReading, called, read_text
+from .native import NO_TOOL, named_call
+from .parsed import NoCallError, Parsed, TextCall, TextReading, action, malformed
+from .react import BOTH, REACT_GRAMMAR, SEVERAL, Grammar, called, read_text
 from .reasoning import ReasonedText, split_reasoning
 from .rules import check
 
@@ -96,12 +96,10 @@ def _read_messages(reasoned: ReasonedText, *, truncated: bool) -> Parsed:
     if reasoned.is_final:
         return malformed(BOTH, thought=reasoned.reasoning)
     try:
-        read = [called(name, given or "{}", truncated=truncated) for name, given in reasoned.calls]
+        read = [named_call(name, tidy(given) or "{}", closed=truncated) for name, given in reasoned.calls]
     except NoCallError as error:
         return malformed(str(error), thought=reasoned.reasoning)
     calls = [call for reading in read for call in reading.calls]
-    if wrong := next((call.name for call in calls if not is_object(call.args)), None):
-        return malformed(f"the input of {wrong!r} is not one JSON object", thought=reasoned.reasoning)
     remarks = [reasoned.remark, *(reading.remark for reading in read)]
     return action(*calls, thought=reasoned.reasoning, remark="\n".join(remarks))
 
@@ -130,17 +128,12 @@ def _split_by(opener: str, closer: str, arguments: Callable[[str], Input]) -> Ca
 
     def split(text: str) -> TextReading:
         (line, given), behind = _bracketed(text, opener, closer)
-        name, aside = read_name(line)
-        if not name or aside:
-            raise NoCallError("the Action does not name a tool")
-        try:
-            read = arguments(given.strip())
-        except CodecError as error:
-            raise NoCallError(f"the input of {name!r} cannot be read ({error})") from None
-        if name.lower() == "finish":
-            return TextReading(answer=_answer(read.value, given))
-        call = TextCall(name, read.value, read.text, is_bare=read.is_bare)
-        return TextReading([call], f"{read.remark}\n{behind}")
+        if read_name(line).remark:
+            raise NoCallError(NO_TOOL)
+        reading = called(line, given.strip(), read=arguments, remark=behind)
+        if reading.calls[0].name.lower() == "finish":
+            return TextReading(answer=_answer(reading.calls[0].args, given))
+        return reading
 
     return split
 

@@ -9,31 +9,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
-from wesichain.core.internal import dump_json, is_array, is_object
 from wesichain.errors import CodecError
 
-from .inputs import JSON_START, check_encoding, load_data, read_input, read_name, tidy, without_lead
-from .lenient import load
-from .native import CALL_START, TOOL_KEYS, NoCallError, call_of, load_call, native_calls, without_markers
-from .parsed import Parsed, TextCall, action, final, malformed, without_run_on
+from .inputs import BEHIND, JSON_START, Input, read_input, read_name, tidy, without_lead
+from .native import CALL_START, NO_TOOL, TOOL_KEYS, json_calls, native_calls, without_markers
+from .parsed import NoCallError, Parsed, TextCall, TextReading, action, final, malformed, without_run_on
 from .structure import DECIDES, Section, TextReply
 
 _BLOB = re.compile(r"^[^\S\n]*+(`*+)(?:json)?+[^\S\n]*+(?=[{\[])", re.MULTILINE | re.IGNORECASE)
 _QUOTED = "is only quoted; write it on lines of its own, outside of quotations and code, if it is meant"
 SEVERAL = "the reply has more than one action or input; write one Action and one Action Input"
 BOTH = "the reply has both a call and a final answer; give one of them"
-_NO_TOOL = "the Action does not name a tool"
-
-
-class TextReading(NamedTuple):
-    """The calls of a reply and what is said around them, or the final answer; with a thought of their own."""
-
-    calls: Sequence[TextCall] = ()
-    remark: str = ""
-    answer: str | None = None
-    thought: str | None = None
 
 
 class Grammar(NamedTuple):
@@ -171,17 +159,24 @@ def _call_starts(text: str) -> Iterator[int]:
     return (found.start() for found in CALL_START.finditer(text))
 
 
-def called(line: str, given: str, *, truncated: bool = False, remark: str = "") -> TextReading:
-    """The call of the tool that `line` names with the text `given`."""
+def called(
+    line: str,
+    given: str,
+    *,
+    truncated: bool = False,
+    remark: str = "",
+    read: Callable[[str], Input] | None = None,
+) -> TextReading:
+    """The call of the tool that `line` names with the text `given`, in the form that `read` reads."""
     name, aside = read_name(line)
     if not name:
-        raise NoCallError(_NO_TOOL)
+        raise NoCallError(NO_TOOL)
     try:
-        read = read_input(given, truncated=truncated)
+        found = read(given) if read else read_input(given, truncated=truncated)
     except CodecError as error:
         raise NoCallError(f"the input of {name!r} cannot be read ({error})") from None
-    call = TextCall(name, read.value, read.text, is_bare=read.is_bare)
-    return TextReading([call], f"{aside}\n{read.remark}\n{remark}")
+    call = TextCall(name, found.value, found.text, is_bare=found.is_bare)
+    return TextReading([call], f"{aside}\n{found.remark}\n{remark}")
 
 
 def _lone_action(line: str, remark: str, *, truncated: bool) -> TextReading:
@@ -194,7 +189,7 @@ def _lone_action(line: str, remark: str, *, truncated: bool) -> TextReading:
     if name and JSON_START.match(given):
         return called(line.partition("(")[0], given, remark=remark, truncated=truncated)
     if not name:
-        raise NoCallError(_NO_TOOL)
+        raise NoCallError(NO_TOOL)
     is_bare = not aside.strip("() \t\r\n`*")
     raise NoCallError("the Action has no Action Input", name=name if is_bare else None, remark=remark)
 
@@ -220,8 +215,8 @@ def _unmarked(reply: TextReply, sections: Sequence[Section], *, strict: bool, tr
         lead = reply.introduction(found.start())
         try:
             return _blob(text[found.end() :], remark=lead, thought=thought, truncated=truncated)
-        except NoCallError:
-            if strict or not _is_data(text[found.end() :]):
+        except NoCallError as error:
+            if strict or not error.is_data:
                 raise
     if not text.strip():
         raise NoCallError("the reply is empty")
@@ -236,10 +231,11 @@ def _native(reply: TextReply, start: int) -> TextReading:
     if reply.quotes(start):
         raise NoCallError(f"the call {_QUOTED}", thought=thought)
     try:
-        calls, remark = native_calls(reply.text)
+        found = native_calls(reply.text)
     except NoCallError as error:
-        raise NoCallError(str(error), name=error.name, thought=thought) from None
-    return TextReading(calls, f"{reply.introduction(start)}\n{remark}", thought=thought)
+        error.thought = thought
+        raise
+    return TextReading(found.calls, f"{reply.introduction(start)}\n{found.remark}", thought=thought)
 
 
 def _quotes_blob(reply: TextReply, found: re.Match[str]) -> bool:
@@ -252,40 +248,19 @@ def _quotes_blob(reply: TextReply, found: re.Match[str]) -> bool:
     return not reply.text.startswith(("`", "~"), fence[0]) or bool(tidy(reply.text[fence[1] :]))
 
 
-def _is_data(text: str) -> bool:
-    """Whether JSON is whole and no call at all: without tools it may be the answer."""
-    try:
-        call_of(load(text, closed=True)[0])
-    except NoCallError as error:
-        return error.name is None
-    except CodecError:
-        return False
-    return False
-
-
-_Named: TypeAlias = list[tuple[str, Any]]
-
-
 def _blob(text: str, *, truncated: bool, remark: str = "", thought: str | None = None) -> TextReading:
     """A call, or the final answer, as one JSON object; several calls as an array of them."""
     try:
-        text = tidy(text)
-        doubled = text.startswith("{{")  # as templates have it
-        found = load_call(text) if doubled else load_data(text, truncated=truncated)
-        value, rest = found or (None, "")
-        thought = str(value.get("thought") or "") or thought if is_object(value) else thought
-        named: _Named = [call_of(item) for item in (value if is_array(value) and value else [value])]
-        name, args = named[0]
-        if name.lower().replace("_", " ") == "final answer" and len(named) == 1:
-            return TextReading(answer=args if isinstance(args, str) else dump_json(args), thought=thought)
-        for _, given in named:
-            check_encoding(given)
-    except CodecError as error:
-        raise NoCallError(f"the JSON action cannot be read ({error})", thought=thought) from None
+        found = json_calls(tidy(text), closed=truncated)
     except NoCallError as error:
-        tool = error.name and (read_name(error.name).name or None)
-        raise NoCallError(str(error), name=tool, thought=thought) from None
-    calls = [TextCall(read_name(name).name, args, dump_json(args)) for name, args in named]
-    if not all(call.name for call in calls):
-        raise NoCallError(_NO_TOOL, thought=thought)
-    return TextReading(calls, f"{rest.strip('` ')}\n{remark}", thought=thought)
+        error.thought = error.thought or thought
+        raise
+    call, *more = found.calls
+    thought = found.thought or thought
+    rest = found.remark.lstrip(BEHIND)
+    if more and rest:
+        raise NoCallError("there is more than an array", thought=thought)
+    if call.name.lower().replace("_", " ") == "final answer" and not more:
+        answer = call.args if isinstance(call.args, str) else call.input
+        return TextReading(answer=answer, thought=thought)
+    return TextReading(found.calls, f"{rest}\n{remark}", thought=thought)
