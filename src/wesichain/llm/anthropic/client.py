@@ -93,7 +93,7 @@ class AnthropicClient(HttpLlm):
             )
 
         is_own = settings.get("base_url") is None
-        adapter = Adapter(support, write, MessageReply.read, MessageReply, is_own)
+        adapter = Adapter(support, write, MessageReply, is_own)
         transport = partial(HttpTransport, self._connect, is_borrowed=client is not None)
         super().__init__(model, adapter, transport, client=client, **settings)
 

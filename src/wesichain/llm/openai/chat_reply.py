@@ -16,12 +16,11 @@ from wesichain.core import (
     ToolCallChunk,
     Usage,
 )
-from wesichain.core.internal import dump_json, is_array, is_object, parse_json
-from wesichain.errors import CodecError
+from wesichain.core.internal import dump_json, is_array, is_object
 from wesichain.llm import citations
 from wesichain.llm.calls import REFUSAL, ToolNames, read_args, sealed, whole_number
 from wesichain.llm.finish_reasons import CHAT, Ending, ending_of, with_ending
-from wesichain.llm.transport import Endpoint, SseEvent
+from wesichain.llm.transport import Endpoint, SseEvent, event_object
 
 from .wire import OPAQUE
 
@@ -64,40 +63,25 @@ class ChatReply:
         self._usage = Usage()
         self._citations: tuple[Citation, ...] = ()
 
-    @classmethod
-    def read(
-        cls,
-        body: object,
-        *,
-        names: ToolNames,
-        endpoint: Endpoint,
-        omitted: Sequence[str] = (),
-        is_own: bool = False,
-    ) -> LlmResponse:
+    def read(self, body: object) -> LlmResponse:
         """The response in a body that came in one piece."""
-        reply = cls(names, endpoint, omitted, is_own=is_own)
         choices = body.get("choices") if is_object(body) else None
         if not is_object(body) or not is_array(choices) or not choices:
             if is_object(body) and body.get("error"):
-                raise endpoint.reported(body["error"])
-            raise endpoint.unreadable("JSON that is not a chat completion")
-        reply._take_usage(body)
-        for _ in reply._take_choice(choices[0], part="message"):
+                raise self._endpoint.reported(body["error"])
+            raise self._endpoint.unreadable("JSON that is not a chat completion")
+        self._take_usage(body)
+        for _ in self._take_choice(choices[0], part="message"):
             pass
-        reply.is_over = True
-        return reply.whole()
+        self.is_over = True
+        return self.whole()
 
     def take(self, event: SseEvent) -> Iterator[StreamItem]:
         data = event.data.strip()
         if data.startswith("[DONE]"):
             self.is_over = True
         elif data:
-            try:
-                chunk = parse_json(data)
-            except CodecError as error:
-                raise self._endpoint.unreadable(f"an event that is not JSON ({error})") from None
-            if not is_object(chunk):
-                raise self._endpoint.unreadable("an event that is not a chat completion chunk")
+            chunk = event_object(event, self._endpoint)
             fault = chunk.get("error") or (chunk if event.name == "error" else None)
             if fault and not self._finish:  # after the finish reason it is a remark on a whole reply
                 raise self._endpoint.reported(fault)

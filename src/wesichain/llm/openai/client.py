@@ -115,7 +115,6 @@ class OpenAiClient(HttpLlm):
         return Adapter(
             supported(provider, model),
             partial(to_wire, model=model, provider=provider, strict=is_own),
-            partial(ChatReply.read, is_own=is_own),
             partial(ChatReply, is_own=is_own),
             is_own,
             is_strict=is_own,
@@ -254,7 +253,6 @@ class ResponsesClient(OpenAiClient):
         return Adapter(
             supported("responses", model),
             partial(to_items, model=model, reasons=self._reasons),
-            ResponseReply.read,
             ResponseReply,
             is_own=provider == "openai",
             is_strict=True,

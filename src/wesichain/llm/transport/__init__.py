@@ -1,7 +1,7 @@
 """The transport that the adapters share: one set of rules for retries, deadlines, limits and faults."""
 
 from .faults import Endpoint, retry_after
-from .http import HttpTransport, ProviderRoute, Reply, certificates, keep_open
+from .http import HttpTransport, ProviderRoute, Reply, certificates, event_object, keep_open
 from .keys import PLACEHOLDER, Key, KeyAccount, asked_key, host_of
 from .model import Adapter, HttpLlm, HttpSettings
 from .retry_limits import RetryLimits, persist
@@ -23,6 +23,7 @@ __all__ = [
     "SseScanner",
     "asked_key",
     "certificates",
+    "event_object",
     "host_of",
     "keep_open",
     "persist",

@@ -58,14 +58,6 @@ class WriteRequest(Protocol):
     ) -> dict[str, Any]: ...
 
 
-class ReadReply(Protocol):
-    """Reads the response in a body that came in one piece."""
-
-    def __call__(
-        self, body: object, *, names: ToolNames, endpoint: Endpoint, omitted: list[str]
-    ) -> LlmResponse: ...
-
-
 class ProviderTransport(Protocol):
     """Sends requests and receives replies, with retries, deadlines and limits."""
 
@@ -90,14 +82,13 @@ class MakeTransport(Protocol):
 class Adapter:
     """One provider's API: how a request is written, and how a reply is read.
 
-    `reply` makes the object that puts a streamed response together; `settings` are those of the model.
+    `reply` makes the object that reads one reply, whole or streamed; `settings` are those of the model.
     `is_strict`: schemas are sent in their strict form. Of a server that is not the provider's (`is_own`),
     reasoning is looked for in the text, and tool calls where the API has them there (`has_text_calls`).
     """
 
     settings: SupportedSettings
     write: WriteRequest
-    read: ReadReply
     reply: Callable[[ToolNames, Endpoint, list[str]], Any]
     is_own: bool
     is_strict: bool = False
@@ -153,10 +144,8 @@ class HttpLlm:
     @streams_to_listener
     async def complete(self, request: LlmRequest) -> LlmResponse:
         wire, names, omitted = self._write(request, stream=False)
-        read = self._adapter.read
-        reply = await self._transport.ask(
-            wire, lambda body, at: read(body, names=names, endpoint=at, omitted=omitted)
-        )
+        start = self._adapter.reply
+        reply = await self._transport.ask(wire, lambda body, at: start(names, at, omitted).read(body))
         text = self._foreign_text(request, names)
         reply = reply if text is None else text.read(reply)
         return as_asked(reply, request) if self._adapter.is_strict else reply
