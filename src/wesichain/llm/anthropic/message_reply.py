@@ -9,7 +9,7 @@ from typing import Any
 from wesichain.core import LlmResponse, StreamItem, TextChunk, ToolCall, ToolCallChunk, Usage
 from wesichain.core.internal import is_array, is_object
 from wesichain.llm import citations
-from wesichain.llm.calls import REFUSAL, ToolNames, read_args, sealed, whole_number
+from wesichain.llm.calls import REFUSAL, ToolNames, as_string, read_args, sealed, whole_number
 from wesichain.llm.finish_reasons import ANTHROPIC, Ending, ending_of, with_ending
 from wesichain.llm.transport import Endpoint, SseEvent, event_object
 
@@ -99,8 +99,8 @@ class MessageReply:
         if not self._has_begun:
             raise self._endpoint.unreadable("no message in it")
         blocks = [block.whole() for _, block in sorted(self._blocks.items())]
-        texts = [_string(block.get("text")) for block in blocks if block.get("type") == "text"]
-        thoughts = [_string(block.get("thinking")) for block in blocks if block.get("type") == "thinking"]
+        texts = [as_string(block.get("text")) for block in blocks if block.get("type") == "text"]
+        thoughts = [as_string(block.get("thinking")) for block in blocks if block.get("type") == "thinking"]
         calls = tuple(_call(block, self._names) for block in blocks if block.get("type") == "tool_use")
         finish: Ending = "tool_calls" if calls else "stop"
         if stop := self._stop.get("stop_reason"):
@@ -126,10 +126,10 @@ class MessageReply:
             raise self._endpoint.unreadable("a content block without its content")
         self._blocks[index] = _Block(block)
         if block.get("type") == "tool_use":
-            name = self._names.from_wire(_string(block.get("name")))
-            yield ToolCallChunk(self._place(index), id=_string(block.get("id")), name=name)
+            name = self._names.from_wire(as_string(block.get("name")))
+            yield ToolCallChunk(self._place(index), id=as_string(block.get("id")), name=name)
         elif block.get("type") == "text" and block.get("text"):
-            yield TextChunk(_string(block["text"]))
+            yield TextChunk(as_string(block["text"]))
 
     def _grow(self, data: dict[str, Any]) -> Iterator[StreamItem]:
         delta, index = data.get("delta"), data.get("index")
@@ -138,16 +138,16 @@ class MessageReply:
         block = self._blocks[index]
         match delta.get("type"):
             case "text_delta":
-                piece = _string(delta.get("text"))
+                piece = as_string(delta.get("text"))
                 block.pieces.append(piece)
                 yield TextChunk(piece)
             case "input_json_delta":
-                piece = _string(delta.get("partial_json"))
+                piece = as_string(delta.get("partial_json"))
                 block.pieces.append(piece)
                 if block.kind == "tool_use":
                     yield ToolCallChunk(self._place(index), args=piece)
             case "thinking_delta":
-                block.pieces.append(_string(delta.get("thinking")))
+                block.pieces.append(as_string(delta.get("thinking")))
             case "citations_delta":
                 block.cite(delta.get("citation"))
             case _:  # signatures, and the fields of blocks that are the provider's own
@@ -176,8 +176,8 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
 
 def _call(block: dict[str, Any], names: ToolNames) -> ToolCall:
     args = block.get("input")
-    name = names.from_wire(_string(block.get("name")))
-    return ToolCall(_string(block.get("id")), name, {} if args is None else args)
+    name = names.from_wire(as_string(block.get("name")))
+    return ToolCall(as_string(block.get("id")), name, {} if args is None else args)
 
 
 def _is_own(block: dict[str, Any]) -> bool:
@@ -188,7 +188,3 @@ def _is_own(block: dict[str, Any]) -> bool:
 def _layout(blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The blocks as they go back; calls are only marked, since the message itself holds them."""
     return [{"type": "tool_use"} if block.get("type") == "tool_use" else block for block in blocks]
-
-
-def _string(value: object) -> str:
-    return value if isinstance(value, str) else ""

@@ -8,7 +8,7 @@ from typing import Any
 from wesichain.core import LlmResponse, StreamItem, TextChunk, ToolCall, ToolCallChunk, Usage
 from wesichain.core.internal import is_array, is_object
 from wesichain.llm import citations
-from wesichain.llm.calls import ToolNames, read_args, sealed, whole_number
+from wesichain.llm.calls import ToolNames, as_object, as_string, read_args, sealed, whole_number
 from wesichain.llm.finish_reasons import CONVERSE, Ending, ending_of, with_ending
 from wesichain.llm.transport import Endpoint, SseEvent, event_object
 
@@ -29,14 +29,14 @@ class ConverseReply:
 
     def read(self, body: object) -> LlmResponse:
         """The response in a body that came in one piece."""
-        output = _object(body.get("output") if is_object(body) else None)
-        content = _object(output.get("message")).get("content")
+        output = as_object(body.get("output") if is_object(body) else None)
+        content = as_object(output.get("message")).get("content")
         if not is_object(body) or not is_array(content):
             if is_object(body) and body.get("message"):
                 raise self._endpoint.reported(body)
             raise self._endpoint.unreadable("JSON that is not a reply of Converse")
         blocks = [block for block in content if is_object(block)]
-        return self._response(blocks, _string(body.get("stopReason")), _object(body.get("usage")))
+        return self._response(blocks, as_string(body.get("stopReason")), as_object(body.get("usage")))
 
     def take(self, event: SseEvent) -> Iterator[StreamItem]:
         data = event_object(event, self._endpoint)
@@ -48,9 +48,9 @@ class ConverseReply:
             case "contentBlockDelta":
                 yield from self._grow(data)
             case "messageStop":
-                self._stop = _string(data.get("stopReason"))
+                self._stop = as_string(data.get("stopReason"))
             case "metadata":  # the last one: what it cost
-                self._usage = _object(data.get("usage"))
+                self._usage = as_object(data.get("usage"))
                 self.is_over = self._stop is not None
             case _:
                 pass  # the start of the message, ends of blocks, and what is yet to be invented
@@ -80,21 +80,21 @@ class ConverseReply:
         return with_ending(response, ending, word=stop)
 
     def _start(self, data: dict[str, Any]) -> Iterator[StreamItem]:
-        index, start = self._index(data), _object(data.get("start"))
+        index, start = self._index(data), as_object(data.get("start"))
         if not is_object(use := start.get("toolUse")):
             return
         self._blocks[index] = {"toolUse": {**use, "input": ""}}
-        name = self._names.from_wire(_string(use.get("name")))
-        yield ToolCallChunk(self._place(index), id=_string(use.get("toolUseId")), name=name)
+        name = self._names.from_wire(as_string(use.get("name")))
+        yield ToolCallChunk(self._place(index), id=as_string(use.get("toolUseId")), name=name)
 
     def _grow(self, data: dict[str, Any]) -> Iterator[StreamItem]:
-        index, delta = self._index(data), _object(data.get("delta"))
+        index, delta = self._index(data), as_object(data.get("delta"))
         block = self._blocks.setdefault(index, {})
         if isinstance(text := delta.get("text"), str):
-            block["text"] = _string(block.get("text")) + text
+            block["text"] = as_string(block.get("text")) + text
             yield TextChunk(text)
         elif is_object(use := delta.get("toolUse")) and "toolUse" in block:
-            piece = _string(use.get("input"))
+            piece = as_string(use.get("input"))
             block["toolUse"]["input"] += piece
             yield ToolCallChunk(self._place(index), args=piece)
         elif is_object(thought := delta.get("reasoningContent")):
@@ -134,19 +134,19 @@ def _read_input(block: dict[str, Any]) -> dict[str, Any]:
 
 
 def _text_of(block: Mapping[str, Any]) -> str:
-    cited = _object(block.get("citationsContent")).get("content")
-    parts = [_object(part) for part in cited] if is_array(cited) else []
-    return _string(block.get("text")) + "".join(_string(part.get("text")) for part in parts)
+    cited = as_object(block.get("citationsContent")).get("content")
+    parts = [as_object(part) for part in cited] if is_array(cited) else []
+    return as_string(block.get("text")) + "".join(as_string(part.get("text")) for part in parts)
 
 
 def _thought_of(block: Mapping[str, Any]) -> str:
-    return _string(_object(_object(block.get("reasoningContent")).get("reasoningText")).get("text"))
+    return as_string(as_object(as_object(block.get("reasoningContent")).get("reasoningText")).get("text"))
 
 
 def _call(use: dict[str, Any], names: ToolNames) -> ToolCall:
     args = use.get("input")
-    name = names.from_wire(_string(use.get("name")))
-    return ToolCall(_string(use.get("toolUseId")), name, {} if args is None else args)
+    name = names.from_wire(as_string(use.get("name")))
+    return ToolCall(as_string(use.get("toolUseId")), name, {} if args is None else args)
 
 
 def _layout(blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -160,11 +160,3 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
     stored = whole_number(usage.get("cacheWriteInputTokens"))
     read = whole_number(usage.get("inputTokens")) + cached + stored
     return Usage(read, whole_number(usage.get("outputTokens")), cached, stored)
-
-
-def _object(value: object) -> dict[str, Any]:
-    return value if is_object(value) else {}
-
-
-def _string(value: object) -> str:
-    return value if isinstance(value, str) else ""

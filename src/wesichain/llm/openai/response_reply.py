@@ -20,7 +20,7 @@ from wesichain.core import (
 from wesichain.core.internal import is_array, is_object, media_type_of
 from wesichain.errors import LlmResponseError
 from wesichain.llm import citations
-from wesichain.llm.calls import REFUSAL, ToolNames, read_args, sealed, whole_number
+from wesichain.llm.calls import REFUSAL, ToolNames, as_objects, as_string, read_args, sealed, whole_number
 from wesichain.llm.finish_reasons import RESPONSES, ending_of
 from wesichain.llm.transport import Endpoint, SseEvent, event_object
 
@@ -67,11 +67,11 @@ class ResponseReply:
         if kind == "error":
             raise self._endpoint.reported(body.get("error") or body)
         if kind == "response.output_text.delta":
-            yield TextChunk(_string(body.get("delta")))
+            yield TextChunk(as_string(body.get("delta")))
         elif kind == "response.output_item.added":
             yield from self._start(body.get("item"), place)
         elif kind == "response.function_call_arguments.delta" and place in self._places:
-            yield ToolCallChunk(self._places[place], args=_string(body.get("delta")))
+            yield ToolCallChunk(self._places[place], args=as_string(body.get("delta")))
         elif kind == "response.output_item.done" and is_object(item := body.get("item")):
             self._items[place] = item
         elif kind in _ENDS:
@@ -91,11 +91,13 @@ class ResponseReply:
         items = [item for item in body["output"] if is_object(item)]
         _check_answerable(items, self._endpoint)
         messages = [item for item in items if item.get("type") == "message"]
-        said = [part for message in messages for part in _objects(message.get("content"))]
-        refusal = "".join(_string(part.get("refusal")) for part in said if part.get("type") == "refusal")
+        said = [part for message in messages for part in as_objects(message.get("content"))]
+        refusal = "".join(as_string(part.get("refusal")) for part in said if part.get("type") == "refusal")
         calls = tuple(_call(item, self._names) for item in items if item.get("type") == "function_call")
         return LlmResponse(
-            content="".join(_string(part.get("text")) for part in said if part.get("type") == "output_text"),
+            content="".join(
+                as_string(part.get("text")) for part in said if part.get("type") == "output_text"
+            ),
             tool_calls=calls,
             usage=_usage(body.get("usage")),
             finish_reason=_finish(body, self._endpoint, has_calls=bool(calls), is_refused=bool(refusal)),
@@ -109,8 +111,8 @@ class ResponseReply:
     def _start(self, item: object, place: int) -> Iterator[StreamItem]:
         if is_object(item) and item.get("type") == "function_call":
             number = self._places[place] = len(self._places)
-            name = self._names.from_wire(_string(item.get("name")))
-            yield ToolCallChunk(number, id=_string(item.get("call_id")), name=name)
+            name = self._names.from_wire(as_string(item.get("name")))
+            yield ToolCallChunk(number, id=as_string(item.get("call_id")), name=name)
 
 
 def _check_answerable(items: Sequence[dict[str, Any]], endpoint: Endpoint) -> None:
@@ -148,8 +150,8 @@ def _finish(
 
 
 def _call(item: dict[str, Any], names: ToolNames) -> ToolCall:
-    name = names.from_wire(_string(item.get("name")))
-    return ToolCall(_string(item.get("call_id")), name, read_args(_string(item.get("arguments"))))
+    name = names.from_wire(as_string(item.get("name")))
+    return ToolCall(as_string(item.get("call_id")), name, read_args(as_string(item.get("arguments"))))
 
 
 def _layout(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -166,14 +168,14 @@ def _layout(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def _thoughts(items: Sequence[dict[str, Any]]) -> Iterator[str]:
     for item in items:
         if item.get("type") == "reasoning":
-            for part in (*_objects(item.get("summary")), *_objects(item.get("content"))):
-                if text := _string(part.get("text")):
+            for part in (*as_objects(item.get("summary")), *as_objects(item.get("content"))):
+                if text := as_string(part.get("text")):
                     yield text
 
 
 def _pictures(items: Sequence[dict[str, Any]]) -> Iterator[Part]:
     for item in items:
-        if item.get("type") == "image_generation_call" and (held := _string(item.get("result"))):
+        if item.get("type") == "image_generation_call" and (held := as_string(item.get("result"))):
             try:
                 data = a2b_base64(held)
             except ValueError:
@@ -190,11 +192,3 @@ def _usage(usage: object) -> Usage:
     cached = whole_number(of_read.get("cached_tokens")) if is_object(of_read) else 0
     thought = whole_number(of_written.get("reasoning_tokens")) if is_object(of_written) else 0
     return Usage(read, written, min(cached, read), 0, min(thought, written))
-
-
-def _objects(value: object) -> list[dict[str, Any]]:
-    return [item for item in value if is_object(item)] if is_array(value) else []
-
-
-def _string(value: object) -> str:
-    return value if isinstance(value, str) else ""

@@ -3,7 +3,7 @@
 from .faults import Endpoint, retry_after
 from .http import HttpTransport, ProviderRoute, Reply, certificates, event_object, keep_open
 from .keys import PLACEHOLDER, Key, KeyAccount, asked_key, host_of
-from .model import Adapter, HttpLlm, HttpSettings
+from .model import Adapter, HttpLlm, HttpSettings, MakeTransport
 from .retry_limits import RetryLimits, persist
 from .sse import SseEvent, SseScanner
 
@@ -16,6 +16,7 @@ __all__ = [
     "HttpTransport",
     "Key",
     "KeyAccount",
+    "MakeTransport",
     "ProviderRoute",
     "Reply",
     "RetryLimits",
