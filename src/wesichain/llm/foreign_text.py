@@ -16,9 +16,10 @@ from typing import Any
 from wesichain.core import LlmResponse, StreamItem, TextChunk, ToolCall, ToolSpec
 from wesichain.core.internal import dataclass
 from wesichain.llm.react_text.dialects import REACT, read_reply
-from wesichain.llm.react_text.native import AROUND_CALLS, CALL_START, INPUT_KEYS, TOOL_KEYS, begins_with_call
+from wesichain.llm.react_text.native import AROUND_CALLS, CALL_START, INPUT_KEYS, TOOL_KEYS
 from wesichain.llm.react_text.reasoning import ReasonedText, ReasoningFilter, ReasoningStyle, split_reasoning
 from wesichain.llm.react_text.rules import check
+from wesichain.llm.react_text.structure import TextReply
 
 _USE_INTERFACE = (
     "Your reply holds a tool call as text, which is not run. Call the tool through the interface for tool "
@@ -78,7 +79,7 @@ class ForeignText:
         """The response, run or refused if its text is calls and nothing else."""
         text = content if is_message else response.content
         parsed = read_reply(text, REACT, strict=True, truncated=False)
-        is_marked = is_message or begins_with_call(text)
+        is_marked = is_message or _begins_call(TextReply(text).text)
         if parsed.kind == "action" and not is_message:
             named = {self.name_of(call.name) for call in parsed.calls}
             is_known = is_marked or named <= {tool.name for tool in self.tools}
@@ -164,5 +165,6 @@ class _TextStream:
 
 
 def _begins_call(start: str) -> bool:
-    found = CALL_START.search(start[:200])
-    return not AROUND_CALLS.sub("", start[: found.start()] if found else start)
+    """Whether a text begins as a native call, complete or not, within nothing but its own marks."""
+    found = CALL_START.search(start)
+    return found is not None and not AROUND_CALLS.sub("", start[: found.start()])

@@ -17,11 +17,12 @@ from wesichain.errors import ConfigError
 
 from .inputs import Input, read_input, read_name, tidy
 from .lenient import load
-from .native import NO_TOOL, named_call
+from .native import NO_TOOL, named_call, without_markers
 from .parsed import NoCallError, Parsed, TextCall, TextReading, action, malformed
 from .react import BOTH, REACT_GRAMMAR, SEVERAL, Grammar, called, read_text
 from .reasoning import ReasonedText, split_reasoning
 from .rules import check
+from .structure import DECIDES, TextReply
 
 
 def write_json(value: JsonValue) -> str:
@@ -93,15 +94,22 @@ def read_reply(text: str, dialect: Dialect, *, strict: bool, truncated: bool) ->
 
 def _read_messages(reasoned: ReasonedText, *, truncated: bool) -> Parsed:
     """Read calls that are messages to functions: all of them, or none."""
-    if reasoned.is_final:
-        return malformed(BOTH, thought=reasoned.reasoning)
+    before, thought = TextReply(reasoned.lead), reasoned.reasoning
+    if reasoned.is_final or any(section.mark in DECIDES for section in before.sections):
+        return malformed(BOTH, thought=thought)
     try:
         read = [named_call(name, tidy(given) or "{}", closed=truncated) for name, given in reasoned.calls]
     except NoCallError as error:
-        return malformed(str(error), thought=reasoned.reasoning)
+        return malformed(str(error), thought=thought)
+    remarks = [before.introduction(len(before.text)), *(reading.remark for reading in read)]
+    for section in TextReply(reasoned.remark).sections:
+        if section.mark == "observation":
+            break
+        if section.mark in DECIDES:
+            return malformed(SEVERAL, thought=thought)
+        remarks.append(without_markers(tidy(reasoned.remark[section.at : section.end])))
     calls = [call for reading in read for call in reading.calls]
-    remarks = [reasoned.remark, *(reading.remark for reading in read)]
-    return action(*calls, thought=reasoned.reasoning, remark="\n".join(remarks))
+    return action(*calls, thought=thought, remark="\n".join(filter(None, remarks)))
 
 
 def find_dialect(dialect: str | Dialect) -> Dialect:

@@ -13,7 +13,6 @@ from wesichain.errors import CodecError
 from .inputs import check_encoding, clean_name, without_lead
 from .lenient import load
 from .parsed import NoCallError, TextCall, TextReading
-from .structure import TextReply
 
 TOOL_KEYS = ("action", "tool", "name", "tool_name")
 INPUT_KEYS = ("action_input", "tool_input", "arguments", "args", "parameters", "input")
@@ -66,7 +65,7 @@ def json_calls(text: str, *, closed: bool) -> TextReading:
     try:
         named = [call_of(item) for item in (value if is_array(value) and value else [value])]
     except NoCallError as error:
-        error.thought, error.is_data = thought, error.name is None
+        error.thought, error.remark, error.is_data = thought, rest, error.name is None
         raise
     return TextReading([_call(*each) for each in named], rest, thought=thought)
 
@@ -74,7 +73,8 @@ def json_calls(text: str, *, closed: bool) -> TextReading:
 # --- where calls stand ----------------------------------------------------------------------------
 
 CALL_START = re.compile(
-    r"<tool_calls?>|<\|tool_calls?_|<[|\uff5c]tool\u2581|\[TOOL_CALLS\]|<\|python_tag\|>|<function=|<invoke\s|<function_calls>"
+    r"<tool_calls?>|<\|tool_calls?_(?:section_)?begin|<[|\uff5c]tool\u2581calls?\u2581begin|\[TOOL_CALLS\]"
+    r"|<\|python_tag\|>|<function=|<invoke\s|<function_calls>"
 )
 _OPENER = re.compile(
     r"""<tool_calls?+>|<\|tool_call_begin\|>|<[|\uff5c]tool\u2581call\u2581begin[|\uff5c]>|\[TOOL_CALLS\]|<\|python_tag\|>
@@ -99,41 +99,20 @@ _VALUE = re.compile(
 AROUND_CALLS = re.compile(
     r"<[|\uff5c][^<>|\uff5c]{0,60}[|\uff5c]>|</?+(?:\w{1,20}[:_])?(?:tool|function)_calls?>|</s>|</function>|\s++"
 )
-_RESULT = re.compile(r"\n[ \t]*+observation\b|<tool_response>|<observation>", re.IGNORECASE)
+_NO_NAME = re.compile(r'[\n<>"]')
 _UNFINISHED = "a call was begun and not finished"
 NO_TOOL = "the call does not name a tool"
 
 
-def native_calls(text: str) -> TextReading:
-    """The calls in the text, in order, and what is said behind them.
-
-    What begins as a call and is none raises `NoCallError`, and so does text between two calls: several are
-    all read, or none is. What follows the first made-up result does not count.
-    """
-    calls: list[TextCall] = []
-    result = _RESULT.search(text)
-    end = 0
-    for opener in _OPENER.finditer(text):
-        if calls and result and end <= result.start() < opener.start():
-            break
-        if opener.start() < end or (opener.group() == "<tool_calls>" and not _holds_json(text, opener.end())):
-            continue
-        if calls and without_markers(text[end : opener.start()]):
-            raise NoCallError("there is text between two calls; write them one behind the other, or only one")
-        found, end = _read(opener, text)
-        calls += found
-    if not calls:
+def read_native(text: str, at: int) -> tuple[TextReading, int]:
+    """The native calls that begin here, and where they end; raises `NoCallError` for what is none."""
+    opener = _OPENER.search(text, at)
+    while opener and opener.group() == "<tool_calls>" and not _holds_json(text, opener.end()):
+        opener = _OPENER.search(text, opener.end())
+    if opener is None or without_markers(text[at : opener.start()]):
         raise NoCallError(_UNFINISHED)
-    is_invented = result is not None and result.start() >= end
-    remark = without_markers(text[end : result.start() if is_invented else len(text)])
-    return TextReading(calls, remark)
-
-
-def begins_with_call(text: str) -> bool:
-    """Whether the text begins as a native call, complete or not, within nothing but its own marks."""
-    reply = TextReply(text)
-    found = CALL_START.search(reply.text)
-    return found is not None and not AROUND_CALLS.sub("", reply.text[: found.start()])
+    calls, end = _read(opener, text)
+    return TextReading(calls), end
 
 
 def without_markers(text: str) -> str:
@@ -174,7 +153,7 @@ def _read_body(name: str, body: str) -> TextReading:
         name = before.strip()
         if separator and separator.group().startswith("<|"):
             name = name.removeprefix("functions.").partition(":")[0]
-        if not rest or not name or len(name) > 64:
+        if not rest or not name or len(name) > 64 or _NO_NAME.search(name):
             raise NoCallError(_UNFINISHED)
         start = rest if separator else f"<arg_key>{rest}"
     if without_lead(start).startswith(("{", "[")):
