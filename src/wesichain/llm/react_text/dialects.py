@@ -17,9 +17,9 @@ from wesichain.errors import ConfigError
 
 from .inputs import Input, read_input, read_name, tidy
 from .lenient import load
-from .native import NO_TOOL, named_call, without_markers
+from .native import NO_TOOL, named_call
 from .parsed import NoCallError, Parsed, TextCall, TextReading, action, malformed
-from .react import BOTH, REACT_GRAMMAR, SEVERAL, Grammar, called, read_text
+from .react import BOTH, REACT_GRAMMAR, SEVERAL, Grammar, called, read_text, remark_in
 from .reasoning import ReasonedText, split_reasoning
 from .rules import check
 from .structure import DECIDES, TextReply
@@ -99,15 +99,10 @@ def _read_messages(reasoned: ReasonedText, *, truncated: bool) -> Parsed:
         return malformed(BOTH, thought=thought)
     try:
         read = [named_call(name, tidy(given) or "{}", closed=truncated) for name, given in reasoned.calls]
+        behind = remark_in(reasoned.remark)
     except NoCallError as error:
         return malformed(str(error), thought=thought)
-    remarks = [before.introduction(len(before.text)), *(reading.remark for reading in read)]
-    for section in TextReply(reasoned.remark).sections:
-        if section.mark == "observation":
-            break
-        if section.mark in DECIDES:
-            return malformed(SEVERAL, thought=thought)
-        remarks.append(without_markers(tidy(reasoned.remark[section.at : section.end])))
+    remarks = [before.introduction(len(before.text)), *(reading.remark for reading in read), behind]
     calls = [call for reading in read for call in reading.calls]
     return action(*calls, thought=thought, remark="\n".join(filter(None, remarks)))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 from wesichain.errors import CodecError
@@ -96,6 +97,7 @@ def _text(reply: TextReply, section: Section) -> str:
 def _undecided(reply: TextReply, sections: Sequence[Section], *, strict: bool) -> TextReading:
     """A reply without a call and without a marker of an answer: it may be the answer itself."""
     if reply.failed is not None and (strict or not reply.failed.is_data):
+        reply.failed.remark = remark_in(reply.failed.remark)
         raise reply.failed
     if not reply.text.strip():
         raise NoCallError("the reply is empty")
@@ -170,6 +172,12 @@ def _remark_of(reply: TextReply, at: int, behind: Sequence[Section]) -> str:
         raise NoCallError(SEVERAL)
     remarks = [without_markers(tidy(_text(reply, section))) for section in behind]
     return "\n".join(filter(None, [reply.introduction(at), *remarks]))
+
+
+def remark_in(text: str) -> str:
+    """What a text behind a call says, before a result that the model made up."""
+    reply = TextReply(text)
+    return _remark_of(reply, 0, [*takewhile(lambda section: section.mark != "observation", reply.sections)])
 
 
 def _final(reply: TextReply, sections: Sequence[Section]) -> TextReading:

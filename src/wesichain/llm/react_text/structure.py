@@ -94,9 +94,7 @@ class TextReply:
         """The sections; the first is what stands before any marker. None begins in a quotation or a call."""
         mark: Mark = "plain"
         at = start = hidden = called = 0
-        is_broken = (
-            False  # a native call was begun and not finished, or quoted: what follows may be part of it
-        )
+        is_broken = False  # a native call is quoted, or does not end: what follows may be part of it
         for begin, end, kind in places:
             if begin < called:
                 continue
@@ -107,17 +105,15 @@ class TextReply:
                         hidden = max(hidden, end)
                         self.quoted.append((first, hidden))
                 case "call" | "json":
-                    is_first = mark in ("final", "answer") and not self.text[start:begin].strip()
-                    is_meant = is_first or called > 0 or self.begins_line(begin)
-                    section = None
-                    if not is_broken and self._may_call(mark, kind, is_meant=is_meant):
-                        section = self._call((begin, end, kind), hidden, is_meant=is_meant)
-                        is_broken = self.failed is not None and kind == "call"
+                    is_meant = self._is_meant(begin, mark, start) or called > 0
+                    if is_broken or not _may_begin(kind, mark, is_meant=is_meant):
+                        continue
+                    section = self._call((begin, end, kind), hidden, is_meant=is_meant)
+                    is_broken = kind == "call" and (section is None or section.whole is self.failed)
                     if section is not None:
                         yield Section(mark, at, start, section.at)
                         yield section
-                        mark, at = "plain", section.end
-                        start = called = section.end
+                        mark, at, start, called = "plain", section.end, section.end, section.end
                 case _ if begin < hidden:
                     continue
                 case "plain" if mark in ("plain", "thought") or not self.text[start:begin].strip():
@@ -127,11 +123,10 @@ class TextReply:
                     mark, at, start = kind, begin, end
         yield Section(mark, at, start, len(self.text))
 
-    def _may_call(self, mark: Mark, kind: str, *, is_meant: bool) -> bool:
-        """Whether a call can begin in a section: not in an action, and in an answer not within a line."""
-        return mark not in ("action", "input", "final", "answer") or (
-            mark in ("final", "answer") and kind == "call" and is_meant
-        )
+    def _is_meant(self, begin: int, mark: Mark, start: int) -> bool:
+        """Whether what looks like a call begins a line, or the answer; else it may be a word of the text."""
+        is_answer = mark in ("final", "answer") and not self.text[start:begin].strip()
+        return is_answer or self.begins_line(begin)
 
     def _call(self, place: Place, hidden: int, *, is_meant: bool) -> Section | None:
         """The whole call that begins here; None where there is none."""
@@ -142,14 +137,11 @@ class TextReply:
         if not is_code and (begin < hidden or self._is_mentioned(begin)):
             self.failed = NoCallError(QUOTED)
             return None
-        found: TextReading | NoCallError
         try:
             found, after = read_native(self.text, begin) if is_native else self._read_json(end)
         except NoCallError as error:
-            if error.name is None:
-                self.failed = error
-                return Section("call", at, at, len(self.text), error) if is_native and is_meant else None
-            found, after = error, len(self.text) - len(error.remark)
+            self.failed = error
+            return Section("call", at, at, len(self.text), error) if is_native and is_meant else None
         if is_code:
             self.quoted.pop()
         return Section("call", at, at, max(hidden, after), found)
@@ -191,6 +183,13 @@ class TextReply:
 
     def _line_before(self, at: int) -> str:
         return self.text[self.text.rfind("\n", 0, at) + 1 : at]
+
+
+def _may_begin(kind: str, mark: Mark, *, is_meant: bool) -> bool:
+    """Whether a call may begin in a section: in no action, and of an answer only a native one in its line."""
+    if mark in ("final", "answer"):
+        return kind == "call" and is_meant
+    return mark not in ("action", "input")
 
 
 _CODE_OPENS = re.compile(r"(?:`{3,}|~{3,})\w*\s*\Z")
