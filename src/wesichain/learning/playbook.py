@@ -22,7 +22,7 @@ from wesichain.errors import PlaybookError
 from .advising import FLOOR, AdviceOffer, Shares, is_near
 from .crediting import earned as earned_of
 from .crediting import recorded, ruled, settled
-from .embedders import CachingEmbedder, Embedder, UnknownEmbedder, Vectors
+from .embedders import Embedder, UnknownEmbedder, Vectors, rows_for
 from .entities import (
     VISIBLE,
     Evidence,
@@ -72,8 +72,8 @@ class Playbook(Translated, StrategySource):
         self.shares = shares or Shares()
         self._clock = clock or SystemClock()
         self._library = Library(backend, embedder=embedder, clock=self._clock)
-        self._queries = CachingEmbedder(embedder)
-        self._guard = Lock()
+        self._embedder = embedder
+        self._embedding = Lock()  # an embedder need not be safe to share between threads
 
     @classmethod
     @names_ours(PLAYBOOK)
@@ -106,10 +106,11 @@ class Playbook(Translated, StrategySource):
     @classmethod
     def browse(cls, path: str | PathLike[str], *, clock: Clock | None = None) -> Playbook:
         """A playbook in a folder, to look at and to go back in; what needs its embedder raises."""
-        from .storage.files import stored_embedder  # needs FAISS
+        from .storage.files import read_description  # needs FAISS
 
-        known = stored_embedder(Path(path))
-        return cls.open(path, None if known is None else UnknownEmbedder(*known), clock=clock)
+        known = read_description(Path(path))
+        embedder = known and UnknownEmbedder(known["embedder"], known["dimension"])
+        return cls.open(path, embedder, clock=clock)
 
     @classmethod
     def postgres(
@@ -325,14 +326,7 @@ class Playbook(Translated, StrategySource):
         """
         is_meant = meant(id=id, task_id=task_id, matching=matching)
         tasks = () if task_id is None else (task_id,)
-        found = sum(self._library.forget(domain, is_meant, tasks=tasks) for domain in self.domains())
-        with self._guard:
-            self._queries.clear()
-        return found
-
-    def compact(self, domain: str, *, keep_history: bool = True) -> None:
-        """Make a domain quick to open; without its history no earlier state can be brought back."""
-        self._library.compact(check_domain(domain), keep_history=keep_history)
+        return sum(self._library.forget(domain, is_meant, tasks=tasks) for domain in self.domains())
 
     def repair(self, domain: str) -> Repaired:
         """Set damaged records aside, so that all others can be read again."""
@@ -379,8 +373,8 @@ class Playbook(Translated, StrategySource):
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """The vectors of texts, masked: what similarity is taken on."""
-        with self._guard:
-            return self._queries.embed([mask(text) for text in texts])
+        with self._embedding:
+            return rows_for(self._embedder, [mask(text) for text in texts])
 
     def now(self) -> float:
         return self._clock.time()
@@ -407,13 +401,15 @@ class Playbook(Translated, StrategySource):
     ) -> Sequence[Match]:
         """The sentences of owners that are not among the nearest: they are found by their tools."""
         with self._library.view(domain) as view:
-            rest = [item for item in view.owned() if item.id not in known and item.tool_sequence]
-            if not rest:
-                return ()
-            fitting = view.meeting([item.id for item in rest], conditions)
+            rest = [
+                item
+                for item in view.owned()
+                if item.id not in known
+                and item.tool_sequence
+                and all(condition.is_met(item, domain) for condition in conditions)
+            ]
             likeness = view.vectors([item.id for item in rest]) @ vector
-        pairs = zip(rest, likeness.tolist(), strict=True)
-        return [Match(item, similarity, domain) for item, similarity in pairs if item.id in fitting]
+        return [Match(item, float(near), domain) for item, near in zip(rest, likeness, strict=True)]
 
     def _rule(
         self, id: str, rule: Callable[[PlaybookBullet], PlaybookBullet], *, cause: Cause, domain: str | None

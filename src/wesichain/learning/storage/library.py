@@ -37,62 +37,89 @@ class Match:
 
 
 class View:
-    """A domain at one moment: what a decision may read."""
+    """A domain in memory, kept up to date by the library: what a decision may read."""
 
     def __init__(self, log: Log, embedder: Embedder) -> None:
-        self._log = log
+        self.log = log
+        self.guard = RLock()
         self._embedder = embedder
-        self._index: VectorIndex | None = None
-
-    @property
-    def seq(self) -> int:
-        """The number of the last delta."""
-        return self._log.shelf.seq
+        self._index: VectorIndex | None = None  # made when it is first needed
 
     def get(self, id: str) -> PlaybookBullet | None:
-        return self._log.shelf.bullets.get(id)
+        return self.log.shelf.bullets.get(id)
 
     def bullets(self) -> Sequence[PlaybookBullet]:
-        """All of them, oldest first."""
-        return list(self._log.shelf.bullets.values())
+        """Return all of them, oldest first."""
+        return list(self.log.shelf.bullets.values())
 
     def __len__(self) -> int:
-        return len(self._log.shelf.bullets)
+        return len(self.log.shelf.bullets)
 
     def has_merged(self, reflection_id: str) -> bool:
-        return reflection_id in self._log.shelf.merged
+        return reflection_id in self.log.shelf.merged
 
     def nearest(self, vector: Vectors, *, k: int, conditions: Sequence[Condition] = ()) -> Sequence[Match]:
-        """The k bullets closest to a unit vector among those that meet the conditions, closest first."""
-        found = self._searchable().search(vector, k=k, conditions=conditions)
-        bullets = self._log.shelf.bullets
-        return [Match(bullets[name], similarity, self._log.domain) for name, similarity in found]
+        """Return the k bullets closest to a unit vector that meet the conditions, closest first."""
+        bullets, domain, wanted = self.log.shelf.bullets, self.log.domain, k
+        while True:  # conditions are met by few, so more and more of the nearest are looked at
+            found = self._get_index().search(vector, k=wanted)
+            matches = [
+                Match(bullets[name], similarity, domain)
+                for name, similarity in found
+                if all(condition.is_met(bullets[name], domain) for condition in conditions)
+            ]
+            if len(matches) >= k or len(found) < wanted:
+                return matches[:k]
+            wanted *= 4
 
     def with_sequence(self, sequence: Sequence[str]) -> Sequence[PlaybookBullet]:
-        """The bullets of exactly this sequence of tools, immediate repeats aside."""
-        shelf = self._log.shelf
+        """Return the bullets of exactly this sequence of tools, immediate repeats aside."""
+        shelf = self.log.shelf
         return [shelf.bullets[name] for name in shelf.by_sequence.get(collapse(sequence), ())]
 
     def owned(self) -> Sequence[PlaybookBullet]:
-        """The sentences of owners."""
-        shelf = self._log.shelf
-        return [shelf.bullets[name] for name in shelf.owned]
-
-    def meeting(self, ids: Sequence[str], conditions: Sequence[Condition]) -> Collection[str]:
-        """Those of these bullets that meet the conditions."""
-        return self._searchable().meeting(ids, conditions)
+        """Return the sentences of owners."""
+        return [self.log.shelf.bullets[name] for name in self.log.shelf.owned]
 
     def vectors(self, ids: Sequence[str]) -> Vectors:
-        """The vectors of bullets that are there, one row each."""
-        return self._searchable().vectors(ids)
+        """Return the vectors of bullets that are there, one row each."""
+        return self._get_index().vectors(ids)
 
-    def stale(self, count: int, *, protect: int) -> Sequence[str]:
-        """The ids of the `count` least valuable bullets, never one of the `protect` newest."""
-        return self._log.shelf.stale(count, protect=protect)
+    # --- for the library ---
 
-    def _searchable(self) -> VectorIndex:
+    def refresh(self) -> None:
+        """Take in what others have written."""
+        changes = self.log.refresh()
+        if changes is None:
+            self.resync()
+        self.follow(changes or ())
+
+    def follow(self, changes: Sequence[PlaybookChange]) -> None:
+        """Bring the index up to date after these changes of the log."""
+        for change in changes if self._index is not None else ():
+            self._get_index().drop(change.drops)
+            for bullet in change.puts:
+                self._get_index().put(bullet)
+
+    def resync(self) -> None:
+        """Take what the log holds now for all that there is, and keep no vector of anything else."""
+        if self._index is not None:
+            self._index.sync(self.bullets())
+
+    def save(self, *, at_least: int) -> None:
+        """Keep the vectors once enough are new; what is not kept is embedded again by the next process."""
+        if self._index is not None and self._index.unsaved >= at_least:
+            with suppress(PlaybookError):  # it can be made again: a full disk must not fail the caller
+                self.log.save_vectors(self._index, self._embedder)
+
+    def _get_index(self) -> VectorIndex:
         if self._index is None:
-            self._index = self._log.open_index(self._embedder)
+            from .index import VectorIndex  # needs FAISS
+
+            index = VectorIndex(self._embedder)
+            index.sync(self.bullets())
+            self.log.load_vectors(index, self._embedder)
+            self._index = index
         return self._index
 
 
@@ -106,7 +133,7 @@ class Library:
         self._backend = backend
         self._embedder = embedder
         self._clock = clock
-        self._open: dict[str, _Domain] = {}
+        self._open: dict[str, View] = {}
         self._guard = RLock()
 
     def domains(self) -> Sequence[str]:
@@ -147,12 +174,6 @@ class Library:
         with entry.guard:
             return entry.log.journal()
 
-    def compact(self, domain: str, *, keep_history: bool) -> None:
-        entry = self._domain(domain)
-        with entry.guard, entry.log.locked():
-            entry.refresh()
-            entry.log.compact(keep_history=keep_history)
-
     def repair(self, domain: str) -> Repaired:
         entry = self._domain(domain)
         with entry.guard, entry.log.locked():
@@ -171,7 +192,7 @@ class Library:
                 return 0
             eraser = Eraser(found, tasks=tasks)
             entry.log.rewrite(eraser.line, intents=[bullet.intent for bullet in found.values()])
-            entry.purge()
+            entry.resync()
             if found:
                 hashes = tuple(sorted(map(fingerprint, found.values())))
                 self._write(entry, PlaybookChange(forgotten=hashes), cause="forget", note="")
@@ -185,7 +206,7 @@ class Library:
             self._open.clear()
             self._backend.close()
 
-    def _write(self, entry: _Domain, change: PlaybookChange, *, cause: Cause, note: str) -> Delta | None:
+    def _write(self, entry: View, change: PlaybookChange, *, cause: Cause, note: str) -> Delta | None:
         if not change:
             return None
         shelf, at = entry.log.shelf, self._clock.time()
@@ -193,49 +214,14 @@ class Library:
         entry.log.append(delta, line)
         entry.follow([change])
         if entry.log.is_long():
-            entry.log.compact(keep_history=True)
+            entry.log.compact()
         return delta
 
-    def _domain(self, domain: str) -> _Domain:
+    def _domain(self, domain: str) -> View:
         with self._guard:
             if domain not in self._open:
-                self._open[domain] = _Domain(self._backend.log(domain), self._embedder)
+                self._open[domain] = View(self._backend.log(domain), self._embedder)
             return self._open[domain]
-
-
-class _Domain(View):
-    """A view that is kept up to date."""
-
-    def __init__(self, log: Log, embedder: Embedder) -> None:
-        super().__init__(log, embedder)
-        self.log = log
-        self.guard = RLock()
-
-    def refresh(self) -> None:
-        changes = self.log.refresh()
-        if changes is None and self._index is not None:
-            self._index.sync(self.log.shelf.bullets.values())
-        self.follow(changes or ())
-
-    def follow(self, changes: Sequence[PlaybookChange]) -> None:
-        for change in changes if self._index is not None else ():
-            for name in change.drops:
-                self._searchable().drop(name)
-            for bullet in change.puts:
-                self._searchable().put(bullet)
-
-    def purge(self) -> None:
-        """Take what the log holds now for all that there is, and keep no vector of anything else."""
-        if self._index is not None:
-            self._index.sync(self.log.shelf.bullets.values())
-            self._index.purge()
-
-    def save(self, *, at_least: int) -> None:
-        """Keep the vectors once enough are new; what is not kept is embedded again by the next process."""
-        index = self._index
-        if index is not None and index.unsaved >= at_least:
-            with suppress(PlaybookError):  # it can be made again: a full disk must not fail the caller
-                self.log.save_index()
 
 
 _WEIGHT = 0.1  # of all else beside the similarity
