@@ -234,8 +234,11 @@ def test_a_run_that_failed_never_counts_as_helpful(book: Playbook) -> None:
     assert lesson_in(book).harmful_count == 7
 
 
-def test_a_lesson_that_never_won_is_withdrawn_after_three_losses(book: Playbook) -> None:
+@pytest.mark.parametrize("wins", [0, 1, 4])
+def test_a_lesson_is_withdrawn_after_three_losses_in_a_row(book: Playbook, wins: int) -> None:
     lesson = teach(book)
+    for number in range(wins):
+        SemanticCurator().merge(book, run(50 + number, shown=(lesson.id,), good=True))
     stages = []
     for number in range(3):
         SemanticCurator().merge(book, run(10 + number, shown=(lesson.id,)))
@@ -273,18 +276,13 @@ def test_a_withdrawn_lesson_needs_twice_as_many_runs_to_come_back(book: Playbook
     assert stages == ["quarantined"] * 3 + ["staging"]
 
 
-@pytest.mark.parametrize("kind", ["strategy", "found-late", "lesson"])
+@pytest.mark.parametrize("kind", ["strategy", "lesson"])
 def test_a_changed_schema_sends_it_back_to_shadow(book: Playbook, kind: str) -> None:
     old, new = ({"refund": mark} for mark in ("a" * 12, "b" * 12))
     for number in range(4):
         reflection = run(number, good=kind != "lesson", lesson=RULE if kind == "lesson" else "")
         SemanticCurator().merge(book, replace(reflection, tools=old))
-    before = book.bullets("shop")[0]
-    if kind == "found-late":
-        assert isinstance(before, ToolCallingStrategy)
-        late = replace(before, id="late", helpful_count=1, tool_success_rate=None)
-        before = book.record(late, domain="shop")
-    assert before.is_visible
+    assert book.bullets("shop")[0].is_visible
     SemanticCurator().merge(book, replace(run(9), tools=new))
     assert all(item.stage in ("shadow", "quarantined") for item in book.bullets("shop"))
 

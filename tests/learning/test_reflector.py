@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from tests.learning.kit import reflect, run_of
 from wesichain.learning import (
-    Adaptation,
     Feedback,
     GroundedReflector,
     Playbook,
@@ -131,7 +130,6 @@ def test_what_a_run_shows_is_all_there() -> None:
     output = run_of("t9", "!a", "b", "b", "c")
     reflection = GroundedReflector(tool_set="v7").reflect(task, output, Feedback(tests=True))
     assert (reflection.attempted, reflection.worked) == (("a", "b", "c"), ("b", "c"))
-    assert reflection.adaptations == (Adaptation("a", "b"),)
     assert (reflection.signal, reflection.iterations, reflection.shown) == ("tests", 5, ("b1",))
     origin = reflection.proposals[0].provenance
     assert (origin.author, origin.task, origin.reflection, origin.tool_set) == (

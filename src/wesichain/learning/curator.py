@@ -146,9 +146,9 @@ class SemanticCurator:
 
         for bullet in {item.id: item for item in _concerned(view, near, reflection)}.values():
             shown, helped = _side(bullet, reflection), _helped(bullet, reflection)
-            is_aside = bool(bullet.cases) and _is_aside(bullet, reflection)
+            is_other = bool(bullet.cases) and reflection.went_elsewhere(bullet.tool_sequence)
             is_changed = bool(changed_tools(bullet, reflection.tools))
-            if shown is not None or helped is not None or is_aside or is_changed:
+            if shown is not None or helped is not None or is_other or is_changed:
                 credit(bullet, shown=shown, helped=helped)
         for proposal in reflection.proposals:
             twin = twins[proposal.id]
@@ -248,13 +248,6 @@ def _side(bullet: PlaybookBullet, run: Reflection) -> bool | None:
         return True
     is_before = bool(bullet.lesson) and not bullet.is_visible
     return False if is_before or bullet.id in run.held else None
-
-
-def _is_aside(bullet: PlaybookBullet, run: Reflection) -> bool:
-    """Whether a run says something of a bullet although it is no verdict on it."""
-    if bullet.lesson:
-        return not run.has_called(bullet.tool_sequence)
-    return run.aside(bullet.tool_sequence) is not None
 
 
 def _helped(bullet: PlaybookBullet, run: Reflection) -> bool | None:

@@ -201,7 +201,7 @@ class Playbook(Translated, StrategySource):
         found += self._owned(vector, domain, conditions, known={match.bullet.id for match in found})
         marks = marks_of(task)
         near = [item for item in found if is_near(item, floor) and fits(item.bullet.condition, marks)]
-        return sorted(near, key=lambda match: rank(match, near), reverse=True)
+        return sorted(near, key=rank, reverse=True)
 
     async def advise(
         self,

@@ -15,7 +15,7 @@ from wesichain.core import Clock
 from wesichain.core.internal import dataclass, dump_json
 from wesichain.errors import PlaybookError
 from wesichain.learning.embedders import Embedder, Vectors
-from wesichain.learning.entities import PlaybookBullet, collapse, is_followed
+from wesichain.learning.entities import PlaybookBullet, collapse
 
 from .backend import Backend, Log, Repaired
 from .erasing import Eraser, find, fingerprint
@@ -227,29 +227,12 @@ class Library:
 _WEIGHT = 0.1  # of all else beside the similarity
 
 
-def rank(match: Match, others: Sequence[Match]) -> tuple[float, int]:
-    """Similarity, then evidence; detours, and what not to do, behind what to do. Of equals, short first."""
+def rank(match: Match) -> tuple[float, int]:
+    """Similarity, then evidence; of equals, what to do before what not to do, and the shorter way first."""
     bullet = match.bullet
-    is_pitfall = bullet.section == "Pitfalls"
     for_it, against = bullet.helpful_count, bullet.harmful_count
-    if is_pitfall:
+    is_warning = bullet.section == "Pitfalls"
+    if is_warning:
         for_it, against = against, for_it
-    score = match.similarity + _WEIGHT * for_it / max(1, for_it + against)
-    if is_pitfall or _is_detour(match, others):
-        score -= _WEIGHT
-    return round(score, 3), -bullet.tool_count
-
-
-def _is_detour(match: Match, others: Sequence[Match]) -> bool:
-    """Whether a shorter way, which is a part of this one, is known to do for the same kind of task."""
-    bullet, near = match.bullet, match.similarity
-    if bullet.section != "Strategies" or bullet.tool_count < 2:
-        return False
-    return any(
-        is_followed(other.bullet.tool_sequence, bullet.tool_sequence)
-        for other in others
-        if -0.01 < other.similarity - near < 0.01  # first, since few are left then
-        and 0 < other.bullet.tool_count < bullet.tool_count
-        and other.domain == match.domain
-        and other.bullet.section == "Strategies"
-    )
+    evidence = for_it / max(1, for_it + against) - is_warning
+    return round(match.similarity + _WEIGHT * evidence, 3), -bullet.tool_count
