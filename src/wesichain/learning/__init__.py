@@ -23,7 +23,7 @@ from .model_reflector import ModelReflector
 from .page import PageChange
 from .playbook import Playbook
 from .reflector import GroundedReflector, Reflection, RunReader
-from .report import Health, LearningSummary, RunRecord
+from .report import LearningSummary, RunRecord
 from .storage import Delta, Match, PlaybookChange, Repaired
 from .trace_log import TraceLog
 
@@ -38,7 +38,6 @@ __all__ = [
     "FunctionEmbedder",
     "Generator",
     "GroundedReflector",
-    "Health",
     "Learner",
     "LearningSummary",
     "Match",

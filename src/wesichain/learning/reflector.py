@@ -7,7 +7,7 @@ owner said about it. Nothing is inferred from the words of a task, an answer, a 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from hashlib import sha256
 from typing import Any
@@ -96,40 +96,25 @@ class Reflection:
 
 
 class GroundedReflector:
-    """Reflects without a model. Beside what `RunReader` reads, ways that failed become warnings (pitfalls).
-
-    `tool_set` is the version of the tools, for the provenance. `redactor` takes out of a task what must not
-    be kept, beside the secrets that are always taken out: names, say.
-    """
-
-    def __init__(self, *, tool_set: str = "", redactor: Callable[[str], str] | None = None) -> None:
-        self._reader = RunReader(tool_set=tool_set, redactor=redactor)
+    """Reflects without a model: as `RunReader` does, and ways that failed become warnings (pitfalls)."""
 
     def reflect(self, task: TaskInput, output: TaskOutput, feedback: Feedback | None = None) -> Reflection:
         """Return what the run of a task shows, given what is known about its result."""
-        run = self._reader.reflect(task, output, feedback)
+        run = RunReader().reflect(task, output, feedback)
         if run.outcome != "failure":
             return run
-        origin = self._reader.origin(run, output)
-        warning = _bullet("Pitfalls", run.attempted, about=run.intent, origin=origin)
+        warning = _bullet("Pitfalls", run.attempted, about=run.intent, origin=origin_of(run, output))
         return replace(run, proposals=(warning, *run.proposals))
 
 
 class RunReader:
-    """Reads a run: how it went, which tools served it, which refused calls it mended, and an owner's words.
-
-    The options are those of `GroundedReflector`.
-    """
-
-    def __init__(self, *, tool_set: str = "", redactor: Callable[[str], str] | None = None) -> None:
-        self._tool_set = tool_set
-        self._redactor = redactor
+    """Reads how a run went, which tools served it, which refused calls it mended, and an owner's words."""
 
     def reflect(self, task: TaskInput, output: TaskOutput, feedback: Feedback | None = None) -> Reflection:
         """Return what the run of a task shows, given what is known about its result."""
         outcome, signal = (feedback or Feedback()).judge(output)
         readable = task.description.encode(errors="replace").decode()  # half a character cannot be kept
-        about = mask(self._redact(one_line(readable)))[:_EXAMPLE]  # kept to find the bullet again
+        about = mask(redact(one_line(readable)))[:_EXAMPLE]  # kept to find the bullet again
         calls = [
             call
             for step in output.structured_trace
@@ -156,45 +141,36 @@ class RunReader:
             tools=_fingerprints(output),
             marks=marks_of(about),
         )
-        proposals = self._proposals(reflection, calls, output, feedback)
+        proposals = _proposals(reflection, calls, output, feedback)
         return replace(reflection, proposals=tuple(proposals))
 
-    def origin(self, run: Reflection, output: TaskOutput, author: str = "reflector") -> Provenance:
-        """Return where a proposal of this run comes from."""
-        model = str(output.metadata.get("model", ""))
-        return Provenance(author, run.task_id, run.id, model, self._tool_set)
 
-    def _proposals(
-        self,
-        run: Reflection,
-        calls: Sequence[ToolInvocation],
-        output: TaskOutput,
-        feedback: Feedback | None,
-    ) -> Iterator[PlaybookBullet]:
-        specs = specs_of(output)
-        origin = self.origin(run, output)
-        if feedback is not None and feedback.lesson:
-            tools = tools_named(feedback.lesson, specs, called=run.attempted)
-            yield _owned(
-                feedback.lesson, tools, about=run.intent, origin=self.origin(run, output, "operator")
-            )
-        if run.outcome != "success":
-            return
-        if run.worked:
-            yield _bullet("Strategies", run.worked, about=run.intent, origin=origin)
-        for item in dict.fromkeys(mends(calls, {str(spec["name"]): spec for spec in specs})):
-            yield ToolCallingStrategy(
-                content=item.rule,
-                tool_sequence=item.tools,
-                parameter=item.parameter,
-                example_task=run.intent,
-                lesson=item.lesson,
-                provenance=origin,
-            )
+def origin_of(run: Reflection, output: TaskOutput, author: str = "reflector") -> Provenance:
+    """Return where a proposal of this run comes from."""
+    return Provenance(author, run.task_id, run.id, str(output.metadata.get("model", "")))
 
-    def _redact(self, text: str) -> str:
-        known = redact(text)
-        return known if self._redactor is None else self._redactor(known)
+
+def _proposals(
+    run: Reflection, calls: Sequence[ToolInvocation], output: TaskOutput, feedback: Feedback | None
+) -> Iterator[PlaybookBullet]:
+    specs = specs_of(output)
+    origin = origin_of(run, output)
+    if feedback is not None and feedback.lesson:
+        tools = tools_named(feedback.lesson, specs, called=run.attempted)
+        yield _owned(feedback.lesson, tools, about=run.intent, origin=origin_of(run, output, "operator"))
+    if run.outcome != "success":
+        return
+    if run.worked:
+        yield _bullet("Strategies", run.worked, about=run.intent, origin=origin)
+    for item in dict.fromkeys(mends(calls, {str(spec["name"]): spec for spec in specs})):
+        yield ToolCallingStrategy(
+            content=item.rule,
+            tool_sequence=item.tools,
+            parameter=item.parameter,
+            example_task=run.intent,
+            lesson=item.lesson,
+            provenance=origin,
+        )
 
 
 def specs_of(output: TaskOutput) -> list[Mapping[str, Any]]:

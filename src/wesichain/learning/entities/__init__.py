@@ -30,7 +30,7 @@ from .conditions import (
 )
 from .domains import check_domain, hashed_name
 from .evidence import Evidence, EvidenceTally
-from .feedback import Feedback, Outcome, Signal, is_named
+from .feedback import Feedback, Outcome, Signal
 from .stages import (
     SECTIONS,
     STAGES,
@@ -92,7 +92,6 @@ __all__ = [
     "in_case",
     "in_order",
     "is_followed",
-    "is_named",
     "is_number",
     "lesson_stage",
     "marks_of",
