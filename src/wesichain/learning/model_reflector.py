@@ -45,7 +45,7 @@ _BY_NAME: Mapping[str, Lesson] = {kind: kind for kind in _KINDS}
 class ModelReflector:
     """Reflects with a model; where the model fails or says nothing of use, as `RunReader` does.
 
-    `prompt` is a text or a file in place of the usual instructions. `share` bounds the tokens of the model, in
+    `prompt` is a text or a file in place of the usual instructions. `share` bounds its tokens, in
     sum, by a share of those of the runs; the first `head_start` calls are made in any case.
     """
 
