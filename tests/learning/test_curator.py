@@ -257,4 +257,4 @@ def test_a_consolidation_joins_what_has_come_to_be_the_same(playbook: Playbook) 
 @pytest.mark.parametrize("options", [{"threshold": 1.2}, {"sequence_threshold": 0.9}])
 def test_a_curator_that_contradicts_itself_is_refused(options: dict[str, float]) -> None:
     with pytest.raises(ConfigError):
-        SemanticCurator(**options)  # type: ignore[arg-type]  # a table of options
+        SemanticCurator(**options)

@@ -24,7 +24,7 @@ from .page import PageChange
 from .playbook import Playbook
 from .reflector import GroundedReflector, Reflection, RunReader
 from .report import LearningSummary, RunRecord
-from .storage import Delta, Match, PlaybookChange, Repaired
+from .storage import Delta, PlaybookChange, Repaired
 from .trace_log import TraceLog
 
 __all__ = [
@@ -40,7 +40,6 @@ __all__ = [
     "GroundedReflector",
     "Learner",
     "LearningSummary",
-    "Match",
     "ModelReflector",
     "PageChange",
     "Playbook",

@@ -178,7 +178,8 @@ def test_an_index_is_rebuilt_that_was(path: Path, tmp_path: Path, kind: str | by
         assert saved not in harmed.values()
         index.write_bytes(kind if isinstance(kind, bytes) else harmed[kind])
     with open_at(path) as book:
-        found = book.search("pay a bill", domain="shop", k=9)
+        with book.view("shop") as view:
+            found = view.nearest(book.embed(["pay a bill"])[0], k=9)
         assert len(found) == 5
         assert all(match.similarity > 0.99 for match in found)
 

@@ -8,7 +8,6 @@ from .bullets import (
     ToolCallingStrategy,
     changed_tools,
     collapse,
-    fingerprint_of,
     fingerprints_of,
     has_text,
     is_followed,
@@ -18,7 +17,6 @@ from .conditions import (
     BAD,
     GOOD,
     OTHER,
-    Kind,
     case_of,
     count_of,
     deciding,
@@ -32,8 +30,6 @@ from .domains import check_domain, hashed_name
 from .evidence import Evidence, EvidenceTally
 from .feedback import Feedback, Outcome, Signal
 from .stages import (
-    SECTIONS,
-    STAGES,
     VISIBLE,
     Ruling,
     Section,
@@ -43,26 +39,21 @@ from .stages import (
     settle,
     stage_of,
 )
-from .steps import ReasoningStep, TaskAction, ToolInvocation
+from .steps import ReasoningStep, ToolInvocation
 from .tasks import TaskInput, TaskOutput
-from .transcript import read_steps, render
-from .wording import LESSONS, MASK, Lesson, in_case, in_order, mask, one_line, prompt_text, sentence_of
+from .wording import LESSONS, Lesson, in_case, mask, one_line, sentence_of
 
 __all__ = [
     "BAD",
     "DATA_MODEL",
     "GOOD",
     "LESSONS",
-    "MASK",
     "OTHER",
-    "SECTIONS",
-    "STAGES",
     "VISIBLE",
     "Evidence",
     "EvidenceTally",
     "Feedback",
     "Fingerprints",
-    "Kind",
     "Lesson",
     "Outcome",
     "PlaybookBullet",
@@ -72,7 +63,6 @@ __all__ = [
     "Section",
     "Signal",
     "Stage",
-    "TaskAction",
     "TaskInput",
     "TaskOutput",
     "ToolCallingStrategy",
@@ -84,13 +74,11 @@ __all__ = [
     "count_of",
     "deciding",
     "earned_by",
-    "fingerprint_of",
     "fingerprints_of",
     "fits",
     "has_text",
     "hashed_name",
     "in_case",
-    "in_order",
     "is_followed",
     "is_number",
     "lesson_stage",
@@ -98,9 +86,6 @@ __all__ = [
     "mask",
     "on_side",
     "one_line",
-    "prompt_text",
-    "read_steps",
-    "render",
     "sentence_of",
     "settle",
     "stage_of",
