@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from wesichain.errors import PlaybookError
@@ -20,10 +19,10 @@ from .entities import (
     changed_tools,
     count_of,
     deciding,
-    earned_by,
     lesson_stage,
     on_side,
     settle,
+    stage_of,
     with_case,
 )
 from .entities.conditions import MOST
@@ -48,7 +47,8 @@ def earned(bullet: PlaybookBullet) -> Stage:
     counts = (bullet.helpful_count, bullet.harmful_count)
     if bullet.lesson and bullet.provenance.author != "operator":
         return lesson_stage(bullet.tally, taught=len(bullet.sources), helpful=counts[0], harmful=counts[1])
-    return earned_by(bullet.tally, *counts, section=bullet.section)
+    left = (counts[0] - bullet.tally.lost_helpful, counts[1] - bullet.tally.lost_harmful)
+    return stage_of(round(left[0]), round(left[1]), section=bullet.section)
 
 
 def _withdrawn(bullet: PlaybookBullet) -> EvidenceTally:
@@ -90,14 +90,9 @@ def credited(
             bullet = replace(bullet, cases=with_case(bullet.cases, case_of(kind, run.marks)))
     if tally.is_alarming and not bullet.lesson:
         tally = tally.reset(*counts)
-    sources = dict.fromkeys((*bullet.sources, run.source)) if taught else dict.fromkeys(bullet.sources)
-    grown = replace(
-        bullet,
-        helpful_count=counts[0],
-        harmful_count=counts[1],
-        tally=tally,
-        sources=tuple(sources)[-_SOURCES:],
-    )
+    if taught:
+        bullet = replace(bullet, sources=tuple(dict.fromkeys((*bullet.sources, run.source)))[-_SOURCES:])
+    grown = replace(bullet, helpful_count=counts[0], harmful_count=counts[1], tally=tally)
     return settled(grown, now=now)
 
 
@@ -177,11 +172,6 @@ def _with_means(bullet: PlaybookBullet, run: Reflection, *, helped: bool) -> Pla
 
 def _mean(first: float, weight: int, second: float, other: int) -> float:
     return (first * weight + second * other) / (weight + other)
-
-
-def ruled(ruling: Ruling) -> Callable[[PlaybookBullet], PlaybookBullet]:
-    """Return a function that makes a bullet one that was ruled on so."""
-    return lambda bullet: replace(bullet, ruling=ruling)
 
 
 def recorded(bullet: PlaybookBullet, known: PlaybookBullet | None, *, now: float) -> PlaybookBullet:

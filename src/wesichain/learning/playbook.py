@@ -21,7 +21,7 @@ from wesichain.errors import PlaybookError
 
 from .advising import FLOOR, AdviceOffer, Shares, is_near
 from .crediting import earned as earned_of
-from .crediting import recorded, ruled, settled
+from .crediting import recorded, settled
 from .embedders import Embedder, UnknownEmbedder, Vectors, rows_for
 from .entities import (
     VISIBLE,
@@ -288,7 +288,11 @@ class Playbook(Translated, StrategySource):
 
     def quarantine(self, id: str, *, domain: str | None = None) -> PlaybookBullet:
         """Take a bullet out of sight until it is promoted again."""
-        return self._rule(id, ruled("quarantined"), cause="quarantine", domain=domain)
+
+        def hidden(bullet: PlaybookBullet) -> PlaybookBullet:
+            return replace(bullet, ruling="quarantined")
+
+        return self._rule(id, hidden, cause="quarantine", domain=domain)
 
     def rollback(self, domain: str, *, to: int | str | Delta, id: str | None = None) -> Delta | None:
         """Bring back the state right after a delta (or its number, or hash; 0 is the beginning).
