@@ -206,6 +206,21 @@ async def test_a_lesson_is_shown_once_two_runs_have_given_it(book: Playbook) -> 
     assert (lesson_in(book).helpful_count, lesson_in(book).harmful_count) == (0, 0)  # nobody was shown it
 
 
+@pytest.mark.parametrize("by", ["owner", None])
+async def test_no_value_of_an_argument_is_computed_for_a_run(book: Playbook, by: str | None) -> None:
+    """Whatever was corrected before, the advice is the same for every value in a task."""
+    for number in range(4):
+        why = f"{SENTENCE} It should have been {number + 5}00."
+        await learn(book, f"r{number}", Feedback(label=False, why=why if by is None else SENTENCE, by=by))
+    for number in (20, 21):
+        SemanticCurator().merge(book, run(number, lesson=RULE))
+    tasks = ("Refund 1200 cents", "Refund 12 euros", "Refund 5 euros", "Refund 700 euros")
+    advice = {await prompt_of(book, task) for task in tasks}
+    assert len(advice) == 1
+    assert RULE in (said := advice.pop())
+    assert not any(value in said for value in ("1200", "700", "70000"))
+
+
 def test_one_run_cannot_give_it_twice(book: Playbook) -> None:
     SemanticCurator().merge(book, run(1, lesson=RULE, run_id="same"))
     SemanticCurator().merge(book, run(2, lesson=RULE, run_id="same"))

@@ -75,9 +75,10 @@ class VectorIndex:
     def vectors(self, ids: Sequence[str]) -> Vectors:
         """Return one row for each of these bullets."""
         self._embed_waiting()
-        found = np.empty((len(ids), self._embedder.dimension), dtype=np.float32)
-        for row, name in enumerate(ids):
-            found[row] = self._vectors.reconstruct(self._numbers[name])
+        if not ids:
+            return np.empty((0, self._embedder.dimension), dtype=np.float32)
+        numbers = np.array([self._numbers[name] for name in ids], dtype=np.int64)
+        found: Vectors = self._vectors.reconstruct_batch(numbers)
         return found
 
     def search(self, vector: Vectors, *, k: int) -> list[tuple[str, float]]:

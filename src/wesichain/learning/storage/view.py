@@ -53,8 +53,9 @@ class View:
 
     def nearest(self, vector: Vectors, *, k: int, conditions: Sequence[Condition] = ()) -> Sequence[Match]:
         """Return the k bullets closest to a unit vector that meet the conditions, closest first."""
-        bullets, domain, wanted = self.log.shelf.bullets, self.log.domain, k
-        while True:  # conditions are met by few, so more and more of the nearest are looked at
+        bullets, domain = self.log.shelf.bullets, self.log.domain
+        wanted = 4 * k if conditions else k
+        while True:  # few may meet the conditions: more and more of the nearest are looked at
             found = self._get_index().search(vector, k=wanted)
             matches = [
                 Match(bullets[name], similarity, domain)
