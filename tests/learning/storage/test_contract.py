@@ -28,6 +28,10 @@ class PlaybookContract(ABC):
     def stored(self) -> str:
         """Everything that is kept, as text."""
 
+    @abstractmethod
+    def cut_history(self) -> None:
+        """Delete what came before the last compaction, as `compact(keep_history=False)` of 0.2.0 did."""
+
     @pytest.fixture
     def book(self) -> Iterator[Playbook]:
         with self.open() as opened:
@@ -206,6 +210,21 @@ class PlaybookContract(ABC):
             book.record(strategy("pay a bill", "c", id="3"), domain="shop")
             assert set(ids(other.retrieve("pay", domain="shop", k=9))) >= {"1", "2", "3"}
 
+    def test_a_history_that_was_cut_off_cannot_be_gone_back_beyond(
+        self, book: Playbook, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        book.record_all([note("Same.", id="1"), note("Same.", id="2")], domain="shop")
+        last = compact(book, monkeypatch)
+        book.close()
+        self.cut_history()
+        with self.open() as other:
+            other.record(note("More.", id="more"), domain="shop")
+            assert [delta.seq for delta in other.journal("shop")] == [3]
+            other.rollback("shop", to=2)
+            assert ids(other.bullets("shop")) == ["1", "2", last]
+            with pytest.raises(PlaybookError, match="begins after delta 1"):
+                other.rollback("shop", to=1)
+
     def test_threads_lose_nothing(self, book: Playbook) -> None:
         def write(me: int) -> None:
             for number in range(10):
@@ -349,6 +368,11 @@ class TestFilePlaybook(PlaybookContract):
     def stored(self) -> str:
         return "".join(path.read_bytes().decode("latin-1") for path in self.path.rglob("*") if path.is_file())
 
+    @override
+    def cut_history(self) -> None:
+        for past in self.path.glob("*/past-*.jsonl"):
+            past.unlink()
+
 
 class TestPostgresPlaybook(PlaybookContract):
     @pytest.fixture(autouse=True)
@@ -375,6 +399,11 @@ class TestPostgresPlaybook(PlaybookContract):
                 str(database.execute(f"SELECT * FROM wesichain_playbook_{name}").fetchall())
                 for name in tables
             )
+
+    @override
+    def cut_history(self) -> None:
+        with psycopg.connect(self.url, autocommit=True) as database:
+            database.execute("DELETE FROM wesichain_playbook_delta")
 
     def test_a_broken_connection_is_made_anew(self, postgres: str) -> None:
         with self.open() as book:
