@@ -74,8 +74,8 @@ def _look_at(running: asyncio.Future[Any]) -> None:
 
 
 def close_coroutine(begun: object) -> None:
-    """Close a coroutine that nobody will await any more."""
-    if isinstance(begun, Coroutine):
+    """Close a coroutine that was not awaited, and will not be any more."""
+    if inspect.iscoroutine(begun) and inspect.getcoroutinestate(begun) == inspect.CORO_CREATED:
         begun.close()
 
 
@@ -241,8 +241,9 @@ class NodeRun:
     async def _attempt(self, begun: Awaitable[Any] | None) -> Any:
         asking = self._asked = self._open_question()
         if begun is None and self._has_thread:
-            return await self._call_in_thread(asking)
-        returned = self._call(asking) if begun is None else begun
+            returned = await self._call_in_thread(asking)
+        else:
+            returned = self._call(asking) if begun is None else begun
         if not inspect.isawaitable(returned):
             return returned
         token = CURRENT.set(asking)
@@ -279,13 +280,7 @@ class NodeRun:
             running.add_done_callback(_look_at)
             raise late
         running.result()
-        if not inspect.isawaitable(returned):
-            return returned
-        token = CURRENT.set(asking)
-        try:
-            return await self._bounded(returned)
-        finally:
-            CURRENT.reset(token)
+        return returned
 
     def _call(self, asking: NodeQuestion) -> Any:
         token, in_place = CURRENT.set(asking), IN_PLACE.set(not self._node.is_async)

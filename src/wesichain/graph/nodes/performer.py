@@ -94,7 +94,7 @@ class Performer:
             while running or to_begin:
                 while to_begin and len(running) < most:
                     task, visit, begun = to_begin.popleft()
-                    running[task.id] = begin(ends.take(task, visit.carried_out(begun)))
+                    running[task.id] = begin(ends.take(task, visit, begun))
                 if self._unsaved:
                     await self._save_results()
                 await self._wait(ends, waiting[0][0].node)
@@ -104,13 +104,13 @@ class Performer:
                     if not self._take(task, outcome):
                         return
         finally:
-            for _, _, begun in to_begin:
-                close_coroutine(begun)
             if running:
                 await abandon(running.values())
                 for task, outcome in ends.found:  # some may have finished while another failed
                     if not isinstance(outcome, _CancelledOutsideError):
                         self._take(task, outcome)
+            for _, _, begun in waiting:  # a task may be cancelled before its first step
+                close_coroutine(begun)
 
     async def _wait(self, ends: _Ends, node: str) -> None:
         frame = self._frame
@@ -208,9 +208,9 @@ class _Ends:
         self._failure: BaseException | None = None
         self._waiter: asyncio.Future[None] | None = None
 
-    async def take(self, task: NodeTask, visit: Awaitable[Outcome]) -> None:
+    async def take(self, task: NodeTask, visit: NodeRun, begun: Awaitable[Any] | None) -> None:
         try:
-            self.found.append((task, await visit))
+            self.found.append((task, await visit.carried_out(begun)))
         except asyncio.CancelledError:
             outcome = _CancelledOutsideError("a node was cancelled from outside of the run")
             self.found.append((task, outcome))
