@@ -155,7 +155,8 @@ class GraphInterrupt:
 
     `name` tells it from the other questions of its task: that which `interrupt` was given, or its number.
     `expects` is the JSON schema of an answer. From `expires_at` on, a resume without a value goes on with
-    `default`.
+    `default`. The rest is the graph's own: `memo` is kept for the node until the answer comes; `owner` and
+    `task` say where in the thread the answer is stored, and are empty until the question is.
     """
 
     id: str
@@ -166,45 +167,23 @@ class GraphInterrupt:
     expects: Mapping[str, Any] | None = None
     expires_at: float | None = None
     default: Any = None
+    memo: Any = field(default=None, kw_only=True, compare=False, repr=False)
+    owner: str = field(default="", kw_only=True, compare=False, repr=False)
+    task: str = field(default="", kw_only=True, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A question and the answer that it was given: by whom, as `resume(by=...)` said, and when."""
+    """A question and the answer that it was given: by whom, as `resume(by=...)` said, and when.
+
+    `is_default`: nobody gave it in time. It is known until the super-step of the question is over.
+    """
 
     question: GraphInterrupt
     answer: Any
     by: str | None
     at: float
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A question on its way to a person, and back: `memo` comes back with the answer, `owner` and `task` say
-    where in the thread that is put. They are empty until the journal has it.
-    """
-
-    question: GraphInterrupt
-    memo: Any = None
-    owner: str = ""
-    task: str = ""
-
-    @property
-    def way(self) -> list[str]:
-        """The tasks on the way down to it, itself last."""
-        return [*tasks_of(self.owner), self.task]
-
-
-@dataclass(frozen=True, slots=True)
-class NodeAnswer:
-    """The answer to a question, and the memo that the node kept for that moment. `is_default`: nobody gave
-    it; the time for one was over. `by`: who gave it, on its way to the thread.
-    """
-
-    value: Any
-    memo: Any = None
-    is_default: bool = False
-    by: str | None = None
+    is_default: bool = field(default=False, compare=False, repr=False)
 
 
 def quoted(task_id: str) -> str:
@@ -223,7 +202,7 @@ def tasks_of(owner: str) -> list[str]:
 class Paused(BaseException):  # not an Exception: a node's `except Exception` must not swallow a question
     """A node waits for answers; on its way to the engine. `problem`: what was wrong with the last answer."""
 
-    def __init__(self, asked: tuple[Asked, ...], *, problem: str = "") -> None:
+    def __init__(self, asked: tuple[GraphInterrupt, ...], *, problem: str = "") -> None:
         super().__init__("a node waits for an answer")
         self.asked = asked
         self.problem = problem
@@ -245,7 +224,7 @@ class NodeQuestion:
         task: str,
         *,
         locate: Callable[[], tuple[str, str]],
-        answers: Mapping[str, NodeAnswer],
+        answers: Mapping[str, Answered],
         is_alone: bool = False,
     ) -> None:
         self.frame = frame
@@ -266,12 +245,12 @@ class NodeQuestion:
         if answer is None:
             raise self._pause(name, value, None, "", terms)
         try:
-            return terms.read(answer.value, is_default=answer.is_default)
+            return terms.read(answer.answer, is_default=answer.is_default)
         except ValueError as error:  # the type checks more than its schema says: it is asked again
             raise self._pause(name, value, None, str(error), terms) from error
 
-    def recall(self) -> NodeAnswer | None:
-        """The answer to the last question that was answered, and what was kept with it."""
+    def recall(self) -> Answered | None:
+        """The last question that was answered, with what was kept with it, and its answer."""
         return list(self._answers.values())[-1] if self._answers else None
 
     def pause(self, value: Any, memo: Any, problem: str) -> NoReturn:
@@ -291,8 +270,9 @@ class NodeQuestion:
             terms.schema,
             expires,
             None if expires is None else plain_answer(terms.schema, terms.default),
+            memo=memo,
         )
-        return Paused((Asked(question, memo),), problem=problem)
+        return Paused((question,), problem=problem)
 
     def next_inner(self) -> tuple[str, str]:
         """The place and the moment of the next graph that this task invokes."""
@@ -337,8 +317,8 @@ def pause(value: Any, memo: Any, *, problem: str = "") -> NoReturn:
     _open_question().pause(value, memo, problem)
 
 
-def recall() -> NodeAnswer | None:
-    """The last answer that this task was given, with the data that was kept with its question."""
+def recall() -> Answered | None:
+    """The last answer that this task was given; its question has the data that was kept."""
     task = CURRENT.get()
     return None if task is None else task.recall()
 

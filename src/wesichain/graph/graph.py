@@ -225,9 +225,9 @@ class Graph(Translated, Generic[StateT]):
         else:
             journal, loaded = await self._threads.find_back(thread_id, checkpoint_id)
         loaded = continued(self.definition, journal, loaded)
-        questions = journal.open_questions(loaded.checkpoint, loaded.position.frontier)
+        questions = journal.open_questions(loaded)
         matched = partial(match_answers, thread_id, value, by=how.by, now=self._clock.time())
-        answers = matched(questions)
+        answers = matched(questions.by_id)
         if not loaded.position.frontier.tasks:
             return self._out(loaded.position.values)
         if loaded.renamed or not journal.is_newest:
@@ -235,10 +235,10 @@ class Graph(Translated, Generic[StateT]):
                 loaded = await journal.migrate(loaded)
             else:
                 await journal.branch()
-                loaded = journal.remembered(loaded)
-            questions = journal.open_questions(journal.head, loaded.position.frontier)
-            answers = matched(questions)
-        pending = take_answers(loaded.pending, questions.by_task, answers)
+                loaded = journal.reload(loaded.position)
+            questions = journal.open_questions(loaded)
+            answers = matched(questions.by_id)
+        take_answers(loaded.pending, questions.by_task, answers)
         await journal.answer(answers)
         options = replace(how.options, thread_id=thread_id, run_id=loaded.run_id)
         counted_from = loaded.position.step if answers else loaded.counted_from
@@ -252,7 +252,7 @@ class Graph(Translated, Generic[StateT]):
         )
         frame = replace(frame, is_answered=bool(answers))
         run = GraphRun(frame, loaded.position, visits=loaded.visits)
-        return await self._run_on_thread(frame, run, pending)
+        return await self._run_on_thread(frame, run, loaded.pending)
 
     async def _run_on_thread(
         self, frame: Frame, run: GraphRun, first: Folded | Pending, *, given: Any = None, form_of: Any = None

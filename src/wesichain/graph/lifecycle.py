@@ -12,8 +12,8 @@ from wesichain.core.internal import around
 from wesichain.errors import CheckpointError, CodecError, GraphError, GraphInterruptedError
 
 from .answer_terms import check_answer, plain_answer
-from .checkpoints import ANYTHING, Pending, ThreadQuestions
-from .context import NO_ANSWER, Asked, NodeAnswer, Paused
+from .checkpoints import ANYTHING, Pending
+from .context import NO_ANSWER, Answered, GraphInterrupt, Paused, tasks_of
 from .engine import GraphRun
 from .nodes import Frame, OuterUpdate
 from .state import StateValues, is_mapping
@@ -96,51 +96,48 @@ def _output(values: StateValues) -> JsonValue:
 
 
 def match_answers(
-    thread_id: str, value: Any, questions: ThreadQuestions, *, by: str | None, now: float
-) -> list[tuple[Asked, NodeAnswer]]:
+    thread_id: str, value: Any, by_id: Mapping[str, GraphInterrupt], *, by: str | None, now: float
+) -> list[Answered]:
     """Which question each answer is for. Without an answer, the questions whose time is over get theirs.
 
     Raises for an answer that fits no question, or not what its question expects.
     """
-    by_id = questions.by_id
     if value is NO_ANSWER or (value is None and not by_id):
-        expired = [one for one in by_id.values() if now >= (one.question.expires_at or float("inf"))]
-        return [(one, NodeAnswer(one.question.default, one.memo, is_default=True)) for one in expired]
+        expired = [one for one in by_id.values() if one.expires_at is not None and now >= one.expires_at]
+        return [Answered(one, one.default, None, now, is_default=True) for one in expired]
     if not by_id:
         raise CheckpointError(
             f"thread {thread_id!r}: no question waits for an answer; resume it without a value, or go back "
             f"to where it was asked with graph.resume({thread_id!r}, checkpoint_id=...) and answer then"
         )
     if is_mapping(value) and value and value.keys() <= by_id.keys():
-        found = [(by_id[asked_id], answer) for asked_id, answer in value.items()]
+        found = [(by_id[known], answer) for known, answer in value.items()]
     elif len(by_id) > 1:
-        listed = ", ".join(f"{known} ({asked.question.node!r})" for known, asked in by_id.items())
+        listed = ", ".join(f"{known} ({one.node!r})" for known, one in by_id.items())
         raise GraphError(f"{len(by_id)} questions wait; answer with a mapping of their ids: {listed}")
     else:
-        found = [(asked, value) for asked in by_id.values()]
-    answers: list[tuple[Asked, NodeAnswer]] = []
-    for asked, answer in found:
-        expects = asked.question.expects
-        given = NodeAnswer(plain_answer(expects, answer), asked.memo, by=by)
-        check_answer(expects, given.value, asked.question.node)
-        answers.append((asked, given))
+        found = [(one, value) for one in by_id.values()]
+    answers = [Answered(one, plain_answer(one.expects, answer), by, now) for one, answer in found]
+    for given in answers:
+        check_answer(given.question.expects, given.answer, given.question.node)
     return answers
 
 
 def take_answers(
-    pending: Pending,
-    waiting: Mapping[str, tuple[Asked, ...]],
-    answers: Sequence[tuple[Asked, NodeAnswer]],
-) -> Pending:
-    """The pending notes with the answers in them. A task whose questions all still wait is not run again.
+    pending: Pending, waiting: Mapping[str, tuple[GraphInterrupt, ...]], answers: Sequence[Answered]
+) -> None:
+    """Add the answers to what is pending. A task whose questions all still wait is not run again.
 
     `waiting`: the questions that waited before, by the outermost task that each waits in.
     """
-    waits = dict(waiting)
-    for asked, given in answers:
-        waits.pop(asked.way[0], None)
-        if len(asked.way) == 1:
-            known = pending.answers.get(asked.task, {})
-            pending.answers[asked.task] = {**known, asked.question.name: given}
-    pending.waiting, pending.moved = waits, frozenset(asked.way[0] for asked, _ in answers)
-    return pending
+    waits, moved = dict(waiting), set[str]()
+    for given in answers:
+        question = given.question
+        above = tasks_of(question.owner)
+        moved.add(above[0] if above else question.task)
+        if not above:
+            known = pending.answers.get(question.task, {})
+            pending.answers[question.task] = {**known, question.name: given}
+    for task in moved:
+        waits.pop(task, None)
+    pending.waiting, pending.moved = waits, frozenset(moved)

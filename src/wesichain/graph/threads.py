@@ -11,7 +11,7 @@ from wesichain.core import Clock
 from wesichain.errors import CheckpointError, ConfigError, GraphError
 
 from .checkpoints import Checkpointer, Loaded, Thread, ThreadInfo, ThreadJournal
-from .compatibility import inner_checkpoints, resolved
+from .compatibility import resolved
 from .context import ALONE
 from .definition import END, START, Definition
 from .engine import GraphRun
@@ -82,7 +82,7 @@ class Threads:
     def put_back(self, journal: ThreadJournal | None, run: GraphRun) -> None:
         """Keep a thread at hand as a run has left it."""
         if journal is not None and journal.is_newest:
-            self._recent.put(journal, run.standing(journal))
+            self._recent.put(journal, run.position)
 
     # --- for people --------------------------------------------------------------------------------
 
@@ -95,47 +95,17 @@ class Threads:
 
     async def _waits(self, thread_id: str) -> bool:
         journal, loaded = await self.open(thread_id)
-        return loaded is not None and bool(
-            journal.open_questions(loaded.checkpoint, loaded.position.frontier).by_id
-        )
+        return loaded is not None and bool(journal.open_questions(loaded).by_id)
 
     async def look(self, thread_id: str, checkpoint_id: str | None, *, inner: bool) -> Snapshot[Any]:
         journal, loaded = await self.find(thread_id, checkpoint_id)
-        newest = checkpoint_id is None
-        inside = self._inner(self._definition, journal, loaded, newest=newest) if inner else None
-        return self._snapshot(journal, loaded, newest=newest, inner=inside)
-
-    def _inner(
-        self, definition: Definition, journal: ThreadJournal, loaded: Loaded, *, newest: bool
-    ) -> dict[str, Snapshot[Any]]:
-        """The graphs inside the tasks of a checkpoint, each with those inside it."""
-        found: dict[str, Snapshot[Any]] = {}
-        for task, inner, inside, checkpoint in inner_checkpoints(definition, journal, loaded):
-            deeper = self._inner(inner, inside, checkpoint, newest=newest)
-            questions = inside.open_questions(checkpoint.checkpoint, checkpoint.position.frontier)
-            found[task.id if task.is_sent else task.node] = snapshot(
-                inner, checkpoint, questions, thread_id=journal.thread_id, newest=newest, inner=deeper
-            )
-        return found
+        return snapshot(self._definition, journal, loaded, newest=checkpoint_id is None, inner=inner)
 
     async def history(self, thread_id: str, limit: int | None) -> list[Snapshot[Any]]:
         journal, _ = await self.open(thread_id)
         if limit is None or journal.count < limit:  # what was read is what the newest checkpoint needs
             journal, _ = await self.open(thread_id, since=1)
-        return [self._snapshot(journal, loaded, newest=False) for loaded in journal.load_all(limit)]
-
-    def _snapshot(
-        self,
-        journal: ThreadJournal,
-        loaded: Loaded,
-        *,
-        newest: bool,
-        inner: Mapping[str, Snapshot[Any]] | None = None,
-    ) -> Snapshot[Any]:
-        questions = journal.open_questions(loaded.checkpoint, loaded.position.frontier)
-        return snapshot(
-            self._definition, loaded, questions, thread_id=journal.thread_id, newest=newest, inner=inner
-        )
+        return [snapshot(self._definition, journal, one, newest=False) for one in journal.load_all(limit)]
 
     async def update(
         self,
@@ -172,8 +142,7 @@ class Threads:
         elif goto:
             frontier = added(self._definition, frontier, goto)
         after = Position(folded.values, frontier, position.step)
-        visits = None if loaded is None else loaded.visits
-        return await journal.commit(after, folded, source="update", run_id=run_id, visits=visits)
+        return await journal.commit(after, folded, source="update", run_id=run_id)
 
     def _waiting(self, frontier: Frontier, visits: Mapping[str, int]) -> tuple[Frontier, list[str]]:
         """The part of a frontier that is no step to take now: half-arrived joins, and deferred nodes. And the
@@ -220,20 +189,18 @@ class Recent:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._threads: OrderedDict[str, tuple[ThreadJournal, Loaded]] = OrderedDict()
+        self._threads: OrderedDict[str, tuple[ThreadJournal, Position]] = OrderedDict()
 
     async def take(self, thread_id: str, *, in_place: bool) -> tuple[ThreadJournal, Loaded] | None:
         """The journal of a thread, if nobody has written to the thread since."""
         with self._lock:
-            found = self._threads.pop(thread_id, None)
-        if found is None:
+            journal, position = self._threads.pop(thread_id, (None, None))
+        if journal is None or position is None or not await journal.is_current(in_place=in_place):
             return None
-        journal, loaded = found
-        is_current = await journal.is_current(in_place=in_place)
-        return (journal, journal.remembered(loaded)) if is_current else None
+        return journal, journal.reload(position)
 
-    def put(self, journal: ThreadJournal, loaded: Loaded) -> None:
+    def put(self, journal: ThreadJournal, position: Position) -> None:
         with self._lock:
-            self._threads[journal.thread_id] = journal, loaded
+            self._threads[journal.thread_id] = journal, position
             if len(self._threads) > _MOST:
                 self._threads.popitem(last=False)

@@ -12,8 +12,8 @@ from .checkpointer import (
     copy_thread,
     prune,
 )
-from .journal import ThreadJournal
-from .notes import Loaded, OuterWrites, Pending, ThreadQuestions
+from .fold import Pending, Questions
+from .journal import Loaded, OuterWrites, ThreadJournal
 from .plain import ANYTHING
 from .statecode import StoredPayload
 from .thread import Thread
@@ -27,11 +27,11 @@ __all__ = [
     "MemoryCheckpointer",
     "OuterWrites",
     "Pending",
+    "Questions",
     "StoredPayload",
     "Thread",
     "ThreadInfo",
     "ThreadJournal",
-    "ThreadQuestions",
     "compact",
     "conflict",
     "copy_thread",

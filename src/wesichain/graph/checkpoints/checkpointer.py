@@ -12,7 +12,7 @@ from wesichain.core.internal import SystemClock, dataclass
 from wesichain.errors import CheckpointError
 from wesichain.store import Entry, Logs, MemoryLogs
 
-from .log_reading import rebased
+from .fold import rebased
 from .parts import apart
 
 

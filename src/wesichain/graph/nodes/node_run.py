@@ -19,8 +19,8 @@ from wesichain.graph.checkpoints import OuterWrites, ThreadJournal
 from wesichain.graph.context import (
     CURRENT,
     IN_PLACE,
+    Answered,
     GraphContext,
-    NodeAnswer,
     NodeQuestion,
     Paused,
     Record,
@@ -111,7 +111,7 @@ class NodeRun:
         at: Position,
         task: NodeTask,
         *,
-        answers: Mapping[str, NodeAnswer],
+        answers: Mapping[str, Answered],
         done: Mapping[str, JsonValue],
         is_alone: bool,
     ) -> None:

@@ -7,13 +7,12 @@ from collections import deque
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from operator import attrgetter
 from typing import Any, Final, NoReturn
 
 from wesichain.core.internal import abandon
 from wesichain.errors import GraphError, NodeFailedError
 from wesichain.graph.checkpoints import Pending
-from wesichain.graph.context import Asked, Paused
+from wesichain.graph.context import GraphInterrupt, Paused
 from wesichain.graph.state import NodeResult
 from wesichain.graph.superstep import Done, Frontier, NodeTask, Position
 from wesichain.trace import redact
@@ -164,24 +163,24 @@ class Performer:
         """The error that a run ends in while it waits for an answer."""
         frame = self._frame
         found = _in_order(self._at.frontier, self._pending.waiting, paused)
-        asked = list(chain.from_iterable(found))
+        asked = tuple(chain.from_iterable(found))
         if frame.is_inner:  # the thread has them, if there is one
             return Paused(tuple([one if one.owner else replace(one, owner=frame.scope) for one in asked]))
-        questions = tuple(map(_QUESTION, asked))
-        nodes = ", ".join(map(repr, dict.fromkeys([one.node for one in questions[:_NAMED]])))
+        nodes = ", ".join(map(repr, dict.fromkeys([one.node for one in asked[:_NAMED]])))
         problems = "".join(f": {pause.problem}" for _, pause in paused if pause.problem)
-        return frame.interrupted(f"the run waits for an answer to {nodes}{problems}", questions)
+        return frame.interrupted(f"the run waits for an answer to {nodes}{problems}", asked)
 
 
-_QUESTION = attrgetter("question")
 _NAMED = 100  # questions whose nodes a message names
 _NOTHING: Final = Pending()
 _NONE: Mapping[str, Any] = {}
 
 
 def _in_order(
-    frontier: Frontier, waiting: Mapping[str, tuple[Asked, ...]], paused: Sequence[tuple[NodeTask, Paused]]
-) -> Iterable[tuple[Asked, ...]]:
+    frontier: Frontier,
+    waiting: Mapping[str, tuple[GraphInterrupt, ...]],
+    paused: Sequence[tuple[NodeTask, Paused]],
+) -> Iterable[tuple[GraphInterrupt, ...]]:
     """The questions of the tasks, in the order of planning. Those that wait are in it already."""
     if not paused:
         return waiting.values()

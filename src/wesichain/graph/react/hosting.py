@@ -9,7 +9,7 @@ from wesichain.agent import AgentRuntime, Completed, Decision, Failed, Interrupt
 from wesichain.core import Event, PromptTemplate, ToolCallingLlm
 from wesichain.core.internal import to_plain
 from wesichain.errors import GraphError, NodeFailedError
-from wesichain.graph.context import GraphContext, NodeAnswer, pause, recall
+from wesichain.graph.context import Answered, GraphContext, pause, recall
 from wesichain.graph.state import is_mapping
 from wesichain.graph.watch import RunLog, RunReport, ScopedSink
 from wesichain.policy import Budget
@@ -114,7 +114,7 @@ async def run_in_node(
         if (answer := recall()) is None:
             outcome = await begin(run_id=run_id_in(ctx), **options)
         else:
-            waiting = stored(answer.memo)
+            waiting = stored(answer.question.memo)
             decided = _decided(answer, waiting, runtime, now=ctx.clock.time())
             outcome = await runtime.resume_run(waiting, decided, **options)
     finally:
@@ -130,10 +130,10 @@ async def run_in_node(
 
 
 def _decided(
-    answer: NodeAnswer, waiting: Interrupted[Any], runtime: AgentRuntime[Any], *, now: float
+    answer: Answered, waiting: Interrupted[Any], runtime: AgentRuntime[Any], *, now: float
 ) -> dict[str, Decision]:
     """The decisions that an answer gives; where it gives none, the question is asked again."""
     try:
-        return decisions(answer.value, waiting.pending, runtime.refusal_of, now=now)
+        return decisions(answer.answer, waiting.pending, runtime.refusal_of, now=now)
     except GraphError as error:
-        pause(question(waiting.pending), answer.memo, problem=str(error))
+        pause(question(waiting.pending), answer.question.memo, problem=str(error))

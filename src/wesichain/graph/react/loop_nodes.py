@@ -302,14 +302,15 @@ class ReactSteps:
         answer = recall()
         if answer is None:
             return _run_from_state(state, state.get("run")), _NONE
-        waiting = _run_from_state(state, state.get("run") if answer.memo is None else answer.memo)
+        memo = answer.question.memo
+        waiting = _run_from_state(state, state.get("run") if memo is None else memo)
         # In threads of the first version there is no memo, and every call waits, asked about or not.
-        asked = waiting.pending if answer.memo is not None else tuple(filter(self._asks, waiting.pending))
+        asked = waiting.pending if memo is not None else tuple(filter(self._asks, waiting.pending))
         try:
-            return waiting, decisions(answer.value, asked, self._runtime.refusal_of, now=ctx.clock.time())
+            return waiting, decisions(answer.answer, asked, self._runtime.refusal_of, now=ctx.clock.time())
         except GraphError as error:
-            memo = _run_without_state_keys(waiting) if answer.memo is None else answer.memo
-            pause(question(asked), memo, problem=str(error))
+            kept = _run_without_state_keys(waiting) if memo is None else memo
+            pause(question(asked), kept, problem=str(error))
 
     def _asks(self, one: PendingCall) -> bool:
         prepared = self._registry.prepare(one.call)
