@@ -20,8 +20,7 @@ from wesichain.graph import (
     Send,
     interrupt,
 )
-from wesichain.graph.checkpoints.coding import coder_of
-from wesichain.graph.checkpoints.plain import text_of
+from wesichain.graph.checkpoints.coding import coder_of, text_of
 
 T = ExecutionOptions(thread_id="t")
 make_typed_dict: Any = TypedDict

@@ -102,6 +102,20 @@ def resolved(
     return _with_targets(definition, replace(frontier, arrived=arrived), ready), refusal
 
 
+def still_waiting(
+    definition: Definition, frontier: Frontier, visits: Mapping[str, int]
+) -> tuple[Frontier, list[str]]:
+    """The part of a frontier that is no step to take now: half-arrived joins, and deferred nodes. And the
+    targets of joins that have nothing left to wait for in this program.
+    """
+    nodes = definition.nodes
+    now, _ = resolved(definition, frontier, visits)
+    ready = [task.node for task in now.tasks if task.id not in frontier.by_id]
+    here = [nodes[task.node] for task in frontier.tasks if task.node in nodes and not task.is_sent]
+    deferred = now.deferred & nodes.keys() | {node.name for node in here if node.defer}
+    return Frontier(arrived=now.arrived, deferred=deferred), ready
+
+
 def _same_join(definition: Definition, join: Join) -> Join | None:
     """The join of this program that a stored one is: the same, or the only one that it can have become."""
     if join in definition.joins:

@@ -1,4 +1,4 @@
-"""The engine: carries a run from super-step to super-step, around the pure functions of `superstep`.
+"""The engine: runs super-step after super-step, around the pure functions of `superstep`.
 
 The law of a graph run, from which to read on:
 
@@ -46,7 +46,7 @@ _BREATH = 0.001  # seconds of quick nodes after which others on the loop get the
 
 
 class GraphRun:
-    """One run of a graph. `position` is where it stands: after the last whole super-step."""
+    """One run of a graph. `position` is that after its last super-step."""
 
     __slots__ = ("_breath", "_cycles", "_frame", "_visits", "outer", "position")
 

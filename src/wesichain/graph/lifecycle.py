@@ -1,21 +1,19 @@
-"""The lifecycle of a run: its first and last event, what its errors carry, the answers it is given."""
+"""The lifecycle of a run: its first and last event, and what its errors carry."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from wesichain.core import JsonValue, RunCompleted, RunFailed, RunInterrupted, RunStarted, Usage
 from wesichain.core.internal import around
-from wesichain.errors import CheckpointError, CodecError, GraphError, GraphInterruptedError
+from wesichain.errors import CodecError, GraphError, GraphInterruptedError
 
-from .answer_terms import check_answer, plain_answer
 from .checkpoints import ANYTHING, Pending
-from .context import NO_ANSWER, Answered, GraphInterrupt, Paused, tasks_of
 from .engine import GraphRun
 from .nodes import Frame, OuterUpdate
+from .questions import Paused
 from .state import StateValues, is_mapping
 from .superstep import Folded
 
@@ -90,54 +88,3 @@ def _output(values: StateValues) -> JsonValue:
         with suppress(CodecError, RecursionError):
             output[name] = ANYTHING.encode(value)
     return output
-
-
-# --- answers ---------------------------------------------------------------------------------------
-
-
-def match_answers(
-    thread_id: str, value: Any, by_id: Mapping[str, GraphInterrupt], *, by: str | None, now: float
-) -> list[Answered]:
-    """Which question each answer is for. Without an answer, the questions whose time is over get theirs.
-
-    Raises for an answer that fits no question, or not what its question expects.
-    """
-    if value is NO_ANSWER or (value is None and not by_id):
-        expired = [one for one in by_id.values() if one.expires_at is not None and now >= one.expires_at]
-        return [Answered(one, one.default, None, now, is_default=True) for one in expired]
-    if not by_id:
-        raise CheckpointError(
-            f"thread {thread_id!r}: no question waits for an answer; resume it without a value, or go back "
-            f"to where it was asked with graph.resume({thread_id!r}, checkpoint_id=...) and answer then"
-        )
-    if is_mapping(value) and value and value.keys() <= by_id.keys():
-        found = [(by_id[known], answer) for known, answer in value.items()]
-    elif len(by_id) > 1:
-        listed = ", ".join(f"{known} ({one.node!r})" for known, one in by_id.items())
-        raise GraphError(f"{len(by_id)} questions wait; answer with a mapping of their ids: {listed}")
-    else:
-        found = [(one, value) for one in by_id.values()]
-    answers = [Answered(one, plain_answer(one.expects, answer), by, now) for one, answer in found]
-    for given in answers:
-        check_answer(given.question.expects, given.answer, given.question.node)
-    return answers
-
-
-def take_answers(
-    pending: Pending, waiting: Mapping[str, tuple[GraphInterrupt, ...]], answers: Sequence[Answered]
-) -> None:
-    """Add the answers to what is pending. A task whose questions all still wait is not run again.
-
-    `waiting`: the questions that waited before, by the outermost task that each waits in.
-    """
-    waits, moved = dict(waiting), set[str]()
-    for given in answers:
-        question = given.question
-        above = tasks_of(question.owner)
-        moved.add(above[0] if above else question.task)
-        if not above:
-            known = pending.answers.get(question.task, {})
-            pending.answers[question.task] = {**known, question.name: given}
-    for task in moved:
-        waits.pop(task, None)
-    pending.waiting, pending.moved = waits, frozenset(moved)

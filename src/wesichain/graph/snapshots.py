@@ -12,8 +12,8 @@ from wesichain.errors import GraphError
 
 from .checkpoints import Loaded, Pending, ThreadJournal
 from .compatibility import inner_checkpoints
-from .context import Answered, GraphInterrupt
 from .definition import Definition
+from .questions import Answered, GraphInterrupt
 from .state import HIDDEN, StateValues
 from .superstep import NodeTask, fold
 

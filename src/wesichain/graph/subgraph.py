@@ -18,8 +18,6 @@ class Subgraph:
     as part of the outer graph's state: a checkpoint of the one is a checkpoint of the other.
     """
 
-    __slots__ = ("_folded", "_graph", "_kept", "outer", "seen")
-
     def __init__(self, graph: Graph[Any], name: str, outer: Schema, *, keep_state: bool) -> None:
         inner = graph.definition.schema
         self._graph = graph

@@ -12,9 +12,9 @@ from .checkpointer import (
     copy_thread,
     prune,
 )
+from .coding import ANYTHING
 from .fold import Pending, Questions
 from .journal import Loaded, OuterWrites, ThreadJournal
-from .plain import ANYTHING
 from .statecode import StoredPayload
 from .thread import Thread
 

@@ -22,14 +22,14 @@ from typing import Any, NamedTuple
 from wesichain.core import JsonValue
 from wesichain.core.internal import dump_json, is_object, parse_json
 from wesichain.errors import CheckpointError, CodecError
-from wesichain.graph.context import Answered, GraphInterrupt, tasks_of
+from wesichain.graph.questions import Answered, GraphInterrupt, tasks_of
 from wesichain.graph.state import NodeResult
 from wesichain.graph.superstep import Frontier, NodeTask
 from wesichain.store import Entry, is_settled
 
+from .coding import ANYTHING, text_of
 from .deltas import undelta
 from .parts import together
-from .plain import ANYTHING, text_of
 
 FORMAT = 3
 ONCE = '"once":'
@@ -40,25 +40,6 @@ ONCE = '"once":'
 
 class CheckpointFold:
     """Folds checkpoints, one after the other, into what was stored at the last of them."""
-
-    __slots__ = (
-        "_thread_id",
-        "answered",
-        "base",
-        "body",
-        "counted_from",
-        "entry",
-        "format",
-        "last_event",
-        "moment",
-        "out",
-        "run_id",
-        "spent",
-        "stored",
-        "version",
-        "visits",
-        "wrote",
-    )
 
     def __init__(self, thread_id: str, chain: Iterable[tuple[Entry, dict[str, Any]]] = ()) -> None:
         self._thread_id = thread_id
@@ -261,23 +242,6 @@ class Pending:
     that one was answered of now. `unread`: results as they are stored.
     """
 
-    __slots__ = (
-        "_old_ids",
-        "_owner",
-        "answers",
-        "asked",
-        "by_id",
-        "done",
-        "errors",
-        "last_event",
-        "moved",
-        "refusal",
-        "results",
-        "spent",
-        "unread",
-        "waiting",
-    )
-
     def __init__(
         self, owner: str = "", entries: Iterable[Entry] = (), old_ids: Mapping[str, str] | None = None
     ) -> None:
@@ -368,6 +332,25 @@ class Pending:
         else:
             self.unread[task] = body
         self.by_id |= {one.id: one for one in self.asked.get(task, ())}
+
+    def take_answers(
+        self, waiting: Mapping[str, tuple[GraphInterrupt, ...]], answers: Sequence[Answered]
+    ) -> None:
+        """Add answers that are given now. A task whose questions all still wait is not run again.
+
+        `waiting`: the questions that waited before, by the outermost task that each waits in.
+        """
+        waits, moved = dict(waiting), set[str]()
+        for given in answers:
+            question = given.question
+            above = tasks_of(question.owner)
+            moved.add(above[0] if above else question.task)
+            if not above:
+                known = self.answers.get(question.task, {})
+                self.answers[question.task] = {**known, question.name: given}
+        for task in moved:
+            waits.pop(task, None)
+        self.waiting, self.moved = waits, frozenset(moved)
 
     def answered(self) -> list[Answered]:
         """The questions that have been answered, as far as they are known."""

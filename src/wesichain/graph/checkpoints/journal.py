@@ -19,8 +19,8 @@ from typing import Any
 from wesichain.core import Clock, JsonValue
 from wesichain.core.internal import Spent, dataclass, dump_json, from_plain, to_plain
 from wesichain.errors import CheckpointError
-from wesichain.graph.context import Answered, GraphInterrupt, quoted, unquoted
 from wesichain.graph.definition import Definition
+from wesichain.graph.questions import Answered, GraphInterrupt, quoted, unquoted
 from wesichain.graph.state import NodeResult, StateValues, Write
 from wesichain.graph.superstep import Folded, Frontier, NodeTask, Position
 from wesichain.store import Entry
@@ -91,25 +91,6 @@ class Loaded:
 
 class ThreadJournal:
     """The checkpoints of one graph in a thread: the root graph's, or those of a graph inside a task."""
-
-    __slots__ = (
-        "_clock",
-        "_code",
-        "_definition",
-        "_enough",
-        "_fold",
-        "_kept_event",
-        "_name",
-        "_noted",
-        "_owner",
-        "_size",
-        "_thread",
-        "able_at",
-        "can_go_on",
-        "counted_from",
-        "last_event",
-        "spent",
-    )
 
     def __init__(
         self, thread: Thread, definition: Definition, *, clock: Clock, owner: str = "", name: str = ""
@@ -265,10 +246,10 @@ class ThreadJournal:
     def _base_checkpoint(self, folded: Folded) -> dict[str, str] | None:
         """All values, where a new base is due: at the start, or when reading the deltas costs too much."""
         if self.head == 0 or self._size < 0:
-            return self._code.whole(folded)
+            return self._code.all_values(folded)
         if self._size < self._enough:
             return None
-        whole = self._code.whole(folded)
+        whole = self._code.all_values(folded)
         size = sum(map(len, whole.values())) + len(dump_json(self._fold.answered))
         # Asked again when the deltas have doubled: looking at the whole must not cost more than they do.
         self._enough = max(_REBASE_LEAST, _REBASE_RATIO * size, 2 * self._size)
@@ -494,7 +475,7 @@ class ThreadJournal:
             body |= {"wrote": sorted(out.keys), "out": self._code.writes(out.writes)}
         owner = self._pending_owner(self.head)
         pending = [self._migrated(entry, owner, loaded) for entry in self._thread.below(owner)]
-        values = self._code.whole(Folded(loaded.position.values, {}))
+        values = self._code.all_values(Folded(loaded.position.values, {}))
         # An inner graph has no branches: what was pending on its old checkpoint is on the new one alone.
         await self._write_checkpoint(body, values, pending=pending, settles=owner if self._owner else None)
         found = self.load()

@@ -25,14 +25,14 @@ from wesichain.graph.state import (
     copier_grown,
     is_dict,
     is_overwrite,
+    plain_list,
     put,
 )
 from wesichain.graph.superstep import Folded, Frontier, NodeTask
 
-from .coding import coder_of, list_of
+from .coding import ANYTHING, Coder, coder_of, list_of, text_of
 from .deltas import delta
 from .migrating import MigratedState
-from .plain import ANYTHING, Coder, text_of
 
 
 class StoredPayload:
@@ -57,8 +57,6 @@ class ReadValues(NamedTuple):
 class StateCode:
     """Writes and reads what a checkpoint holds. Every refusal names the node and the key."""
 
-    __slots__ = ("_coders", "_definition")
-
     def __init__(self, definition: Definition) -> None:
         self._definition = definition
         self._coders: dict[int, Coder] = {}
@@ -72,14 +70,12 @@ class StateCode:
             key = self._key(name)
             if key is None or not key.tracked:
                 continue
-            try:
+            with _Naming(change.node, name):
                 new = folded.values.data[name]
                 changed[name] = text_of(delta(self._coder(key), change.old, new, kept=change.kept))
-            except (CodecError, RecursionError) as error:
-                raise _refused(change.node, name, error) from error
         return changed
 
-    def whole(self, folded: Folded) -> dict[str, str]:
+    def all_values(self, folded: Folded) -> dict[str, str]:
         """All values, so that nothing before this checkpoint is needed to read it."""
         stored: dict[str, str] = {}
         for name, value in folded.values.data.items():
@@ -87,8 +83,7 @@ class StateCode:
             if key is not None and key.tracked:
                 change = folded.changes.get(name)
                 with _Naming(START if change is None else change.node, name):
-                    plain = value.items() if isinstance(value, AppendOnlyList) else value
-                    stored[name] = text_of({"=": self._coder(key).encode(plain)})
+                    stored[name] = text_of({"=": self._coder(key).encode(plain_list(value))})
         return stored
 
     def values(self, stored: Mapping[str, Any], version: int) -> ReadValues:

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from wesichain.core import JsonValue
-from wesichain.graph.context import Answered, tasks_of
+from wesichain.graph.questions import Answered, tasks_of
 from wesichain.store import Entry, is_settled
 
 from .checkpointer import Checkpointer
@@ -26,19 +26,6 @@ class Thread:
 
     `in_place`: nobody waits beside the run, so that a store that can does its work at once, in this thread.
     """
-
-    __slots__ = (
-        "_checkpoints",
-        "_entries",
-        "_in_place",
-        "_last",
-        "_lock",
-        "_pending",
-        "_store",
-        "_with_answers",
-        "once",
-        "thread_id",
-    )
 
     def __init__(
         self, store: Checkpointer, thread_id: str, entries: Sequence[Entry], *, in_place: bool = False

@@ -13,8 +13,9 @@ from wesichain.core import Clock
 from wesichain.core.internal import abandon, dataclass
 from wesichain.errors import CheckpointError, GraphInterruptedError, GraphTimeoutError
 from wesichain.graph.checkpoints import ThreadJournal
-from wesichain.graph.context import ExecutionOptions, GraphContext, GraphInterrupt, Record
+from wesichain.graph.context import ExecutionOptions, GraphContext, Record
 from wesichain.graph.definition import Definition
+from wesichain.graph.questions import GraphInterrupt
 from wesichain.graph.state import StateValues
 from wesichain.graph.watch import RunLog, RunReport, ScopedSink
 from wesichain.policy import Account

@@ -16,16 +16,8 @@ from wesichain.core import JsonValue
 from wesichain.core.internal import GRACE, TEXT_LISTENER, CallHook, around
 from wesichain.errors import GraphError, GraphTimeoutError, NodeFailedError
 from wesichain.graph.checkpoints import OuterWrites, ThreadJournal
-from wesichain.graph.context import (
-    CURRENT,
-    IN_PLACE,
-    Answered,
-    GraphContext,
-    NodeQuestion,
-    Paused,
-    Record,
-    paused_in,
-)
+from wesichain.graph.context import IN_PLACE, GraphContext, Record
+from wesichain.graph.questions import CURRENT, Answered, Paused, TaskQuestions, paused_in
 from wesichain.graph.state import (
     HIDDEN,
     NOTHING,
@@ -89,7 +81,7 @@ def _of_group(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 class NodeRun:
-    """One task being carried out. Made for it, used once."""
+    """One run of one task. Made for it, used once."""
 
     __slots__ = (
         "_answers",
@@ -123,7 +115,7 @@ class NodeRun:
         self._answers = answers
         self._done = done
         self._record: TaskRecord | None = None
-        self._asked: NodeQuestion | None = None  # those of the last attempt
+        self._asked: TaskQuestions | None = None  # those of the last attempt
         self._is_alone = is_alone
         self._view: Any = None
         self._started = 0.0
@@ -253,7 +245,7 @@ class NodeRun:
         finally:
             CURRENT.reset(token)
 
-    async def _call_in_thread(self, asking: NodeQuestion) -> Any:
+    async def _call_in_thread(self, asking: TaskQuestions) -> Any:
         """Call the node in a thread, within its time; one that is late cannot be stopped, and is left."""
         returned: Any = None
         is_left = False
@@ -283,7 +275,7 @@ class NodeRun:
         running.result()
         return returned
 
-    def _call(self, asking: NodeQuestion) -> Any:
+    def _call(self, asking: TaskQuestions) -> Any:
         token, in_place = CURRENT.set(asking), IN_PLACE.set(not self._node.is_async)
         try:
             if not self._node.wants_context:
@@ -322,23 +314,10 @@ class NodeRun:
         seconds, late = self._limit()
         return await (returned if seconds is None else within(returned, seconds, late))
 
-    def _open_question(self) -> NodeQuestion:
-        task = self._task
-        return NodeQuestion(
-            self._frame,
-            task.node,
-            task.id,
-            locate=self._locate,
-            answers=self._answers,
-            is_alone=self._is_alone,
+    def _open_question(self) -> TaskQuestions:
+        return TaskQuestions(
+            self._frame, self._at.step, self._task, answers=self._answers, is_alone=self._is_alone
         )
-
-    def _locate(self) -> tuple[str, str]:
-        """Where in its thread the task is kept, and what names it for good."""
-        frame, task, journal = self._frame, self._task, self._frame.journal
-        if journal is None:
-            return "", f"{frame.scope}/{self._at.step}/{task.id}"
-        return journal.place(task), journal.moment(task, self._at.step)
 
     # --- before and after --------------------------------------------------------------------------
 
