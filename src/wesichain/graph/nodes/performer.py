@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from typing import Any, Final, NoReturn
 
 from wesichain.core.internal import abandon
-from wesichain.errors import GraphError, NodeFailedError
+from wesichain.errors import CheckpointError, GraphError, NodeFailedError
 from wesichain.graph.checkpoints import Pending
 from wesichain.graph.questions import GraphInterrupt, Paused
 from wesichain.graph.state import NodeResult
@@ -38,7 +39,12 @@ class Performer:
         """The results of all tasks, in the order in which they were planned."""
         tasks, known = self._at.frontier.tasks, self._pending
         todo = known.todo(self._at.frontier)
-        await self._together(todo)
+        try:
+            await self._together(todo)
+        except BaseException:
+            with suppress(CheckpointError):  # the thread is somebody else's by now
+                await self._save_results()  # what has finished is not run again
+            raise
         if known.waiting or len(self._done) < len(todo):
             await self._give_up(todo)
         done = {**known.results, **self._done} if known.results else self._done
