@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import field, fields, replace
-from typing import Any, Generic, Protocol, TypeAlias, cast
+from typing import Any, Generic, TypeAlias, cast
 
 from typing_extensions import TypeVar
 
@@ -15,6 +15,8 @@ from wesichain.errors import ConfigError
 from wesichain.policy import Account, Budget
 from wesichain.store import Store
 
+from .checkpoints import ThreadJournal
+from .superstep import NodeTask
 from .watch import Observer
 
 ContextT = TypeVar("ContextT", default=Any)
@@ -81,22 +83,37 @@ class ExecutionOptions:
 DEFAULTS = ExecutionOptions(max_steps=100, cycle_detection=True, cycle_window=20)
 
 
-class Record(Protocol):
-    """The record of things that a task must not do again when it is run anew: plain data, by name."""
+class TaskRecord:
+    """The record of things that a task must not do again when it is run anew: plain data, by name.
+
+    It is in its thread's log, where there is one, until the super-step is over.
+    """
+
+    __slots__ = ("_journal", "_known", "_once", "_task")
+
+    def __init__(self, journal: ThreadJournal | None, task: NodeTask, known: Mapping[str, JsonValue]) -> None:
+        self._journal = journal
+        self._task = task
+        self._known = dict(known)
+        self._once: dict[str, JsonValue] = {}
 
     def read(self, name: str) -> JsonValue:
         """The data written under this name, in this attempt or one before; None if there is none."""
-        ...
+        return self._known.get(name)
 
     async def write(self, name: str, data: JsonValue, *, once: str | None = None) -> None:
         """Keep something. When this returns, it is safe. What has an id that is used `once` is kept for as
         long as the thread is: whoever goes back, or forks, finds it there.
         """
-        ...
+        if self._journal is not None:
+            await self._journal.note_done(self._task, name, data, once)
+        elif once is not None:
+            self._once[once] = data
+        self._known[name] = data
 
     def read_once(self, once: str) -> JsonValue:
         """The data last written under this id, on any branch of the thread; None if there is none."""
-        ...
+        return self._once.get(once) if self._journal is None else self._journal.once(once)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +142,7 @@ class GraphContext(Generic[ContextT]):
     context: ContextT = cast("Any", None)  # None, whatever the type: nothing was given
     is_streamed: bool = False
     on_emit: Callable[[Any], None] | None = None
-    record: Record | None = None
+    record: TaskRecord | None = None
     store: Store | None = None
     account: Account | None = None
 

@@ -185,6 +185,17 @@ class Definition:
         if name in self.nodes:
             yield from self.nodes[name].goto
 
+    def reachable(self, begin: Iterable[str], *, without: Join | None = None) -> set[str]:
+        """These nodes, and all that may run after them; without the help of a join, if one is named."""
+        reached = set(begin)
+        ahead = [*reached]
+        while ahead:
+            for target in self.leads_to(ahead.pop(), without=without):
+                if target not in reached:
+                    reached.add(target)
+                    ahead.append(target)
+        return reached
+
 
 def _has_cycle(graph: Mapping[str, Sequence[str]]) -> bool:
     """Whether taking away the nodes that nothing leads to, again and again, leaves any."""

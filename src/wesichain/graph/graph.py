@@ -240,8 +240,8 @@ class Graph(Translated, Generic[StateT]):
                 loaded = journal.reload(loaded.position)
             questions = journal.open_questions(loaded)
             answers = matched(questions.by_id)
-        loaded.pending.take_answers(questions.by_task, answers)
         await journal.answer(answers)
+        loaded.pending.leave_waiting(questions.by_task, answers)
         options = replace(how.options, thread_id=thread_id, run_id=loaded.run_id)
         counted_from = loaded.position.step if answers else loaded.counted_from
         frame = self._frame(

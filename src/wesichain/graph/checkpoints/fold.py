@@ -333,24 +333,17 @@ class Pending:
             self.unread[task] = body
         self.by_id |= {one.id: one for one in self.asked.get(task, ())}
 
-    def take_answers(
+    def leave_waiting(
         self, waiting: Mapping[str, tuple[GraphInterrupt, ...]], answers: Sequence[Answered]
     ) -> None:
-        """Add answers that are given now. A task whose questions all still wait is not run again.
+        """Leave tasks alone whose questions wait, but for those of which one was answered now.
 
-        `waiting`: the questions that waited before, by the outermost task that each waits in.
+        `waiting`: the open questions, by the outermost task that each waits in.
         """
-        waits, moved = dict(waiting), set[str]()
-        for given in answers:
-            question = given.question
-            above = tasks_of(question.owner)
-            moved.add(above[0] if above else question.task)
-            if not above:
-                known = self.answers.get(question.task, {})
-                self.answers[question.task] = {**known, question.name: given}
-        for task in moved:
+        self.moved = frozenset((*tasks_of(one.question.owner), one.question.task)[0] for one in answers)
+        self.waiting = waits = dict(waiting)
+        for task in self.moved:
             waits.pop(task, None)
-        self.waiting, self.moved = waits, frozenset(moved)
 
     def answered(self) -> list[Answered]:
         """The questions that have been answered, as far as they are known."""

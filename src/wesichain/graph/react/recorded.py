@@ -33,7 +33,7 @@ from wesichain.agent import (
 from wesichain.core import Event, JsonValue, LlmRequest, LlmResponse, Part, ToolCall
 from wesichain.core.internal import CancellationToken, dump_json, from_plain, to_plain
 from wesichain.errors import CheckpointError, CodecError, LlmError
-from wesichain.graph.context import Record
+from wesichain.graph.context import TaskRecord
 from wesichain.graph.state import is_dict
 from wesichain.tools import PreparedCall, ToolContext, ToolResult
 
@@ -45,7 +45,7 @@ _INTENT = "intent"
 class NodeRecording:
     """The record of one visit to a node, as the effects of the agent that runs in it."""
 
-    def __init__(self, record: Record | None) -> None:
+    def __init__(self, record: TaskRecord | None) -> None:
         self.record = record
         self.failure: CheckpointError | None = None
         self.cancellation = CancellationToken()
