@@ -101,7 +101,7 @@ class Graph(Translated, Generic[StateT]):
         if outside is None or (options is not None and options.thread_id is not None):
             return await self._invoke(state, self._how(options, context))
         try:
-            values, _ = await self._inside(outside, self._read(state), options=options, context=context)
+            values, _ = await self.run_inside(outside, self._read(state), options=options, context=context)
         except GraphError as error:
             error.state = self._written(error.state, state)
             raise
@@ -273,20 +273,6 @@ class Graph(Translated, Generic[StateT]):
             self._threads.put_back(frame.journal, run.position)
 
     async def run_inside(
-        self, given: Any, *, kept: Mapping[str, Any] | None = None, folded: frozenset[str] = frozenset()
-    ) -> tuple[dict[str, Any], OuterWrites]:
-        """Run as a node of another graph: the values at the end, and what was written on the way there.
-
-        `kept` are the values that it was left with. The writes to the keys in `folded` are returned one by
-        one.
-        """
-        outside = CURRENT.get()
-        if outside is None:
-            raise GraphError("a graph was run as a node, and there is no graph around it")
-        values, written = await self._inside(outside, given, kept=kept, folded=folded)
-        return values.copies(), written
-
-    async def _inside(
         self,
         outside: TaskQuestions,
         given: Any,
@@ -296,6 +282,11 @@ class Graph(Translated, Generic[StateT]):
         context: Any = None,
         folded: frozenset[str] | None = None,
     ) -> tuple[StateValues, OuterWrites]:
+        """Run inside a task of another graph; return the values at the end, and the writes for that graph.
+
+        `kept` are the values that it was left with. The writes to the keys in `folded` are returned one by
+        one, where this graph is a node.
+        """
         around = cast("Frame", outside.frame)
         place, moment = outside.next_inner()
         scope = around.within(outside.task.id)

@@ -238,11 +238,6 @@ class ThreadJournal:
         self._noted = spent
         return spent
 
-    async def note_spent(self) -> None:
-        """Keep what a run that stopped has spent since the last checkpoint."""
-        if self.head and (spent := self._new_spending()) is not None:
-            await self._note({"spent": to_plain(spent)})
-
     def _base_checkpoint(self, folded: Folded) -> dict[str, str] | None:
         """All values, where a new base is due: at the start, or when reading the deltas costs too much."""
         if self.head == 0 or self._size < 0:
@@ -283,11 +278,15 @@ class ThreadJournal:
     async def note_error(self, task: NodeTask, error: str) -> None:
         await self._note({"task": task.id, "error": error, "event": self.last_event})
 
-    async def note_event(self, last: int) -> None:
-        """Keep how far the log has come, where there is something to resume."""
-        if self.head and last > self._kept_event:
-            self.last_event = last
-            await self._note({"event": last})
+    async def note_stop(self, last_event: int) -> None:
+        """Keep the number of the last event of a run that stopped, and what it has spent by then."""
+        note: dict[str, Any] = {}
+        if last_event > self._kept_event:
+            note["event"] = self.last_event = last_event
+        if (spent := self._new_spending()) is not None:
+            note["spent"] = to_plain(spent)
+        if self.head and note:
+            await self._note(note)
 
     async def note_done(self, task: NodeTask, name: str, data: JsonValue, once: str | None = None) -> None:
         """Keep something that a task has done, before it does the next; under an id that is used `once`, for

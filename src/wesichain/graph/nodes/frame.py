@@ -101,9 +101,7 @@ class Frame:
         """
         if self.journal is not None:
             with suppress(CheckpointError):  # the thread is somebody else's by now
-                if self.log.has_listeners:
-                    await self.journal.note_event(self.log.last_seq)
-                await self.journal.note_spent()
+                await self.journal.note_stop(self.log.last_seq if self.log.has_listeners else 0)
 
 
 T = TypeVar("T")
