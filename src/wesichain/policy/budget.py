@@ -265,6 +265,15 @@ class Account:
             owner=self,
         )
 
+    @property
+    def above(self) -> Account | None:
+        """The account of the run above."""
+        return self._parent
+
+    def detach(self) -> None:
+        """Spend nothing above from here on: nobody there waits for the run any more."""
+        self._parent = None
+
     def is_below(self, other: object) -> bool:
         """Whether the account is that of a run above this one."""
         above = self._parent
