@@ -102,6 +102,7 @@ class ThreadJournal:
         self._owner = owner
         self._name = name
         self._fold = CheckpointFold(thread.thread_id)  # up to the checkpoint that this journal is at
+        self._migration: MigratedState | None = None  # of what was read last
         self.can_go_on = False  # whether this program was found to be able to
         self.able_at: Frontier | None = None  # the tasks from which it was found to be able to
         self.counted_from = 0  # the step that `max_steps` counts from
@@ -160,7 +161,7 @@ class ThreadJournal:
         answered = [] if settles is None else [write_answered(one) for one in self._thread.answered(settles)]
         whole = self._base_checkpoint(folded)
         if whole is not None:  # nothing before it is read any more
-            counted = counted if source == "input" else fold.visits + counted
+            counted = counted if source == "input" else self._visits(fold) + counted
             if self._owner:
                 keys, writes = out or ((), ())
                 out = sorted(fold.wrote.union(keys)), [*fold.out, *writes]
@@ -204,7 +205,7 @@ class ThreadJournal:
         self._fold.take(Entry(seq, self._owner, seq if is_whole else base, now, ""), {**body, "values": {}})
         self._kept_event = max(self._kept_event, body.get("event", 0))
         if is_whole:
-            self._size = 0
+            self._size, self._migration = 0, None
         self._size += len(text) if self._size >= 0 else 0
 
     def _body(self, position: Position, *, source: str, run_id: str, is_whole: bool) -> dict[str, Any]:
@@ -339,7 +340,6 @@ class ThreadJournal:
             self._enough = max(_REBASE_LEAST, _REBASE_RATIO * len(dump_json(fold.stored)))
         if fold.version != self._definition.version or loaded.refusal is not None:
             self._size = -1  # what was migrated is no delta of what is stored
-            fold.visits = Counter(loaded.visits)
         return self._gone_to(loaded)
 
     def reload(self, position: Position) -> Loaded:
@@ -382,7 +382,7 @@ class ThreadJournal:
 
     @property
     def is_newest(self) -> bool:
-        """Whether this journal stands on the newest checkpoint of its thread."""
+        """Whether this journal is at the newest checkpoint of its thread."""
         return self.head > 0 and self.head == max(self._thread.owned(self._owner), default=0)
 
     def is_branch_of(self, checkpoint: int) -> bool:
@@ -405,14 +405,12 @@ class ThreadJournal:
     ) -> Loaded:
         """`values`, `frontier`: where they are known already."""
         entry, body, code, version = fold.entry, fold.body, self._code, fold.version
-        read = ReadValues(values) if values is not None else code.values(fold.stored, version)
+        read = code.values(fold.stored, version) if values is None else ReadValues(values, self._migration)
+        self._migration = read.migration
         renamed: dict[str, str] = {}
         if frontier is None:
             frontier, renamed = code.frontier(body, read.migration, version, is_old=fold.format < 2)
         pending = self._pending(entry.seq, renamed, read.migration, version)
-        visits = Counter[str]()
-        for node, count in fold.visits.items():
-            visits[self._definition.renamed(node, version)] += count
         spent = pending.spent or fold.spent
         return Loaded(
             checkpoint=entry.seq,
@@ -422,7 +420,7 @@ class ThreadJournal:
             run_id=fold.run_id,
             at=entry.at,
             last_event=max(fold.last_event, pending.last_event),
-            visits=visits,
+            visits=self._visits(fold),
             pending=pending,
             outer=OuterWrites(frozenset(fold.wrote), code.read_writes(fold.out)),
             refusal=read.refusal or pending.refusal,
@@ -432,6 +430,13 @@ class ThreadJournal:
             counted_from=int(body["step"]) if pending.answers else fold.counted_from,
             spent=None if spent is None else from_plain(Spent, spent),
         )
+
+    def _visits(self, fold: CheckpointFold) -> Counter[str]:
+        """How often nodes have run, under the names that they have in this program."""
+        visits = Counter[str]()
+        for node, count in fold.visits.items():
+            visits[self._definition.renamed(node, fold.version)] += count
+        return visits
 
     def _pending(
         self, checkpoint: int, renamed: Mapping[str, str], migration: MigratedState | None, version: int
