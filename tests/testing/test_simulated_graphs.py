@@ -48,16 +48,10 @@ def test_a_seed_is_the_same_run_again() -> None:
     assert len({digest_of(orders.scenario(), seed) for seed in range(20)}) > 10
 
 
-ENDS = ("run_interrupted", "run_completed")  # at the end of a part of the run nothing is left to be lost
-
-
 def places() -> list[str]:
     """Every place of a run without faults at which its process can die."""
     with simulated(orders.scenario(), 3, Faults.none()) as trace:
-        kinds = [event.kind for event in trace.events]
-    events = [f"event {number}, {kind}" for number, kind in enumerate(kinds, 1) if kind not in ENDS]
-    writes = ["checkpoint", *(f"checkpoint, time {number}" for number in range(2, 8))]
-    return [*events, *(f"{write}, {when} the write" for write in writes for when in ("before", "after"))]
+        return [fault.at for fault in trace.possible if fault.kind == "crash"]
 
 
 def ends(trace: Trace) -> None:

@@ -42,6 +42,11 @@ class Process(Owner):
 
     @property
     @override
+    def process(self) -> Process:
+        return self
+
+    @property
+    @override
     def is_frozen(self) -> bool:
         return self.is_dead
 
@@ -69,10 +74,15 @@ class CallOwner(Owner):
     """One call of a tool: what its code starts belongs to it. `has_runs`: agents run inside it."""
 
     def __init__(self, process: Process, path: str, above: CallOwner | None) -> None:
-        self.process = process
+        self._process = process
         self.path = path
         self.has_runs = False
         self._above = above
+
+    @property
+    @override
+    def process(self) -> Process:
+        return self._process
 
     @property
     @override
@@ -112,7 +122,6 @@ class Boundary(Seam):
         self._left: list[Coroutine[Any, Any, Any]] = []  # the code of tools whose process has died
         self._executions: list[_Execution] = []
         self._again: set[asyncio.Task[None]] = set()
-        self._events = 0
 
     @property
     def effects(self) -> list[Effect]:
@@ -130,10 +139,15 @@ class Boundary(Seam):
         return _Sink(self, process, keep)
 
     def event(self, process: Process, event: Event) -> None:
-        self._events += 1
         is_end = event.kind in _ENDS and not event.scope
         if not is_end:
-            self._stops_at(process, f"event {self._events}, {event.kind}", ("crash", "cancel"))
+            self._stops_at(process, self._plan.visit(_place_of(event)), ("crash", "cancel"))
+
+    def database_call(self, moment: str) -> None:
+        """A call of a database begins or ends (`moment`: before or after it): the process may die there."""
+        owner = OWNER.get()
+        if isinstance(owner, Process):
+            self.crash_here(owner, f"{self._plan.visit(f'{moment} a database call')}")
 
     def crash_here(self, process: Process, place: str) -> bool:
         """Whether the process dies at this place."""
@@ -305,6 +319,15 @@ class Boundary(Seam):
 _ENDS = ("run_completed", "run_failed", "run_interrupted")
 _LONGEST = 40 * 86_400.0
 _AFTER = 0.1  # seconds after its timeout when the code of a tool that hangs goes on: it may still clean up
+
+
+def _place_of(event: Event) -> str:
+    """The name of an event as a place: what it is about, and no number of all events.
+
+    A fault that is left out while shrinking moves the numbers of all events after it, and few of these names.
+    """
+    about = getattr(event, "call_id", None) or getattr(event, "task_id", None)
+    return " ".join(filter(None, ("event", event.kind, "/".join(filter(None, (event.scope, about))))))
 
 
 def _is_stopped(owner: Owner) -> bool:

@@ -117,6 +117,7 @@ class FaultPlan:
         self._enabled = {kind for kind in KINDS if draw(seed, "enabled", kind) < _ENABLED}
         self._visits: dict[str, int] = {}
         self._limits = {"crash": faults.most_crashes, "cancel": 1}
+        self.possible: dict[Fault, None] = {}  # in the order in which the run came to them
         self.happened: list[Fault] = []
 
     def visit(self, boundary: str) -> str:
@@ -126,7 +127,9 @@ class FaultPlan:
 
     def at(self, place: str, kinds: Sequence[str]) -> str | None:
         """The kind of fault that happens at a place, if any; it is kept."""
-        kind = self._chosen(place, [kind for kind in kinds if self._limits.get(kind, 1) > 0])
+        allowed = [kind for kind in kinds if self._limits.get(kind, 1) > 0]
+        self.possible.update((Fault(kind, place), None) for kind in allowed)
+        kind = self._chosen(place, allowed)
         if kind is not None:
             self.happened.append(Fault(kind, place, len(self._events)))
             if kind in self._limits:
