@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,7 +75,7 @@ def test_it_comes_to_the_same_end_wherever_its_process_dies(tmp_path: Path, part
 
 
 def test_a_durable_graph_is_simulated_as_a_graph() -> None:
-    graph = DurableGraph(orders.make({})(orders.Company()))
-    report = simulate_sync(Scenario(lambda: graph, {"number": "A7"}), seeds=[0])  # type: ignore[arg-type, return-value]
+    graph: Any = DurableGraph(orders.make({})(orders.Company()))
+    report = simulate_sync(Scenario(lambda: graph, {"number": "A7"}), seeds=[0])
     assert isinstance(report.violations[0].error, ConfigError)
     assert "an Agent, a DurableAgent or a Graph" in report.violations[0].message

@@ -75,7 +75,8 @@ async def _outcome_of(
         outcome: Outcome[Any] = task.result()
         return outcome
     except asyncio.CancelledError:
-        return await run.task_of(process, _cancelled(run, agent))
+        outcome = await run.task_of(process, _cancelled(run, agent))
+        return outcome
     except Exception as error:  # noqa: BLE001  # whatever a scenario raises is its finding
         run.error = error
     return None

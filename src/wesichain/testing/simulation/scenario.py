@@ -136,8 +136,7 @@ class Scenario:
             value = getattr(self, name)
             if value is not None and not callable(value):
                 raise ConfigError(f"Scenario({name}={value!r}): pass a function")
-        if not all(callable(one) for one in self.invariants):
-            raise ConfigError("Scenario(invariants=...): pass functions of the Trace that raise")
+        check_invariants(self.invariants)
 
     def new_program(self, world: Any) -> Program:
         """The agent or graph for another process."""
@@ -151,6 +150,12 @@ class Scenario:
                 f"or a Graph"
             )
         return made  # type: ignore[no-any-return]  # as was looked at
+
+
+def check_invariants(given: Sequence[object]) -> None:
+    """Raise a `ConfigError` if one of them is no function."""
+    if not all(callable(one) for one in given):
+        raise ConfigError(f"invariants={given!r}: pass functions of the Trace that raise")
 
 
 def is_durable(program: object) -> TypeGuard[DurableAgent[Any]]:

@@ -13,8 +13,8 @@ from wesichain.errors import ConfigError
 
 from .faults import Fault, Faults
 from .running import simulated
-from .scenario import Invariant, Scenario, Trace
-from .violations import Report, Violation, check_functions, name_of
+from .scenario import Invariant, Scenario, Trace, check_invariants
+from .violations import Report, Violation, name_of
 
 _DEFAULT_SEEDS = range(200)
 _MOST_SHRUNK = 8  # seeds that are shrunk for one invariant, to find one with fewer faults
@@ -53,7 +53,8 @@ def simulate_sync(
         raise ConfigError(f"simulate() takes a Scenario, and was given {given!r}")
     if faults == Faults():
         faults = scenario.faults or faults
-    functions = (*scenario.invariants, *check_functions(invariants))
+    check_invariants(invariants)
+    functions = (*scenario.invariants, *invariants)
     runs = 0
     found: dict[str, Violation] = {}
     for seed in seeds:
