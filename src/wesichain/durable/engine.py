@@ -41,7 +41,7 @@ from .store import (
 )
 from .store.database import Line
 from .store.machine import this_machine
-from .store.watch import Census, StoreWatch
+from .store.watch import Census, start_watch
 from .work import CANCELLED, ServedProgram, Work, WorkResult
 from .workflow_ids import run_of, workflow_ids_of
 
@@ -69,6 +69,7 @@ class Engine:
         self.active: dict[str, CancellationToken] = {}
         self.users: set[int] = set()
         self.loop = asyncio.get_running_loop()
+        self.process = _process_of(self.loop)
         self.store = Store(url)
         self._services: dict[tuple[str, str], ServedProgram] = {}
         self._claimed: dict[str, tuple[ServedProgram, str]] = {}  # rows that are ours until they have ended
@@ -82,7 +83,7 @@ class Engine:
         self._executor = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         self._lease = Lease(self._executor, machine or this_machine(), os.getpid(), 0, lease)
         self._pause = min(_IDLE, lease / 5)
-        self._last_active = time.monotonic()
+        self._last_active = self.loop.time()
         self._is_watcher = False
         self._others = Census(seconds=lease, period=self._pause)
         self._watchers = Census(seconds=lease / 2, period=self._pause)
@@ -95,12 +96,11 @@ class Engine:
             self.store.close()
             raise
         self._line = Line()
-        self._watch = StoreWatch(self._look, on_failure=self._forget_liveness)
-        self._watch.start()
+        self._watch = start_watch(self.loop, self._look, on_failure=self._forget_liveness)
 
     def wake(self) -> None:
         """Look into the queues now."""
-        self._last_active = time.monotonic()
+        self._last_active = self.loop.time()
         self._watch.wake()
 
     # --- looking -------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ class Engine:
         return self._next_pause(is_quick=bool(number or waiting or dead or missed))
 
     def _next_pause(self, *, is_quick: bool) -> float:
-        now = time.monotonic()
+        now = self.loop.time()
         if is_quick:
             self._last_active = now
         if now - self._last_active < _AWAKE:
@@ -141,7 +141,7 @@ class Engine:
 
     def _watch_others(self, db: sa.Connection) -> set[str]:
         """The processes that have died, as far as it is this one that looks for them."""
-        leases, now = self.store.leases, time.monotonic()
+        leases, now = self.store.leases, self.loop.time()
         if self._is_watcher:
             self._is_watcher = leases.watch(db, self._executor)
         if not self._is_watcher:
@@ -205,7 +205,7 @@ class Engine:
         begun = self._begun.setdefault(key, deque())
         for rate in service.rates:
             if rate.per == "worker":
-                since = time.monotonic() - rate.seconds
+                since = self.loop.time() - rate.seconds
                 free = min(free, rate.runs - sum(at > since for at in begun))
         return Wanted(
             service.agent,
@@ -220,14 +220,14 @@ class Engine:
     def _mine(self, service: ServedProgram, claimed: Sequence[Claimed]) -> None:
         begun = self._begun.setdefault((service.agent, service.serving.version), deque())
         longest = max((rate.seconds for rate in service.rates if rate.per == "worker"), default=0.0)
-        while begun and begun[0] < time.monotonic() - longest:
+        while begun and begun[0] < self.loop.time() - longest:
             begun.popleft()
         for row in claimed:
             self._claimed[row.id] = service, row.owner
             if row.is_suspect:
                 self._suspects.add(row.id)
             if longest:
-                begun.append(time.monotonic())
+                begun.append(self.loop.time())
 
     def _let_go(self, claimed: Sequence[Claimed]) -> None:
         """Rows that cannot be run here after all: they are put back in a while."""
@@ -433,13 +433,18 @@ class Engine:
 _engines: dict[tuple[str, int], Engine] = {}
 
 
+def _process_of(loop: asyncio.AbstractEventLoop) -> object:
+    """The owner of an engine: its loop, or, where a loop simulates processes, the one that runs now."""
+    return getattr(loop, "process", loop)
+
+
 async def engine_for(url: str, *, lease: float) -> Engine:
     """The engine of this event loop on this database."""
     for key, engine in [*_engines.items()]:
         if engine.loop.is_closed():
             del _engines[key]
             engine.destroy()
-    key = url, id(asyncio.get_running_loop())
+    key = url, id(_process_of(asyncio.get_running_loop()))
     if key not in _engines:
         _engines[key] = Engine(url, lease=lease)
     return _engines[key]
@@ -448,7 +453,7 @@ async def engine_for(url: str, *, lease: float) -> Engine:
 async def release(engine: Engine, user: int, *, grace: float) -> None:
     """Let go of an engine; the last one to do so ends it."""
     engine.users.discard(user)
-    key = engine.url, id(engine.loop)
+    key = engine.url, id(engine.process)
     if not engine.users and _engines.get(key) is engine:
         del _engines[key]
         await engine.close(grace=grace)

@@ -48,7 +48,7 @@ class ServedRuns:
             "rate": service.rates,
             "max_recoveries": service.serving.max_recoveries,
             "lease": self._lease,
-            "clock": self._clock,
+            "clock": changes.get("clock") or self._clock,
         }
 
     @property
