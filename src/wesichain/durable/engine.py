@@ -306,6 +306,7 @@ class Engine:
         lost = False
         number = 0
         run_id = run_of(workflow_id)
+        in_order = asyncio.Lock()  # a reader that has seen a step has seen all before it
 
         async def begin_inside(child: NewChild) -> None:
             begin = partial(self.store.children.begin, run_id, child, workflow_id=workflow_id, owner=owner)
@@ -322,7 +323,8 @@ class Engine:
             kept = StepRow(workflow_id, owner, number, name, text, began, ended_at, inside.take())
             keep = partial(self.store.steps.keep, kept)
             try:
-                await self._insist(keep)
+                async with in_order:
+                    await self._insist(keep)
             except NotOursError as error:
                 lost = True
                 if error.is_cancelled:

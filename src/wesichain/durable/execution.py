@@ -21,10 +21,9 @@ from .journal import (
     StepRecord,
     fingerprint,
     is_of,
-    read_record,
 )
 from .live_text import LiveText
-from .run_records import FinishedRun, error_of, note_of
+from .run_records import FinishedRun, error_of, new_events, note_of
 from .store import Store
 from .versions import adopting
 from .work import CANCELLED, MakeWorld, Work, WorkResult, made_for
@@ -193,8 +192,8 @@ class Execution(Generic[OutT]):
             texts.append(kept)
         ending = read_ending(texts)
         outcome: Outcome[Any] = ending.outcome
-        events = {event.seq: event for event in (*_events_of(store, standing.current), *ending.events)}
-        outcome.info.events.extend(events[seq] for seq in sorted(events))
+        _, events = new_events(store, standing.run_id, standing.stretch)
+        outcome.info.events.extend({event.seq: event for event in (*events, *ending.events)}.values())
         if isinstance(outcome, Completed):
             return with_output(outcome, self._agent.runtime.read_output(outcome.text))
         if isinstance(outcome, Interrupted) and standing.state == "cancelled":
@@ -226,12 +225,6 @@ class Execution(Generic[OutT]):
             return await self._agent.runtime.run(idle, cancellation=work.token, events=())
         _, outcome = await self._execute(work, is_looking=True)
         return outcome
-
-
-def _events_of(store: Store, workflow_id: str) -> list[Event]:
-    """The events that stand with the steps of a workflow."""
-    texts = (step.text for step in store.steps.read(workflow_id))
-    return [event for text in texts if text for event in read_record(text).told]
 
 
 def _with(outcome: Outcome[Any], **fields: object) -> Outcome[Any]:

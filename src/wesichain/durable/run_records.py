@@ -14,7 +14,7 @@ from wesichain.errors import DurableError
 from .journal import Visitors, read_record, visit_scope
 from .questions import GraphEnding, decisions_on, graph_ending
 from .states import PendingDecision, RunState, RunSummary, task_preview
-from .store import ChildRun, Note, RunStatusRow, Step, Store
+from .store import ChildRun, Note, RunStatusRow, Store
 from .workflow_ids import Ending, read_ending, workflow_ids_of
 
 
@@ -37,10 +37,24 @@ def finished_run_of(store: Store, standing: RunStatusRow) -> FinishedRun:
     return FinishedRun(standing, texts, payloads[-1].error if payloads else None)
 
 
-def last_events(store: Store, run_id: str, stretch: int) -> Sequence[Event]:
-    payloads = store.payloads(workflow_ids_of(run_id, stretch))
-    texts = [payload.ending for payload in payloads if payload.ending is not None]
-    if len(texts) <= stretch:
+def new_events(
+    store: Store, run_id: str, stretch: int, *, after: int = 0, is_over: bool = False
+) -> tuple[int, list[Event]]:
+    """The number of the last step of a stretch of a run, and the events of its steps after one, in order.
+
+    Those of a stretch that is over end with the events of its ending.
+    """
+    workflow_ids = workflow_ids_of(run_id, stretch)
+    steps = store.steps.read(workflow_ids[-1], after=after)
+    events = [event for step in steps if step.text for event in read_record(step.text).told]
+    if is_over:
+        events += _last_events(store, run_id, workflow_ids)
+    return steps[-1].number if steps else after, events
+
+
+def _last_events(store: Store, run_id: str, workflow_ids: Sequence[str]) -> Sequence[Event]:
+    texts = [payload.ending for payload in store.payloads(workflow_ids) if payload.ending is not None]
+    if len(texts) < len(workflow_ids):
         kept = store.ledger.cancelled_ending(run_id)
         if not kept:
             return ()
@@ -205,34 +219,3 @@ def erase(store: Store, standing: RunStatusRow) -> None:
         raise DurableError(f"the run {standing.run_id!r} is {standing.state}: cancel it before it is deleted")
     store.leases.clear(standing.current)
     store.delete(standing.run_id, workflow_ids_of(standing.run_id, standing.stretch))
-
-
-class EventMerger:
-    """The events of one stretch, put into their order as its steps come in."""
-
-    def __init__(self) -> None:
-        self.after = 0  # all steps up to this number were taken
-        self._events: dict[int, Event] = {}
-        self._next: int | None = None
-
-    def take(self, steps: Sequence[Step]) -> None:
-        for step in steps:
-            self.after = step.number
-            if step.text:
-                self.take_all(read_record(step.text).told)
-
-    def take_all(self, events: Sequence[Event]) -> None:
-        self._events.update((event.seq, event) for event in events)
-
-    def ready(self, *, everything: bool) -> list[Event]:
-        """The events that nothing is missing before; at the end, all of them."""
-        if self._next is None and self._events:
-            self._next = min(self._events)
-        found: list[Event] = []
-        while self._next is not None and self._next in self._events:
-            found.append(self._events.pop(self._next))
-            self._next += 1
-        if everything:
-            found += [self._events[seq] for seq in sorted(self._events) if seq >= (self._next or 0)]
-            self._events.clear()
-        return found

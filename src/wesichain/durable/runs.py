@@ -19,11 +19,10 @@ from wesichain.errors import ConfigError, DurableError
 from .questions import answers_order, check_answer, graph_ending
 from .run_records import (
     ChildEvents,
-    EventMerger,
     FinishedRun,
     erase,
     finished_run_of,
-    last_events,
+    new_events,
     served_of,
     summary_of,
     summary_of_child,
@@ -39,12 +38,11 @@ from .store import (
     RunStats,
     RunStatusRow,
     RunTotal,
-    Step,
     Store,
     checked_url,
 )
 from .store.database import as_durable, is_away
-from .workflow_ids import GoOn, workflow_ids_of
+from .workflow_ids import GoOn
 
 R = TypeVar("R")
 _WAIT = 0.02  # seconds before the first look at a run that is waited for; then ever more
@@ -213,29 +211,20 @@ class DurableRuns:
                 if own is not None:
                     yield own
             return
-        stretch, pause = 0, _WAIT
-        told = EventMerger()
+        stretch, pause, seen, last = 0, _WAIT, 0, 0
         while True:
             standing = await self.ask(lambda store: self._status_row(store, run_id), patient=True)
-            workflow_id = workflow_ids_of(run_id, stretch)[-1]
             is_over = standing.is_over or stretch < standing.stretch
-            seen = told.after
-
-            def new_steps(store: Store, workflow_id: str = workflow_id, seen: int = seen) -> Sequence[Step]:
-                return store.steps.read(workflow_id, after=seen)
-
-            rows = await self.ask(new_steps, patient=True)
-            told.take(rows)
-            if is_over:
-                last = partial(last_events, run_id=run_id, stretch=stretch)
-                told.take_all(await self.ask(last, patient=True))
-            for event in told.ready(everything=is_over):
-                pause = _WAIT
-                yield event
+            read = partial(new_events, run_id=run_id, stretch=stretch, after=seen, is_over=is_over)
+            seen, events = await self.ask(read, patient=True)
+            for event in events:
+                if event.seq > last:
+                    last, pause = event.seq, _WAIT
+                    yield event
             if stretch == standing.stretch and (is_over or not wait):
                 return
             if is_over:
-                stretch, told = stretch + 1, EventMerger()
+                stretch, seen = stretch + 1, 0
                 continue
             await asyncio.sleep(pause)
             pause = min(pause * 1.5, 0.5)
