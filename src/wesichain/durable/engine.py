@@ -12,7 +12,6 @@ import secrets
 import socket
 import threading
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -34,7 +33,6 @@ from .store import (
     Step,
     StepRow,
     Store,
-    Wanted,
     WorkflowResult,
     brief,
     end_children,
@@ -74,7 +72,6 @@ class Engine:
         self._claimed: dict[str, tuple[ServedProgram, str]] = {}  # rows that are ours until they have ended
         self._suspects: set[str] = set()  # of those, the ones that have not finished a step since
         self._waiting: dict[str, asyncio.Future[Outcome[Any] | None]] = {}
-        self._begun: dict[tuple[str, str], deque[float]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._threads = ThreadPoolExecutor(_THREADS, "wesichain-durable")
         self._is_closing = False
@@ -187,7 +184,13 @@ class Engine:
         with self._claiming:
             if self._is_closing:
                 return 0
-            claimed = self.store.queue.claim(self._executor, self._wanted(service))
+            running = sum(owner is service for owner, _ in [*self._claimed.values()])
+            claimed = self.store.queue.claim(
+                self._executor,
+                service.serving,
+                free=service.serving.concurrency.worker - running,
+                takes_suspect=not self._suspects,
+            )
             self._mine(service, claimed)
         if claimed:
             try:
@@ -198,36 +201,11 @@ class Engine:
                 raise
         return len(claimed)
 
-    def _wanted(self, service: ServedProgram) -> Wanted:
-        key = service.agent, service.serving.version
-        running = sum(owner is service for owner, _ in [*self._claimed.values()])
-        free = service.concurrency.worker - running
-        begun = self._begun.setdefault(key, deque())
-        for rate in service.rates:
-            if rate.per == "worker":
-                since = time.monotonic() - rate.seconds
-                free = min(free, rate.runs - sum(at > since for at in begun))
-        return Wanted(
-            service.agent,
-            service.serving.version,
-            service.adopts,
-            free,
-            not self._suspects,
-            service.concurrency,
-            service.rates,
-        )
-
     def _mine(self, service: ServedProgram, claimed: Sequence[Claimed]) -> None:
-        begun = self._begun.setdefault((service.agent, service.serving.version), deque())
-        longest = max((rate.seconds for rate in service.rates if rate.per == "worker"), default=0.0)
-        while begun and begun[0] < time.monotonic() - longest:
-            begun.popleft()
         for row in claimed:
             self._claimed[row.id] = service, row.owner
             if row.is_suspect:
                 self._suspects.add(row.id)
-            if longest:
-                begun.append(time.monotonic())
 
     def _let_go(self, claimed: Sequence[Claimed]) -> None:
         """Rows that cannot be run here after all: they are put back in a while."""

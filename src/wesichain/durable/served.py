@@ -38,15 +38,15 @@ class ServedRuns:
 
     def _changed(self, changes: ServiceSettings) -> dict[str, Any]:
         """The settings of another one like this: these, and otherwise its own."""
-        service, own = self._service, self._service.concurrency
+        serving, own = self._service.serving, self._service.serving.concurrency
         worker = changes.get("concurrency")
         return {
             "name": changes.get("name") or self.name,
             "database_url": changes.get("database_url") or self.database_url,
-            "on_change": changes.get("on_change") or ("adopt" if service.adopts else "wait"),
+            "on_change": changes.get("on_change") or ("adopt" if serving.adopts else "wait"),
             "concurrency": own if worker is None else replace(own, worker=worker),
-            "rate": service.rates,
-            "max_recoveries": service.serving.max_recoveries,
+            "rate": serving.rates,
+            "max_recoveries": serving.max_recoveries,
             "lease": self._lease,
             "clock": self._clock,
         }

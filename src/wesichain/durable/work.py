@@ -79,9 +79,6 @@ class ServedProgram:
     """An agent or a graph as it is served here."""
 
     serving: Serving
-    adopts: bool
-    concurrency: Concurrency
-    rates: tuple[Rate, ...]
     execute: Execute
 
     @property
@@ -114,5 +111,7 @@ def service_of(
         raise ConfigError(f"on_change={on_change!r} must be 'wait' or 'adopt'")
     if max_recoveries < 0:
         raise ConfigError(f"max_recoveries={max_recoveries} must not be below zero")
-    serving = Serving(checked_name(name), version, max_recoveries)
-    return ServedProgram(serving, on_change == "adopt", concurrency_of(concurrency), rates_of(rate), execute)
+    limits = concurrency_of(concurrency), rates_of(rate)
+    return ServedProgram(
+        Serving(checked_name(name), version, max_recoveries, on_change == "adopt", *limits), execute
+    )

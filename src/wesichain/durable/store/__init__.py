@@ -2,7 +2,7 @@
 
 from .children import Children, ChildResult, ChildRun, NewChild, end_children
 from .database import AWAY, Database, brief, checked_url
-from .leases import Lease, Leases, ServedVersion, Serving
+from .leases import Lease, Leases, ServedVersion
 from .ledger import (
     Follow,
     Ledger,
@@ -16,7 +16,7 @@ from .ledger import (
     WorkflowResult,
     queue_of,
 )
-from .queue import Claimed, Concurrency, Queue, Rate, Wanted, concurrency_of, rates_of
+from .queue import Claimed, Concurrency, Queue, Rate, Serving, concurrency_of, rates_of
 from .step_table import NotOursError, Step, StepRow, StepTable
 from .store import Payload, Store
 
@@ -50,7 +50,6 @@ __all__ = [
     "StepRow",
     "StepTable",
     "Store",
-    "Wanted",
     "WorkflowResult",
     "brief",
     "checked_url",

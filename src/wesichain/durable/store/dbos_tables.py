@@ -178,10 +178,12 @@ RUNNING = (
     "SELECT queue_partition_key AS key, COUNT(*) AS number FROM {workflows} WHERE queue_name = :queue "
     "AND status = 'PENDING' AND status IN ('ENQUEUED', 'PENDING') GROUP BY queue_partition_key"
 )
-BEGUN = (
+_BEGUN = (
     "SELECT queue_partition_key AS key, COUNT(*) AS number FROM {workflows} WHERE queue_name = :queue "
-    "AND started_at_epoch_ms > {now} - :period GROUP BY queue_partition_key"
+    "AND started_at_epoch_ms > {now} - :period "
 )
+BEGUN = f"{_BEGUN}GROUP BY queue_partition_key"
+BEGUN_HERE = f"{_BEGUN}AND executor_id = :executor GROUP BY queue_partition_key"
 CLAIM = (
     "UPDATE {workflows} SET status = 'PENDING', owner_xid = :owner, executor_id = :executor, "
     "application_version = :version, application_name = 'wesichain', started_at_epoch_ms = {now}, "
