@@ -278,7 +278,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
             await self.cancel(run_id)
             await engine.until_idle(2.0, run_id)
             raise
-        has_ending = outcome is not None and found.standing.status == "SUCCESS" and not found.standing.stretch
+        has_ending = outcome is not None and found.row.dbos_status == "SUCCESS" and not found.row.stretch
         return outcome if has_ending and outcome is not None else await self._ended(found)
 
     def _fits(self, waiting: PendingDecision, decision: Decision) -> None:
@@ -289,8 +289,8 @@ class DurableAgent(ServedRuns, Generic[OutT]):
                 raise DurableError(f"the approved arguments do not fit: {refused}") from refused
 
     async def _ended(self, found: FinishedRun) -> Outcome[OutT]:
-        if found.standing.status == "CANCELLED" and found.standing.executor:
-            await self._runs.wait_for_ending(found.standing.run_id, found.standing.executor)
+        if found.row.dbos_status == "CANCELLED" and found.row.executor:
+            await self._runs.wait_for_ending(found.row.run.run_id, found.row.executor)
         outcome = await self._runs.ask(lambda store: self._execution.found(store, found))
         return await self._execution.look_through(outcome) if isinstance(outcome, Work) else outcome
 

@@ -175,35 +175,35 @@ class Execution(Generic[OutT]):
 
     def found(self, store: Store, found: FinishedRun) -> Outcome[OutT] | Work:
         """The outcome of a run that is over; of a cancelled one, what to look through."""
-        standing = found.standing
-        if standing.status == "MAX_RECOVERY_ATTEMPTS_EXCEEDED":
-            why = error_of(store, standing)
-            raise DurableError(f"the run {standing.run_id!r} has failed: {why}; resume it to try once more")
-        if standing.status == "ERROR":
+        row = found.row
+        if row.dbos_status == "MAX_RECOVERY_ATTEMPTS_EXCEEDED":
+            why = error_of(store, row)
+            raise DurableError(f"the run {row.run.run_id!r} has failed: {why}; resume it to try once more")
+        if row.dbos_status == "ERROR":
             kind, message = found.error or ("DurableError", "DBOS gave it up")
             if kind == ReplayMismatchError.__name__:
                 raise ReplayMismatchError(message)
-            raise DurableError(f"the run {standing.run_id!r} could not go on: {kind}: {message}")
+            raise DurableError(f"the run {row.run.run_id!r} could not go on: {kind}: {message}")
         texts = [*found.texts]
-        if standing.status == "CANCELLED":
-            kept = store.ledger.cancelled_ending(standing.run_id)
+        if row.dbos_status == "CANCELLED":
+            kept = store.ledger.cancelled_ending(row.run.run_id)
             if kept is None:
                 return self._work(store, found)
             texts.append(kept)
         ending = read_ending(texts)
         outcome: Outcome[Any] = ending.outcome
-        _, events = new_events(store, standing.run_id, standing.stretch)
+        _, events = new_events(store, row.run.run_id, row.stretch)
         outcome.info.events.extend({event.seq: event for event in (*events, *ending.events)}.values())
         if isinstance(outcome, Completed):
             return with_output(outcome, self._agent.runtime.read_output(outcome.text))
-        if isinstance(outcome, Interrupted) and standing.state == "cancelled":
+        if isinstance(outcome, Interrupted) and row.run.status == "cancelled":
             return _with(outcome, reason=CANCELLED, pending=())
         return outcome
 
     def _work(self, store: Store, found: FinishedRun) -> Work:
-        standing = found.standing
-        recorded = {step.name: step.text for step in store.steps.read(standing.current)}
-        first, payload = (store.payloads([one])[0] for one in (standing.run_id, standing.current))
+        row = found.row
+        recorded = {step.name: step.text for step in store.steps.read(row.current)}
+        first, payload = (store.payloads([one])[0] for one in (row.run.run_id, row.current))
 
         async def step(_: str, __: object) -> str:
             raise CancelledRunError(CANCELLED)
@@ -211,8 +211,8 @@ class Execution(Generic[OutT]):
         token = CancellationToken()
         if not recorded:
             token.cancel(CANCELLED)
-        begun = first.order if standing.stretch else ""
-        return Work(standing.current, payload.order, found.texts, recorded, step, token, first=begun)
+        begun = first.order if row.stretch else ""
+        return Work(row.current, payload.order, found.texts, recorded, step, token, first=begun)
 
     async def look_through(self, work: Work) -> Outcome[OutT]:
         """The outcome of a run as it was when it was cancelled, from its journal alone: nothing is done."""

@@ -167,7 +167,7 @@ class DurableGraph(ServedRuns, Generic[StateT]):
     async def result(self, run_id: str, *, timeout: float | None = None) -> StateT:
         """The state at the end of the run, waiting for it; raises as `run` does."""
         found = await self._runs.found(run_id, timeout=timeout)
-        state = found.standing.state
+        state = found.row.run.status
         if state == RunState.COMPLETED:
             values: StateT = (await self.graph.get_state(run_id)).values
             return values

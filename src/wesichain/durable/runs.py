@@ -25,18 +25,18 @@ from .run_records import (
     new_events,
     served_of,
     summary_of,
-    summary_of_child,
+    top_of,
     undecided_of,
     waiting_of,
 )
 from .states import PendingDecision, RunState, RunStatus, RunSummary, checked_id
 from .store import (
-    ChildRun,
+    ChildRow,
     Follow,
     RunFilters,
     RunPage,
+    RunRow,
     RunStats,
-    RunStatusRow,
     RunTotal,
     Store,
     checked_url,
@@ -53,6 +53,7 @@ _LET_GO = 15.0  # seconds that a process has to end a run which was cancelled el
 
 Check = Callable[[PendingDecision, Decision], None]
 Pending: TypeAlias = list[PendingDecision]
+Rows: TypeAlias = list[RunRow | ChildRow]
 Stats: TypeAlias = list[RunStats]
 Totals: TypeAlias = list[RunTotal]
 
@@ -110,9 +111,9 @@ class DurableRuns:
             last = None if after is None else store.ledger.place(after)
             page = RunPage(limit, state, self._agent, last, filters)
             served = served_of(store)
-            rows = [summary_of(store, standing, served) for standing in store.ledger.listed(page)]
-            rows += [summary_of_child(child, served) for child in store.children.listed(page)]
-            return sorted(rows, key=lambda row: (row.created_at, row.run_id), reverse=True)[:limit]
+            rows: Rows = [*store.ledger.listed(page), *store.children.listed(page)]
+            rows.sort(key=lambda row: (row.run.created_at, row.run.run_id), reverse=True)
+            return [summary_of(store, row, served) for row in rows[:limit]]
 
         return await self.ask(listed)
 
@@ -144,31 +145,21 @@ class DurableRuns:
         """One run, as it is listed."""
 
         def shown(store: Store) -> RunSummary:
-            child = self._child(store, run_id)
-            if child is not None:
-                return summary_of_child(child, served_of(store))
-            return summary_of(store, self._status_row(store, run_id), served_of(store))
+            return summary_of(store, self._find(store, run_id), served_of(store))
 
         return await self.ask(shown)
 
     async def status(self, run_id: str) -> RunStatus:
         """Where the run stands, as text (a `RunState`), and which version of its program it belongs to."""
-
-        def status(store: Store) -> RunStatus:
-            child = self._child(store, run_id)
-            standing = self._status_row(store, run_id) if child is None else child.top
-            state = standing.state if child is None else child.state
-            served = (standing.agent, standing.version) in served_of(store)
-            return RunStatus(RunState(state), standing.version, served=served)
-
-        return await self.ask(status)
+        run = await self.show(run_id)
+        return RunStatus(run.status, run.version, served=run.served)
 
     async def pending(self, run_id: str | None = None) -> Pending:
         """The calls that wait for a person, of one run or of all, the oldest first."""
 
         def waiting(store: Store) -> Pending:
             if run_id is not None:
-                found = [self._status_row(store, run_id)]
+                found = [self._row(store, run_id)]
             else:
                 found = store.ledger.listed(RunPage(_INBOX, "interrupted", self._agent))
             return undecided_of(store, found[::-1], store.ledger.decided())
@@ -180,12 +171,12 @@ class DurableRuns:
         async with asyncio.timeout(timeout):
             pause = _WAIT
             while True:
-                standing = await self.ask(lambda store: self._status_row(store, run_id), patient=True)
-                if standing.is_over:
+                row = await self.ask(lambda store: self._row(store, run_id), patient=True)
+                if row.is_over:
                     break
                 await asyncio.sleep(pause)
                 pause = min(pause * 1.5, 0.5)
-        return await self.ask(lambda store: finished_run_of(store, standing), patient=True)
+        return await self.ask(lambda store: finished_run_of(store, row), patient=True)
 
     async def wait_for_ending(self, run_id: str, executor: str, *, patience: float = 3.0) -> None:
         """Wait some seconds for the process that ran a cancelled run to say what it had come to."""
@@ -203,25 +194,25 @@ class DurableRuns:
 
         Without `wait` it ends with the last event so far.
         """
-        child = await self.ask(lambda store: self._child(store, run_id), patient=True)
-        if child is not None:
-            heard = ChildEvents(child)
-            async for event in self.events(child.top.run_id, wait=wait):
+        found = await self.ask(lambda store: self._find(store, run_id), patient=True)
+        if isinstance(found, ChildRow):
+            heard = ChildEvents(found)
+            async for event in self.events(found.top.run.run_id, wait=wait):
                 own = heard.of(event)
                 if own is not None:
                     yield own
             return
         stretch, pause, seen, last = 0, _WAIT, 0, 0
         while True:
-            standing = await self.ask(lambda store: self._status_row(store, run_id), patient=True)
-            is_over = standing.is_over or stretch < standing.stretch
+            row = await self.ask(lambda store: self._row(store, run_id), patient=True)
+            is_over = row.is_over or stretch < row.stretch
             read = partial(new_events, run_id=run_id, stretch=stretch, after=seen, is_over=is_over)
             seen, events = await self.ask(read, patient=True)
             for event in events:
                 if event.seq > last:
                     last, pause = event.seq, _WAIT
                     yield event
-            if stretch == standing.stretch and (is_over or not wait):
+            if stretch == row.stretch and (is_over or not wait):
                 return
             if is_over:
                 stretch, seen = stretch + 1, 0
@@ -250,12 +241,12 @@ class DurableRuns:
                 )
 
         def decide(store: Store) -> None:
-            before = self._status_row(store, run_id)
+            before = self._row(store, run_id)
             waiting = waiting_of(store, before)
             follow, is_graph = self._following(store, before, waiting)
 
-            def checked(standing: RunStatusRow, decided: Mapping[str, str]) -> Mapping[str, str]:
-                is_late = standing.current != before.current or standing.is_cancelled
+            def checked(row: RunRow, decided: Mapping[str, str]) -> Mapping[str, str]:
+                is_late = row.current != before.current or row.is_cancelled
                 calls = {} if is_late else {item.token: item for item in waiting}
                 for token, decision in decisions.items():
                     if token not in calls:
@@ -288,7 +279,7 @@ class DurableRuns:
         """Stop a run, whatever it is doing and wherever. It stays so, unless somebody resumes it."""
 
         def cancel(store: Store) -> None:
-            self._status_row(store, run_id)
+            self._row(store, run_id)
             store.ledger.cancel(run_id)
 
         await self.ask(cancel)
@@ -298,24 +289,24 @@ class DurableRuns:
 
         A process that still runs what was cancelled is waited for: two would carry the run.
         """
-        before = await self.ask(lambda store: self._status_row(store, run_id))
-        if before.status == "CANCELLED":
+        before = await self.ask(lambda store: self._row(store, run_id))
+        if before.dbos_status == "CANCELLED":
             await self.wait_for_ending(run_id, before.executor, patience=_LET_GO)
 
         def resume(store: Store) -> RunState:
-            standing = self._status_row(store, run_id)
-            match standing.status, standing.state:
+            row = self._row(store, run_id)
+            match row.dbos_status, row.run.status:
                 case "SUCCESS", "cancelled" | "interrupted":
-                    follow, _ = self._following(store, standing, waiting_of(store, standing))
+                    follow, _ = self._following(store, row, waiting_of(store, row))
                     store.ledger.follow(run_id, follow)
                 case _, "cancelled":
                     store.ledger.uncancel(run_id)
                 case "ERROR" | "MAX_RECOVERY_ATTEMPTS_EXCEEDED", _:
-                    store.leases.clear(standing.current)
-                    store.rewind(standing.current, standing.agent)
+                    store.leases.clear(row.current)
+                    store.rewind(row.current, row.run.agent)
                 case _:
                     pass
-            return RunState(store.ledger.status_row(run_id).state)
+            return self._row(store, run_id).run.status
 
         return await self.ask(resume)
 
@@ -323,7 +314,7 @@ class DurableRuns:
 
     async def delete(self, run_id: str) -> None:
         """Erase a run that is over. One that is under way is a `DurableError`: cancel it first."""
-        await self.ask(lambda store: erase(store, self._status_row(store, run_id)))
+        await self.ask(lambda store: erase(store, self._row(store, run_id)))
 
     async def prune(self, *, older_than: float) -> int:
         """Erase the runs that ended more than so many seconds ago; how many. Those that wait stay."""
@@ -332,8 +323,8 @@ class DurableRuns:
 
         def some(store: Store) -> int:
             found = store.ledger.listed(RunPage(_SOME, None, self._agent), over=older_than)
-            for standing in found:
-                erase(store, standing)
+            for row in found:
+                erase(store, row)
             return len(found)
 
         number = 0
@@ -373,29 +364,26 @@ class DurableRuns:
                     raise as_durable(error) from error
             await asyncio.sleep(0.5)
 
-    def _child(self, store: Store, run_id: str) -> ChildRun | None:
-        """The run inside another that has this id."""
-        found = store.ledger.find(checked_id(run_id, may_be_inside=True))
-        child = None if found is not None else store.children.find(run_id)
-        if child is not None and self._agent not in (None, child.top.agent):
-            top = child.top
-            raise DurableError(f"the run {run_id!r} is inside one of {top.agent!r}, not of {self._agent!r}")
-        return child
-
-    def _status_row(self, store: Store, run_id: str) -> RunStatusRow:
-        standing = store.ledger.find(checked_id(run_id, may_be_inside=True))
-        if standing is None:
-            child = self._child(store, run_id)
-            if child is not None:
-                raise DurableError(f"the run {run_id!r} is inside {child.top.run_id!r}: name that one")
+    def _find(self, store: Store, run_id: str) -> RunRow | ChildRow:
+        """The run of this id, at the top or inside another."""
+        found = store.ledger.find(checked_id(run_id, may_be_inside=True)) or store.children.find(run_id)
+        if found is None:
             raise DurableError(f"there is no run {run_id!r} in this database")
-        if self._agent is not None and standing.agent != self._agent:
-            raise DurableError(f"the run {run_id!r} is one of {standing.agent!r}, not of {self._agent!r}")
-        return standing
+        agent, is_one = top_of(found).run.agent, "inside one" if isinstance(found, ChildRow) else "one"
+        if self._agent not in (None, agent):
+            raise DurableError(f"the run {run_id!r} is {is_one} of {agent!r}, not of {self._agent!r}")
+        return found
 
-    def _following(self, store: Store, standing: RunStatusRow, waiting: Pending) -> tuple[Follow, bool]:
+    def _row(self, store: Store, run_id: str) -> RunRow:
+        """The run of this id, at the top."""
+        found = self._find(store, run_id)
+        if isinstance(found, ChildRow):
+            raise DurableError(f"the run {run_id!r} is inside {found.top.run.run_id!r}: name that one")
+        return found
+
+    def _following(self, store: Store, row: RunRow, waiting: Pending) -> tuple[Follow, bool]:
         """The function that gives the order for what follows an interruption; whether it is of a graph."""
-        is_graph = graph_ending(finished_run_of(store, standing).texts) is not None
+        is_graph = graph_ending(finished_run_of(store, row).texts) is not None
 
         def follow(decided: Mapping[str, str]) -> str | None:
             if any(item.token not in decided for item in waiting):

@@ -151,7 +151,7 @@ class ServedRuns:
     async def _check(self, new: NewRun) -> None:
         """See that the run with this id is of this name and was given the same."""
         there = await self._runs.ask(lambda store: store.ledger.find(new.run_id))
-        if there is None or there.agent != self.name or there.asked != new.asked:
+        if there is None or there.run.agent != self.name or there.asked != new.asked:
             raise RunIdConflictError(
                 f"the run id {new.run_id!r} is taken by a run with other input; choose another id"
             )

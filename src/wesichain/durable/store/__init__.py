@@ -1,17 +1,18 @@
 """The store: what durable runs keep in their database, beside what DBOS keeps there for them."""
 
-from .children import Children, ChildResult, ChildRun, NewChild, end_children
+from .children import Children, ChildResult, ChildRow, NewChild, end_children
 from .database import AWAY, Database, brief, checked_url
 from .leases import Lease, Leases, ServedVersion
 from .ledger import (
+    EXPLAINED,
     Follow,
     Ledger,
     NewRun,
     Note,
     RunFilters,
     RunPage,
+    RunRow,
     RunStats,
-    RunStatusRow,
     RunTotal,
     WorkflowResult,
     queue_of,
@@ -22,8 +23,9 @@ from .store import Payload, Store
 
 __all__ = [
     "AWAY",
+    "EXPLAINED",
     "ChildResult",
-    "ChildRun",
+    "ChildRow",
     "Children",
     "Claimed",
     "Concurrency",
@@ -41,8 +43,8 @@ __all__ = [
     "Rate",
     "RunFilters",
     "RunPage",
+    "RunRow",
     "RunStats",
-    "RunStatusRow",
     "RunTotal",
     "ServedVersion",
     "Serving",
