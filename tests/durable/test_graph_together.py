@@ -21,7 +21,7 @@ from wesichain.agent import replay
 from wesichain.core import to_json
 from wesichain.core.internal import dump_json
 from wesichain.durable import DurableGraph, DurableRuns, RunState
-from wesichain.durable.journal import CancelledRunError, LostRunError
+from wesichain.durable.store import CancelledRunError, LostRunError
 from wesichain.durable.work import Work
 from wesichain.errors import DurableError
 from wesichain.graph import Append, Graph, GraphBuilder, GraphContext

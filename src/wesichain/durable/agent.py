@@ -38,7 +38,7 @@ from .states import PendingDecision, task_preview
 from .store import Concurrency, NewRun, Rate
 from .versions import checked_version, version_of
 from .work import PRIORITY, MakeWorld, OnChange, ServiceSettings, Work, checked_maker, service_of
-from .workflow_ids import Begin, asked_of_begin, begin_order, new_id
+from .workflow_ids import Begin, NewTask, asked_of_begin, begin_order, new_id
 
 OutT = TypeVar("OutT")
 Task: TypeAlias = str | Part | Sequence[str | Part]
@@ -91,14 +91,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         self._live = LiveText()
         self._turns = ConversationTurns(self.outcome, self.status)
         self._execution = Execution(
-            agent,
-            program,
-            sinks=self._sinks,
-            clock=clock,
-            max_step=max_step,
-            name=named,
-            live=self._live,
-            deps=self._deps,
+            agent, program, named, self._sinks, clock, max_step, self._live, self._deps
         )
         service = service_of(
             named,
@@ -145,23 +138,17 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         Raises as `Agent.run` does; with an id that has another task, `RunIdConflictError`. Cancelling the
         call that began a run cancels the run. One that another version began waits for a worker of it.
         """
-        order = await self._order(
-            task,
-            history=history,
-            conversation=conversation,
-            model=model,
-            budget=budget,
-            settings=settings,
-            tools=tools,
-        )
+        given = NewTask(task, history, conversation, model, budget, settings, tools)
+        order = await self._order(given)
         engine = await self._serving()
         new = self._new(order, run_id)
-        is_new = await mapped(engine.start(self._service, new))
-        if is_new:
-            outcome = await self._here(engine, new.run_id)
-        else:
+        ending = await mapped(engine.start(self._service, new))
+        if ending is None:
             await self._check(new)
             outcome = await self.outcome(new.run_id)
+        else:
+            outcome = await self._here(engine, new.run_id, ending)
+        is_new = ending is not None
         if conversation is not None and isinstance(outcome, Completed):
             await self._turns.add(conversation, order, outcome, is_new=is_new)
         elif conversation is not None and isinstance(outcome, Interrupted):
@@ -188,15 +175,8 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         `priority` 1 is served before 2 (10 unless given). `delay` is in seconds. `key` is a customer or a
         tenant: keys take turns, and limits per key count by it. The rest is as for `run`.
         """
-        order = await self._order(
-            task,
-            history=history,
-            conversation=conversation,
-            model=model,
-            budget=budget,
-            settings=settings,
-            tools=tools,
-        )
+        given = NewTask(task, history, conversation, model, budget, settings, tools)
+        order = await self._order(given)
         new = replace(self._new(order, run_id), priority=priority)
         is_new = await self._queue(new, delay=delay, key=key)
         if conversation is not None:
@@ -258,28 +238,28 @@ class DurableAgent(ServedRuns, Generic[OutT]):
 
     # --- inside --------------------------------------------------------------------------------------
 
-    async def _order(self, task: Task, *, tools: Sequence[Tool[Any]], **options: Any) -> Begin:
-        if tools:
-            self.agent.with_tools(*tools)  # raises where one has the name of a tool of the agent
-        if options["conversation"] is not None:
-            await self._turns.catch_up(options["conversation"])
-        return await begin_order(task, tools=tools, **options)
+    async def _order(self, given: NewTask) -> Begin:
+        if given.tools:
+            self.agent.with_tools(*given.tools)  # raises where one has the name of a tool of the agent
+        if given.conversation is not None:
+            await self._turns.catch_up(given.conversation)
+        return await begin_order(given)
 
     def _new(self, order: Begin, run_id: str | None) -> NewRun:
         asked, shown = asked_of_begin(order), task_preview(order.task)
         return NewRun(new_id(run_id), self.name, self.version, to_json(order), asked, task=shown)
 
-    async def _here(self, engine: Engine, run_id: str) -> Outcome[OutT]:
+    async def _here(
+        self, engine: Engine, run_id: str, ending: asyncio.Future[Outcome[OutT] | None]
+    ) -> Outcome[OutT]:
         """Wait for the outcome of a run that was begun here. A caller who is cancelled cancels the run."""
         try:
-            outcome = await engine.ended_here(run_id)
-            found = await self._runs.found(run_id)
+            outcome = await asyncio.shield(ending)
+            return await self.outcome(run_id) if outcome is None else outcome
         except asyncio.CancelledError:
             await self.cancel(run_id)
             await engine.until_idle(2.0, run_id)
             raise
-        has_ending = outcome is not None and found.row.dbos_status == "SUCCESS" and not found.row.stretch
-        return outcome if has_ending and outcome is not None else await self._ended(found)
 
     def _fits(self, waiting: PendingDecision, decision: Decision) -> None:
         if isinstance(decision, ApproveWith) and not waiting.scope:  # further down, its own run checks them

@@ -21,15 +21,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from wesichain.agent import Outcome
 from wesichain.tools import CancellationToken
 
-from .journal import CancelledRunError, Inside, LostRunError
+from .journal import Inside
 from .store import (
     AWAY,
+    CANCELLED,
     Claimed,
     Lease,
+    LostRunError,
     NewChild,
     NewRun,
     Note,
-    NotOursError,
     Step,
     StepRow,
     Store,
@@ -37,10 +38,9 @@ from .store import (
     brief,
     end_children,
 )
-from .store.database import Line
 from .store.machine import this_machine
 from .store.watch import Census, StoreWatch
-from .work import CANCELLED, ServedProgram, Work, WorkResult
+from .work import ServedProgram, Work
 from .workflow_ids import run_of, workflow_ids_of
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Engine:
         self._services: dict[tuple[str, str], ServedProgram] = {}
         self._claimed: dict[str, tuple[ServedProgram, str]] = {}  # rows that are ours until they have ended
         self._suspects: set[str] = set()  # of those, the ones that have not finished a step since
-        self._waiting: dict[str, asyncio.Future[Outcome[Any] | None]] = {}
+        self._endings: dict[str, asyncio.Future[Outcome[Any] | None]] = {}  # of runs that were begun here
         self._tasks: set[asyncio.Task[None]] = set()
         self._threads = ThreadPoolExecutor(_THREADS, "wesichain-durable")
         self._is_closing = False
@@ -91,7 +91,6 @@ class Engine:
         except BaseException:
             self.store.close()
             raise
-        self._line = Line()
         self._watch = StoreWatch(self._look, on_failure=self._forget_liveness)
         self._watch.start()
 
@@ -108,7 +107,7 @@ class Engine:
         What an idle process asks is one transaction.
         """
         store, active = self.store, [*self.active]
-        with store.database.writing_on(self._line) as db:
+        with store.database.writing_again() as db:
             store.leases.beat(db, self._lease)
             dead = self._watch_others(db)
             missed = self._missed_rows(db)
@@ -221,8 +220,11 @@ class Engine:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def start(self, service: ServedProgram, new: NewRun) -> bool:
-        """Begin a new run here, now; False if there is one with its id already."""
+    async def start(self, service: ServedProgram, new: NewRun) -> asyncio.Future[Outcome[Any] | None] | None:
+        """Begin a new run here, now; None if there is one with its id already.
+
+        Its outcome is that of the future, which has none where the database must be asked.
+        """
         claimed: list[Claimed] = []
 
         def begin() -> bool:
@@ -231,30 +233,17 @@ class Engine:
 
             return self.store.ledger.begin(new, claim)
 
-        self._waiting.setdefault(new.run_id, self.loop.create_future())
         try:
             is_new = await self._in_thread(begin)
         except BaseException:
             self._is_unsure = True
-            self._waiting.pop(new.run_id, None)
             raise
-        if is_new:
-            self._mine(service, claimed)
-            self._begin(claimed, {new.run_id: new.order})
-        else:
-            self._waiting.pop(new.run_id, None)
-        return is_new
-
-    async def ended_here(self, run_id: str) -> Outcome[Any] | None:
-        """Wait for the outcome of a run that was begun here; None if the database must be asked."""
-        waiting = self._waiting.get(run_id)
-        if waiting is None:
+        if not is_new:
             return None
-        try:
-            return await asyncio.shield(waiting)
-        finally:
-            if waiting.done():
-                self._waiting.pop(run_id, None)
+        ending = self._endings[new.run_id] = self.loop.create_future()
+        self._mine(service, claimed)
+        self._begin(claimed, {new.run_id: new.order})
+        return ending
 
     # --- running them --------------------------------------------------------------------------------
 
@@ -265,22 +254,21 @@ class Engine:
         outcome: Outcome[Any] | None = None
         try:
             if taken is not None:
-                ended = await self._execute(*taken, workflow_id, order, token)
-                outcome = None if ended is None else ended.outcome
+                outcome = await self._execute(*taken, workflow_id, order, token)
         finally:
             if self.active.get(workflow_id) is token:
                 del self.active[workflow_id]
             self._claimed.pop(workflow_id, None)
             self._suspects.discard(workflow_id)
-            waiting = self._waiting.get(workflow_id)
-            if waiting is not None and not waiting.done():
-                waiting.set_result(outcome)
+            ending = self._endings.pop(workflow_id, None)
+            if ending is not None and not ending.done():
+                ending.set_result(outcome)
             self.wake()
 
     async def _execute(
         self, service: ServedProgram, owner: str, workflow_id: str, order: str, token: CancellationToken
-    ) -> WorkResult | None:
-        """What the row came to; None where its end is not ours to keep: another process has it, or nobody."""
+    ) -> Outcome[Any] | None:
+        """The outcome of the row; None where its end is not ours to keep: another process has the row."""
         lost = False
         number = 0
         run_id = run_of(workflow_id)
@@ -303,11 +291,9 @@ class Engine:
             try:
                 async with in_order:
                     await self._insist(keep)
-            except NotOursError as error:
+            except LostRunError:
                 lost = True
-                if error.is_cancelled:
-                    raise CancelledRunError(CANCELLED) from error
-                raise LostRunError("another process has taken the run over") from error
+                raise
             if workflow_id in self._suspects:
                 self._suspects.discard(workflow_id)
                 await self._insist(partial(self.store.leases.clear, workflow_id))
@@ -331,17 +317,16 @@ class Engine:
         except Exception as error:  # noqa: BLE001  # whatever refuses a run is kept as its end
             _log.warning("the run %s was refused: %s: %s", workflow_id, type(error).__name__, error)
             refused = type(error).__name__, str(error)
-            await end(WorkflowResult("", None, refused, Note(": ".join(refused))))
+            await end(WorkflowResult("", None, Note(": ".join(refused)), refused))
             return None
-        if token.cancelled and token.reason == CANCELLED and ended.outcome.kind == "interrupted":
-            await self._insist(
-                partial(self.store.ledger.save_cancelled_ending, run_id, workflow_id, ended.text)
-            )
+        if token.cancelled and token.reason == CANCELLED and ended.outcome == "interrupted":
+            save = partial(self.store.ledger.save_cancelled_ending, run_id, workflow_id, ended.text or "")
+            await self._insist(save)
             return None
         if lost or (self._is_closing and token.cancelled):
             return None  # nothing is recorded: another process goes on with it
-        is_kept = await end(WorkflowResult(ended.outcome.kind, ended.text, note=ended.note))
-        return ended if is_kept else None  # it was cancelled and taken up again: the end is another's to tell
+        is_kept = await end(ended)
+        return ended.value if is_kept else None  # it was cancelled and taken up again: another one tells
 
     def _before(self, workflow_id: str) -> tuple[str, list[str], Sequence[Step]]:
         """The first order and the endings of earlier stretches, and the steps that were finished in this."""
@@ -395,7 +380,6 @@ class Engine:
         """Stop looking, and queue what is still in hand for others."""
         self._is_closing = True
         self._watch.stop()
-        self._line.close()
         try:
             self.store.leases.put_back(self._executor)
             self.store.leases.forget(self._executor)

@@ -21,22 +21,20 @@ from wesichain.errors import (
 )
 from wesichain.tools import CancellationToken
 
-from .journal import CancelledRunError, EventJournal, fingerprint
+from .journal import EventJournal, fingerprint
 from .questions import GraphEnding, questions_of, write_graph_ending
 from .run_records import graph_note
 from .runs import mapped
 from .served import ServedRuns
 from .states import RunState, task_preview
-from .store import Concurrency, NewRun, Rate
+from .store import CANCELLED, CancelledRunError, Concurrency, NewRun, Rate, WorkflowResult
 from .versions import checked_version
 from .work import (
-    CANCELLED,
     PRIORITY,
     MakeWorld,
     OnChange,
     ServiceSettings,
     Work,
-    WorkResult,
     checked_maker,
     made_for,
     service_of,
@@ -194,7 +192,7 @@ class DurableGraph(ServedRuns, Generic[StateT]):
         task = task_preview("" if state is None else dump_json(to_plain(state)))
         return NewRun(new_id(run_id), self.name, self.version, order, asked_of(order), task=task)
 
-    async def _execute(self, work: Work) -> WorkResult:
+    async def _execute(self, work: Work) -> WorkflowResult:
         """Carry the thread on, from where its checkpoints say that it is."""
         telling = EventJournal(
             work.recorded, work.step, clock=self._clock, version=self.version, inside=work.inside
@@ -214,9 +212,8 @@ class DurableGraph(ServedRuns, Generic[StateT]):
             running.cancel()
             keeping.cancel()
         outcome = replace(outcome, events=rest)
-        made: Any = outcome  # the engine asks for its kind alone
         note = graph_note(run_of(work.workflow_id), self.name, outcome)
-        return WorkResult(made, write_graph_ending(outcome), note)
+        return WorkflowResult(outcome.kind, write_graph_ending(outcome), note)
 
     @staticmethod
     async def _ended(

@@ -13,10 +13,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from typing_extensions import Unpack
 
 from wesichain.core import Clock, Event, from_json, to_json
-from wesichain.core.internal import Decision, Provide, Refuse, SystemClock, home_folder
+from wesichain.core.internal import Decision, SystemClock, home_folder
 from wesichain.errors import ConfigError, DurableError
 
-from .questions import answers_order, check_answer, graph_ending
+from .questions import answers_order, check_decision, graph_ending
 from .run_records import (
     ChildEvents,
     FinishedRun,
@@ -243,7 +243,7 @@ class DurableRuns:
         def decide(store: Store) -> None:
             before = self._row(store, run_id)
             waiting = waiting_of(store, before)
-            follow, is_graph = self._following(store, before, waiting)
+            follow = self._following(store, before, waiting)
 
             def checked(row: RunRow, decided: Mapping[str, str]) -> Mapping[str, str]:
                 is_late = row.current != before.current or row.is_cancelled
@@ -255,9 +255,7 @@ class DurableRuns:
                         )
                     if token in decided:
                         raise DurableError(f"the approval of {calls[token].call.name!r} was decided already")
-                    self._check_decision(calls[token], decision)
-                    if is_graph:
-                        check_answer(decision, calls[token])
+                    check_decision(calls[token], decision, self._clock.time())
                     if check is not None:
                         check(calls[token], decision)
                 return {token: to_json(decision) for token, decision in decisions.items()}
@@ -265,15 +263,6 @@ class DurableRuns:
             store.ledger.decide(run_id, checked, follow)
 
         await self.ask(decide)
-
-    def _check_decision(self, call: PendingDecision, decision: Decision) -> None:
-        """See that the decision is one that the call takes, in time."""
-        name = call.call.name
-        if not isinstance(decision, Refuse) and isinstance(decision, Provide) is not call.external:
-            use = "Provide(value)" if call.external else "Approve(), ApproveWith(args)"
-            raise DurableError(f"{decision!r} is no decision on {name!r}; use {use} or Refuse(reason)")
-        if call.expires_at is not None and self._clock.time() > call.expires_at:
-            raise DurableError(f"the approval of {name!r} has expired; run the task again")
 
     async def cancel(self, run_id: str) -> None:
         """Stop a run, whatever it is doing and wherever. It stays so, unless somebody resumes it."""
@@ -297,7 +286,7 @@ class DurableRuns:
             row = self._row(store, run_id)
             match row.dbos_status, row.run.status:
                 case "SUCCESS", "cancelled" | "interrupted":
-                    follow, _ = self._following(store, row, waiting_of(store, row))
+                    follow = self._following(store, row, waiting_of(store, row))
                     store.ledger.follow(run_id, follow)
                 case _, "cancelled":
                     store.ledger.uncancel(run_id)
@@ -381,8 +370,8 @@ class DurableRuns:
             raise DurableError(f"the run {run_id!r} is inside {found.top.run.run_id!r}: name that one")
         return found
 
-    def _following(self, store: Store, row: RunRow, waiting: Pending) -> tuple[Follow, bool]:
-        """The function that gives the order for what follows an interruption; whether it is of a graph."""
+    def _following(self, store: Store, row: RunRow, waiting: Pending) -> Follow:
+        """The function that gives the order for what follows an interruption."""
         is_graph = graph_ending(finished_run_of(store, row).texts) is not None
 
         def follow(decided: Mapping[str, str]) -> str | None:
@@ -391,7 +380,7 @@ class DurableRuns:
             read = {item.token: from_json(Decision, decided[item.token]) for item in waiting}
             return answers_order(read) if is_graph else to_json(GoOn(read, self._clock.time()))
 
-        return follow, is_graph
+        return follow
 
 
 async def mapped(work: Awaitable[R]) -> R:

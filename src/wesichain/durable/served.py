@@ -15,8 +15,8 @@ from wesichain.tools import CancellationToken
 from .engine import Engine, engine_for, release
 from .runs import DurableRuns, Pending, mapped
 from .states import RunStatus, RunSummary
-from .store import NewRun, RunFilters
-from .work import CANCELLED, ServedProgram, ServiceSettings
+from .store import CANCELLED, NewRun, RunFilters
+from .work import ServedProgram, ServiceSettings
 from .workflow_ids import run_of
 
 

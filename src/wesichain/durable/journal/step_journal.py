@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from wesichain.core import Clock, Event
 from wesichain.core.internal import dataclass
+from wesichain.durable.store import LostRunError
 from wesichain.errors import ReplayMismatchError
 from wesichain.tools import CancellationToken
 
@@ -27,14 +28,6 @@ Step: TypeAlias = Callable[[str, Callable[[], Awaitable[str]]], Awaitable[str]]
 OnStepText: TypeAlias = Callable[[int, str], None]
 
 MAX_STEP = 4 * 1024 * 1024  # bytes
-
-
-class LostRunError(BaseException):
-    """The run is not this process's any more: it was cancelled, or another one has taken it over."""
-
-
-class CancelledRunError(LostRunError):
-    """The run was cancelled: the database says so."""
 
 
 @dataclass(frozen=True, slots=True)

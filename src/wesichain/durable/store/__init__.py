@@ -1,8 +1,8 @@
 """The store: what durable runs keep in their database, beside what DBOS keeps there for them."""
 
-from .children import Children, ChildResult, ChildRow, NewChild, end_children
+from .children import ChildResult, ChildRow, NewChild, end_children
 from .database import AWAY, Database, brief, checked_url
-from .leases import Lease, Leases, ServedVersion
+from .leases import Lease
 from .ledger import (
     EXPLAINED,
     Follow,
@@ -15,30 +15,28 @@ from .ledger import (
     RunStats,
     RunTotal,
     WorkflowResult,
-    queue_of,
 )
 from .queue import Claimed, Concurrency, Queue, Rate, Serving, concurrency_of, rates_of
-from .step_table import NotOursError, Step, StepRow, StepTable
-from .store import Payload, Store
+from .step_table import CANCELLED, CancelledRunError, LostRunError, Step, StepRow
+from .store import Store
 
 __all__ = [
     "AWAY",
+    "CANCELLED",
     "EXPLAINED",
+    "CancelledRunError",
     "ChildResult",
     "ChildRow",
-    "Children",
     "Claimed",
     "Concurrency",
     "Database",
     "Follow",
     "Lease",
-    "Leases",
     "Ledger",
+    "LostRunError",
     "NewChild",
     "NewRun",
-    "NotOursError",
     "Note",
-    "Payload",
     "Queue",
     "Rate",
     "RunFilters",
@@ -46,17 +44,14 @@ __all__ = [
     "RunRow",
     "RunStats",
     "RunTotal",
-    "ServedVersion",
     "Serving",
     "Step",
     "StepRow",
-    "StepTable",
     "Store",
     "WorkflowResult",
     "brief",
     "checked_url",
     "concurrency_of",
     "end_children",
-    "queue_of",
     "rates_of",
 ]

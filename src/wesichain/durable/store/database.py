@@ -133,19 +133,6 @@ def _make_file(url: str) -> None:
         raise DurableError(f"the database {path} cannot be made: {error}") from error
 
 
-class Line:
-    """A connection that one thread keeps: what it asks again and again needs no pool, and no ping of one."""
-
-    def __init__(self) -> None:
-        self.connection: sa.Connection | None = None
-
-    def close(self) -> None:
-        connection, self.connection = self.connection, None
-        if connection is not None:
-            with suppress(SQLAlchemyError):
-                connection.close()
-
-
 class Database:
     """A database of durable runs. Any thread may use it; every failure of it is a `DurableError`."""
 
@@ -167,6 +154,7 @@ class Database:
         )
         self._names = {**names_of(is_sqlite=self.is_sqlite), "now": now}
         self._made: dict[str, sa.TextClause] = {}
+        self._kept: sa.Connection | None = None
 
     def make(self, migrate: Callable[[], object], check: Callable[[], object]) -> None:
         """Create the tables of DBOS, by `migrate`, and ours, where they are missing.
@@ -240,20 +228,28 @@ class Database:
             yield db
 
     @contextmanager
-    def writing_on(self, line: Line) -> Generator[sa.Connection]:
-        """A transaction that writes, on a connection that is kept for the next one."""
-        if line.connection is None:
-            line.connection = self.engine.connect()
-            line.connection.detach()  # the pool knows nothing of it
-        db = line.connection
+    def writing_again(self) -> Generator[sa.Connection]:
+        """A transaction that writes, for one thread, on a connection that is kept for its next one.
+
+        What is asked again and again needs no pool, and no ping of one.
+        """
+        if self._kept is None:
+            self._kept = self.engine.connect()
+            self._kept.detach()  # the pool knows nothing of it
         try:
-            with db.begin():
+            with self._kept.begin():
                 if self.is_sqlite:
-                    db.exec_driver_sql("BEGIN IMMEDIATE")
-                yield db
+                    self._kept.exec_driver_sql("BEGIN IMMEDIATE")
+                yield self._kept
         except BaseException:
-            line.close()
+            self._let_go()
             raise
+
+    def _let_go(self) -> None:
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            with suppress(SQLAlchemyError):
+                kept.close()
 
     def read(self, text: str, values: Mapping[str, object] | None = None) -> list[Any]:
         with self.engine.connect() as db:
@@ -266,6 +262,7 @@ class Database:
             self.engine.dispose()
 
     def close(self) -> None:
+        self._let_go()
         self.engine.dispose()
 
 

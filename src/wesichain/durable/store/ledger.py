@@ -123,10 +123,11 @@ NOTED = tuple(one.name for one in fields(Note))  # the columns of a note
 class WorkflowResult:
     """How a workflow has ended: its outcome and the text of its ending, or the error that refused it."""
 
-    outcome: str
+    outcome: str  # completed, failed or interrupted
     text: str | None
-    refused: tuple[str, str] | None = None  # class and message
     note: Note = Note()
+    refused: tuple[str, str] | None = None  # class and message
+    value: Any = None  # the outcome itself, for a caller in this process
 
 
 @dataclass(frozen=True, slots=True)
