@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -186,7 +185,9 @@ class Execution(Generic[OutT]):
         if isinstance(outcome, Completed):
             return with_output(outcome, self.agent.runtime.read_output(outcome.text))
         if isinstance(outcome, Interrupted) and row.run.status == "cancelled":
-            return replace(outcome, reason=CANCELLED, pending=())
+            # The loop alone makes outcomes; this one was read just now, and nobody else has it yet.
+            object.__setattr__(outcome, "reason", CANCELLED)
+            object.__setattr__(outcome, "pending", ())
         return outcome
 
     def _work(self, store: Store, found: FinishedRun) -> Work:
