@@ -129,6 +129,43 @@ async def test_no_event_is_missed_where_the_first_of_two_records_is_written_slow
     assert [event.seq for event in told] == [*range(1, len(told) + 1)]
 
 
+async def test_what_was_done_is_written_though_its_record_waits_for_another(url: str) -> None:
+    """A process that ends hands on what it has done, and not only what was written by then."""
+    done: list[str] = []
+    both = asyncio.Event()
+
+    @tool(effect="once")
+    async def send(letter: str) -> str:
+        """Send a letter."""
+        done.append(letter)
+        if len(done) == 2:
+            both.set()
+        await both.wait()
+        return letter
+
+    def reply(request: Any) -> Any:
+        is_first = not any(message.role is Role.ASSISTANT for message in request.messages)
+        return calls(("send", {"letter": "a"}), ("send", {"letter": "b"})) if is_first else "sent"
+
+    def agent() -> Agent[Any, str]:
+        return Agent(FunctionLlm(reply), tools=[send])
+
+    def delay(_: Any, __: Any, ___: Any, values: Any, *rest: Any) -> None:
+        if any(str(one).startswith("call ") for one in values):
+            time.sleep(0.3)
+
+    worker = DurableAgent(agent(), "post", database_url=url)
+    engine = await worker._serving()
+    sa.event.listen(engine.store.database.engine, "before_cursor_execute", delay)
+    await worker.enqueue("go", run_id="r")
+    await both.wait()
+    await worker.close(grace=0.0)
+    async with DurableAgent(agent(), "post", database_url=url) as other:
+        result = await other.run("go", run_id="r")
+    assert sorted(done) == ["a", "b"]
+    assert not [message for message in result.messages if "unknown" in message.text]
+
+
 async def test_events_go_on_after_an_interruption(url: str) -> None:
     async with DurableAgent(deleter(), "deleter", database_url=url) as durable:
         with pytest.raises(RunInterruptedError):

@@ -12,7 +12,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -216,9 +216,13 @@ class Engine:
     def _begin(self, claimed: Sequence[Claimed], orders: Mapping[str, str]) -> None:
         """Run rows that are ours. Called in the loop."""
         for row in claimed:
-            task = self.loop.create_task(self._run(row.id, orders[row.id]), name=f"durable {row.id}")
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self.create_task(self._run(row.id, orders[row.id]))
+
+    def create_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     async def start(self, service: ServedProgram, new: NewRun) -> asyncio.Future[Outcome[Any] | None] | None:
         """Begin a new run here, now; None if there is one with its id already.
@@ -269,64 +273,38 @@ class Engine:
         self, service: ServedProgram, owner: str, workflow_id: str, order: str, token: CancellationToken
     ) -> Outcome[Any] | None:
         """The outcome of the row; None where its end is not ours to keep: another process has the row."""
-        lost = False
-        number = 0
-        run_id = run_of(workflow_id)
-        in_order = asyncio.Lock()  # a reader that has seen a step has seen all before it
-
-        async def begin_inside(child: NewChild) -> None:
-            begin = partial(self.store.children.begin, run_id, child, workflow_id=workflow_id, owner=owner)
-            await self._insist(begin)
-
-        inside = Inside(begin_inside)
-
-        async def step(name: str, act: Callable[[], Awaitable[str]]) -> str:
-            nonlocal lost, number
-            began = time.time_ns() // 1_000_000
-            text = await act()
-            number += 1
-            ended_at = time.time_ns() // 1_000_000
-            kept = StepRow(workflow_id, owner, number, name, text, began, ended_at, inside.take())
-            keep = partial(self.store.steps.keep, kept)
-            try:
-                async with in_order:
-                    await self._insist(keep)
-            except LostRunError:
-                lost = True
-                raise
-            if workflow_id in self._suspects:
-                self._suspects.discard(workflow_id)
-                await self._insist(partial(self.store.leases.clear, workflow_id))
-            return text
-
-        async def end(ended: WorkflowResult) -> bool:
-            also = partial(end_children, self.store.database, run_id=run_id, ended=inside.take())
-            return await self._insist(
-                partial(self.store.ledger.end, run_id, workflow_id, ended, owner=owner, also=also)
-            )
-
+        writer = _RowWriter(self, workflow_id, owner)
         try:
             first, earlier, steps = await self._in_thread(partial(self._before, workflow_id))
-            number = max((done.number for done in steps), default=0)
+            writer.number = max((done.number for done in steps), default=0)
             recorded = {done.name: done.text for done in steps}
-            work = Work(workflow_id, order, earlier, recorded, step, token, inside, first)
-            ended = await service.execute(work)
+            work = Work(workflow_id, order, earlier, recorded, writer.step, token, writer.inside, first)
+            try:
+                ended = await service.execute(work)
+            finally:
+                await writer.settle()
         except (LostRunError, *AWAY):
             self._is_unsure = True
             return None  # no end of the run: it is taken up again, or is over
         except Exception as error:  # noqa: BLE001  # whatever refuses a run is kept as its end
             _log.warning("the run %s was refused: %s: %s", workflow_id, type(error).__name__, error)
             refused = type(error).__name__, str(error)
-            await end(WorkflowResult("", None, Note(": ".join(refused)), refused))
+            await writer.end(WorkflowResult("", None, Note(": ".join(refused)), refused))
             return None
         if token.cancelled and token.reason == CANCELLED and ended.outcome == "interrupted":
-            save = partial(self.store.ledger.save_cancelled_ending, run_id, workflow_id, ended.text or "")
-            await self._insist(save)
+            ledger, run_id = self.store.ledger, run_of(workflow_id)
+            await self.insist(partial(ledger.save_cancelled_ending, run_id, workflow_id, ended.text or ""))
             return None
-        if lost or (self._is_closing and token.cancelled):
+        if writer.is_lost or (self._is_closing and token.cancelled):
             return None  # nothing is recorded: another process goes on with it
-        is_kept = await end(ended)
+        is_kept = await writer.end(ended)
         return ended.value if is_kept else None  # it was cancelled and taken up again: another one tells
+
+    async def clear(self, workflow_id: str) -> None:
+        """A run that has finished a step is suspected of nothing."""
+        if workflow_id in self._suspects:
+            self._suspects.discard(workflow_id)
+            await self.insist(partial(self.store.leases.clear, workflow_id))
 
     def _before(self, workflow_id: str) -> tuple[str, list[str], Sequence[Step]]:
         """The first order and the endings of earlier stretches, and the steps that were finished in this."""
@@ -339,7 +317,7 @@ class Engine:
     async def _in_thread(self, ask: Callable[[], T]) -> T:
         return await self.loop.run_in_executor(self._threads, ask)
 
-    async def _insist(self, write: Callable[[], T]) -> T:
+    async def insist(self, write: Callable[[], T]) -> T:
         """Write, for as long as it takes to reach the database."""
         while True:
             try:
@@ -392,6 +370,60 @@ class Engine:
     def _abandon(self) -> None:
         for task in self._tasks:
             task.cancel()
+
+
+class _RowWriter:
+    """Writes what the run of a row does, in its order, while the row is this process's.
+
+    A reader that has seen a step has seen all before it.
+    """
+
+    def __init__(self, engine: Engine, workflow_id: str, owner: str) -> None:
+        self.is_lost = False
+        self.number = 0  # of the last step
+        self.inside = Inside(self._begin_inside)
+        self._engine = engine
+        self._store = engine.store
+        self._id = workflow_id
+        self._owner = owner
+        self._in_order = asyncio.Lock()
+
+    async def step(self, name: str, act: Callable[[], Awaitable[str]]) -> str:
+        """Do a step, and write its text; raises where the row is another's by then."""
+        began = time.time_ns() // 1_000_000
+        text = await act()
+        self.number += 1
+        ended = time.time_ns() // 1_000_000
+        row = StepRow(self._id, self._owner, self.number, name, text, began, ended, self.inside.take())
+        # What was done is written, even if nobody waits for it any longer.
+        await asyncio.shield(self._engine.create_task(self._write(partial(self._store.steps.keep, row))))
+        await self._engine.clear(self._id)
+        return text
+
+    async def end(self, ended: WorkflowResult) -> bool:
+        """Write how the row has ended; False where that is not ours to say."""
+        run_id = run_of(self._id)
+        also = partial(end_children, self._store.database, run_id=run_id, ended=self.inside.take())
+        end = partial(self._store.ledger.end, run_id, self._id, ended, owner=self._owner, also=also)
+        return await self._write(end)
+
+    async def settle(self) -> None:
+        """Wait until what was done is written."""
+        async with self._in_order:
+            pass
+
+    async def _write(self, write: Callable[[], T]) -> T:
+        try:
+            async with self._in_order:
+                return await self._engine.insist(write)
+        except LostRunError:
+            self.is_lost = True
+            raise
+
+    async def _begin_inside(self, child: NewChild) -> None:
+        begin = self._store.children.begin
+        ours = {"workflow_id": self._id, "owner": self._owner}
+        await self._engine.insist(partial(begin, run_of(self._id), child, **ours))
 
 
 _engines: dict[tuple[str, int], Engine] = {}

@@ -28,7 +28,7 @@ from .work import MakeWorld, Work, made_for
 from .workflow_ids import (
     Begin,
     Ending,
-    GoOn,
+    Resume,
     budget_of,
     read_ending,
     read_order,
@@ -40,7 +40,7 @@ from .workflow_ids import (
 OutT = TypeVar("OutT")
 
 
-class _Hearing:
+class _EventList:
     """A sink that keeps the events of one run as they are."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class Execution(Generic[OutT]):
     async def run_to_end(self, work: Work) -> WorkflowResult:
         """Carry out an order, and write down what it came to."""
         journal, outcome = await self._execute(work)
-        text = write_ending(Ending(outcome, journal.untold()), work.earlier)
+        text = write_ending(Ending(outcome, journal.unrecorded()), work.earlier)
         model = self.agent.runtime.model
         note = note_of(run_of(work.workflow_id), self.name, outcome, model=model)
         return WorkflowResult(outcome.kind, text, note, value=outcome)
@@ -97,7 +97,7 @@ class Execution(Generic[OutT]):
             work.recorded,
             work.step,
             clock=self.clock,
-            at=given.at if isinstance(given, GoOn) else 0.0,
+            at=given.at if isinstance(given, Resume) else 0.0,
             max_step=self.max_step,
             program=self.program,
         )
@@ -105,8 +105,8 @@ class Execution(Generic[OutT]):
             ids, names = journal.calls()
             recorded = {call_id for call_id in ids if any(is_of(name, call_id) for name in names)}
             runtime = adopting(runtime, known=ids, recorded=recorded)
-        hearing = _Hearing()
-        journal.told, journal.inside = hearing.events, work.inside
+        collected = _EventList()
+        journal.events, journal.inside = collected.events, work.inside
         if self.live.has_listeners(run_id):
             journal.on_text = partial(self._say, run_id)
         own: dict[str, Any] = {}  # options of this run alone, which hold over its resumes
@@ -114,10 +114,10 @@ class Execution(Generic[OutT]):
             own = {"model": begun_with.model or None, "budget": budget_of(begun_with)}
             own["settings"] = begun_with.settings
             own = {name: value for name, value in own.items() if value is not None}
-        sinks = (*self.sinks, hearing)
+        sinks = (*self.sinks, collected)
         effects = partial(DurableEffects, journal, needs_deps=not is_looking)
         match given:
-            case GoOn(decisions=decisions):
+            case Resume(decisions=decisions):
                 interrupted: Any = read_ending(work.earlier).outcome
                 journal.token = work.token
                 outcome = await runtime.resume_run(
@@ -172,13 +172,9 @@ class Execution(Generic[OutT]):
             if kind == ReplayMismatchError.__name__:
                 raise ReplayMismatchError(message)
             raise DurableError(f"the run {row.run.run_id!r} could not go on: {kind}: {message}")
-        texts = [*found.texts]
-        if row.dbos_status == "CANCELLED":
-            kept = store.ledger.cancelled_ending(row.run.run_id)
-            if kept is None:
-                return self._work(store, found)
-            texts.append(kept)
-        ending = read_ending(texts)
+        if len(found.texts) <= row.stretch:
+            return self._work(store, found)
+        ending = found.ending
         outcome: Outcome[Any] = ending.outcome
         _, events = new_events(store, row.run.run_id, row.stretch)
         outcome.info.events.extend({event.seq: event for event in (*events, *ending.events)}.values())

@@ -99,17 +99,12 @@ class DurableGraph(ServedRuns, Generic[StateT]):
             rate=rate,
             max_recoveries=max_recoveries,
         )
-        super().__init__(service, database_url, lease=lease, clock=clock or SystemClock())
+        own = {"context": context, "version": version, "events": self._sinks}
+        super().__init__(service, database_url, lease=lease, clock=clock or SystemClock(), own=own)
 
     def configured(self, **changes: Unpack[ServiceSettings]) -> DurableGraph[StateT]:
         """The same with other settings: those that are given. `events` are sinks beside its own."""
-        return DurableGraph(
-            self.graph,
-            context=self._make_context,
-            version=self.version,
-            events=(*self._sinks, *changes.get("events", ())),
-            **self._changed(changes),
-        )
+        return DurableGraph(self.graph, **self._changed(changes))
 
     async def run(self, state: Any = None, *, run_id: str | None = None) -> StateT:
         """The state at the end. A `run_id` that exists goes on, or gives its state again.

@@ -32,9 +32,18 @@ class FinishedRun:
 
 
 def finished_run_of(store: Store, row: RunRow) -> FinishedRun:
-    payloads = store.payloads(workflow_ids_of(row.run.run_id, row.stretch))
+    return FinishedRun(row, *_endings(store, row.run.run_id, row.stretch))
+
+
+def _endings(store: Store, run_id: str, stretch: int) -> tuple[Sequence[str], tuple[str, str] | None]:
+    """The endings of a run's stretches up to one, and the error that refused the last of them.
+
+    Of a stretch that was cancelled, the ending is what its process had come to, if it could say so.
+    """
+    payloads = store.payloads(workflow_ids_of(run_id, stretch))
     texts = [payload.ending for payload in payloads if payload.ending is not None]
-    return FinishedRun(row, texts, payloads[-1].error if payloads else None)
+    kept = store.ledger.cancelled_ending(run_id) if len(texts) <= stretch else None
+    return texts if kept is None else [*texts, kept], payloads[-1].error if payloads else None
 
 
 def new_events(
@@ -44,22 +53,12 @@ def new_events(
 
     Those of a stretch that is over end with the events of its ending.
     """
-    workflow_ids = workflow_ids_of(run_id, stretch)
-    steps = store.steps.read(workflow_ids[-1], after=after)
+    steps = store.steps.read(workflow_ids_of(run_id, stretch)[-1], after=after)
     events = [event for step in steps if step.text for event in read_record(step.text).told]
-    if is_over:
-        events += _last_events(store, run_id, workflow_ids)
+    texts, _ = _endings(store, run_id, stretch) if is_over else ((), None)
+    if len(texts) > stretch:
+        events += (graph_ending(texts) or read_ending(texts)).events
     return steps[-1].number if steps else after, events
-
-
-def _last_events(store: Store, run_id: str, workflow_ids: Sequence[str]) -> Sequence[Event]:
-    texts = [payload.ending for payload in store.payloads(workflow_ids) if payload.ending is not None]
-    if len(texts) < len(workflow_ids):
-        kept = store.ledger.cancelled_ending(run_id)
-        if not kept:
-            return ()
-        texts.append(kept)
-    return (graph_ending(texts) or read_ending(texts)).events
 
 
 def note_of(run_id: str, agent: str, outcome: Outcome[Any], *, model: str | None = None) -> Note:
@@ -151,7 +150,7 @@ class ChildEvents:
         """The next event of the top as one of the run inside, if it is."""
         child, visitors = self._child, self._visitors
         if visitors is not None:
-            visitors.hear(event)
+            visitors.receive(event)
             scope = visitors.scope_in(event, child.run.run_id)
         else:
             is_own = event.scope == child.scope or event.scope.startswith(f"{child.scope}/")

@@ -42,7 +42,7 @@ from .store import (
     checked_url,
 )
 from .store.database import as_durable, is_away
-from .workflow_ids import GoOn
+from .workflow_ids import Resume
 
 R = TypeVar("R")
 _WAIT = 0.02  # seconds before the first look at a run that is waited for; then ever more
@@ -176,6 +176,8 @@ class DurableRuns:
                     break
                 await asyncio.sleep(pause)
                 pause = min(pause * 1.5, 0.5)
+        if row.dbos_status == "CANCELLED" and row.executor:
+            await self.wait_for_ending(run_id, row.executor)
         return await self.ask(lambda store: finished_run_of(store, row), patient=True)
 
     async def wait_for_ending(self, run_id: str, executor: str, *, patience: float = 3.0) -> None:
@@ -190,15 +192,15 @@ class DurableRuns:
             await asyncio.sleep(_PAUSE)
 
     async def events(self, run_id: str, *, wait: bool = True) -> AsyncIterator[Event]:
-        """The events of a run, as they come, whichever process runs it; ends when nobody works on it.
+        """Yield the events of a run as they come, whichever process runs it, until nobody works on it.
 
         Without `wait` it ends with the last event so far.
         """
         found = await self.ask(lambda store: self._find(store, run_id), patient=True)
         if isinstance(found, ChildRow):
-            heard = ChildEvents(found)
+            inner = ChildEvents(found)
             async for event in self.events(found.top.run.run_id, wait=wait):
-                own = heard.of(event)
+                own = inner.of(event)
                 if own is not None:
                     yield own
             return
@@ -322,7 +324,7 @@ class DurableRuns:
         return number
 
     async def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         store, self._opened = self._opened, None
         if store is not None:
             await asyncio.to_thread(store.close)
@@ -378,7 +380,7 @@ class DurableRuns:
             if any(item.token not in decided for item in waiting):
                 return None
             read = {item.token: from_json(Decision, decided[item.token]) for item in waiting}
-            return answers_order(read) if is_graph else to_json(GoOn(read, self._clock.time()))
+            return answers_order(read) if is_graph else to_json(Resume(read, self._clock.time()))
 
         return follow
 

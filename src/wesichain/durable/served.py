@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from typing import Any, Self
 
@@ -24,8 +24,15 @@ class ServedRuns:
     """The runs of one name: looked at from any process, run by those that serve them."""
 
     def __init__(
-        self, service: ServedProgram, database_url: str | None, *, lease: float, clock: Clock
+        self,
+        service: ServedProgram,
+        database_url: str | None,
+        *,
+        lease: float,
+        clock: Clock,
+        own: Mapping[str, Any],
     ) -> None:
+        """`own` are the settings that only an agent or only a graph has, and the sinks of events."""
         if lease <= 0:
             raise ConfigError(f"lease={lease} must be above zero")
         self.name = service.serving.agent
@@ -33,6 +40,7 @@ class ServedRuns:
         self._service = service
         self._lease = lease
         self._clock = clock
+        self._own = own
         self._runs = DurableRuns(database_url, agent=self.name, clock=clock, create=True)
         self._engine: Engine | None = None
 
@@ -41,6 +49,8 @@ class ServedRuns:
         serving, own = self._service.serving, self._service.serving.concurrency
         worker = changes.get("concurrency")
         return {
+            **self._own,
+            "events": (*self._own["events"], *changes.get("events", ())),
             "name": changes.get("name") or self.name,
             "database_url": changes.get("database_url") or self.database_url,
             "on_change": changes.get("on_change") or ("adopt" if serving.adopts else "wait"),
@@ -88,7 +98,7 @@ class ServedRuns:
         return await self._runs.pending(run_id)
 
     def events(self, run_id: str) -> AsyncIterator[Event]:
-        """The events of a run, as they come, whichever process runs it; ends when nobody works on it."""
+        """Yield the events of a run as they come, whichever process runs it, until nobody works on it."""
         return self._runs.events(run_id)
 
     async def cancel(self, run_id: str) -> None:
@@ -108,7 +118,7 @@ class ServedRuns:
         return await self._runs.prune(older_than=older_than)
 
     async def close(self, *, grace: float = 5.0) -> None:
-        """Let go of the database. Runs have `grace` seconds to end; other processes go on with the rest."""
+        """Close the database. Runs have `grace` seconds to end; other processes continue the rest."""
         engine, self._engine = self._engine, None
         if engine is not None:
             await release(engine, id(self), grace=grace)

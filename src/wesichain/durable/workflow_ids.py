@@ -42,7 +42,7 @@ class Begin:
 
 
 @dataclass(frozen=True, slots=True)
-class GoOn:
+class Resume:
     """The order to go on with an interrupted run, with what people decided until then."""
 
     kind: ClassVar[str] = "resume_run"
@@ -120,11 +120,11 @@ def budget_of(order: Begin) -> Budget | None:
     return Budget(**given)
 
 
-def read_order(text: str) -> Begin | GoOn:
-    """The order of a workflow. The first databases of 0.2.0 call `GoOn` by another tag."""
+def read_order(text: str) -> Begin | Resume:
+    """The order of a workflow. The first databases of 0.2.0 call `Resume` by another tag."""
     if text.startswith(_FIRST_TAG):
         text = '{"kind":"resume_run"' + text.removeprefix(_FIRST_TAG)
-    order: Begin | GoOn = from_json(Begin | GoOn, text)
+    order: Begin | Resume = from_json(Begin | Resume, text)
     return order
 
 
