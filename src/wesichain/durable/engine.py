@@ -12,7 +12,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -54,7 +54,6 @@ T = TypeVar("T")
 _QUICK, _BUSY, _IDLE = 0.2, 0.5, 1.05
 _AWAKE = 1.0  # seconds after the last run ended or was taken, in which looks stay quick
 _THREADS = 16  # that write to the database
-_CONNECTIONS = 0  # that an idle engine keeps beside the one that it looks with
 _MISSED = 3  # looks at a row of ours that we do not run, before it is put back
 
 
@@ -132,7 +131,7 @@ class Engine:
             return min(_QUICK, self._pause)
         if self.active:
             return min(_BUSY, self._pause)
-        self.store.database.shrink(_CONNECTIONS)
+        self.store.database.shrink()
         return self._pause
 
     def _watch_others(self, db: sa.Connection) -> set[str]:
@@ -193,7 +192,8 @@ class Engine:
             self._mine(service, claimed)
         if claimed:
             try:
-                orders = self.store.orders([row.id for row in claimed])
+                payloads = self.store.payloads([row.id for row in claimed])
+                orders = [payload.order for payload in payloads]
                 self.loop.call_soon_threadsafe(self._begin, claimed, orders)
             except BaseException:
                 self._let_go(claimed)
@@ -213,10 +213,10 @@ class Engine:
             self._claimed.pop(row.id, None)
             self._suspects.discard(row.id)
 
-    def _begin(self, claimed: Sequence[Claimed], orders: Mapping[str, str]) -> None:
+    def _begin(self, claimed: Sequence[Claimed], orders: Sequence[str]) -> None:
         """Run rows that are ours. Called in the loop."""
-        for row in claimed:
-            self.create_task(self._run(row.id, orders[row.id]))
+        for row, order in zip(claimed, orders, strict=True):
+            self.create_task(self._run(row.id, order))
 
     def create_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self.loop.create_task(work)
@@ -246,7 +246,7 @@ class Engine:
             return None
         ending = self._endings[new.run_id] = self.loop.create_future()
         self._mine(service, claimed)
-        self._begin(claimed, {new.run_id: new.order})
+        self._begin(claimed, [new.order])
         return ending
 
     # --- running them --------------------------------------------------------------------------------

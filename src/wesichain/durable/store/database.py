@@ -255,10 +255,10 @@ class Database:
         with self.engine.connect() as db:
             return list(db.execute(self.sql(text), values or {}))
 
-    def shrink(self, size: int) -> None:
-        """Close the connections that are not in use, if there are more of them than this."""
+    def shrink(self) -> None:
+        """Close the connections that are not in use, but for the one that is kept."""
         pool: Any = self.engine.pool
-        if pool.checkedin() > size:
+        if pool.checkedin() > 0:
             self.engine.dispose()
 
     def close(self) -> None:
