@@ -277,20 +277,16 @@ class Ledger:
 
     def stats(self) -> list[RunStats]:
         """The queued, running and waiting runs of each agent that has any."""
-        found: dict[str, RunStats] = {}
-        rows = self._db.read("SELECT q.*, {now} AS now FROM (" + STATS + ") q")
-        for row in rows:
-            agent = str(row.queue).removeprefix(f"{APPLICATION}.")
-            old = found.get(agent, RunStats(agent, 0, 0, 0, 0.0))
-            age = 0.0 if row.oldest is None else max(0.0, (row.now - row.oldest) / 1000)
-            found[agent] = RunStats(
-                agent,
-                old.queued + int(row.queued),
-                old.running + int(row.running),
-                old.waiting + int(row.waiting),
-                max(old.oldest_queued_seconds, age),
+        return [
+            RunStats(
+                str(row.queue).removeprefix(f"{APPLICATION}."),
+                int(row.queued),
+                int(row.running),
+                int(row.waiting),
+                0.0 if row.oldest is None else max(0.0, (row.now - row.oldest) / 1000),
             )
-        return [found[agent] for agent in sorted(found)]
+            for row in self._db.read(STATS)
+        ]
 
     def decided(self) -> set[tuple[str, str]]:
         """The decisions on interrupted runs that have not been queued again yet: run and token."""
