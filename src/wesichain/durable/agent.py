@@ -219,8 +219,8 @@ class DurableAgent(ServedRuns, Generic[OutT]):
 
     async def outcome(self, run_id: str, *, timeout: float | None = None) -> Outcome[OutT]:
         """Wait for the end or the interruption of a run, and return its outcome; raises if it was refused."""
-        found = await self._runs.found(run_id, timeout=timeout)
-        outcome = await self._runs.ask(lambda store: self._execution.found(store, found))
+        run = await self._runs.finished(run_id, timeout=timeout)
+        outcome = await self._runs.ask(lambda store: self._execution.read_outcome(store, run))
         return await self._execution.look_through(outcome) if isinstance(outcome, Work) else outcome
 
     async def result(self, run_id: str, *, timeout: float | None = None) -> RunResult[OutT]:

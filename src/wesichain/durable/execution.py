@@ -86,10 +86,10 @@ class Execution(Generic[OutT]):
 
     async def _execute(self, work: Work, *, is_looking: bool = False) -> tuple[StepJournal, Outcome[OutT]]:
         given, run_id = read_order(work.order), run_of(work.workflow_id)
-        begun_with = from_json(Begin, work.first) if work.first else given
+        first: Begin = from_json(Begin, work.first or work.order)
         runtime = self.agent.runtime
-        if isinstance(begun_with, Begin) and begun_with.tools:
-            runtime = runtime.with_tools(tools_of(begun_with))
+        if first.tools:
+            runtime = runtime.with_tools(tools_of(first))
         deps = await made_for(self.make_deps, run_id)
         if not is_looking:
             self._check(deps)
@@ -109,27 +109,20 @@ class Execution(Generic[OutT]):
         journal.events, journal.inside = collected.events, work.inside
         if self.live.has_listeners(run_id):
             journal.on_text = partial(self._say, run_id)
-        own: dict[str, Any] = {}  # options of this run alone, which hold over its resumes
-        if isinstance(begun_with, Begin):
-            own = {"model": begun_with.model or None, "budget": budget_of(begun_with)}
-            own["settings"] = begun_with.settings
-            own = {name: value for name, value in own.items() if value is not None}
-        sinks = (*self.sinks, collected)
-        effects = partial(DurableEffects, journal, needs_deps=not is_looking)
+        options: dict[str, Any] = {
+            "deps": deps,
+            "cancellation": work.token,
+            "events": (*self.sinks, collected),
+            "effects": partial(DurableEffects, journal, needs_deps=not is_looking),
+            "clock": journal,
+        }
+        own = {"model": first.model or None, "budget": budget_of(first), "settings": first.settings}
+        options |= {name: value for name, value in own.items() if value is not None}
         match given:
             case Resume(decisions=decisions):
                 interrupted: Any = read_ending(work.earlier).outcome
                 journal.token = work.token
-                outcome = await runtime.resume_run(
-                    interrupted,
-                    decisions,
-                    deps=deps,
-                    cancellation=work.token,
-                    events=sinks,
-                    effects=effects,
-                    clock=journal,
-                    **own,
-                )
+                outcome = await runtime.resume_run(interrupted, decisions, **options)
             case Begin(task=task, history=history, parts=parts, earlier=before):
                 ctx = RunContext[Any](run_id, 0, work.token, deps=deps, agent=self.agent.name)
 
@@ -144,15 +137,10 @@ class Execution(Generic[OutT]):
                 outcome = await runtime.run(
                     parts or task,
                     history=(*before, *history),
-                    deps=deps,
                     instructions=begun[0],
                     advice=_advice_of(begun[1]),
                     run_id=run_id,
-                    cancellation=work.token,
-                    events=sinks,
-                    effects=effects,
-                    clock=journal,
-                    **own,
+                    **options,
                 )
         return journal, outcome
 
@@ -161,20 +149,20 @@ class Execution(Generic[OutT]):
 
     # --- what a run came to, of one that another process ran -----------------------------------------
 
-    def found(self, store: Store, found: FinishedRun) -> Outcome[OutT] | Work:
+    def read_outcome(self, store: Store, run: FinishedRun) -> Outcome[OutT] | Work:
         """The outcome of a run that is over; of a cancelled one, what to look through."""
-        row = found.row
+        row = run.row
         if row.dbos_status == "MAX_RECOVERY_ATTEMPTS_EXCEEDED":
             why = error_of(store, row)
             raise DurableError(f"the run {row.run.run_id!r} has failed: {why}; resume it to try once more")
         if row.dbos_status == "ERROR":
-            kind, message = found.error or ("DurableError", "DBOS gave it up")
+            kind, message = run.error or ("DurableError", "DBOS gave it up")
             if kind == ReplayMismatchError.__name__:
                 raise ReplayMismatchError(message)
             raise DurableError(f"the run {row.run.run_id!r} could not go on: {kind}: {message}")
-        if len(found.texts) <= row.stretch:
-            return self._work(store, found)
-        ending = found.ending
+        if len(run.texts) <= row.stretch:
+            return self._work(store, run)
+        ending = run.ending
         outcome: Outcome[Any] = ending.outcome
         _, events = new_events(store, row.run.run_id, row.stretch)
         outcome.info.events.extend({event.seq: event for event in (*events, *ending.events)}.values())
@@ -186,8 +174,8 @@ class Execution(Generic[OutT]):
             object.__setattr__(outcome, "pending", ())
         return outcome
 
-    def _work(self, store: Store, found: FinishedRun) -> Work:
-        row = found.row
+    def _work(self, store: Store, run: FinishedRun) -> Work:
+        row = run.row
         recorded = {step.name: step.text for step in store.steps.read(row.current)}
         first, payload = (store.payloads([one])[0] for one in (row.run.run_id, row.current))
 
@@ -198,7 +186,7 @@ class Execution(Generic[OutT]):
         if not recorded:
             token.cancel(CANCELLED)
         begun = first.order if row.stretch else ""
-        return Work(row.current, payload.order, found.texts, recorded, step, token, first=begun)
+        return Work(row.current, payload.order, run.texts, recorded, step, token, first=begun)
 
     async def look_through(self, work: Work) -> Outcome[OutT]:
         """The outcome of a run as it was when it was cancelled, from its journal alone: nothing is done."""

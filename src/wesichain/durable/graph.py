@@ -159,8 +159,8 @@ class DurableGraph(ServedRuns, Generic[StateT]):
 
     async def result(self, run_id: str, *, timeout: float | None = None) -> StateT:
         """The state at the end of the run, waiting for it; raises as `run` does."""
-        found = await self._runs.found(run_id, timeout=timeout)
-        state = found.row.run.status
+        finished = await self._runs.finished(run_id, timeout=timeout)
+        state = finished.row.run.status
         if state == RunState.COMPLETED:
             values: StateT = (await self.graph.get_state(run_id)).values
             return values

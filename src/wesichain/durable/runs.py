@@ -166,8 +166,8 @@ class DurableRuns:
 
         return await self.ask(waiting)
 
-    async def found(self, run_id: str, *, timeout: float | None = None) -> FinishedRun:
-        """The run once nobody works on it, waiting for that."""
+    async def finished(self, run_id: str, *, timeout: float | None = None) -> FinishedRun:
+        """Wait until nobody works on the run, and return it with its endings."""
         async with asyncio.timeout(timeout):
             pause = _WAIT
             while True:

@@ -46,8 +46,7 @@ _TABLES = (
     """CREATE TABLE IF NOT EXISTS wesichain_runs (
         run TEXT PRIMARY KEY, agent TEXT NOT NULL, asked TEXT NOT NULL, stretch BIGINT NOT NULL,
         current TEXT NOT NULL, outcome TEXT NOT NULL, cancelled BIGINT NOT NULL, ending TEXT,
-        created_at BIGINT NOT NULL, task TEXT, noted BIGINT, error TEXT, waiting TEXT,
-        cost DOUBLE PRECISION, tokens BIGINT, model TEXT, steps BIGINT, tools TEXT, result TEXT
+        created_at BIGINT NOT NULL
     )""",
     "CREATE INDEX IF NOT EXISTS wesichain_runs_created ON wesichain_runs (created_at, run)",
     "CREATE INDEX IF NOT EXISTS wesichain_runs_outcome ON wesichain_runs (outcome, created_at)",
@@ -61,8 +60,7 @@ _TABLES = (
     )""",
     "CREATE INDEX IF NOT EXISTS wesichain_children_created ON wesichain_children (created_at, id)",
     """CREATE TABLE IF NOT EXISTS wesichain_leases (
-        executor TEXT PRIMARY KEY, host TEXT NOT NULL, pid BIGINT NOT NULL, beat BIGINT NOT NULL,
-        beat_at BIGINT NOT NULL DEFAULT 0, lease BIGINT NOT NULL DEFAULT 0
+        executor TEXT PRIMARY KEY, host TEXT NOT NULL, pid BIGINT NOT NULL, beat BIGINT NOT NULL
     )""",
     """CREATE TABLE IF NOT EXISTS wesichain_watch (
         name TEXT PRIMARY KEY, executor TEXT NOT NULL, host TEXT NOT NULL, pid BIGINT NOT NULL,
@@ -80,7 +78,7 @@ _TABLES = (
     )""",
 )
 
-# Columns that tables of the first format lack, with their types.
+# The columns that the second format has added to tables of the first, with their types.
 _ADDED = {
     "wesichain_runs": {
         "task": "TEXT",
@@ -206,8 +204,9 @@ class Database:
                 db.exec_driver_sql(statement)
             for table, added in _ADDED.items():
                 there = {*db.exec_driver_sql(f"SELECT * FROM {table} LIMIT 0").keys()}
-                for name in added.keys() - there:
-                    db.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {name} {added[name]}")
+                for name, kind in added.items():
+                    if name not in there:
+                        db.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
             db.execute(sa.text(_FORMATTED), {"number": FORMAT})
 
     def sql(self, text: str) -> sa.TextClause:
