@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from math import isfinite
-from typing import TypeAlias
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from wesichain.errors import CodecError, PolicyConfigError
 
@@ -38,6 +38,11 @@ class Usage:
     @property
     def total_tokens(self) -> int:
         return self.input_tokens + self.output_tokens
+
+    if not TYPE_CHECKING:  # a checker must go on to refuse the call
+
+        def __call__(self) -> NoReturn:
+            raise TypeError("usage is a value, not a method: write .usage, without parentheses")
 
     def __add__(self, other: Usage) -> Usage:
         return _usage(
