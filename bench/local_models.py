@@ -32,7 +32,8 @@ from typing import Any, Literal
 import psutil
 
 from wesichain.agent import Agent
-from wesichain.core import Message, Role, ToolCall, ToolCallingLlm, to_plain
+from wesichain.core import Message, Role, ToolCall, ToolCallingLlm
+from wesichain.core.internal import to_plain
 from wesichain.errors import RunFailedError, ToolError
 from wesichain.llm.local import LocalLlm
 from wesichain.llm.react_text import TextReAct

@@ -24,8 +24,8 @@ from wesichain.core import (
     Usage,
     from_json,
     to_json,
-    to_lines,
 )
+from wesichain.core.internal import to_lines
 
 ROUNDS = 7
 TIMES = 20_000

@@ -29,9 +29,9 @@ from wesichain.core import (
     ToolCompleted,
     ToolDispatched,
     Usage,
-    constructor_of,
 )
-from wesichain.core import dataclass as our_dataclass
+from wesichain.core.internal import constructor_of
+from wesichain.core.internal import dataclass as our_dataclass
 
 HOP = (
     Usage,

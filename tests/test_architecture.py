@@ -220,6 +220,7 @@ def test_the_front_door_loads_later_what_it_says() -> None:
 
 
 OWN_DOORS = {
+    "wesichain.core.internal",
     "wesichain.store.files",
     "wesichain.store.sqlite",
     "wesichain.store.postgres",

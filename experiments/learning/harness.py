@@ -13,7 +13,8 @@ from typing import Any
 from uuid import uuid4
 
 from wesichain.agent import Agent
-from wesichain.core import ToolCallingLlm, dataclass, dump_json, from_json, is_object, to_json
+from wesichain.core import ToolCallingLlm, from_json, to_json
+from wesichain.core.internal import dataclass, dump_json, is_object
 from wesichain.evals import Case, improve
 from wesichain.learning import (
     Embedder,

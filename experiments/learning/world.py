@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from wesichain.core import dataclass, dump_json, parse_json
+from wesichain.core.internal import dataclass, dump_json, parse_json
 from wesichain.errors import ToolError
 from wesichain.learning import Feedback
 from wesichain.tools import JsonTool, ToolContext

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from ._version import __version__
 from .agent import Agent, AgentRuntime, Approve, ApproveWith, Provide, Refuse
-from .core import Document, Image, LlmRequest, LlmResponse, Message, ModelSettings, Role, ToolCall, later
+from .core import Document, Image, LlmRequest, LlmResponse, Message, ModelSettings, Role, ToolCall
+from .core.internal import later
 from .errors import RunFailedError, RunInterruptedError, WesichainError
 from .middleware import Middleware
 from .policy import Budget, FailFast, ObserveErrors, Recovery, RepromptN, SelfCorrect

@@ -15,18 +15,8 @@ from tests.learning.kit import words
 from wesichain import Agent
 from wesichain.agent import Completed, Interrupted, replay
 from wesichain.agent.rules import Tally
-from wesichain.core import (
-    Advice,
-    AdviceShown,
-    Approve,
-    LlmRequest,
-    RunStarted,
-    Strategy,
-    ToolSpec,
-    advise,
-    from_json,
-    to_json,
-)
+from wesichain.core import Advice, AdviceShown, LlmRequest, RunStarted, Strategy, ToolSpec, from_json, to_json
+from wesichain.core.internal import Approve, advise
 from wesichain.errors import RunInterruptedError
 from wesichain.learning import Playbook, PlaybookBullet, ReActGenerator, TaskInput
 from wesichain.testing import FunctionLlm, ScriptedLlm

@@ -14,7 +14,8 @@ from typing_extensions import TypedDict
 
 from tests.agent.kit import call, say
 from wesichain.agent import Agent, Approve, Interrupted, replay
-from wesichain.core import Role, ToolCompleted, from_json, parse_json, to_json
+from wesichain.core import Role, ToolCompleted, from_json, to_json
+from wesichain.core.internal import parse_json
 from wesichain.errors import RunFailedError, ToolDefinitionError
 from wesichain.policy import FailFast
 from wesichain.testing import ScriptedLlm

@@ -12,9 +12,7 @@ from tests.agent.kit import call, say
 from wesichain.agent import Agent, AgentRuntime, Completed, Failed, Interrupted, replay
 from wesichain.context import ClearToolResults, Summarise, VisibleLog, Window, tokens_of
 from wesichain.core import (
-    CancellationToken,
     ContextReduced,
-    Cut,
     Event,
     LlmRequest,
     LlmResponse,
@@ -22,11 +20,11 @@ from wesichain.core import (
     Role,
     StepStarted,
     ToolCall,
-    Transcript,
     Usage,
     from_json,
     to_json,
 )
+from wesichain.core.internal import CancellationToken, Cut, Transcript
 from wesichain.errors import ConfigError, LlmTransportError
 from wesichain.policy import Budget
 from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm

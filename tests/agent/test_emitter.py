@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from wesichain.agent.emitter import Emitter
-from wesichain.core import Event, Spent, TextDelta
+from wesichain.core import Event, TextDelta
+from wesichain.core.internal import Spent
 from wesichain.errors import ConfigError
 
 ENDS: dict[str, Callable[[Emitter], None]] = {

@@ -22,9 +22,9 @@ from wesichain.core import (
     Role,
     StepStarted,
     ToolCall,
-    Transcript,
     Usage,
 )
+from wesichain.core.internal import Transcript
 from wesichain.errors import LlmRejectedError, LlmTransportError, ToolError
 from wesichain.policy import (
     Budget,

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from tests.core import values
 from wesichain.agent import Completed, Failed, Interrupted
-from wesichain.core import PendingCall, Spent, from_json, to_json, to_plain
+from wesichain.core import from_json, to_json
+from wesichain.core.internal import PendingCall, Spent, to_plain
 
 STORED = st.fixed_dictionaries(
     {

@@ -14,7 +14,6 @@ from pydantic import BaseModel
 from tests.agent.kit import ADD, add, call, check_events, say
 from wesichain.agent import AgentRuntime, Completed, Failed, Interrupted
 from wesichain.core import (
-    CancellationToken,
     FinalAnswer,
     LlmRequest,
     LlmResponse,
@@ -27,6 +26,7 @@ from wesichain.core import (
     from_json,
     to_json,
 )
+from wesichain.core.internal import CancellationToken
 from wesichain.errors import (
     BudgetExceededError,
     ConfigError,

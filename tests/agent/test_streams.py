@@ -18,7 +18,6 @@ from wesichain.core import (
     LlmRequest,
     LlmResponse,
     OutputDelta,
-    Provide,
     Role,
     RunCompleted,
     RunInterrupted,
@@ -29,6 +28,7 @@ from wesichain.core import (
     from_json,
     to_json,
 )
+from wesichain.core.internal import Provide
 from wesichain.errors import ConfigError, RunInterruptedError
 from wesichain.middleware import CallRun, Middleware
 from wesichain.testing import FakeClock, ScriptedLlm

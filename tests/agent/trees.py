@@ -27,18 +27,8 @@ from wesichain.agent import (
     Refuse,
 )
 from wesichain.context import Window
-from wesichain.core import (
-    Advice,
-    LlmResponse,
-    Message,
-    PendingCall,
-    Role,
-    TextChunk,
-    ToolCall,
-    Usage,
-    from_json,
-    to_json,
-)
+from wesichain.core import Advice, LlmResponse, Message, Role, TextChunk, ToolCall, Usage, from_json, to_json
+from wesichain.core.internal import PendingCall
 from wesichain.errors import ToolFailedError
 from wesichain.middleware import Middleware
 from wesichain.policy import Budget, ObserveErrors, PolicyEngine, Recovery, Reprompt, Retry, Rule

@@ -23,18 +23,8 @@ from wesichain.context import (
     estimate_tokens,
     tokens_of,
 )
-from wesichain.core import (
-    ContextReduced,
-    Cut,
-    Image,
-    Message,
-    Role,
-    StepStarted,
-    ToolCall,
-    Transcript,
-    from_json,
-    to_json,
-)
+from wesichain.core import ContextReduced, Image, Message, Role, StepStarted, ToolCall, from_json, to_json
+from wesichain.core.internal import Cut, Transcript
 from wesichain.errors import ConfigError
 from wesichain.testing import ScriptedLlm
 from wesichain.testing import calls as replying

@@ -15,18 +15,14 @@ from hypothesis import strategies as st
 
 from tests.core import values
 from wesichain.core import (
-    OMIT,
-    Decision,
     Event,
     LlmRequest,
     LlmResponse,
-    LogView,
     Message,
     Part,
     ReActStep,
     Role,
     RunCompleted,
-    Spent,
     StepStarted,
     TextChunk,
     Thought,
@@ -35,12 +31,9 @@ from wesichain.core import (
     ToolSpec,
     Usage,
     from_json,
-    json_changes,
-    same,
     to_json,
-    to_lines,
-    to_plain,
 )
+from wesichain.core.internal import OMIT, Decision, LogView, Spent, json_changes, same, to_lines, to_plain
 from wesichain.errors import CodecError
 
 

@@ -21,20 +21,22 @@ from wesichain.core import (
     Role,
     Text,
     ToolCall,
-    Transcript,
     Usage,
+    from_json,
+    to_json,
+)
+from wesichain.core.events import ModelResponded, StepStarted, ToolCompleted
+from wesichain.core.internal import (
+    Transcript,
     content_as_text,
     described,
     fit_message,
-    from_json,
     media_type_of,
     parts_of,
     result_parts,
-    to_json,
     tool_message,
     turn_of,
 )
-from wesichain.core.events import ModelResponded, StepStarted, ToolCompleted
 from wesichain.errors import CodecError
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\x00" * 8

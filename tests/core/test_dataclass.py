@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wesichain.core import constructor_of, dataclass
+from wesichain.core.internal import constructor_of, dataclass
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from typing import TypeVarTuple
 import pytest
 from typing_extensions import override
 
-from wesichain.core import Delivery
+from wesichain.core.internal import Delivery
 from wesichain.llm.local.places import off_loop
 from wesichain.store.workers import Workers
 from wesichain.tools.running.threads import in_thread

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wesichain.core import LogView
+from wesichain.core.internal import LogView
 
 
 def test_a_view_is_a_sequence() -> None:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from tests.core.values import json_value, text
 from wesichain import ModelSettings
-from wesichain.core import NO_SETTINGS, LlmRequest, Message, check_settings, from_json, to_json, to_jsonl
+from wesichain.core import LlmRequest, Message, from_json, to_json
+from wesichain.core.internal import NO_SETTINGS, check_settings, to_jsonl
 from wesichain.errors import CodecError, ConfigError
 
 some_text = text.filter(str.strip)

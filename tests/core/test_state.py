@@ -17,9 +17,8 @@ from wesichain.core import (
     ReActStep,
     ScratchpadState,
     Thought,
-    read_state,
-    write_state,
 )
+from wesichain.core.internal import read_state, write_state
 from wesichain.errors import ConfigError
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from wesichain.core import narrowed_schema, strict_schema, without_nulls
+from wesichain.core.internal import narrowed_schema, strict_schema, without_nulls
 from wesichain.tools import validate_json
 
 CLOSED: dict[str, Any] = {

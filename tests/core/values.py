@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 
 from wesichain.core import (
     Action,
-    Approve,
-    ApproveWith,
     Audio,
     Citation,
     Document,
@@ -26,8 +24,6 @@ from wesichain.core import (
     Message,
     Observation,
     Part,
-    Provide,
-    Refuse,
     Role,
     Text,
     TextChunk,
@@ -37,6 +33,7 @@ from wesichain.core import (
     ToolSpec,
     Usage,
 )
+from wesichain.core.internal import Approve, ApproveWith, Provide, Refuse
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 number = st.floats(allow_nan=False, allow_infinity=False)

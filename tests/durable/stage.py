@@ -18,7 +18,8 @@ from typing import Any
 
 from wesichain import Agent, Budget, ObserveErrors, ToolContext, tool
 from wesichain.agent import Approve
-from wesichain.core import Event, LlmRequest, LlmResponse, Role, to_plain
+from wesichain.core import Event, LlmRequest, LlmResponse, Role
+from wesichain.core.internal import to_plain
 from wesichain.durable import DurableAgent
 from wesichain.errors import WesichainError
 from wesichain.testing import FunctionLlm, calls

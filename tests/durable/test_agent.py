@@ -18,7 +18,8 @@ from pydantic import BaseModel
 
 from wesichain import Agent, Budget, ObserveErrors, Recovery, ToolContext, tool
 from wesichain.agent import Approve, ApproveWith, Decision, Failed, Interrupted, Refuse
-from wesichain.core import Event, LlmRequest, Message, Provide, Role
+from wesichain.core import Event, LlmRequest, Message, Role
+from wesichain.core.internal import Provide
 from wesichain.durable import DurableAgent, DurableRuns, RunState
 from wesichain.errors import (
     CodecError,

@@ -17,7 +17,8 @@ from tests.durable.test_agent import turns
 from tests.warm import python
 from wesichain import Agent, ToolContext, tool
 from wesichain.agent import Approve, ApproveWith, Provide, Refuse
-from wesichain.core import RunCompleted, SystemClock, Usage, from_json
+from wesichain.core import RunCompleted, Usage, from_json
+from wesichain.core.internal import SystemClock
 from wesichain.durable import DurableGraph, DurableRuns, RunState
 from wesichain.durable.journal import EventJournal, JournalRecord
 from wesichain.errors import ConfigError, DurableError, GraphInterruptedError, RunIdConflictError

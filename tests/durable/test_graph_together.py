@@ -18,7 +18,8 @@ from tests.conftest import ROOT
 from tests.durable.test_agent import turns
 from wesichain import Agent, ToolContext, tool
 from wesichain.agent import replay
-from wesichain.core import dump_json, to_json
+from wesichain.core import to_json
+from wesichain.core.internal import dump_json
 from wesichain.durable import DurableGraph, DurableRuns, RunState
 from wesichain.durable.journal import CancelledRunError, LostRunError
 from wesichain.durable.work import Work

@@ -10,7 +10,8 @@ import pytest
 
 from tests.agent.kit import ADD, add, call, say
 from wesichain.agent import Agent, Approve, Completed
-from wesichain.core import HEADING, AdviceShown
+from wesichain.core import AdviceShown
+from wesichain.core.internal import HEADING
 from wesichain.durable import DurableAgent
 from wesichain.durable.journal import DurableEffects, StepJournal
 from wesichain.durable.versions import adopting, version_of

@@ -15,18 +15,8 @@ from hypothesis import strategies as st
 
 from wesichain import AgentRuntime, Budget, ObserveErrors, Recovery, ToolContext, ToolError, tool
 from wesichain.agent import Completed, Outcome
-from wesichain.core import (
-    Clock,
-    Event,
-    LlmRequest,
-    LlmResponse,
-    Message,
-    Role,
-    ToolCall,
-    ToolSpec,
-    from_json,
-    to_plain,
-)
+from wesichain.core import Clock, Event, LlmRequest, LlmResponse, Message, Role, ToolCall, ToolSpec, from_json
+from wesichain.core.internal import to_plain
 from wesichain.durable.journal import (
     Conversed,
     DurableEffects,

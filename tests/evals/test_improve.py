@@ -10,7 +10,8 @@ import pytest
 
 from tests.cli.conftest import Command, wesichain
 from wesichain.agent import Agent
-from wesichain.core import LlmRequest, LlmResponse, Role, dump_json
+from wesichain.core import LlmRequest, LlmResponse, Role
+from wesichain.core.internal import dump_json
 from wesichain.errors import ConfigError
 from wesichain.evals import Case, Improvement, improve
 from wesichain.evals.improving import halves

@@ -11,7 +11,8 @@ from experiments.learning.report import difference, page
 from experiments.learning.world import World, read_worlds
 
 from tests.learning.kit import words
-from wesichain.core import LlmRequest, Role, dump_json
+from wesichain.core import LlmRequest, Role
+from wesichain.core.internal import dump_json
 from wesichain.learning.lesson_guard import LessonGuard
 from wesichain.testing import FunctionLlm, calls
 from wesichain.testing.models import Reply

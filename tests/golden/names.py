@@ -22,8 +22,9 @@ from tests.golden import durable_program
 from tests.golden.programs import KINDS, agent, playbook, record, thread_graph
 from wesichain import Agent, Recovery, tool
 from wesichain.agent import SqliteConversations
-from wesichain.core import Decision, Event, LlmRequest, LlmResponse, Role
+from wesichain.core import Event, LlmRequest, LlmResponse, Role
 from wesichain.core.codec.forms import shape_of
+from wesichain.core.internal import Decision
 from wesichain.durable import DurableAgent
 from wesichain.durable.journal import JournalRecord
 from wesichain.durable.questions import GraphEnding

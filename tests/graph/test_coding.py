@@ -31,9 +31,8 @@ from wesichain.core import (
     Thought,
     ToolCall,
     Usage,
-    dump_json,
-    parse_json,
 )
+from wesichain.core.internal import dump_json, parse_json
 from wesichain.errors import CheckpointError, CodecError, GraphError
 from wesichain.graph import (
     Append,

@@ -9,16 +9,8 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from wesichain import Agent, Budget, tool
-from wesichain.core import (
-    LlmRequest,
-    LlmResponse,
-    NodeCompleted,
-    NodeFailed,
-    NodeStarted,
-    ToolCall,
-    ToolDispatched,
-    Usage,
-)
+from wesichain.core import LlmRequest, LlmResponse, ToolCall, ToolDispatched, Usage
+from wesichain.core.internal import NodeCompleted, NodeFailed, NodeStarted
 from wesichain.errors import (
     BudgetExceededError,
     ConfigError,

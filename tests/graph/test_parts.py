@@ -19,19 +19,8 @@ from hypothesis import strategies as st
 from tests.graph.processes import Mortal
 from wesichain import Agent, ReActAgentNode, tool
 from wesichain.agent import Approve
-from wesichain.core import (
-    Audio,
-    Document,
-    Image,
-    LlmResponse,
-    Message,
-    Part,
-    Role,
-    Text,
-    ToolCall,
-    dump_json,
-    parse_json,
-)
+from wesichain.core import Audio, Document, Image, LlmResponse, Message, Part, Role, Text, ToolCall
+from wesichain.core.internal import dump_json, parse_json
 from wesichain.errors import GraphInterruptedError
 from wesichain.graph import (
     Append,

@@ -9,7 +9,7 @@ import pytest
 from typing_extensions import override
 
 from tests.graph.behaviours import behaviour
-from wesichain.core import SystemClock
+from wesichain.core.internal import SystemClock
 from wesichain.errors import CheckpointError, ConfigError, GraphError, GraphInterruptedError, NodeFailedError
 from wesichain.graph import (
     END,

@@ -14,21 +14,17 @@ from typing_extensions import override
 
 from tests.graph.behaviours import behaviour
 from wesichain.core import (
-    CheckpointSaved,
     Event,
     EventSink,
-    NodeCompleted,
-    NodeFailed,
-    NodeStarted,
     RunCompleted,
     RunFailed,
     RunInterrupted,
     RunStarted,
-    SystemClock,
     TextDelta,
     from_json,
     to_json,
 )
+from wesichain.core.internal import CheckpointSaved, NodeCompleted, NodeFailed, NodeStarted, SystemClock
 from wesichain.errors import ConfigError, GraphInterruptedError, NodeFailedError
 from wesichain.graph import (
     END,

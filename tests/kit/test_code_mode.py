@@ -12,7 +12,8 @@ import pytest
 
 from wesichain import Agent, Budget, CancellationToken, Middleware, tool
 from wesichain.agent import Completed, Failed, Interrupted, replay
-from wesichain.core import Approve, Refuse, Role, ToolCall, ToolDispatched, from_json, to_json
+from wesichain.core import Role, ToolCall, ToolDispatched, from_json, to_json
+from wesichain.core.internal import Approve, Refuse
 from wesichain.errors import ConfigError, ToolError
 from wesichain.kit import CodeMode
 from wesichain.testing import ScriptedLlm
@@ -297,7 +298,8 @@ import asyncio, sys
 from tests.kit.test_code_mode import MADE, lookup, note, pay
 from wesichain import Agent
 from wesichain.agent import Interrupted
-from wesichain.core import Approve, from_json
+from wesichain.core import from_json
+from wesichain.core.internal import Approve
 from wesichain.kit import CodeMode
 from wesichain.testing import ScriptedLlm
 

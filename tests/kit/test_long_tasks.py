@@ -190,7 +190,8 @@ class TestTodo:
 RESUME = """
 import asyncio, sys
 from tests.kit.test_long_tasks import fetch, publish
-from wesichain.core import Approve, Role, ToolCall, from_json
+from wesichain.core import Role, ToolCall, from_json
+from wesichain.core.internal import Approve
 from wesichain.kit import deep_agent
 from wesichain.agent import Interrupted
 from wesichain.testing import ScriptedLlm

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from tests.kit.talking import scripted, tools_of
 from wesichain import Agent
 from wesichain.agent import Interrupted
-from wesichain.core import Approve, ToolCall, from_json, to_json
+from wesichain.core import ToolCall, from_json, to_json
+from wesichain.core.internal import Approve
 from wesichain.errors import ConfigError
 from wesichain.kit import Memory
 from wesichain.store import MemoryStore, SqliteStore, Store

@@ -9,7 +9,8 @@ import pytest
 
 from wesichain import Agent, Budget, CancellationToken, tool
 from wesichain.agent import Completed, Failed, Interrupted, replay
-from wesichain.core import Approve, Refuse, Role, ToolCall, from_json, to_json
+from wesichain.core import Role, ToolCall, from_json, to_json
+from wesichain.core.internal import Approve, Refuse
 from wesichain.errors import ConfigError
 from wesichain.kit import Subagents
 from wesichain.testing import ScriptedLlm

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.learning.kit import note, strategy, words
-from wesichain.core import HEADING, Advice, Adviser, Strategy, StrategySource, ToolSpec, advise
+from wesichain.core import Advice, Adviser, Strategy, StrategySource, ToolSpec
+from wesichain.core.internal import HEADING, advise
 from wesichain.errors import ConfigError
 from wesichain.learning import FunctionEmbedder, Playbook, PlaybookBullet, Provenance
 from wesichain.learning.advising import Shares, draw, is_drawn

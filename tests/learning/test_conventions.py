@@ -10,7 +10,8 @@ import pytest
 
 from tests.learning.kit import words
 from wesichain.agent import Agent
-from wesichain.core import Role, dump_json
+from wesichain.core import Role
+from wesichain.core.internal import dump_json
 from wesichain.learning import Feedback, Learner, Playbook
 from wesichain.testing import ScriptedLlm, calls
 from wesichain.tools import JsonTool

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from tests.learning.kit import note, strategy, words
-from wesichain.core import HEADING, LlmRequest, LlmResponse, Role, ToolCall
+from wesichain.core import LlmRequest, LlmResponse, Role, ToolCall
+from wesichain.core.internal import HEADING
 from wesichain.errors import ConfigError, DuplicateToolError, LlmTransportError, PlaybookError, ToolError
 from wesichain.learning import (
     CoTGenerator,

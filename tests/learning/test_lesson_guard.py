@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from tests.learning.kit import words
 from wesichain.agent import Agent
-from wesichain.core import LlmRequest, LlmResponse, Role, dump_json
+from wesichain.core import LlmRequest, LlmResponse, Role
+from wesichain.core.internal import dump_json
 from wesichain.learning import Feedback, Learner, ModelReflector, Playbook
 from wesichain.learning.lesson_guard import LessonGuard
 from wesichain.testing import FunctionLlm, ScriptedLlm, calls

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.learning.kit import run_of, words
-from wesichain.core import LlmRequest, LlmResponse, Role, Usage, dump_json
+from wesichain.core import LlmRequest, LlmResponse, Role, Usage
+from wesichain.core.internal import dump_json
 from wesichain.errors import ConfigError, LlmTransportError
 from wesichain.learning import (
     Feedback,

@@ -9,7 +9,8 @@ import pytest
 
 from tests.learning.kit import run_of, strategy, words
 from wesichain.agent import Agent, Interrupted
-from wesichain.core import HEADING, AdviceShown, from_json, to_json
+from wesichain.core import AdviceShown, from_json, to_json
+from wesichain.core.internal import HEADING
 from wesichain.errors import ConfigError, RunFailedError
 from wesichain.learning import Feedback, Learner, Playbook, TaskOutput
 from wesichain.policy import Budget, FailFast

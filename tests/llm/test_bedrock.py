@@ -25,8 +25,8 @@ from wesichain.core import (
     Text,
     ToolCall,
     ToolSpec,
-    turn_of,
 )
+from wesichain.core.internal import turn_of
 from wesichain.errors import ConfigError, LlmError, LlmTransportError
 from wesichain.llm.bedrock import BedrockClient
 from wesichain.testing import ProviderReply

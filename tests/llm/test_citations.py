@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 
 from tests.core.values import json_value
-from wesichain.core import Citation, LlmResponse, Message, Role, from_json, to_json, turn_of
+from wesichain.core import Citation, LlmResponse, Message, Role, from_json, to_json
+from wesichain.core.internal import turn_of
 from wesichain.llm import citations
 from wesichain.llm.anthropic.message_reply import MessageReply
 from wesichain.llm.calls import ToolNames

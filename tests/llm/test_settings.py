@@ -9,16 +9,8 @@ from typing import Any
 
 import pytest
 
-from wesichain.core import (
-    NO_SETTINGS,
-    LlmRequest,
-    LlmTraits,
-    Message,
-    ModelSettings,
-    Role,
-    ToolSpec,
-    check_settings,
-)
+from wesichain.core import LlmRequest, LlmTraits, Message, ModelSettings, Role, ToolSpec
+from wesichain.core.internal import NO_SETTINGS, check_settings
 from wesichain.errors import ConfigError, LlmError
 from wesichain.llm.anthropic import AnthropicClient
 from wesichain.llm.calls import ToolNames

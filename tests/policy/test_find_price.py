@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from wesichain import Agent
-from wesichain.core import LlmResponse, ModelSettings, Price, PriceTier, Usage, from_json, to_json
+from wesichain.core import LlmResponse, ModelSettings, Usage, from_json, to_json
+from wesichain.core.internal import Price, PriceTier
 from wesichain.errors import ConfigError, PolicyConfigError
 from wesichain.policy import Account, Budget, cost_of, cost_of_events, find_cost, find_price
 from wesichain.testing import ScriptedLlm

@@ -20,7 +20,8 @@ from tests.testing.samples import airline, refunds, research, shop, support, tra
 from tests.testing.samples.model import Seen
 from wesichain import Agent, LlmRequest, LlmResponse, ToolContext, tool
 from wesichain.agent import Approve, Completed, Interrupted, SqliteConversations
-from wesichain.core import NodeFailed, ToolDispatched, to_json
+from wesichain.core import ToolDispatched, to_json
+from wesichain.core.internal import NodeFailed
 from wesichain.errors import ConfigError
 from wesichain.testing import Fault, Faults, FunctionLlm, Scenario, Trace, simulate, simulate_sync
 from wesichain.testing.simulation import simulated

@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal, NamedTuple, cast
 import pytest
 from pydantic import BaseModel, Field
 
-from wesichain.core import ToolCall, parse_json
+from wesichain.core import ToolCall
+from wesichain.core.internal import parse_json
 from wesichain.errors import InvalidArgsError
 from wesichain.tools import JsonTool, Tool, ToolRegistry, ToolResult, ToolSet, tool, validate_json
 

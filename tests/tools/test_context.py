@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from wesichain.core import CallToken
+from wesichain.core.internal import CallToken
 from wesichain.tools import CancellationToken, ToolContext
 
 

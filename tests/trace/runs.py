@@ -8,20 +8,12 @@ from typing import Any
 from hypothesis import strategies as st
 
 from wesichain.core import (
-    Approve,
-    ApproveWith,
-    CheckpointSaved,
     Decided,
     Event,
     JsonValue,
     LlmResponse,
     Message,
     ModelResponded,
-    NodeCompleted,
-    NodeFailed,
-    NodeStarted,
-    PendingCall,
-    Refuse,
     Role,
     RunCompleted,
     RunFailed,
@@ -35,6 +27,16 @@ from wesichain.core import (
     ToolDispatched,
     ToolSpec,
     Usage,
+)
+from wesichain.core.internal import (
+    Approve,
+    ApproveWith,
+    CheckpointSaved,
+    NodeCompleted,
+    NodeFailed,
+    NodeStarted,
+    PendingCall,
+    Refuse,
 )
 from wesichain.trace.redaction.rules import is_secret_name, may_hold_secret
 

@@ -14,7 +14,6 @@ from tests.trace.runs import NOON, events, run
 from wesichain.core import (
     Event,
     ModelResponded,
-    PendingCall,
     RunCompleted,
     RunInterrupted,
     TextDelta,
@@ -22,6 +21,7 @@ from wesichain.core import (
     ToolCompleted,
     Usage,
 )
+from wesichain.core.internal import PendingCall
 from wesichain.trace import Recorder, Recording, diff
 
 

@@ -8,16 +8,10 @@ import pytest
 
 from tests.trace.runs import NOON, run
 from wesichain.core import (
-    Approve,
-    ApproveWith,
     Decided,
     Event,
     LlmResponse,
     ModelResponded,
-    NodeFailed,
-    NodeStarted,
-    PendingCall,
-    Refuse,
     RunCompleted,
     RunFailed,
     RunInterrupted,
@@ -30,6 +24,7 @@ from wesichain.core import (
     ToolDispatched,
     Usage,
 )
+from wesichain.core.internal import Approve, ApproveWith, NodeFailed, NodeStarted, PendingCall, Refuse
 from wesichain.trace import ConsoleSink
 
 HEAD = ("r", 1, 2, NOON)

@@ -11,7 +11,6 @@ from wesichain.core import (
     Event,
     LlmResponse,
     ModelResponded,
-    Price,
     RunFailed,
     RunInterrupted,
     RunStarted,
@@ -22,6 +21,7 @@ from wesichain.core import (
     ToolDispatched,
     Usage,
 )
+from wesichain.core.internal import Price
 from wesichain.trace import Figures, Metrics
 
 

@@ -22,9 +22,6 @@ from opentelemetry.trace import SpanKind, StatusCode
 from tests.trace.runs import NOON, hops, run
 from wesichain.core import (
     Event,
-    NodeCompleted,
-    NodeFailed,
-    NodeStarted,
     RunCompleted,
     RunFailed,
     RunInterrupted,
@@ -35,6 +32,7 @@ from wesichain.core import (
     ToolDispatched,
     Usage,
 )
+from wesichain.core.internal import NodeCompleted, NodeFailed, NodeStarted
 from wesichain.trace.otel import OtelSink
 
 

@@ -28,7 +28,8 @@ from opentelemetry.trace import SpanKind, StatusCode
 from tests.cli.stub_server import serving, text
 from wesichain import END, START, Agent, AgentRuntime, CancellationToken, GraphBuilder, tool
 from wesichain.agent import Interrupted, SqliteConversations
-from wesichain.core import LlmResponse, Usage, around
+from wesichain.core import LlmResponse, Usage
+from wesichain.core.internal import around
 from wesichain.errors import NodeFailedError
 from wesichain.llm.openai import OpenAiClient
 from wesichain.testing import FunctionLlm, ScriptedLlm, calls

@@ -22,9 +22,6 @@ from wesichain.core import (
     LlmResponse,
     Message,
     ModelResponded,
-    NodeCompleted,
-    NodeFailed,
-    NodeStarted,
     Role,
     RunCompleted,
     RunFailed,
@@ -35,6 +32,7 @@ from wesichain.core import (
     ToolDispatched,
     Usage,
 )
+from wesichain.core.internal import NodeCompleted, NodeFailed, NodeStarted
 from wesichain.learning import FunctionEmbedder, Playbook, PlaybookBullet, ToolCallingStrategy
 from wesichain.testing import ScriptedLlm, calls
 from wesichain.tools import tool

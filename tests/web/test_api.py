@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from tests.trace.runs import NOON, run
 from wesichain.agent import ApproveWith, Refuse
-from wesichain.core import to_plain
+from wesichain.core.internal import to_plain
 from wesichain.testing import FakeClock
 from wesichain.web import ApprovalFolder, create_app
 

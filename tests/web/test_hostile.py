@@ -11,17 +11,11 @@ import pytest
 from tests.conftest import ROOT
 from tests.trace.runs import NOON
 from wesichain.core import (
-    ApproveWith,
     Decided,
     Event,
     LlmResponse,
     Message,
     ModelResponded,
-    NodeCompleted,
-    NodeFailed,
-    NodeStarted,
-    PendingCall,
-    Refuse,
     Role,
     RunFailed,
     RunInterrupted,
@@ -34,6 +28,7 @@ from wesichain.core import (
     ToolSpec,
     Usage,
 )
+from wesichain.core.internal import ApproveWith, NodeCompleted, NodeFailed, NodeStarted, PendingCall, Refuse
 from wesichain.learning import PlaybookBullet, ToolCallingStrategy
 from wesichain.trace import find_run, load
 from wesichain.web import ApprovalFolder, export_html

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from wesichain.core import Approve, ApproveWith, Decision, Provide, Refuse, later
+from wesichain.core.internal import Approve, ApproveWith, Decision, PendingCall, Provide, Refuse, later
 
 from .agent import Agent, Instructions, Task
 from .drive import Drive, OpenRun
@@ -109,6 +109,7 @@ __all__ = [
     "Outcome",
     "OutputCheck",
     "OutputMode",
+    "PendingCall",
     "Phase",
     "PostgresConversations",
     "Provide",

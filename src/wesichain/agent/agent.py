@@ -11,19 +11,8 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, cast, overload
 from typing_extensions import TypeVar, Unpack
 
 from wesichain._elsewhere import AGENT, Translated, names_ours
-from wesichain.core import (
-    Advice,
-    CancellationToken,
-    Decision,
-    EventSink,
-    Message,
-    Part,
-    Role,
-    StrategySource,
-    ToolCallingLlm,
-    advise,
-    around,
-)
+from wesichain.core import Advice, EventSink, Message, Part, Role, StrategySource, ToolCallingLlm
+from wesichain.core.internal import CancellationToken, Decision, advise, around
 from wesichain.errors import ConfigError, ConversationError
 from wesichain.policy import SelfCorrect
 from wesichain.tools import Effect, Offered, RunContext, ToolRegistry

@@ -7,7 +7,7 @@ from dataclasses import field
 from math import floor
 from typing import Any
 
-from wesichain.core import AnyPrice, Price, dataclass
+from wesichain.core.internal import AnyPrice, Price, dataclass
 from wesichain.policy import (
     Budget,
     FailFast,

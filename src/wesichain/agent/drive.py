@@ -27,16 +27,8 @@ from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar, cast
 
-from wesichain.core import (
-    Action,
-    Advice,
-    AdviceShown,
-    Decided,
-    Decision,
-    ErrorStep,
-    LlmResponse,
-    PendingCall,
-)
+from wesichain.core import Action, Advice, AdviceShown, Decided, ErrorStep, LlmResponse
+from wesichain.core.internal import Decision, PendingCall
 from wesichain.errors import (
     AgentError,
     BudgetExceededError,

@@ -10,7 +10,6 @@ from typing_extensions import override
 from wesichain.context import ViewRequest
 from wesichain.core import (
     Advice,
-    CancellationToken,
     JsonValue,
     LlmRequest,
     LlmResponse,
@@ -18,6 +17,9 @@ from wesichain.core import (
     TextChunk,
     ToolCall,
     ToolCallingLlm,
+)
+from wesichain.core.internal import (
+    CancellationToken,
     around,
     dataclass,
     fit_request,

@@ -19,12 +19,10 @@ from wesichain.core import (
     Message,
     ModelResponded,
     Part,
-    PendingCall,
     RunCompleted,
     RunFailed,
     RunInterrupted,
     RunStarted,
-    Spent,
     StepFailed,
     StepStarted,
     TextDelta,
@@ -32,9 +30,8 @@ from wesichain.core import (
     ToolCompleted,
     ToolDispatched,
     ToolSpec,
-    constructor_of,
-    events_in,
 )
+from wesichain.core.internal import PendingCall, Spent, constructor_of, events_in
 from wesichain.errors import WesichainError
 from wesichain.tools import ToolResult
 

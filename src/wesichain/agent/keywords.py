@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypedDict
 from typing_extensions import TypeVar
 
 from wesichain.context import ContextView
-from wesichain.core import Advice, CancellationToken, Clock, ModelSettings
+from wesichain.core import Advice, Clock, ModelSettings
+from wesichain.core.internal import CancellationToken
 from wesichain.middleware import Middleware
 from wesichain.policy import Budget, PolicyEngine
 from wesichain.tools import ToolContext

@@ -9,17 +9,8 @@ from typing import Any, Protocol, TypeAlias
 
 from typing_extensions import override
 
-from wesichain.core import (
-    NO_USAGE,
-    CallToken,
-    LlmRequest,
-    LlmResponse,
-    LogView,
-    Message,
-    Spent,
-    ToolCall,
-    constructor_of,
-)
+from wesichain.core import LlmRequest, LlmResponse, Message, ToolCall
+from wesichain.core.internal import NO_USAGE, CallToken, LogView, Spent, constructor_of
 from wesichain.errors import (
     AgentError,
     ConfigError,

@@ -9,7 +9,8 @@ from typing import Any, Generic, TypeAlias, TypeGuard, TypeVar
 
 from typing_extensions import override
 
-from wesichain.core import LogView, Message, Spent
+from wesichain.core import Message
+from wesichain.core.internal import LogView, Spent
 from wesichain.errors import AgentError, ConfigError, ReplayMismatchError
 from wesichain.middleware import Middleware
 from wesichain.tools import RunContext

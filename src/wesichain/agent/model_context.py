@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from wesichain.context import ViewQuestion, ViewRequest, counter_of, quiet_of
-from wesichain.core import NO_USAGE, ContextReduced, Cut, LogView, Message, ToolCallingLlm, Usage
+from wesichain.core import ContextReduced, Message, ToolCallingLlm, Usage
+from wesichain.core.internal import NO_USAGE, Cut, LogView
 from wesichain.policy import cost_of
 
 from .outcomes import AnyPhase

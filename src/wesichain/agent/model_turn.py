@@ -7,15 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar, assert_never
 
-from wesichain.core import (
-    NO_SETTINGS,
-    ContentOmitted,
-    LlmRequest,
-    LlmResponse,
-    Message,
-    Role,
-    constructor_of,
-)
+from wesichain.core import ContentOmitted, LlmRequest, LlmResponse, Message, Role
+from wesichain.core.internal import NO_SETTINGS, constructor_of
 from wesichain.errors import (
     BudgetExceededError,
     CodecError,

@@ -11,17 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast, get_origin
 
 from wesichain._elsewhere import AGENT, unknown_keyword
 from wesichain.context import ContextView, are_views
-from wesichain.core import (
-    NO_SETTINGS,
-    Advice,
-    CancellationToken,
-    Clock,
-    EventSink,
-    Message,
-    ModelSettings,
-    constructor_of,
-    dataclass,
-)
+from wesichain.core import Advice, Clock, EventSink, Message, ModelSettings
+from wesichain.core.internal import NO_SETTINGS, CancellationToken, constructor_of, dataclass
 from wesichain.errors import ConfigError, PolicyConfigError
 from wesichain.middleware import Middleware
 from wesichain.policy import Budget, FailFast, PolicyEngine

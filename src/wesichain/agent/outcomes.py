@@ -11,19 +11,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Never, Self, 
 from typing_extensions import override
 
 from wesichain import errors
-from wesichain.core import (
+from wesichain.core import Event, LlmResponse, Message, ModelSettings, Part, ReActStep, Usage
+from wesichain.core.internal import (
     OMIT,
     Decision,
-    Event,
-    LlmResponse,
     LogView,
-    Message,
-    ModelSettings,
-    Part,
     PendingCall,
-    ReActStep,
     Spent,
-    Usage,
     constructor_of,
     dataclass,
     events_in,
@@ -152,7 +146,8 @@ class _Ended(AnyPhase, Generic[OutT]):
     @property
     def state(self) -> Any:
         """The user's state, of the type that was given, with the run in it."""
-        from wesichain.core import ReActState, write_state  # loaded with the first state
+        from wesichain.core import ReActState
+        from wesichain.core.internal import write_state  # loaded with the first state
 
         given = self.info.state
         return write_state(

@@ -16,19 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
-from wesichain.core import (
-    Citation,
-    ErrorStep,
-    LlmResponse,
-    Message,
-    ModelSettings,
-    PendingCall,
-    Role,
-    Spent,
-    constructor_of,
-    dataclass,
-    turn_of,
-)
+from wesichain.core import Citation, ErrorStep, LlmResponse, Message, ModelSettings, Role
+from wesichain.core.internal import PendingCall, Spent, constructor_of, dataclass, turn_of
 from wesichain.errors import AgentError, CodecError
 
 from .outcomes import (

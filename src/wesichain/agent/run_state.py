@@ -11,19 +11,8 @@ from math import inf
 from typing import Any, Generic, TypeGuard, TypeVar
 
 from wesichain.context import ContextView
-from wesichain.core import (
-    NO_SETTINGS,
-    CancellationToken,
-    Clock,
-    Message,
-    ModelSettings,
-    OutputDelta,
-    Spent,
-    SystemClock,
-    ToolSpec,
-    abandon,
-    dataclass,
-)
+from wesichain.core import Clock, Message, ModelSettings, OutputDelta, ToolSpec
+from wesichain.core.internal import NO_SETTINGS, CancellationToken, Spent, SystemClock, abandon, dataclass
 from wesichain.errors import (
     AgentError,
     BudgetExceededError,

@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
-from wesichain.core import (
-    JsonValue,
-    LlmResponse,
-    OutputDelta,
-    TextDelta,
-    ToolCallChunk,
-    parse_json,
-)
+from wesichain.core import JsonValue, LlmResponse, OutputDelta, TextDelta, ToolCallChunk
+from wesichain.core.internal import parse_json
 from wesichain.errors import CodecError
 
 from .emitter import Emitter

@@ -7,22 +7,18 @@ from dataclasses import field
 from typing import TypeAlias
 
 from wesichain.core import (
-    OMIT,
     Action,
     FinalAnswer,
     JsonValue,
     LlmResponse,
-    LogView,
     Message,
     Observation,
     Part,
     ReActStep,
     Thought,
     ToolCall,
-    constructor_of,
-    dataclass,
-    text_of,
 )
+from wesichain.core.internal import OMIT, LogView, constructor_of, dataclass, text_of
 from wesichain.tools import ToolResult
 
 

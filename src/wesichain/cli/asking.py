@@ -12,7 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from wesichain.agent import Agent, Conversation, RunMemory, SqliteConversations
-from wesichain.core import RunCompleted, home_folder
+from wesichain.core import RunCompleted
+from wesichain.core.internal import home_folder
 from wesichain.errors import MissingDependencyError, WesichainError
 from wesichain.policy import Budget
 from wesichain.trace import CollectingSink

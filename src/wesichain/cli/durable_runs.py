@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from wesichain.agent import Agent, Approve, ApproveWith, Decision, Provide, Refuse
-from wesichain.core import home_folder, parse_json, to_plain
+from wesichain.core.internal import home_folder, parse_json, to_plain
 from wesichain.errors import CodecError, WesichainError
 from wesichain.tools import CancellationToken
 from wesichain.trace import Recorder

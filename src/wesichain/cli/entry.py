@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import NoReturn
 
-from wesichain.core import home_folder
+from wesichain.core.internal import home_folder
 from wesichain.errors import MissingDependencyError, WesichainError
 from wesichain.trace import neutralise, redact
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from wesichain.core import dataclass, home_folder, is_object, parse_json
+from wesichain.core.internal import dataclass, home_folder, is_object, parse_json
 from wesichain.errors import CodecError, ConfigError
 from wesichain.trace import find_run, load
 

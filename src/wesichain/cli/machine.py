@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import typer
 
 from wesichain import __version__
-from wesichain.core import home_folder
+from wesichain.core.internal import home_folder
 from wesichain.errors import WesichainError
 from wesichain.llm.local import MODELS, StderrProgress, cached_model, fetch_model, find_model, models_folder
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wesichain.core import home_folder
+from wesichain.core.internal import home_folder
 from wesichain.errors import ConfigError, WesichainError
 
 from .terminal import fail, is_interactive, read_line, say, table

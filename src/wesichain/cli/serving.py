@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from wesichain.core import Price, from_json, home_folder
+from wesichain.core import from_json
+from wesichain.core.internal import Price, home_folder
 from wesichain.errors import ConfigError, WesichainError
 
 from .loading import load_agent

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from wesichain.agent import Approve, ApproveWith, Decision, Refuse
-from wesichain.core import PendingCall, Provide, Question, dump_json, is_object, parse_json, to_plain
+from wesichain.core.internal import PendingCall, Provide, Question, dump_json, is_object, parse_json, to_plain
 from wesichain.errors import CodecError
 from wesichain.tools import CancellationToken, validate_json
 from wesichain.trace import neutralise, redact

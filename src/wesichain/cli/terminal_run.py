@@ -16,18 +16,8 @@ from uuid import uuid4
 from typing_extensions import override
 
 from wesichain.agent import Agent, Completed, Decision, Failed, Interrupted, Outcome, RunMemory
-from wesichain.core import (
-    Event,
-    EventSink,
-    RunCompleted,
-    StepStarted,
-    TextDelta,
-    ToolDispatched,
-    dataclass,
-    home_folder,
-    text_of,
-    to_json,
-)
+from wesichain.core import Event, EventSink, RunCompleted, StepStarted, TextDelta, ToolDispatched, to_json
+from wesichain.core.internal import dataclass, home_folder, text_of
 from wesichain.errors import RunFailedError, RunInterruptedError, WesichainError
 from wesichain.tools import CancellationToken
 from wesichain.trace import ConsoleSink, Recorder, Recording

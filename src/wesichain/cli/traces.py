@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wesichain.agent import Agent, replay
-from wesichain.core import home_folder, to_json, to_plain
+from wesichain.core import to_json
+from wesichain.core.internal import home_folder, to_plain
 from wesichain.errors import ConfigError, ReplayMismatchError, WesichainError
 from wesichain.evals import case_of
 from wesichain.policy import cost_of_events, find_cost

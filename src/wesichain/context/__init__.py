@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from wesichain.core import later
+from wesichain.core.internal import Cut, later
 
 from .tokens import CountTokens, estimate_tokens, tokens_of
 from .view import (
@@ -38,6 +38,7 @@ __all__ = [
     "ClearToolResults",
     "ContextView",
     "CountTokens",
+    "Cut",
     "Question",
     "Summarise",
     "TrimResults",

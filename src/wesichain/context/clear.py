@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from wesichain.core import Cut, dataclass
+from wesichain.core.internal import Cut, dataclass
 from wesichain.errors import ConfigError
 
 from .tokens import CountTokens, check_counter, check_tokens, estimate_tokens

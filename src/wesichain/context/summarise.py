@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from wesichain.core import Cut, Message, Role, ToolCallingLlm, dataclass, text_of
+from wesichain.core import Message, Role, ToolCallingLlm
+from wesichain.core.internal import Cut, dataclass, text_of
 from wesichain.errors import ConfigError
 
 from .tokens import CountTokens, check_counter, check_tokens, estimate_tokens

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from wesichain.core import Cut, Message, dataclass
+from wesichain.core import Message
+from wesichain.core.internal import Cut, dataclass
 from wesichain.errors import AgentError
 
 from .tokens import CountTokens, check_counter, check_tokens, estimate_tokens

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from typing_extensions import deprecated
 
-from wesichain.core import Cut, LlmRequest, Message, ToolCallingLlm, dataclass
+from wesichain.core import LlmRequest, Message, ToolCallingLlm
+from wesichain.core.internal import Cut, dataclass
 from wesichain.errors import ConfigError
 
 from .tokens import CountTokens, estimate_tokens

@@ -6,7 +6,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
 
-from wesichain.core import Cut, LogView, Message, Role
+from wesichain.core import Message, Role
+from wesichain.core.internal import Cut, LogView
 from wesichain.errors import ConfigError
 
 from .tokens import CountTokens, count_each, estimate_tokens

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wesichain.core import Cut, dataclass
+from wesichain.core.internal import Cut, dataclass
 from wesichain.errors import ConfigError
 
 from .tokens import CountTokens, check_counter, check_tokens, estimate_tokens

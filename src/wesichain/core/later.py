@@ -13,22 +13,33 @@ from warnings import warn
 
 
 def later(
-    door: str, names: Mapping[str, Sequence[str]], renamed: Mapping[str, str] | None = None
+    door: str,
+    names: Mapping[str, Sequence[str]],
+    renamed: Mapping[str, str] | None = None,
+    moved_to: str | None = None,
 ) -> Callable[[str], object]:
     """The `__getattr__` of a door: `names` says which of its modules has which names.
 
-    A name in `renamed` is an earlier one of another: it works for one version, with a warning.
+    Earlier names work for one version, with a warning: one in `renamed` is called otherwise now, and those
+    that the module `moved_to` offers are to be imported from there.
     """
     module_of = {name: module for module, found in names.items() for name in found}
 
     def load(name: str) -> object:
         if renamed and name in renamed:
             warn(f"{door}.{name} is called {renamed[name]} now", DeprecationWarning, stacklevel=2)
-            return getattr(sys.modules[door], renamed[name])
+            name = renamed[name]
+        elif is_moved(name):
+            warn(f"{door}.{name} is in {moved_to} now", DeprecationWarning, stacklevel=2)
+        if is_moved(name):
+            return getattr(sys.modules[str(moved_to)], name)
         if name not in module_of:
             raise AttributeError(f"module {door!r} has no attribute {name!r}")
         found = getattr(import_module(module_of[name], door), name)
         setattr(sys.modules[door], name, found)
         return found
+
+    def is_moved(name: str) -> bool:
+        return moved_to is not None and name in import_module(moved_to).__all__
 
     return load

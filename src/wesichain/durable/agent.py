@@ -20,17 +20,8 @@ from wesichain.agent import (
     RunResult,
     result_of,
 )
-from wesichain.core import (
-    Clock,
-    Event,
-    EventSink,
-    Message,
-    ModelSettings,
-    Part,
-    SystemClock,
-    ToolCall,
-    to_json,
-)
+from wesichain.core import Clock, Event, EventSink, Message, ModelSettings, Part, ToolCall, to_json
+from wesichain.core.internal import SystemClock
 from wesichain.errors import ConfigError, DurableError
 from wesichain.policy import Budget
 from wesichain.tools import Tool

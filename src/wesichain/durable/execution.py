@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from wesichain.agent import Agent, Completed, Interrupted, Outcome, RunOptions, with_output
-from wesichain.core import Advice, Clock, Event, EventSink, from_json, from_plain, to_plain
+from wesichain.core import Advice, Clock, Event, EventSink, from_json
+from wesichain.core.internal import from_plain, to_plain
 from wesichain.errors import ConfigError, DurableError, ReplayMismatchError
 from wesichain.tools import CancellationToken, RunContext
 

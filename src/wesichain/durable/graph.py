@@ -10,16 +10,8 @@ from typing import Any, Generic, Protocol, TypeVar, cast, get_args, get_type_hin
 
 from typing_extensions import Unpack
 
-from wesichain.core import (
-    Clock,
-    Decision,
-    EventSink,
-    JsonValue,
-    SystemClock,
-    dump_json,
-    parse_json,
-    to_plain,
-)
+from wesichain.core import Clock, EventSink, JsonValue
+from wesichain.core.internal import Decision, SystemClock, dump_json, parse_json, to_plain
 from wesichain.errors import (
     CheckpointError,
     ConfigError,

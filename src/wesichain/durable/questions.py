@@ -6,21 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
-from wesichain.core import (
-    OMIT,
-    Decision,
-    Event,
-    JsonValue,
-    Provide,
-    ToolCall,
-    dataclass,
-    dump_json,
-    from_json,
-    from_plain,
-    to_json,
-    to_plain,
-)
-from wesichain.core import Question as CallQuestion
+from wesichain.core import Event, JsonValue, ToolCall, from_json, to_json
+from wesichain.core.internal import OMIT, Decision, Provide, dataclass, dump_json, from_plain, to_plain
+from wesichain.core.internal import Question as CallQuestion
 from wesichain.errors import CodecError, DurableError
 
 from .states import PendingDecision

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from wesichain.agent import Completed, Failed, Interrupted, Outcome
-from wesichain.core import Action, Event, RunStarted, dataclass, from_json, to_json
+from wesichain.core import Action, Event, RunStarted, from_json, to_json
+from wesichain.core.internal import dataclass
 from wesichain.errors import DurableError
 
 from .journal import Visitors, read_record, visit_scope

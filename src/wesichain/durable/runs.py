@@ -12,17 +12,8 @@ from typing import Self, TypeAlias, TypeVar
 from sqlalchemy.exc import SQLAlchemyError
 from typing_extensions import Unpack
 
-from wesichain.core import (
-    Clock,
-    Decision,
-    Event,
-    Provide,
-    Refuse,
-    SystemClock,
-    from_json,
-    home_folder,
-    to_json,
-)
+from wesichain.core import Clock, Event, from_json, to_json
+from wesichain.core.internal import Decision, Provide, Refuse, SystemClock, home_folder
 from wesichain.errors import ConfigError, DurableError
 
 from .questions import answers_order, check_answer, graph_ending

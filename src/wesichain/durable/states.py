@@ -9,7 +9,8 @@ from typing import Any, Self
 
 from typing_extensions import override
 
-from wesichain.core import OMIT, Question, ToolCall, dataclass
+from wesichain.core import ToolCall
+from wesichain.core.internal import OMIT, Question, dataclass
 from wesichain.errors import ConfigError, DurableError
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,127}")

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypedDict
 
 from wesichain.agent import Outcome
-from wesichain.core import EventSink, dataclass
+from wesichain.core import EventSink
+from wesichain.core.internal import dataclass
 from wesichain.errors import ConfigError
 from wesichain.tools import CancellationToken
 

@@ -14,25 +14,8 @@ from hashlib import sha256
 from typing import Any, ClassVar
 
 from wesichain.agent import Completed, Decision, Failed, Interrupted, RunMemory
-from wesichain.core import (
-    OMIT,
-    Event,
-    JsonValue,
-    Message,
-    ModelSettings,
-    Part,
-    Price,
-    Text,
-    ToolSpec,
-    common_prefix,
-    dataclass,
-    from_json,
-    is_array,
-    is_object,
-    same,
-    to_json,
-    to_plain,
-)
+from wesichain.core import Event, JsonValue, Message, ModelSettings, Part, Text, ToolSpec, from_json, to_json
+from wesichain.core.internal import OMIT, Price, common_prefix, dataclass, is_array, is_object, same, to_plain
 from wesichain.errors import ConfigError, DurableError
 from wesichain.policy import Budget
 from wesichain.tools import JsonTool, Tool

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from wesichain.core import later
+from wesichain.core.internal import later
 
 from .application import create_app
 from .limits import Limits

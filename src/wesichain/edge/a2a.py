@@ -22,17 +22,8 @@ from starlette.responses import JSONResponse, Response
 
 from wesichain._version import __version__
 from wesichain.agent import Completed, Failed
-from wesichain.core import (
-    JsonValue,
-    PendingCall,
-    RunCompleted,
-    RunFailed,
-    RunInterrupted,
-    from_json,
-    is_object,
-    to_json,
-    to_plain,
-)
+from wesichain.core import JsonValue, RunCompleted, RunFailed, RunInterrupted, from_json, to_json
+from wesichain.core.internal import PendingCall, is_object, to_plain
 from wesichain.trace import redact
 
 from .bodies import checked_conversation, checked_run_id, decisions_of, task_of

@@ -16,21 +16,15 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from wesichain.core import (
+from wesichain.core import JsonValue, Message, Role, RunCompleted, RunFailed, RunInterrupted, to_json
+from wesichain.core.internal import (
     Approve,
     ApproveWith,
     Decision,
-    JsonValue,
-    Message,
     PendingCall,
     Provide,
     Refuse,
-    Role,
-    RunCompleted,
-    RunFailed,
-    RunInterrupted,
     is_object,
-    to_json,
     to_plain,
 )
 

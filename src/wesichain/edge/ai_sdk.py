@@ -13,21 +13,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from wesichain.core import (
-    Approve,
-    Decision,
-    JsonValue,
-    Message,
-    PendingCall,
-    Provide,
-    Refuse,
-    Role,
-    RunCompleted,
-    RunFailed,
-    RunInterrupted,
-    is_array,
-    is_object,
-)
+from wesichain.core import JsonValue, Message, Role, RunCompleted, RunFailed, RunInterrupted
+from wesichain.core.internal import Approve, Decision, PendingCall, Provide, Refuse, is_array, is_object
 from wesichain.tools import JsonTool
 
 from .bodies import checked_conversation, text_of

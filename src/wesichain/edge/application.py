@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from wesichain.agent import Conversations
-    from wesichain.core import EventSink, Prices
+    from wesichain.core import EventSink
+    from wesichain.core.internal import Prices
 
     from .callers import Authorize, MakeDeps
     from .routes import AnyAgent

@@ -10,7 +10,8 @@ from typing import Any, cast
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
-from wesichain.core import Decision, JsonValue, ModelSettings, from_plain, is_object, parse_json
+from wesichain.core import JsonValue, ModelSettings
+from wesichain.core.internal import Decision, from_plain, is_object, parse_json
 from wesichain.errors import CodecError, WesichainError
 
 from .limits import Limits

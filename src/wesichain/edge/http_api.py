@@ -10,7 +10,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from wesichain.agent import Completed, Failed
-from wesichain.core import JsonValue, PendingCall, to_plain
+from wesichain.core import JsonValue
+from wesichain.core.internal import PendingCall, to_plain
 from wesichain.trace import redact
 
 from .bodies import (

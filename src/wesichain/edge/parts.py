@@ -11,15 +11,11 @@ from starlette.exceptions import HTTPException
 
 from wesichain.core import (
     Audio,
-    Decision,
     Document,
     Event,
     Image,
     JsonValue,
     ModelResponded,
-    PendingCall,
-    Provide,
-    Refuse,
     RunCompleted,
     RunFailed,
     RunInterrupted,
@@ -29,11 +25,9 @@ from wesichain.core import (
     TextDelta,
     ToolCompleted,
     ToolDispatched,
-    is_array,
-    is_object,
-    parse_json,
 )
 from wesichain.core import Part as ContentPart
+from wesichain.core.internal import Decision, PendingCall, Provide, Refuse, is_array, is_object, parse_json
 from wesichain.errors import CodecError, ConfigError
 from wesichain.tools import JsonTool
 

@@ -14,7 +14,8 @@ from starlette.exceptions import HTTPException
 from typing_extensions import override
 
 from wesichain.agent import Agent, Interrupted, Outcome, RunStream
-from wesichain.core import Decision, Event, EventSink, Prices
+from wesichain.core import Event, EventSink
+from wesichain.core.internal import Decision, Prices
 from wesichain.errors import (
     ConfigError,
     DuplicateToolError,

@@ -15,7 +15,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from wesichain.agent import Agent, Conversations, MemoryConversations
-from wesichain.core import EventSink, Prices
+from wesichain.core import EventSink
+from wesichain.core.internal import Prices
 from wesichain.errors import ConfigError
 
 from .callers import Authorize, Callers, MakeDeps

@@ -12,18 +12,8 @@ from uuid import uuid4
 from starlette.exceptions import HTTPException
 
 from wesichain.agent import Completed, Conversations, Failed, Interrupted, Outcome, RunStream
-from wesichain.core import (
-    Decision,
-    Event,
-    HandedOff,
-    Message,
-    ModelResponded,
-    Part,
-    PendingCall,
-    Prices,
-    RunStarted,
-    cost_of,
-)
+from wesichain.core import Event, HandedOff, Message, ModelResponded, Part, RunStarted
+from wesichain.core.internal import Decision, PendingCall, Prices, cost_of
 from wesichain.errors import (
     BudgetExceededError,
     ConfigError,

@@ -10,7 +10,8 @@ from starlette.exceptions import HTTPException
 from typing_extensions import override
 
 from wesichain.agent import Outcome
-from wesichain.core import Decision, Event, OutputDelta, Prices, TextDelta, ToolCall
+from wesichain.core import Event, OutputDelta, TextDelta, ToolCall
+from wesichain.core.internal import Decision, Prices
 from wesichain.errors import ConfigError, DurableError, RunIdConflictError
 from wesichain.tools import CancellationToken
 from wesichain.trace import redact

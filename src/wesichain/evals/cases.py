@@ -7,15 +7,8 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
-from wesichain.core import (
-    OMIT,
-    JsonValue,
-    RunCompleted,
-    dataclass,
-    from_plain,
-    is_object,
-    parse_json,
-)
+from wesichain.core import JsonValue, RunCompleted
+from wesichain.core.internal import OMIT, dataclass, from_plain, is_object, parse_json
 from wesichain.errors import CodecError, ConfigError
 from wesichain.trace import Recording
 

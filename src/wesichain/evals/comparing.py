@@ -11,7 +11,7 @@ from math import comb
 from random import Random
 from typing import TypeAlias
 
-from wesichain.core import dataclass
+from wesichain.core.internal import dataclass
 from wesichain.errors import ConfigError
 
 from .results import Result, by_case

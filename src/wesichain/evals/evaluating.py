@@ -8,7 +8,8 @@ from typing import Any
 from uuid import uuid4
 
 from wesichain.agent import Agent, Completed, Failed, Interrupted, Outcome
-from wesichain.core import EventSink, ToolCallingLlm, to_plain
+from wesichain.core import EventSink, ToolCallingLlm
+from wesichain.core.internal import to_plain
 from wesichain.errors import ConfigError
 from wesichain.tools import CancellationToken
 

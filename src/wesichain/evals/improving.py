@@ -27,14 +27,8 @@ from wesichain.core import (
     ToolCallingLlm,
     ToolCompleted,
     ToolDispatched,
-    dataclass,
-    dump_json,
-    is_array,
-    is_object,
-    parse_json,
-    to_plain,
-    traits_of,
 )
+from wesichain.core.internal import dataclass, dump_json, is_array, is_object, parse_json, to_plain, traits_of
 from wesichain.errors import CodecError, ConfigError, LlmError
 from wesichain.policy import Budget
 

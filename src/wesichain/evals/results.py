@@ -8,7 +8,8 @@ from dataclasses import field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from wesichain.core import OMIT, JsonValue, Usage, dataclass, from_json
+from wesichain.core import JsonValue, Usage, from_json
+from wesichain.core.internal import OMIT, dataclass
 from wesichain.errors import CodecError, ConfigError
 
 from .scoring import Score

@@ -8,7 +8,8 @@ from dataclasses import field
 from typing import Any, TypeAlias
 
 from wesichain.agent import Agent, Completed, Outcome
-from wesichain.core import OMIT, Action, JsonValue, dataclass, dump_json, text_of, to_plain
+from wesichain.core import Action, JsonValue
+from wesichain.core.internal import OMIT, dataclass, dump_json, text_of, to_plain
 from wesichain.errors import ConfigError, RunFailedError, RunInterruptedError
 from wesichain.policy import Budget
 

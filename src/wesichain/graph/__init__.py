@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from wesichain.core import later
+from wesichain.core.internal import CheckpointSaved, GraphEvent, NodeCompleted, NodeFailed, NodeStarted, later
 from wesichain.store import MemoryStore, Store, StoreItem
 
 from .builder import GraphBuilder
@@ -51,6 +51,7 @@ __all__ = [
     "Add",
     "Answered",
     "Append",
+    "CheckpointSaved",
     "Checkpointer",
     "CollectingObserver",
     "ConsoleObserver",
@@ -59,6 +60,7 @@ __all__ = [
     "Graph",
     "GraphBuilder",
     "GraphContext",
+    "GraphEvent",
     "GraphInterrupt",
     "GraphStream",
     "LogCheckpointer",
@@ -67,6 +69,9 @@ __all__ = [
     "Merge",
     "Migrate",
     "Migration",
+    "NodeCompleted",
+    "NodeFailed",
+    "NodeStarted",
     "NodeVisit",
     "Observer",
     "Overwrite",

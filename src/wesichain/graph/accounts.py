@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from sys import maxsize
 
-from wesichain.core import Spent
+from wesichain.core.internal import Spent
 from wesichain.policy import Account, Budget
 
 _NO_LIMIT = Budget(steps=maxsize)

@@ -23,7 +23,8 @@ from warnings import warn
 from typing_extensions import override
 
 from wesichain._elsewhere import GRAPH, Translated, names_ours
-from wesichain.core import Clock, dataclass
+from wesichain.core import Clock
+from wesichain.core.internal import dataclass
 from wesichain.errors import GraphDefinitionError, InvalidEdgeError, MissingNodeError
 from wesichain.store import Store
 

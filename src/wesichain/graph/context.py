@@ -10,7 +10,8 @@ from typing import Any, Final, Generic, NoReturn, Protocol, TypeAlias, cast
 
 from typing_extensions import TypeVar
 
-from wesichain.core import Clock, EventSink, JsonValue, SystemClock, dataclass
+from wesichain.core import Clock, EventSink, JsonValue
+from wesichain.core.internal import SystemClock, dataclass
 from wesichain.errors import ConfigError, GraphError
 from wesichain.policy import Account, Budget
 from wesichain.store import Store

@@ -26,7 +26,7 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from wesichain.core import constructor_of
+from wesichain.core.internal import constructor_of
 from wesichain.errors import (
     CycleDetectedError,
     MaxStepsExceededError,

@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any, Generic, Protocol, TypeVar, cast, overload
 
 from wesichain._elsewhere import Translated
-from wesichain.core import Clock, Event, EventSink, Spent, SystemClock, dataclass
+from wesichain.core import Clock, Event, EventSink
+from wesichain.core.internal import Spent, SystemClock, dataclass
 from wesichain.errors import CheckpointError, ConfigError, GraphError
 from wesichain.policy import Account
 from wesichain.store import Store

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from wesichain.core import JsonValue, RunCompleted, RunFailed, RunInterrupted, RunStarted, Usage, around
+from wesichain.core import JsonValue, RunCompleted, RunFailed, RunInterrupted, RunStarted, Usage
+from wesichain.core.internal import around
 from wesichain.errors import CheckpointError, CodecError, GraphError, GraphInterruptedError
 
 from .answer_terms import check_answer, plain_answer

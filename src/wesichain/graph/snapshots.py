@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import field
 from typing import Any, Generic, Literal, TypeVar
 
-from wesichain.core import dataclass
+from wesichain.core.internal import dataclass
 from wesichain.errors import GraphError
 
 from .checkpoints import Loaded, Pending, ThreadQuestions

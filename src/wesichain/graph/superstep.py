@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, TypeAlias
 
-from wesichain.core import constructor_of, dataclass
+from wesichain.core.internal import constructor_of, dataclass
 from wesichain.errors import ConflictingUpdateError, GraphError, NodeFailedError
 
 from .definition import END, Definition, Join

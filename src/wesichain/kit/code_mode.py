@@ -10,7 +10,8 @@ from pydantic import Field
 from typing_extensions import TypedDict, override
 
 from wesichain.agent import AgentRuntime, AgentTool, Capability, Completed, Failed, Interrupted
-from wesichain.core import ToolCall, ToolSpec, parse_json
+from wesichain.core import ToolCall, ToolSpec
+from wesichain.core.internal import parse_json
 from wesichain.errors import BudgetExceededError, ConfigError, RunInterruptedError, ToolError
 from wesichain.middleware import CallTool, Middleware
 from wesichain.policy import Budget, ObserveErrors

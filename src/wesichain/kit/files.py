@@ -15,7 +15,7 @@ from typing import Protocol, runtime_checkable
 
 from typing_extensions import override
 
-from wesichain.core import dataclass
+from wesichain.core.internal import dataclass
 from wesichain.errors import ConfigError, ToolError
 
 from .paths import file_parts, parts_of

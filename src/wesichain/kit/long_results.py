@@ -5,7 +5,8 @@ from __future__ import annotations
 from hashlib import sha256
 
 from wesichain.context import CountTokens, estimate_tokens
-from wesichain.core import Message, Role, dataclass
+from wesichain.core import Message, Role
+from wesichain.core.internal import dataclass
 from wesichain.errors import ConfigError
 
 _LEAST = 100  # tokens: less would be the words on the file alone

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias, cast
 from typing_extensions import TypedDict, override
 
 from wesichain.agent import Capability
-from wesichain.core import dump_json
+from wesichain.core.internal import dump_json
 from wesichain.errors import CodecError, ConfigError, ToolError
 from wesichain.store import Store, StoreItem
 from wesichain.tools import RunContext, ToolContext, tool

@@ -10,7 +10,8 @@ from typing_extensions import override
 
 from wesichain.agent import Capability
 from wesichain.context import CountTokens, VisibleLog, estimate_tokens
-from wesichain.core import Cut, Message, ToolCall, dataclass, text_of
+from wesichain.core import Message, ToolCall
+from wesichain.core.internal import Cut, dataclass, text_of
 from wesichain.errors import ToolError
 from wesichain.middleware import CallTool, Middleware
 from wesichain.tools import ToolContext, ToolResult

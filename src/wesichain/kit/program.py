@@ -23,9 +23,8 @@ from wesichain.core import (
     Role,
     ToolCall,
     ToolCallingLlm,
-    dataclass,
-    dump_json,
 )
+from wesichain.core.internal import dataclass, dump_json
 from wesichain.errors import CodecError, MissingDependencyError
 
 try:

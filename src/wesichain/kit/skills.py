@@ -11,7 +11,7 @@ from typing import Any
 from typing_extensions import TypedDict, override
 
 from wesichain.agent import Capability
-from wesichain.core import dataclass
+from wesichain.core.internal import dataclass
 from wesichain.errors import ConfigError, ToolError
 from wesichain.tools import RunContext, tool
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import sha256
 
-from wesichain.core import HEADING, Advice, dataclass
+from wesichain.core import Advice
+from wesichain.core.internal import HEADING, dataclass
 from wesichain.errors import ConfigError
 
 from .entities import (

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from wesichain.core import dataclass
+from wesichain.core.internal import dataclass
 from wesichain.errors import ConfigError
 
 from .crediting import credited, joined, recorded, split

@@ -21,17 +21,8 @@ from wesichain.agent import (
     Outcome,
     resolve_model,
 )
-from wesichain.core import (
-    Advice,
-    Clock,
-    CompletionLlm,
-    JsonValue,
-    LlmRequest,
-    LlmResponse,
-    SystemClock,
-    ToolCallingLlm,
-    dump_json,
-)
+from wesichain.core import Advice, Clock, CompletionLlm, JsonValue, LlmRequest, LlmResponse, ToolCallingLlm
+from wesichain.core.internal import SystemClock, dump_json
 from wesichain.errors import (
     AgentError,
     BudgetExceededError,

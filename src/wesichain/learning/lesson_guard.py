@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 from unicodedata import normalize
 
-from wesichain.core import is_array, is_object
+from wesichain.core.internal import is_array, is_object
 
 _LONGEST = 240  # characters
 _FEWEST = 3  # words

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from wesichain.core import dataclass, is_array, is_object
+from wesichain.core.internal import dataclass, is_array, is_object
 
 from .entities import Lesson, ToolInvocation
 

@@ -13,16 +13,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, cast
 
-from wesichain.core import (
-    LlmRequest,
-    LlmResponse,
-    Message,
-    Role,
-    ToolCallingLlm,
-    dump_json,
-    is_object,
-    parse_json,
-)
+from wesichain.core import LlmRequest, LlmResponse, Message, Role, ToolCallingLlm
+from wesichain.core.internal import dump_json, is_object, parse_json
 from wesichain.errors import CodecError, ConfigError, WesichainError
 from wesichain.trace import redact
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
-from wesichain.core import dataclass
+from wesichain.core.internal import dataclass
 from wesichain.errors import PlaybookError
 
 from .entities import PlaybookBullet, Provenance, ToolCallingStrategy, check_domain, one_line

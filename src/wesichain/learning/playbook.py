@@ -15,7 +15,8 @@ from typing import Any, Self, cast
 from typing_extensions import override
 
 from wesichain._elsewhere import PLAYBOOK, Translated, names_ours
-from wesichain.core import Advice, Clock, StrategySource, SystemClock, ToolSpec
+from wesichain.core import Advice, Clock, StrategySource, ToolSpec
+from wesichain.core.internal import SystemClock
 from wesichain.errors import PlaybookError
 
 from .advising import FLOOR, AdviceOffer, Shares, is_near

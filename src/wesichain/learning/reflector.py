@@ -12,7 +12,8 @@ from dataclasses import field, replace
 from hashlib import sha256
 from typing import Any
 
-from wesichain.core import dataclass, is_object, to_json
+from wesichain.core import to_json
+from wesichain.core.internal import dataclass, is_object
 from wesichain.errors import CodecError
 from wesichain.trace import redact
 

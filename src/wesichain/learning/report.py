@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil
 
-from wesichain.core import dataclass
+from wesichain.core.internal import dataclass
 
 from .curator import CuratorDelta
 from .entities import Outcome

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from wesichain.core import LlmRequest, Message, Role, is_array, is_object
+from wesichain.core import LlmRequest, Message, Role
+from wesichain.core.internal import is_array, is_object
 
 from .media_blocks import Block, blocks_of
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
-from wesichain.core import JsonValue, LlmRequest, Message, Role, is_array, is_object, parse_json
+from wesichain.core import JsonValue, LlmRequest, Message, Role
+from wesichain.core.internal import is_array, is_object, parse_json
 from wesichain.errors import CodecError, ConfigError, LlmRejectedError
 
 REFUSAL = "refusal"  # in `LlmResponse.opaque`: what the model said when it refused

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from wesichain.core import Citation, is_array, is_object
+from wesichain.core import Citation
+from wesichain.core.internal import is_array, is_object
 
 
 def of_chat(annotations: object) -> tuple[Citation, ...]:

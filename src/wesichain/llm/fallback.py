@@ -7,18 +7,8 @@ from contextlib import aclosing
 from dataclasses import fields
 from typing import Any
 
-from wesichain.core import (
-    LlmRequest,
-    LlmResponse,
-    LlmTraits,
-    ModelSettings,
-    StreamItem,
-    ToolCallingLlm,
-    check_settings,
-    fit_request,
-    say_omitted,
-    traits_of,
-)
+from wesichain.core import LlmRequest, LlmResponse, LlmTraits, ModelSettings, StreamItem, ToolCallingLlm
+from wesichain.core.internal import check_settings, fit_request, say_omitted, traits_of
 from wesichain.errors import ConfigError, LlmError, LlmRejectedError, LlmTransportError
 
 from .relay import relay

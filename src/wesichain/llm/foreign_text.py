@@ -13,7 +13,8 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
-from wesichain.core import LlmResponse, StreamItem, TextChunk, ToolCall, ToolSpec, dataclass
+from wesichain.core import LlmResponse, StreamItem, TextChunk, ToolCall, ToolSpec
+from wesichain.core.internal import dataclass
 from wesichain.llm.react_text.dialects import REACT, read_reply
 from wesichain.llm.react_text.native import AROUND_CALLS, CALL_START, INPUT_KEYS, TOOL_KEYS, begins_with_call
 from wesichain.llm.react_text.reasoning import ReasonedText, ReasoningFilter, ReasoningStyle, split_reasoning

@@ -8,18 +8,8 @@ from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 
-from wesichain.core import (
-    Clock,
-    LlmRequest,
-    LlmResponse,
-    ModelSettings,
-    StreamItem,
-    SystemClock,
-    ToolCallingLlm,
-    Usage,
-    check_settings,
-    traits_of,
-)
+from wesichain.core import Clock, LlmRequest, LlmResponse, ModelSettings, StreamItem, ToolCallingLlm, Usage
+from wesichain.core.internal import SystemClock, check_settings, traits_of
 from wesichain.errors import ConfigError
 
 from .loops import PerLoop

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from wesichain.core import Content, Document, Media, Text, omitted_line, parts_of
+from wesichain.core import Content, Document, Text
+from wesichain.core.internal import Media, omitted_line, parts_of
 
 Block = dict[str, Any]
 WriteMedia = Callable[[Media], Block | str]

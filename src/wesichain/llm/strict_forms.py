@@ -6,16 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from wesichain.core import (
-    LlmRequest,
-    LlmResponse,
-    ToolCall,
-    dump_json,
-    is_object,
-    parse_json,
-    strict_schema,
-    without_nulls,
-)
+from wesichain.core import LlmRequest, LlmResponse, ToolCall
+from wesichain.core.internal import dump_json, is_object, parse_json, strict_schema, without_nulls
 from wesichain.errors import CodecError
 
 _made: dict[int, tuple[Mapping[str, Any], dict[str, Any] | None]] = {}

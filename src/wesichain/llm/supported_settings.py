@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
-from wesichain.core import NO_SETTINGS, ModelSettings
+from wesichain.core import ModelSettings
+from wesichain.core.internal import NO_SETTINGS
 from wesichain.errors import ConfigError
 
 # A demand is the name of a setting, or the name and a kind of value: "seed", "reasoning:tokens", "cache:1h".

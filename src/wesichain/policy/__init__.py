@@ -1,6 +1,6 @@
 """One policy for all that goes wrong: decisions, budgets, engines."""
 
-from wesichain.core import Price, Prices, PriceTier, Spent, cost_of
+from wesichain.core.internal import Price, Prices, PriceTier, Spent, cost_of
 
 from .budget import Account, Budget
 from .decisions import (

@@ -7,13 +7,13 @@ from math import inf, isfinite
 from typing import Any
 
 from wesichain._elsewhere import BUDGET, init_names_ours
-from wesichain.core import (
+from wesichain.core import Usage
+from wesichain.core.internal import (
     NO_USAGE,
     AnyPrice,
     Price,
     Prices,
     Spent,
-    Usage,
     constructor_of,
     cost_of,
     dataclass,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from wesichain.core import dataclass
+from wesichain.core.internal import dataclass
 from wesichain.errors import PolicyConfigError
 
 

@@ -9,7 +9,8 @@ from typing import Any, Protocol, TypeAlias
 
 from typing_extensions import override
 
-from wesichain.core import ReActStep, dataclass
+from wesichain.core import ReActStep
+from wesichain.core.internal import dataclass
 from wesichain.errors import (
     AgentError,
     InvalidModelActionError,

@@ -6,20 +6,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from wesichain.core import (
-    NO_SETTINGS,
-    AnyPrice,
-    ContextReduced,
-    Event,
-    ModelResponded,
-    ModelSettings,
-    Price,
-    Prices,
-    RunStarted,
-    Spent,
-    Usage,
-    cost_of,
-)
+from wesichain.core import ContextReduced, Event, ModelResponded, ModelSettings, RunStarted, Usage
+from wesichain.core.internal import NO_SETTINGS, AnyPrice, Price, Prices, Spent, cost_of
 from wesichain.errors import MissingDependencyError
 
 

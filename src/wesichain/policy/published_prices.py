@@ -6,7 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from wesichain.core import Price, PriceTier
+from wesichain.core.internal import Price, PriceTier
 from wesichain.errors import MissingDependencyError
 
 try:

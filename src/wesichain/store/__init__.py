@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from wesichain.core import later
+from wesichain.core.internal import later
 
 from .items import MemoryStore, Store, StoreItem
 from .lines import APPENDING, PRIVATE, Lines, append_all, append_line, replace_file, sync_folder

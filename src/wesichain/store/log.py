@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Protocol
 
-from wesichain.core import KEPT, dataclass
+from wesichain.core.internal import KEPT, dataclass
 from wesichain.errors import WesichainError
 
 Conflict = Callable[[str], WesichainError]

@@ -18,7 +18,7 @@ from psycopg.errors import error_from_result
 from psycopg.pq.abc import PGresult
 from typing_extensions import override
 
-from wesichain.core import dataclass
+from wesichain.core.internal import dataclass
 from wesichain.errors import ConfigError, WesichainError
 
 from .log import Entry, LogInfo, Logs

@@ -7,7 +7,8 @@ from typing import Any
 
 from typing_extensions import override
 
-from wesichain.core import Clock, JsonValue, SystemClock, parse_json
+from wesichain.core import Clock, JsonValue
+from wesichain.core.internal import SystemClock, parse_json
 from wesichain.errors import ConfigError, MissingDependencyError, StoreError
 
 from .items import Store, StoreItem, checked_key, path_of, search_results, text_of

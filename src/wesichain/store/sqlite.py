@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from typing_extensions import override
 
-from wesichain.core import dataclass
+from wesichain.core.internal import dataclass
 from wesichain.errors import WesichainError
 
 from .log import Entry, LogInfo, Logs

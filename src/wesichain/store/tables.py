@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from wesichain.core import dataclass
+from wesichain.core.internal import dataclass
 
 from .log import Conflict, Entry, LogInfo, hashes, not_before, numbered, with_parts
 

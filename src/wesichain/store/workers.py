@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from typing_extensions import override
 
-from wesichain.core import Delivery
+from wesichain.core.internal import Delivery
 
 T = TypeVar("T")
 

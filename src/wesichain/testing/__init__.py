@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from wesichain.core import later
+from wesichain.core.internal import later
 
 if TYPE_CHECKING:
     from .checkpoints import CheckpointerContract

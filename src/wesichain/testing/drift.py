@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from wesichain.agent import Agent, Outcome, replay
-from wesichain.core import JsonValue, dataclass, is_object
+from wesichain.core import JsonValue
+from wesichain.core.internal import dataclass, is_object
 from wesichain.errors import CodecError, ConfigError, ReplayMismatchError, WesichainError
 from wesichain.evals import Case, Check, Comparison, Judge, case_of, compare, evaluate
 from wesichain.trace import Recording, load

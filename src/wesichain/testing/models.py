@@ -17,9 +17,8 @@ from wesichain.core import (
     TextChunk,
     ToolCall,
     ToolCallingLlm,
-    streams_to_listener,
-    traits_of,
 )
+from wesichain.core.internal import streams_to_listener, traits_of
 from wesichain.errors import LlmResponseError
 
 Reply: TypeAlias = LlmResponse | str | ToolCall | Sequence[ToolCall] | BaseException

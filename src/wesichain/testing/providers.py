@@ -31,13 +31,10 @@ from wesichain.core import (
     ToolCallChunk,
     ToolSpec,
     Usage,
-    dataclass,
     from_json,
-    parse_json,
     to_json,
-    traits_of,
-    turn_of,
 )
+from wesichain.core.internal import dataclass, parse_json, traits_of, turn_of
 from wesichain.errors import LlmError, LlmRejectedError, LlmResponseError, LlmTransportError
 
 T = TypeVar("T")

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 from typing_extensions import override
 
-from wesichain.core import CallHook, Event, EventSink, LlmRequest, ToolCall, around
+from wesichain.core import Event, EventSink, LlmRequest, ToolCall
+from wesichain.core.internal import CallHook, around
 from wesichain.tools import PreparedCall, ToolContext, ToolRegistry, ToolResult
 
 RunTool = Callable[[PreparedCall, ToolContext | None], Coroutine[Any, Any, ToolResult]]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from typing_extensions import TypeVar
 
-from wesichain.core import CancellationToken, Event, Message, Spent, dataclass
+from wesichain.core import Event, Message
+from wesichain.core.internal import CancellationToken, Spent, dataclass
 
 __all__ = ["CancellationToken", "RunContext", "ToolContext"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import UnionType
 from typing import Any, Generic, TypeVar, Union, get_args, get_origin
 
-from wesichain.core import dataclass
+from wesichain.core.internal import dataclass
 
 T = TypeVar("T")
 

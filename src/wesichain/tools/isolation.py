@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from wesichain.core import dataclass
+from wesichain.core.internal import dataclass
 from wesichain.errors import ToolDefinitionError
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Unpack, override
 
-from wesichain.core import JsonValue, ToolSpec, dump_json, is_object, parse_json
+from wesichain.core import JsonValue, ToolSpec
+from wesichain.core.internal import dump_json, is_object, parse_json
 from wesichain.errors import CodecError, ToolDefinitionError, ToolSerializationError
 
 from .context import ToolContext

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast, get_args
 
-from wesichain.core import MEDIA, Part, Text, parts_of
+from wesichain.core import Part, Text
+from wesichain.core.internal import MEDIA, parts_of
 from wesichain.errors import CodecError, ToolSerializationError
 
 _MOST = 16_777_216  # bytes of all parts of one result

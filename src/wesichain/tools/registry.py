@@ -11,7 +11,8 @@ from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from wesichain.core import ToolCall, ToolSpec, constructor_of, narrowed_schema, without_nulls
+from wesichain.core import ToolCall, ToolSpec
+from wesichain.core.internal import constructor_of, narrowed_schema, without_nulls
 from wesichain.errors import (
     ConfigError,
     DuplicateToolError,

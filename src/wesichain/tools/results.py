@@ -6,7 +6,8 @@ from collections import deque
 from math import inf
 from typing import Any
 
-from wesichain.core import JsonValue, Part, ToolCall, dataclass
+from wesichain.core import JsonValue, Part, ToolCall
+from wesichain.core.internal import dataclass
 from wesichain.errors import ConfigError, ToolDispatchError
 
 from .definition import Tool

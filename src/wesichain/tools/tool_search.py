@@ -10,7 +10,8 @@ from math import log, sqrt
 from operator import mul
 from typing import Any, Protocol
 
-from wesichain.core import JsonValue, is_array, is_object
+from wesichain.core import JsonValue
+from wesichain.core.internal import is_array, is_object
 from wesichain.errors import ToolDefinitionError
 
 from .definition import Tool

@@ -10,15 +10,8 @@ from typing import Any, TypeAlias, cast
 
 from typing_extensions import override
 
-from wesichain.core import (
-    Event,
-    JsonValue,
-    OutputDelta,
-    TextDelta,
-    dataclass,
-    json_changes,
-    to_json,
-)
+from wesichain.core import Event, JsonValue, OutputDelta, TextDelta, to_json
+from wesichain.core.internal import dataclass, json_changes
 
 from .recordings import Recording, load
 from .redaction import Redactor

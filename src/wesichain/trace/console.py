@@ -10,18 +10,12 @@ from dataclasses import replace
 from typing import TextIO
 
 from wesichain.core import (
-    Approve,
-    ApproveWith,
     ContentOmitted,
     Decided,
     Event,
     HandedOff,
     ModelResponded,
-    NodeFailed,
-    NodeStarted,
     Part,
-    Provide,
-    Refuse,
     RunCompleted,
     RunFailed,
     RunInterrupted,
@@ -32,8 +26,8 @@ from wesichain.core import (
     TextDelta,
     ToolCompleted,
     ToolDispatched,
-    text_of,
 )
+from wesichain.core.internal import Approve, ApproveWith, NodeFailed, NodeStarted, Provide, Refuse, text_of
 
 from .terminal import neutralise
 

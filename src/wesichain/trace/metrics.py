@@ -11,7 +11,6 @@ from typing import TypeAlias
 from wesichain.core import (
     Event,
     ModelResponded,
-    Prices,
     RunCompleted,
     RunFailed,
     RunInterrupted,
@@ -21,8 +20,8 @@ from wesichain.core import (
     ToolCompleted,
     ToolDispatched,
     Usage,
-    cost_of,
 )
+from wesichain.core.internal import Prices, cost_of
 
 from .recordings import STATUS_OF
 from .terminal import neutralise

@@ -10,7 +10,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from wesichain.core import Event, dump_json, to_json
+from wesichain.core import Event, to_json
+from wesichain.core.internal import dump_json
 from wesichain.errors import ConfigError
 from wesichain.trace import Recording, load, redact
 from wesichain.trace import RunSummary as RecordedRun

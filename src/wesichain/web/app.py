@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 
 from wesichain.agent import Agent, Approve, ApproveWith, Decision, Refuse
-from wesichain.core import PendingCall, Prices, Provide, to_plain
+from wesichain.core.internal import PendingCall, Prices, Provide, to_plain
 from wesichain.errors import (
     CodecError,
     ConfigError,

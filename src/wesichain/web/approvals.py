@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from wesichain.agent import Decision, Interrupted
-from wesichain.core import Clock, PendingCall, SystemClock, dataclass, from_json, to_json
+from wesichain.core import Clock, from_json, to_json
+from wesichain.core.internal import PendingCall, SystemClock, dataclass
 from wesichain.errors import CodecError, ConfigError
 
 Standing: TypeAlias = Literal["waiting", "decided", "expired", "unknown"]

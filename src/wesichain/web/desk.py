@@ -8,7 +8,8 @@ from typing import Any
 from uuid import uuid4
 
 from wesichain.agent import Agent, RunStream, result_of
-from wesichain.core import Decision, EventSink
+from wesichain.core import EventSink
+from wesichain.core.internal import Decision
 from wesichain.edge import Limits, Order, RunDirectory, create_app
 from wesichain.trace import Recorder, Recording
 

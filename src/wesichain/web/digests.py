@@ -9,7 +9,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from wesichain.core import Prices, Usage, is_object, parse_json
+from wesichain.core import Usage
+from wesichain.core.internal import Prices, is_object, parse_json
 from wesichain.errors import CodecError
 from wesichain.policy import find_cost
 from wesichain.trace import Figures

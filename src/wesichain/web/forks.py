@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from wesichain.agent import Agent, Outcome, replay
-from wesichain.core import Event, EventSink, RunStarted, StepStarted, SystemClock
+from wesichain.core import Event, EventSink, RunStarted, StepStarted
+from wesichain.core.internal import SystemClock
 from wesichain.errors import ConfigError
 from wesichain.trace import Recording
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from wesichain.core import dataclass, from_json, to_json
+from wesichain.core import from_json, to_json
+from wesichain.core.internal import dataclass
 from wesichain.errors import CodecError, ConfigError
 from wesichain.evals import Result
 from wesichain.store import Lines

@@ -9,7 +9,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from wesichain.core import is_object, parse_json
+from wesichain.core.internal import is_object, parse_json
 from wesichain.errors import CodecError
 
 from .all_runs import AllRuns, AnyRun

@@ -13,7 +13,8 @@ from threading import Lock
 from time import time
 from typing import Any, get_args
 
-from wesichain.core import Event, Price, Prices, dump_json, is_object, parse_json, to_plain
+from wesichain.core import Event
+from wesichain.core.internal import Price, Prices, dump_json, is_object, parse_json, to_plain
 from wesichain.errors import CodecError, ConfigError
 from wesichain.policy import find_cost, find_price
 from wesichain.trace import RunSummary, find_run, list_runs

@@ -13,7 +13,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from wesichain.agent import Agent
-from wesichain.core import Prices
+from wesichain.core.internal import Prices
 from wesichain.errors import ConfigError, MissingDependencyError
 
 if TYPE_CHECKING:

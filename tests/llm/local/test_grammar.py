@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from tests.conftest import corpus, each_origin
 from tests.llm.local.gbnf import Gbnf
-from wesichain.core import ToolSpec, parse_json
+from wesichain.core import ToolSpec
+from wesichain.core.internal import parse_json
 from wesichain.llm.local.grammar import answer_grammar, reply_grammar, spaced_json
 from wesichain.tools import validate_json
 

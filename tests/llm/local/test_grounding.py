@@ -15,7 +15,8 @@ from pydantic import Field
 
 from tests.llm.local.gbnf import Gbnf
 from wesichain import Agent, Budget
-from wesichain.core import LlmRequest, Message, Role, ToolCall, ToolSpec, dump_json, parse_json
+from wesichain.core import LlmRequest, Message, Role, ToolCall, ToolSpec
+from wesichain.core.internal import dump_json, parse_json
 from wesichain.errors import ConfigError
 from wesichain.llm.local import LocalLlm
 from wesichain.llm.local.grammar import reply_grammar

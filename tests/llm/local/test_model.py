@@ -27,9 +27,8 @@ from wesichain.core import (
     TextChunk,
     ToolCall,
     ToolSpec,
-    parse_json,
-    traits_of,
 )
+from wesichain.core.internal import parse_json, traits_of
 from wesichain.errors import ConfigError, LlmRejectedError, LlmTransportError
 from wesichain.llm.local import LocalLlm, serve_local
 from wesichain.llm.local.grammar import reply_grammar

@@ -23,8 +23,8 @@ from wesichain.core import (
     ToolCall,
     ToolCallChunk,
     ToolSpec,
-    parse_json,
 )
+from wesichain.core.internal import parse_json
 from wesichain.errors import ConfigError, LlmRejectedError, LlmTransportError
 from wesichain.llm.local import serve_local
 from wesichain.llm.openai import OpenAiClient

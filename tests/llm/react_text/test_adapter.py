@@ -23,8 +23,8 @@ from wesichain.core import (
     Usage,
     from_json,
     to_json,
-    traits_of,
 )
+from wesichain.core.internal import traits_of
 from wesichain.errors import ConfigError
 from wesichain.llm.react_text import TextReAct, parse, text_mode
 

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from wesichain.core import ToolSpec, dump_json
+from wesichain.core import ToolSpec
+from wesichain.core.internal import dump_json
 from wesichain.llm.react_text import parse
 from wesichain.llm.react_text.dialects import DIALECTS, find_dialect
 from wesichain.llm.react_text.parsed import is_placeholder

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wesichain.core import dump_json, parse_json
+from wesichain.core.internal import dump_json, parse_json
 from wesichain.errors import CodecError
 from wesichain.llm.react_text.lenient import load
 

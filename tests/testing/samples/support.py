@@ -10,7 +10,7 @@ from typing import Any
 from tests.testing.samples.model import Seen
 from wesichain import Agent, LlmRequest, LlmResponse, ToolContext, tool
 from wesichain.agent import Approve, Refuse
-from wesichain.core import Decision, PendingCall
+from wesichain.core.internal import Decision, PendingCall
 from wesichain.testing import FunctionLlm, Scenario, Trace
 
 

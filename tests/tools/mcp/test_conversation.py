@@ -17,7 +17,8 @@ from pydantic import BaseModel
 from tests.warm import python
 from wesichain import Agent, tool
 from wesichain.agent import Interrupted
-from wesichain.core import Audio, Provide, Text, ToolCall
+from wesichain.core import Audio, Text, ToolCall
+from wesichain.core.internal import Provide
 from wesichain.errors import ConfigError, ToolError, ToolErrorKind, ToolExecutionError
 from wesichain.testing import ScriptedLlm
 from wesichain.tools import ToolContext, ToolSet

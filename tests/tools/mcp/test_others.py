@@ -22,7 +22,8 @@ import pytest
 from tests.tools.mcp.test_conversation import clerk, served
 from wesichain import Agent, Image
 from wesichain.agent import Interrupted
-from wesichain.core import Provide, ToolCall, ToolProgress
+from wesichain.core import ToolCall, ToolProgress
+from wesichain.core.internal import Provide
 from wesichain.testing import ScriptedLlm, calls
 from wesichain.tools.mcp import McpServer
 

@@ -15,7 +15,7 @@ import pytest
 from tests.warm import python
 from wesichain import Agent
 from wesichain.agent import Completed, Interrupted
-from wesichain.core import Provide, Refuse
+from wesichain.core.internal import Provide, Refuse
 from wesichain.errors import ConfigError, ToolError, ToolErrorKind
 from wesichain.testing import ScriptedLlm, calls
 from wesichain.tools.mcp import McpServer, Sampling, ServedChanges, ServedPrompt, ServedResource, elicit

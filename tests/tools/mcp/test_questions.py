@@ -15,17 +15,8 @@ import pytest
 from tests.warm import python
 from wesichain import Agent, Budget, CancellationToken
 from wesichain.agent import ApproveWith, Completed, Interrupted, replay
-from wesichain.core import (
-    LlmResponse,
-    PendingCall,
-    Provide,
-    Refuse,
-    RunStarted,
-    ToolCall,
-    Usage,
-    from_json,
-    to_json,
-)
+from wesichain.core import LlmResponse, RunStarted, ToolCall, Usage, from_json, to_json
+from wesichain.core.internal import PendingCall, Provide, Refuse
 from wesichain.durable import DurableAgent
 from wesichain.errors import ConfigError, RunInterruptedError
 from wesichain.testing import ScriptedLlm, calls

@@ -10,7 +10,8 @@ import pytest
 
 from tests.trace.recordings.test_recorder import record
 from tests.trace.runs import NOON, run
-from wesichain.core import RunCompleted, RunFailed, SystemClock, Usage
+from wesichain.core import RunCompleted, RunFailed, Usage
+from wesichain.core.internal import SystemClock
 from wesichain.errors import ConfigError
 from wesichain.trace import RunSummary, find_run, list_runs, prune
 

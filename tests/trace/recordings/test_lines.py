@@ -21,12 +21,9 @@ from wesichain.core import (
     ToolSpec,
     Usage,
     from_json,
-    parse_json,
     to_json,
-    to_jsonl,
-    to_lines,
-    to_plain,
 )
+from wesichain.core.internal import parse_json, to_jsonl, to_lines, to_plain
 from wesichain.errors import CodecError
 
 

@@ -37,8 +37,8 @@ from wesichain.core import (
     TextDelta,
     ToolCompleted,
     Usage,
-    dataclass,
 )
+from wesichain.core.internal import dataclass
 from wesichain.errors import ConfigError
 from wesichain.trace import Recorder, Recording, Redactor, list_runs, load
 from wesichain.trace.recordings import run_file

@@ -27,12 +27,8 @@ from wesichain.core import (
     ToolCompleted,
     ToolDispatched,
     ToolProgress,
-    constructor_of,
-    events_in,
-    forms_in,
-    forms_to_jsonl,
-    to_jsonl,
 )
+from wesichain.core.internal import constructor_of, events_in, forms_in, forms_to_jsonl, to_jsonl
 from wesichain.testing import FakeClock, ScriptedLlm, StreamingScriptedLlm, calls
 from wesichain.trace import CollectingSink, Recorder, Recording, list_runs, load
 from wesichain.trace.recordings.unwritten import Unwritten

@@ -12,14 +12,11 @@ from hypothesis import strategies as st
 
 from tests.trace.runs import SPEC, events, json_values, run
 from wesichain.core import (
-    ApproveWith,
     Decided,
     Event,
     LlmResponse,
     Message,
     ModelResponded,
-    PendingCall,
-    Refuse,
     Role,
     RunCompleted,
     RunFailed,
@@ -35,6 +32,7 @@ from wesichain.core import (
     Usage,
     to_json,
 )
+from wesichain.core.internal import ApproveWith, PendingCall, Refuse
 from wesichain.trace import Redactor, redact
 from wesichain.trace.redaction.disguises import bared
 from wesichain.trace.redaction.rules import hide_secrets, may_hold_secret

@@ -19,16 +19,8 @@ from wesichain.agent.phases import Acting, Child, Interrupted, Unfinished
 from wesichain.agent.rules import LoopGuard, Rejected, sentences
 from wesichain.agent.run_state import LimitAbove, RunState, Stopped
 from wesichain.agent.trail import Observed, failed, observed_of
-from wesichain.core import (
-    GRACE,
-    Decision,
-    LogView,
-    Message,
-    PendingCall,
-    ToolCall,
-    abandon,
-    constructor_of,
-)
+from wesichain.core import Message, ToolCall
+from wesichain.core.internal import GRACE, Decision, LogView, PendingCall, abandon, constructor_of
 from wesichain.errors import (
     BudgetExceededError,
     LoopDetectedError,

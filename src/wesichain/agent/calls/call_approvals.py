@@ -10,17 +10,8 @@ from wesichain.agent.phases import Acting, Interrupted
 from wesichain.agent.rules import approval_token, sentences
 from wesichain.agent.run_state import RunState
 from wesichain.agent.trail import Observed, failed, observed_of
-from wesichain.core import (
-    Approve,
-    ApproveWith,
-    Decision,
-    LlmResponse,
-    PendingCall,
-    Provide,
-    Refuse,
-    ToolCall,
-    is_object,
-)
+from wesichain.core import LlmResponse, ToolCall
+from wesichain.core.internal import Approve, ApproveWith, Decision, PendingCall, Provide, Refuse, is_object
 from wesichain.errors import ConfigError
 from wesichain.tools import PreparedCall
 

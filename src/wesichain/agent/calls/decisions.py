@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from wesichain.agent.phases import Interrupted
-from wesichain.core import Approve, ApproveWith, Decision, PendingCall, Provide, Refuse, ToolCall
+from wesichain.core import ToolCall
+from wesichain.core.internal import Approve, ApproveWith, Decision, PendingCall, Provide, Refuse
 from wesichain.errors import ConfigError
 
 from .call_approvals import check_answer

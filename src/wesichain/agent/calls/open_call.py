@@ -23,19 +23,15 @@ from wesichain.agent.phases import Child, Completed, Failed, Interrupted, Outcom
 from wesichain.agent.rules import question_token
 from wesichain.agent.run_state import RunState, Settings
 from wesichain.agent.trail import Trail
-from wesichain.core import (
+from wesichain.core import Clock, Event, Message, ToolCall, ToolProgress
+from wesichain.core.internal import (
     CallToken,
     CancellationToken,
-    Clock,
     Decision,
-    Event,
     LogView,
-    Message,
     PendingCall,
     Question,
     Spent,
-    ToolCall,
-    ToolProgress,
 )
 from wesichain.errors import RunInterruptedError, ToolError, ToolErrorKind
 from wesichain.policy import Account, Budget, chain_of

@@ -33,16 +33,13 @@ from wesichain.core import (
     JsonValue,
     LlmRequest,
     LlmResponse,
-    LogView,
     Message,
     Role,
-    Spent,
     ToolCall,
     ToolsOffered,
     ToolSpec,
-    from_plain,
-    to_plain,
 )
+from wesichain.core.internal import LogView, Spent, from_plain, to_plain
 from wesichain.errors import AgentError, ConfigError, DuplicateToolError
 from wesichain.middleware import Middleware
 from wesichain.tools import (

@@ -7,7 +7,8 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from wesichain.core import Advice, JsonValue, Message, dataclass
+from wesichain.core import Advice, JsonValue, Message
+from wesichain.core.internal import dataclass
 from wesichain.errors import AgentError, ConfigError
 from wesichain.tools import JsonTool, RunContext
 

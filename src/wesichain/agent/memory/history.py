@@ -18,9 +18,8 @@ from wesichain.core import (
     Role,
     Thought,
     ToolCall,
-    constructor_of,
-    text_of,
 )
+from wesichain.core.internal import constructor_of, text_of
 from wesichain.errors import ConfigError
 
 _message = constructor_of(Message)
@@ -122,7 +121,7 @@ def messages_of(steps: Iterable[ReActStep]) -> list[Message]:
 
 def question_of(state: object) -> tuple[str, Sequence[ReActStep], int]:
     """The question of a state, with the scratchpad and the model calls that it has counted."""
-    from wesichain.core import read_state  # loaded with the first state
+    from wesichain.core.internal import read_state  # loaded with the first state
 
     read = read_state(state)
     return read.user_input, read.scratchpad, read.iteration_count

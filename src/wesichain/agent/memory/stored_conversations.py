@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from wesichain.core import Clock, SystemClock
+from wesichain.core import Clock
+from wesichain.core.internal import SystemClock
 from wesichain.errors import ConversationError, MissingDependencyError
 from wesichain.store import Entry, Layout, Logs
 

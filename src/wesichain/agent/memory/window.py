@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from wesichain.context import tokens_of
-from wesichain.core import Message, Role, dataclass
+from wesichain.core import Message, Role
+from wesichain.core.internal import dataclass
 from wesichain.errors import ConfigError
 
 

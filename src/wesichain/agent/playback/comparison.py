@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from wesichain.core import Event, Role, RunStarted, StepStarted, ToolDispatched, to_plain
+from wesichain.core import Event, Role, RunStarted, StepStarted, ToolDispatched
+from wesichain.core.internal import to_plain
 from wesichain.errors import ReplayMismatchError
 
 if TYPE_CHECKING:

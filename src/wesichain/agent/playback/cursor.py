@@ -11,7 +11,6 @@ from typing import Any
 from typing_extensions import override
 
 from wesichain.core import (
-    CancellationToken,
     ContextReduced,
     Event,
     EventSink,
@@ -27,6 +26,7 @@ from wesichain.core import (
     ToolDispatched,
     ToolProgress,
 )
+from wesichain.core.internal import CancellationToken
 from wesichain.errors import (
     ReplayMismatchError,
 )

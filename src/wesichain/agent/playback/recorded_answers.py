@@ -30,13 +30,11 @@ from wesichain.core import (
     LlmResponse,
     ModelResponded,
     OutputDelta,
-    PendingCall,
     Role,
     RunCompleted,
     RunFailed,
     RunInterrupted,
     RunStarted,
-    Spent,
     StepFailed,
     StepStarted,
     TextDelta,
@@ -44,8 +42,8 @@ from wesichain.core import (
     ToolDispatched,
     ToolProgress,
     ToolsOffered,
-    to_plain,
 )
+from wesichain.core.internal import PendingCall, Spent, to_plain
 from wesichain.errors import (
     AgentError,
     BudgetExceededError,

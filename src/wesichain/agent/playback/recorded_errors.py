@@ -23,8 +23,8 @@ from wesichain.core import (
     StepFailed,
     StepStarted,
     ToolDispatched,
-    dataclass,
 )
+from wesichain.core.internal import dataclass
 from wesichain.errors import (
     AgentError,
     BudgetExceededError,

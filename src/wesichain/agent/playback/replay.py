@@ -26,9 +26,7 @@ from wesichain.agent.runtime import AgentRuntime
 from wesichain.context import ViewRequest
 from wesichain.core import (
     AdviceShown,
-    CancellationToken,
     Clock,
-    Decision,
     Event,
     LlmRequest,
     LlmResponse,
@@ -40,6 +38,7 @@ from wesichain.core import (
     RunStarted,
     StepStarted,
 )
+from wesichain.core.internal import CancellationToken, Decision
 from wesichain.errors import AgentError, ReplayMismatchError
 from wesichain.middleware import CallRun, Middleware
 from wesichain.policy import find_price

@@ -11,16 +11,14 @@ from wesichain.core import (
     Citation,
     Event,
     JsonValue,
-    LogView,
     Message,
     ReActStep,
     Role,
     ToolCompleted,
     ToolDispatched,
     Usage,
-    constructor_of,
-    dataclass,
 )
+from wesichain.core.internal import LogView, constructor_of, dataclass
 from wesichain.errors import RunFailedError, RunInterruptedError
 
 OutT = TypeVar("OutT")

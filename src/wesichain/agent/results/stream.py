@@ -10,7 +10,8 @@ from typing_extensions import override
 
 from wesichain.agent.drive import OpenRun
 from wesichain.agent.phases import Outcome, Phase
-from wesichain.core import Event, EventSink, abandon
+from wesichain.core import Event, EventSink
+from wesichain.core.internal import abandon
 from wesichain.errors import ConfigError, RunInterruptedError
 
 R = TypeVar("R")

@@ -20,17 +20,8 @@ from typing import (
     get_origin,
 )
 
-from wesichain.core import (
-    JsonValue,
-    LlmTraits,
-    ToolSpec,
-    dataclass,
-    dump_json,
-    is_array,
-    is_object,
-    parse_json,
-    text_of,
-)
+from wesichain.core import JsonValue, LlmTraits, ToolSpec
+from wesichain.core.internal import dataclass, dump_json, is_array, is_object, parse_json, text_of
 from wesichain.errors import CodecError, ConfigError
 
 if TYPE_CHECKING:

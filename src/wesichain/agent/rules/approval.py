@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from wesichain.core import Question, ToolCall
+from wesichain.core import ToolCall
+from wesichain.core.internal import Question
 
 
 def approval_token(run_id: str, position: int, call: ToolCall) -> str:

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from wesichain.core import dataclass
+from wesichain.core.internal import dataclass
 from wesichain.errors import AgentError, CodecError, ConfigError, ToolError
 from wesichain.tools import RunContext
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from wesichain.core import dataclass
+from wesichain.core.internal import dataclass
 
 OnLimit: TypeAlias = Literal["fail", "partial", "answer"]
 

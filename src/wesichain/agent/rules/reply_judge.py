@@ -6,7 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from wesichain.core import LlmResponse, ToolCall, Usage, constructor_of, dataclass, is_object
+from wesichain.core import LlmResponse, ToolCall, Usage
+from wesichain.core.internal import constructor_of, dataclass, is_object
 from wesichain.errors import (
     CodecError,
     ConfigError,

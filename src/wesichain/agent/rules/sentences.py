@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from wesichain.core import ToolSpec, dump_json
+from wesichain.core import ToolSpec
+from wesichain.core.internal import dump_json
 
 MAX_TEXT = 4_000
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
 
-from wesichain.core import OMIT, Cut, ReActStep, ToolCall, ToolSpec
+from wesichain.core import ReActStep, ToolCall, ToolSpec
+from wesichain.core.internal import OMIT, Cut
 from wesichain.policy import N, OnceWithToolCatalog, RepromptStrategy, chain_of
 
 _KEPT = 500  # characters

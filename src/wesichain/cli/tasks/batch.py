@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from wesichain.agent import Agent
 from wesichain.cli.terminal import CTRL_C, FAILED, INTERRUPTED, OK, note, progress
-from wesichain.core import JsonValue, dataclass, dump_json, is_object, parse_json, to_plain
+from wesichain.core import JsonValue
+from wesichain.core.internal import dataclass, dump_json, is_object, parse_json, to_plain
 from wesichain.errors import CodecError, ConfigError, RunFailedError, RunInterruptedError, WesichainError
 from wesichain.store import append_line
 from wesichain.tools import CancellationToken

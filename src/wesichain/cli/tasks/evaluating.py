@@ -16,7 +16,8 @@ from wesichain.agent import Agent
 from wesichain.cli.loading import load_object, opened
 from wesichain.cli.playbooks import advised_by
 from wesichain.cli.terminal import CTRL_C, FAILED, OK, fail, note, print_json, progress, say, table
-from wesichain.core import home_folder, to_json
+from wesichain.core import to_json
+from wesichain.core.internal import home_folder
 from wesichain.errors import ConfigError, WesichainError
 from wesichain.evals import (
     Case,

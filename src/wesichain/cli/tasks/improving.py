@@ -11,7 +11,7 @@ import typer
 
 from wesichain.cli.loading import load_agent, load_object
 from wesichain.cli.terminal import FAILED, OK, fail, is_interactive, note, print_json, read_line, say
-from wesichain.core import dump_json
+from wesichain.core.internal import dump_json
 from wesichain.errors import WesichainError
 from wesichain.evals import Check, Improvement, Judge, read_cases
 from wesichain.evals import improve as improve_texts

@@ -25,13 +25,8 @@ from wesichain.agent import (
     revived_error,
 )
 from wesichain.context import ViewRequest
-from wesichain.core import (
-    Event,
-    LlmRequest,
-    LlmResponse,
-    ToolCall,
-    dataclass,
-)
+from wesichain.core import Event, LlmRequest, LlmResponse, ToolCall
+from wesichain.core.internal import dataclass
 from wesichain.durable.states import is_inside_id
 from wesichain.durable.store import NewChild
 from wesichain.errors import (

@@ -6,20 +6,8 @@ from dataclasses import field
 from hashlib import sha256
 
 from wesichain.agent import name_of
-from wesichain.core import (
-    OMIT,
-    Event,
-    JsonValue,
-    LlmRequest,
-    LlmResponse,
-    Part,
-    Role,
-    dataclass,
-    from_plain,
-    is_object,
-    parse_json,
-    to_json,
-)
+from wesichain.core import Event, JsonValue, LlmRequest, LlmResponse, Part, Role, to_json
+from wesichain.core.internal import OMIT, dataclass, from_plain, is_object, parse_json
 from wesichain.errors import CodecError
 from wesichain.tools import PreparedCall
 

@@ -13,7 +13,8 @@ from typing import TypeAlias
 
 from typing_extensions import override
 
-from wesichain.core import Clock, Event, dataclass
+from wesichain.core import Clock, Event
+from wesichain.core.internal import dataclass
 from wesichain.errors import ReplayMismatchError
 from wesichain.tools import CancellationToken
 

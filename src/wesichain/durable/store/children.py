@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from wesichain.core import dataclass
+from wesichain.core.internal import dataclass
 
 from .database import Database
 from .dbos_tables import IF_OWNED, RUN_COLUMNS, RUN_TABLES, STATES, state_in

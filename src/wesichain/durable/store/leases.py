@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from wesichain.core import dataclass
+from wesichain.core.internal import dataclass
 
 from .database import Database
 from .dbos_tables import (

@@ -13,7 +13,7 @@ from typing import Any, TypedDict
 
 import sqlalchemy as sa
 
-from wesichain.core import dataclass, dump_json
+from wesichain.core.internal import dataclass, dump_json
 from wesichain.errors import DurableError
 
 from .database import Database

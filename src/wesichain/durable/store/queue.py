@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from wesichain.core import dataclass
+from wesichain.core.internal import dataclass
 from wesichain.errors import ConfigError
 
 from .database import Database

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from wesichain.core import dataclass
+from wesichain.core.internal import dataclass
 
 from .children import ChildResult, end_children
 from .database import Database

@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from wesichain.core import dataclass
+from wesichain.core.internal import dataclass
 from wesichain.errors import DurableError, MissingDependencyError
 
 try:

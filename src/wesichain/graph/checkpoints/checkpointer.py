@@ -7,7 +7,8 @@ from typing import Protocol, runtime_checkable
 
 from typing_extensions import override
 
-from wesichain.core import Clock, SystemClock, dataclass
+from wesichain.core import Clock
+from wesichain.core.internal import SystemClock, dataclass
 from wesichain.errors import CheckpointError
 from wesichain.store import Entry, Logs, MemoryLogs
 

@@ -13,7 +13,8 @@ from functools import cache, partial
 from types import NoneType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from wesichain.core import Message, Part, ReActStep, ToolCall, Usage, from_plain, to_plain
+from wesichain.core import Message, Part, ReActStep, ToolCall, Usage
+from wesichain.core.internal import from_plain, to_plain
 from wesichain.errors import CodecError
 from wesichain.graph.state import (
     fields_of,

@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from wesichain.core import Clock, JsonValue, Spent, dump_json, from_plain, to_plain
+from wesichain.core import Clock, JsonValue
+from wesichain.core.internal import Spent, dump_json, from_plain, to_plain
 from wesichain.errors import CheckpointError
 from wesichain.graph.context import Answered, Asked, NodeAnswer, quoted, unquoted
 from wesichain.graph.definition import Definition

@@ -16,7 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
-from wesichain.core import JsonValue, Spent, dataclass
+from wesichain.core import JsonValue
+from wesichain.core.internal import Spent, dataclass
 from wesichain.errors import CheckpointError, CodecError
 from wesichain.graph.context import Answered, Asked, GraphInterrupt, NodeAnswer, tasks_of
 from wesichain.graph.state import NodeResult, Write

@@ -12,7 +12,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
-from wesichain.core import KEPT, MEDIA, dump_json, is_object, parse_json
+from wesichain.core.internal import KEPT, MEDIA, dump_json, is_object, parse_json
 from wesichain.graph.state import is_list
 from wesichain.store import Entry
 

@@ -15,18 +15,8 @@ from importlib import import_module
 from math import isfinite
 from typing import Any, Final, TypeAlias, cast, get_args
 
-from wesichain.core import (
-    Decision,
-    Message,
-    Part,
-    ReActStep,
-    ToolCall,
-    Usage,
-    check_depth,
-    dump_json,
-    from_plain,
-    to_plain,
-)
+from wesichain.core import Message, Part, ReActStep, ToolCall, Usage
+from wesichain.core.internal import Decision, check_depth, dump_json, from_plain, to_plain
 from wesichain.errors import CodecError
 from wesichain.graph.state import is_dict, is_list, kind_of
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple, get_args
 
-from wesichain.core import dump_json
+from wesichain.core.internal import dump_json
 from wesichain.errors import CheckpointError, CodecError
 from wesichain.graph.definition import START, Definition, Join, task_id
 from wesichain.graph.state import (

@@ -9,7 +9,8 @@ from dataclasses import field
 from functools import partial
 from typing import Any, TypeVar
 
-from wesichain.core import Clock, abandon, dataclass
+from wesichain.core import Clock
+from wesichain.core.internal import abandon, dataclass
 from wesichain.errors import CheckpointError, GraphInterruptedError, GraphTimeoutError
 from wesichain.graph.checkpoints import ThreadJournal
 from wesichain.graph.context import ExecutionOptions, GraphContext, GraphInterrupt, Record

@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 
 from typing_extensions import override
 
-from wesichain.core import GRACE, TEXT_LISTENER, CallHook, JsonValue, around
+from wesichain.core import JsonValue
+from wesichain.core.internal import GRACE, TEXT_LISTENER, CallHook, around
 from wesichain.errors import GraphError, GraphTimeoutError, NodeFailedError
 from wesichain.graph.checkpoints import OuterWrites, ThreadJournal
 from wesichain.graph.context import (

@@ -10,7 +10,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, Final, NoReturn
 
-from wesichain.core import abandon
+from wesichain.core.internal import abandon
 from wesichain.errors import GraphError, NodeFailedError
 from wesichain.graph.checkpoints import Pending
 from wesichain.graph.context import Asked, Paused

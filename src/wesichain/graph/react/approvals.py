@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from wesichain.agent import Approve, ApproveWith, Decision, Interrupted, Provide, Refuse
-from wesichain.core import PendingCall, ToolCall, from_plain
+from wesichain.core import ToolCall
+from wesichain.core.internal import PendingCall, from_plain
 from wesichain.errors import CodecError, GraphError
 from wesichain.graph.state import is_mapping
 

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from typing_extensions import override
 
 from wesichain.agent import Failed
-from wesichain.core import dataclass
+from wesichain.core.internal import dataclass
 from wesichain.errors import (
     ConfigError,
     CycleDetectedError,

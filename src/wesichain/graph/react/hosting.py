@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from wesichain.agent import AgentRuntime, Completed, Decision, Failed, Interrupted, LoopGuard, Outcome
-from wesichain.core import Event, PromptTemplate, ToolCallingLlm, to_plain
+from wesichain.core import Event, PromptTemplate, ToolCallingLlm
+from wesichain.core.internal import to_plain
 from wesichain.errors import GraphError, NodeFailedError
 from wesichain.graph.context import GraphContext, NodeAnswer, pause, recall
 from wesichain.graph.state import is_mapping

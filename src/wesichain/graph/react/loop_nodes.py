@@ -23,19 +23,8 @@ from wesichain.agent import (
     OpenRun,
     RunOptions,
 )
-from wesichain.core import (
-    ErrorStep,
-    Event,
-    Message,
-    PendingCall,
-    PromptTemplate,
-    ReActStep,
-    Role,
-    ToolCallingLlm,
-    read_state,
-    to_plain,
-    write_state,
-)
+from wesichain.core import ErrorStep, Event, Message, PromptTemplate, ReActStep, Role, ToolCallingLlm
+from wesichain.core.internal import PendingCall, read_state, to_plain, write_state
 from wesichain.errors import ConfigError, GraphError, NodeFailedError
 from wesichain.graph.context import CURRENT, GraphContext, pause, recall
 from wesichain.graph.nodes import Frame

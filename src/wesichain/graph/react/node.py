@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any
 
 from wesichain.agent import LoopGuard
-from wesichain.core import PromptTemplate, ToolCallingLlm, read_state, state_update, write_state
+from wesichain.core import PromptTemplate, ToolCallingLlm
+from wesichain.core.internal import read_state, state_update, write_state
 from wesichain.errors import ConfigError
 from wesichain.graph.context import GraphContext
 from wesichain.graph.state import StateUpdate

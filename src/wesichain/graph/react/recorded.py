@@ -30,18 +30,8 @@ from wesichain.agent import (
     revived_dispatch,
     revived_error,
 )
-from wesichain.core import (
-    CancellationToken,
-    Event,
-    JsonValue,
-    LlmRequest,
-    LlmResponse,
-    Part,
-    ToolCall,
-    dump_json,
-    from_plain,
-    to_plain,
-)
+from wesichain.core import Event, JsonValue, LlmRequest, LlmResponse, Part, ToolCall
+from wesichain.core.internal import CancellationToken, dump_json, from_plain, to_plain
 from wesichain.errors import CheckpointError, CodecError, LlmError
 from wesichain.graph.context import Record
 from wesichain.graph.state import is_dict

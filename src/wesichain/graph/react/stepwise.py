@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from wesichain.agent import LoopGuard
-from wesichain.core import Clock, PromptTemplate, ToolCallingLlm, read_state, write_state
+from wesichain.core import Clock, PromptTemplate, ToolCallingLlm
+from wesichain.core.internal import read_state, write_state
 from wesichain.graph.builder import GraphBuilder
 from wesichain.graph.checkpoints import Checkpointer
 from wesichain.graph.context import DEFAULTS, ExecutionOptions, Sinks

@@ -7,7 +7,7 @@ from enum import Enum
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
-from wesichain.core import common_prefix, field_values, is_record, same
+from wesichain.core.internal import common_prefix, field_values, is_record, same
 
 from .kinds import is_dict, is_list, is_some, is_tuple, kind_of
 from .owned import AppendOnlyList

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
 
-from wesichain.core import dataclass
+from wesichain.core.internal import dataclass
 
 from .kinds import is_items, is_mapping, is_some
 from .owned import AppendOnlyList

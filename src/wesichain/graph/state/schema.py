@@ -9,7 +9,7 @@ from enum import Enum
 from functools import partial
 from typing import Annotated, Any, NotRequired, Required, cast, get_args, get_origin, get_type_hints
 
-from wesichain.core import dataclass
+from wesichain.core.internal import dataclass
 from wesichain.errors import GraphDefinitionError
 
 from .kinds import fields_of, is_dataclass_type, is_mapping, is_model, is_typed_dict

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import isclose
 from typing import Any, TypeAlias, TypeGuard
 
-from wesichain.core import constructor_of, dataclass
+from wesichain.core.internal import constructor_of, dataclass
 
 from .compare import same
 from .kinds import is_dict, is_items, is_list, is_mapping, is_tuple

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
-from wesichain.core import Event, NodeCompleted, NodeFailed, NodeStarted, dataclass
+from wesichain.core import Event
+from wesichain.core.internal import NodeCompleted, NodeFailed, NodeStarted, dataclass
 from wesichain.graph.definition import END, START, Definition
 
 

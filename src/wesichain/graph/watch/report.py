@@ -10,17 +10,8 @@ from typing import Any
 
 from typing_extensions import override
 
-from wesichain.core import (
-    CheckpointSaved,
-    Event,
-    EventSink,
-    NodeCompleted,
-    NodeFailed,
-    NodeStarted,
-    StepFailed,
-    ToolCompleted,
-    ToolDispatched,
-)
+from wesichain.core import Event, EventSink, StepFailed, ToolCompleted, ToolDispatched
+from wesichain.core.internal import CheckpointSaved, NodeCompleted, NodeFailed, NodeStarted
 
 from .narrate import RunLog
 from .observer import Observer

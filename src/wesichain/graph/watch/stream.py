@@ -10,7 +10,8 @@ from typing import Any, Final, Generic, Literal, Self, TypeAlias, TypeVar, get_a
 
 from typing_extensions import override
 
-from wesichain.core import Event, EventSink, TextDelta, dataclass
+from wesichain.core import Event, EventSink, TextDelta
+from wesichain.core.internal import dataclass
 from wesichain.errors import ConfigError, GraphInterruptedError
 
 Mode: TypeAlias = Literal["events", "values", "updates", "messages", "custom"]

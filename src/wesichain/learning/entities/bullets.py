@@ -10,7 +10,8 @@ from typing import Any, Self, TypeAlias, cast
 
 from typing_extensions import override
 
-from wesichain.core import Strategy, ToolSpec, dataclass, dump_json, is_array, is_object
+from wesichain.core import Strategy, ToolSpec
+from wesichain.core.internal import dataclass, dump_json, is_array, is_object
 from wesichain.errors import CodecError
 
 from .evidence import EvidenceTally

@@ -12,7 +12,7 @@ from math import log, sqrt
 import numpy as np
 import numpy.typing as npt
 
-from wesichain.core import OMIT, dataclass
+from wesichain.core.internal import OMIT, dataclass
 
 LIMIT = 4.6  # how much likelier harm must be than help, as a logarithm, to withdraw a bullet
 FEWEST = 3  # runs with a lesson that all failed, which withdraw it too

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal, TypeAlias, cast
 
-from wesichain.core import dataclass
+from wesichain.core.internal import dataclass
 
 from .tasks import TaskOutput
 from .wording import one_line

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from wesichain.core import JsonValue, dataclass
+from wesichain.core import JsonValue
+from wesichain.core.internal import dataclass
 
 from .bullets import has_text, is_count, is_number
 

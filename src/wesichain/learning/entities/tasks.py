@@ -7,7 +7,6 @@ from dataclasses import field, replace
 from typing import Any
 
 from wesichain.core import (
-    HEADING,
     AdviceShown,
     Event,
     HandedOff,
@@ -18,10 +17,8 @@ from wesichain.core import (
     RunStarted,
     StepStarted,
     ToolsOffered,
-    dataclass,
-    dump_json,
-    to_plain,
 )
+from wesichain.core.internal import HEADING, dataclass, dump_json, to_plain
 
 from .bullets import PlaybookBullet, fingerprints_of, has_text, is_count, is_number
 from .domains import check_domain

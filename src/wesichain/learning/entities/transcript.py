@@ -14,8 +14,8 @@ from wesichain.core import (
     ToolCall,
     ToolCompleted,
     ToolDispatched,
-    dump_json,
 )
+from wesichain.core.internal import dump_json
 from wesichain.errors import CodecError
 
 from .steps import ReasoningStep, ToolInvocation

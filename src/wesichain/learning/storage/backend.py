@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from wesichain.core import dataclass
+from wesichain.core.internal import dataclass
 from wesichain.errors import PlaybookError
 from wesichain.learning.embedders import DEFAULT_EMBEDDER, Embedder
 from wesichain.store import Lines

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import assert_never
 
-from wesichain.core import dump_json
+from wesichain.core.internal import dump_json
 from wesichain.errors import CodecError, PlaybookError
 from wesichain.learning.entities import PlaybookBullet, has_text
 

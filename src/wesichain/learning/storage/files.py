@@ -21,7 +21,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from wesichain.core import dump_json, is_object, parse_json
+from wesichain.core.internal import dump_json, is_object, parse_json
 from wesichain.errors import CodecError, CorruptRecordError, PlaybookError
 from wesichain.learning.embedders import Embedder
 from wesichain.learning.entities import DATA_MODEL, hashed_name

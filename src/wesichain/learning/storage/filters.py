@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 
-from wesichain.core import dataclass, is_object
+from wesichain.core.internal import dataclass, is_object
 from wesichain.errors import PlaybookError
 from wesichain.learning.entities import SECTIONS, STAGES, PlaybookBullet
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from wesichain.core import dump_json, is_object, parse_json
+from wesichain.core.internal import dump_json, is_object, parse_json
 from wesichain.errors import CodecError, MissingDependencyError
 from wesichain.learning.embedders import Embedder, Vectors, rows_for
 from wesichain.learning.entities import PlaybookBullet

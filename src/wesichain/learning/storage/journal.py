@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Literal, TypeAlias
 
-from wesichain.core import dataclass, dump_json, parse_json
+from wesichain.core.internal import dataclass, dump_json, parse_json
 from wesichain.errors import CodecError
 from wesichain.learning.entities import DATA_MODEL, PlaybookBullet
 

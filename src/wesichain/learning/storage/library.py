@@ -11,7 +11,8 @@ from contextlib import contextmanager, suppress
 from threading import RLock
 from typing import TYPE_CHECKING, TypeAlias
 
-from wesichain.core import Clock, dataclass, dump_json
+from wesichain.core import Clock
+from wesichain.core.internal import dataclass, dump_json
 from wesichain.errors import PlaybookError
 from wesichain.learning.embedders import Embedder, Vectors
 from wesichain.learning.entities import PlaybookBullet, collapse, is_followed

@@ -6,17 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from wesichain.core import (
-    Audio,
-    Content,
-    Image,
-    JsonValue,
-    LlmRequest,
-    Media,
-    Message,
-    Role,
-    ToolCall,
-)
+from wesichain.core import Audio, Content, Image, JsonValue, LlmRequest, Message, Role, ToolCall
+from wesichain.core.internal import Media
 from wesichain.llm.block_turns import (
     assistant_blocks,
     cache_lifetime,

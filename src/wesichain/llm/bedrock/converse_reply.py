@@ -5,17 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from wesichain.core import (
-    LlmResponse,
-    StreamItem,
-    TextChunk,
-    ToolCall,
-    ToolCallChunk,
-    Usage,
-    is_array,
-    is_object,
-    parse_json,
-)
+from wesichain.core import LlmResponse, StreamItem, TextChunk, ToolCall, ToolCallChunk, Usage
+from wesichain.core.internal import is_array, is_object, parse_json
 from wesichain.errors import CodecError
 from wesichain.llm import citations
 from wesichain.llm.calls import ToolNames, read_args, sealed, whole_number

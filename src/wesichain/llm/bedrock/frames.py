@@ -5,7 +5,7 @@ from __future__ import annotations
 from binascii import crc32
 from typing import Any
 
-from wesichain.core import dump_json, is_object, parse_json
+from wesichain.core.internal import dump_json, is_object, parse_json
 from wesichain.errors import CodecError, LlmResponseError
 from wesichain.llm.transport import SseEvent
 

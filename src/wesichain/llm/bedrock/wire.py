@@ -13,13 +13,12 @@ from wesichain.core import (
     Image,
     JsonValue,
     LlmRequest,
-    Media,
     Message,
     Role,
     ToolCall,
-    is_array,
     to_json,
 )
+from wesichain.core.internal import Media, is_array
 from wesichain.llm.block_turns import (
     assistant_blocks,
     cache_lifetime,

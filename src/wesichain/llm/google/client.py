@@ -13,7 +13,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import Unpack, override
 
-from wesichain.core import LlmResponse, LlmTraits, StreamItem, is_array, is_object, to_json
+from wesichain.core import LlmResponse, LlmTraits, StreamItem, to_json
+from wesichain.core.internal import is_array, is_object
 from wesichain.errors import ConfigError, LlmError, LlmResponseError, MissingDependencyError
 from wesichain.llm.loops import PerLoop
 from wesichain.llm.supported_settings import supported

@@ -16,10 +16,8 @@ from wesichain.core import (
     ToolCall,
     ToolCallChunk,
     Usage,
-    dump_json,
-    is_array,
-    is_object,
 )
+from wesichain.core.internal import dump_json, is_array, is_object
 from wesichain.errors import CodecError
 from wesichain.llm import citations
 from wesichain.llm.calls import REFUSAL, ToolNames, sealed, whole_number

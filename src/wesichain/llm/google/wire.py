@@ -5,18 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wesichain.core import (
-    Content,
-    JsonValue,
-    LlmRequest,
-    Media,
-    Message,
-    Role,
-    Text,
-    ToolCall,
-    is_array,
-    is_object,
-)
+from wesichain.core import Content, JsonValue, LlmRequest, Message, Role, Text, ToolCall
+from wesichain.core.internal import Media, is_array, is_object
 from wesichain.llm.calls import ToolNames, require_ids, with_settings, write_args
 from wesichain.llm.media_blocks import Block, blocks_of
 from wesichain.llm.supported_settings import ReasoningForm

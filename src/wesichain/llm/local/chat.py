@@ -8,19 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
-from wesichain.core import (
-    LlmRequest,
-    LlmResponse,
-    Message,
-    ModelSettings,
-    Role,
-    ToolCall,
-    ToolSpec,
-    dump_json,
-    is_array,
-    is_object,
-    parse_json,
-)
+from wesichain.core import LlmRequest, LlmResponse, Message, ModelSettings, Role, ToolCall, ToolSpec
+from wesichain.core.internal import dump_json, is_array, is_object, parse_json
 from wesichain.errors import CodecError, ConfigError
 
 _FURTHER = ("top_k", "min_p", "presence_penalty", "frequency_penalty")  # what llama.cpp calls the same

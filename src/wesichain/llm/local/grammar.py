@@ -14,7 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from wesichain.core import ToolSpec, dump_json, is_array, is_object
+from wesichain.core import ToolSpec
+from wesichain.core.internal import dump_json, is_array, is_object
 
 from .grounding import GroundedValues
 

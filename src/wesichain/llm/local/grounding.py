@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wesichain.core import Message, Role, is_array, is_object, parse_json
+from wesichain.core import Message, Role
+from wesichain.core.internal import is_array, is_object, parse_json
 from wesichain.errors import CodecError
 
 _MOST = 4_096  # values, the newest; a grammar of more only slows the model down

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from wesichain.core import (
-    NO_SETTINGS,
     LlmRequest,
     LlmResponse,
     LlmTraits,
@@ -18,8 +17,8 @@ from wesichain.core import (
     StreamItem,
     TextChunk,
     Usage,
-    streams_to_listener,
 )
+from wesichain.core.internal import NO_SETTINGS, streams_to_listener
 from wesichain.errors import ConfigError, LlmResponseError
 from wesichain.llm.calls import stops_of
 from wesichain.llm.foreign_text import ForeignText

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from wesichain.core import Delivery
+from wesichain.core.internal import Delivery
 from wesichain.errors import ConfigError, LlmTransportError
 
 from .files import DEFAULT_MODEL, Progress, StderrProgress, fetch_model, find_model

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
-from wesichain.core import dump_json, is_object, parse_json
+from wesichain.core.internal import dump_json, is_object, parse_json
 from wesichain.errors import CodecError, LlmRejectedError, LlmResponseError, LlmTransportError
 
 from .llama_engine import Address

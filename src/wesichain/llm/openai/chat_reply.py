@@ -15,11 +15,8 @@ from wesichain.core import (
     ToolCall,
     ToolCallChunk,
     Usage,
-    dump_json,
-    is_array,
-    is_object,
-    parse_json,
 )
+from wesichain.core.internal import dump_json, is_array, is_object, parse_json
 from wesichain.errors import CodecError
 from wesichain.llm import citations
 from wesichain.llm.calls import REFUSAL, ToolNames, read_args, sealed, whole_number

@@ -5,20 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from wesichain.core import (
-    Audio,
-    Content,
-    Image,
-    JsonValue,
-    LlmRequest,
-    Media,
-    Message,
-    Role,
-    ToolCall,
-    is_array,
-    is_object,
-    to_json,
-)
+from wesichain.core import Audio, Content, Image, JsonValue, LlmRequest, Message, Role, ToolCall, to_json
+from wesichain.core.internal import Media, is_array, is_object
 from wesichain.llm.calls import ToolNames, require_ids, with_settings, write_args
 from wesichain.llm.media_blocks import Block, blocks_of, data_url, text_in
 from wesichain.llm.strict_forms import strict_form

@@ -16,11 +16,8 @@ from wesichain.core import (
     ToolCall,
     ToolCallChunk,
     Usage,
-    is_array,
-    is_object,
-    media_type_of,
-    parse_json,
 )
+from wesichain.core.internal import is_array, is_object, media_type_of, parse_json
 from wesichain.errors import CodecError, LlmResponseError
 from wesichain.llm import citations
 from wesichain.llm.calls import REFUSAL, ToolNames, read_args, sealed, whole_number

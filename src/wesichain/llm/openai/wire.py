@@ -12,15 +12,13 @@ from wesichain.core import (
     Image,
     JsonValue,
     LlmRequest,
-    Media,
     Message,
     Role,
     Text,
     ToolSpec,
-    is_array,
-    is_object,
     to_json,
 )
+from wesichain.core.internal import Media, is_array, is_object
 from wesichain.llm.calls import REFUSAL, ToolNames, require_ids, with_settings, write_args
 from wesichain.llm.media_blocks import Block, blocks_of, data_url, text_in
 from wesichain.llm.strict_forms import strict_form

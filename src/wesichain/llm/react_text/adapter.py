@@ -22,9 +22,8 @@ from wesichain.core import (
     TextChunk,
     ToolCall,
     ToolCallingLlm,
-    check_settings,
-    traits_of,
 )
+from wesichain.core.internal import check_settings, traits_of
 from wesichain.errors import ConfigError
 from wesichain.llm.relay import relay
 

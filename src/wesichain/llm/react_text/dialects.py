@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from wesichain.core import JsonValue, ToolSpec, dump_json, is_array, is_object
+from wesichain.core import JsonValue, ToolSpec
+from wesichain.core.internal import dump_json, is_array, is_object
 from wesichain.errors import CodecError, ConfigError
 
 from .inputs import Input, read_input, read_name, tidy

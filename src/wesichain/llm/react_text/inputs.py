@@ -6,7 +6,7 @@ import html
 import re
 from typing import Any, NamedTuple
 
-from wesichain.core import is_array, is_object, parse_json
+from wesichain.core.internal import is_array, is_object, parse_json
 from wesichain.errors import CodecError
 
 from .lenient import load

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from wesichain.core import parse_json
+from wesichain.core.internal import parse_json
 from wesichain.errors import CodecError
 
 # Possessive throughout (`++`, `*+`): every character is looked at once, whatever the text.

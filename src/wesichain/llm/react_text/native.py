@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from wesichain.core import JsonValue, dump_json, is_array, is_object, parse_json
+from wesichain.core import JsonValue
+from wesichain.core.internal import dump_json, is_array, is_object, parse_json
 from wesichain.errors import CodecError
 
 from .lenient import load

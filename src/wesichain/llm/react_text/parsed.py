@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from wesichain.core import JsonValue, dataclass
+from wesichain.core import JsonValue
+from wesichain.core.internal import dataclass
 
 
 @dataclass(frozen=True, slots=True)

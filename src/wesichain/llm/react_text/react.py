@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from wesichain.core import dump_json, is_array, is_object
+from wesichain.core.internal import dump_json, is_array, is_object
 from wesichain.errors import CodecError
 
 from .inputs import JSON_START, check_encoding, load_data, read_input, read_name, tidy, without_lead

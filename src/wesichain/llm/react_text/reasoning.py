@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from wesichain.core import dataclass
+from wesichain.core.internal import dataclass
 
 from .structure import TextReply
 

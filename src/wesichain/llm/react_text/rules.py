@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from wesichain.core import JsonValue, ToolSpec, is_array, is_object
+from wesichain.core import JsonValue, ToolSpec
+from wesichain.core.internal import is_array, is_object
 
 from .inputs import is_nothing
 from .parsed import Parsed, TextCall, action, is_placeholder, malformed

@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from wesichain.core import JsonValue, ToolSpec, dump_json, is_array, is_object, parse_json
+from wesichain.core import JsonValue, ToolSpec
+from wesichain.core.internal import dump_json, is_array, is_object, parse_json
 from wesichain.errors import CodecError
 
 from .inputs import is_nothing

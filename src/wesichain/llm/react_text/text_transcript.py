@@ -6,17 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from wesichain.core import (
-    Action,
-    FinalAnswer,
-    JsonValue,
-    Message,
-    Observation,
-    ReActStep,
-    Role,
-    Thought,
-    content_as_text,
-)
+from wesichain.core import Action, FinalAnswer, JsonValue, Message, Observation, ReActStep, Role, Thought
+from wesichain.core.internal import content_as_text
 
 # Marks on a reply that may be refused: the runtime hands them back with the message.
 UNREADABLE: JsonValue = {"react_text": "unreadable"}

@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 from math import isfinite
 from typing import Any
 
-from wesichain.core import is_array, is_object, parse_json
+from wesichain.core.internal import is_array, is_object, parse_json
 from wesichain.errors import CodecError, LlmError, LlmRejectedError, LlmResponseError, LlmTransportError
 
 _TEMPORARY = frozenset({408, 409, 425, 429})  # and every 5xx

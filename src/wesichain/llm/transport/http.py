@@ -16,7 +16,8 @@ from typing import Any, Protocol
 
 import httpx2
 
-from wesichain.core import LlmResponse, StreamItem, around, name_reply, parse_json, to_json
+from wesichain.core import LlmResponse, StreamItem, to_json
+from wesichain.core.internal import around, name_reply, parse_json
 from wesichain.errors import CodecError, ConfigError, LlmError, LlmResponseError, LlmTransportError
 from wesichain.llm.loops import PerLoop
 

@@ -7,18 +7,8 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any, Protocol, Self, TypedDict
 
-from wesichain.core import (
-    Clock,
-    JsonValue,
-    LlmRequest,
-    LlmResponse,
-    LlmTraits,
-    ModelSettings,
-    StreamItem,
-    SystemClock,
-    dataclass,
-    streams_to_listener,
-)
+from wesichain.core import Clock, JsonValue, LlmRequest, LlmResponse, LlmTraits, ModelSettings, StreamItem
+from wesichain.core.internal import SystemClock, dataclass, streams_to_listener
 from wesichain.errors import ConfigError
 from wesichain.llm.calls import ToolNames, checked_options
 from wesichain.llm.foreign_text import ForeignText

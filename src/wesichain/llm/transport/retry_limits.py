@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Final, TypeVar
 
-from wesichain.core import Clock, SystemClock
+from wesichain.core import Clock
+from wesichain.core.internal import SystemClock
 from wesichain.errors import ConfigError, LlmError
 
 T = TypeVar("T")

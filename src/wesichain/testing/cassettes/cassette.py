@@ -13,15 +13,8 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from typing_extensions import override
 
 from wesichain.agent import Agent
-from wesichain.core import (
-    Event,
-    EventSink,
-    LlmRequest,
-    LlmResponse,
-    RunStarted,
-    TextChunk,
-    traits_of,
-)
+from wesichain.core import Event, EventSink, LlmRequest, LlmResponse, RunStarted, TextChunk
+from wesichain.core.internal import traits_of
 from wesichain.errors import ConfigError, ReplayMismatchError
 from wesichain.testing.seams import RunTool, Seam
 from wesichain.tools import PreparedCall, ToolContext, ToolResult

@@ -17,7 +17,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from wesichain.core import Event, dump_json, from_plain, is_array, is_object, parse_json, to_plain
+from wesichain.core import Event
+from wesichain.core.internal import dump_json, from_plain, is_array, is_object, parse_json, to_plain
 from wesichain.errors import CodecError
 from wesichain.trace import Recording
 

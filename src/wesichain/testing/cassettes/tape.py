@@ -19,10 +19,8 @@ from wesichain.core import (
     ToolCompleted,
     ToolDispatched,
     ToolsOffered,
-    dataclass,
-    dump_json,
-    to_plain,
 )
+from wesichain.core.internal import dataclass, dump_json, to_plain
 from wesichain.errors import (
     LlmTransportError,
     ReplayMismatchError,

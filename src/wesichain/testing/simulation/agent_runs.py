@@ -6,7 +6,8 @@ from collections.abc import Coroutine
 from typing import Any
 
 from wesichain.agent import Interrupted, Outcome
-from wesichain.core import CancellationToken, Event, from_json, to_json
+from wesichain.core import Event, from_json, to_json
+from wesichain.core.internal import CancellationToken
 from wesichain.errors import RunFailedError, RunInterruptedError, WesichainError
 
 from .boundary import Process

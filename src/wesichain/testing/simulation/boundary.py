@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from typing_extensions import override
 
-from wesichain.core import CancellationToken, Event, EventSink, LlmRequest, LlmResponse, ToolCall
+from wesichain.core import Event, EventSink, LlmRequest, LlmResponse, ToolCall
+from wesichain.core.internal import CancellationToken
 from wesichain.errors import LlmTransportError, ToolExecutionError, ToolTimeoutError
 from wesichain.testing.seams import RunTool, Seam
 from wesichain.tools import PreparedCall, Tool, ToolContext, ToolResult

@@ -8,7 +8,7 @@ from typing import Self
 
 from typing_extensions import override
 
-from wesichain.core import dataclass
+from wesichain.core.internal import dataclass
 from wesichain.errors import ConfigError
 
 from .loop import draw

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from wesichain.core import dataclass
+from wesichain.core.internal import dataclass
 
 from .faults import FaultPlan
 from .loop import EPOCH, VirtualLoop

@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 from typing_extensions import override
 
 from wesichain.agent import Agent
-from wesichain.core import Decision, Event, JsonValue, PendingCall, Spent, dataclass
+from wesichain.core import Event, JsonValue
+from wesichain.core.internal import Decision, PendingCall, Spent, dataclass
 from wesichain.errors import ConfigError
 from wesichain.graph import Graph, GraphInterrupt
 from wesichain.trace import Recording

@@ -8,7 +8,8 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
 
-from wesichain.core import Event, Spent
+from wesichain.core import Event
+from wesichain.core.internal import Spent
 from wesichain.errors import WesichainError
 
 from .boundary import Boundary, Process

@@ -13,7 +13,8 @@ from typing import Any
 
 from typing_extensions import override
 
-from wesichain.core import Event, JsonValue, NodeFailed, dataclass
+from wesichain.core import Event, JsonValue
+from wesichain.core.internal import NodeFailed, dataclass
 from wesichain.errors import ConfigError
 from wesichain.trace import Recorder, Recording, find_run
 

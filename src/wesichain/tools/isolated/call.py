@@ -8,7 +8,8 @@ from base64 import b64encode
 from math import inf
 from typing import Any
 
-from wesichain.core import MEDIA, JsonValue, Text, dump_json, parse_json
+from wesichain.core import JsonValue, Text
+from wesichain.core.internal import MEDIA, dump_json, parse_json
 from wesichain.errors import ConfigError, ToolError, ToolErrorKind, ToolSerializationError
 from wesichain.tools.context import ToolContext
 from wesichain.tools.definition import Tool

@@ -15,7 +15,7 @@ import sys
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from wesichain.core import parse_json
+from wesichain.core.internal import parse_json
 from wesichain.tools.failures import describe
 
 from .frames import ANSWERED, DIED, HEADER, KILLED, READY, THREADED, UNMADE, frame, read_frame

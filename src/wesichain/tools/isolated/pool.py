@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from wesichain.core import dump_json
+from wesichain.core.internal import dump_json
 from wesichain.tools.failures import RemoteError
 from wesichain.tools.running import in_thread
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import Any, cast
 
-from wesichain.core import dump_json, parse_json, to_plain, without_nulls
+from wesichain.core.internal import dump_json, parse_json, to_plain, without_nulls
 from wesichain.errors import InvalidArgsError, ToolError, ToolSerializationError
 from wesichain.tools.context import ToolContext
 from wesichain.tools.definition import Tool

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
-from wesichain.core import is_array, is_object
+from wesichain.core.internal import is_array, is_object
 
 from .issues import MAX_ISSUES, Issue, count, no_such_field, one_of, quote
 from .keywords import Check, Issues, SchemaRun, fault

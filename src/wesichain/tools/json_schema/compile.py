@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any
 
-from wesichain.core import check_depth, dump_json, is_array, is_object, parse_json
+from wesichain.core.internal import check_depth, dump_json, is_array, is_object, parse_json
 from wesichain.errors import CodecError, ToolDefinitionError
 
 from . import applicators as apply

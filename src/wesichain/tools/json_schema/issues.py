@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from typing_extensions import override
 
-from wesichain.core import dataclass, is_array, is_object
+from wesichain.core.internal import dataclass, is_array, is_object
 
 MAX_ISSUES = 10
 MAX_TEXT = 80

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from wesichain.core import dump_json, is_array, is_object
+from wesichain.core.internal import dump_json, is_array, is_object
 from wesichain.errors import ToolDefinitionError
 
 from .issues import Issue, count, one_of, preview, quote, shorten

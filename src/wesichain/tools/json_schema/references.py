@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
-from wesichain.core import is_array, is_object
+from wesichain.core.internal import is_array, is_object
 from wesichain.errors import ToolDefinitionError
 
 from .issues import shorten

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
-from wesichain.core import is_array, is_object
+from wesichain.core.internal import is_array, is_object
 
 Schema: TypeAlias = dict[str, Any] | bool
 Location: TypeAlias = tuple[str | int, ...]

@@ -6,18 +6,8 @@ import inspect
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from wesichain.core import (
-    Decision,
-    LlmRequest,
-    Message,
-    Provide,
-    Question,
-    Role,
-    ToolCallingLlm,
-    dataclass,
-    is_array,
-    is_object,
-)
+from wesichain.core import LlmRequest, Message, Role, ToolCallingLlm
+from wesichain.core.internal import Decision, Provide, Question, dataclass, is_array, is_object
 from wesichain.errors import ConfigError, ToolError, WesichainError
 from wesichain.tools.json_schema.compile import validate
 

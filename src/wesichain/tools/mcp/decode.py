@@ -5,7 +5,8 @@ from __future__ import annotations
 from binascii import a2b_base64
 from typing import Any, assert_never
 
-from wesichain.core import Audio, Document, Image, Media, Message, Role, dataclass, dump_json, parse_json
+from wesichain.core import Audio, Document, Image, Message, Role
+from wesichain.core.internal import Media, dataclass, dump_json, parse_json
 from wesichain.errors import CodecError, ToolError, ToolErrorKind
 
 from .encode import WRAPPED

@@ -5,7 +5,8 @@ from __future__ import annotations
 from binascii import b2a_base64
 from typing import Any
 
-from wesichain.core import MEDIA, Audio, Image, Media, Text, ToolSpec, dump_json, is_object
+from wesichain.core import Audio, Image, Text, ToolSpec
+from wesichain.core.internal import MEDIA, Media, dump_json, is_object
 from wesichain.errors import InvalidArgsError, RunInterruptedError, ToolDispatchError, ToolExecutionError
 from wesichain.tools.definition import Tool
 from wesichain.tools.results import ToolResult

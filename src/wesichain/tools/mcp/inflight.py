@@ -12,7 +12,7 @@ from collections.abc import Coroutine
 from contextvars import ContextVar
 from typing import Any
 
-from wesichain.core import Decision, Question, dump_json
+from wesichain.core.internal import Decision, Question, dump_json
 from wesichain.tools.context import ToolContext
 
 _MOST_WAITING = 256  # requests that wait for a person; the oldest are given up first

@@ -10,7 +10,8 @@ from typing import Any
 
 from typing_extensions import TypedDict, override
 
-from wesichain.core import ToolCallingLlm, dataclass, dump_json
+from wesichain.core import ToolCallingLlm
+from wesichain.core.internal import dataclass, dump_json
 from wesichain.errors import CodecError, ConfigError, ToolDefinitionError
 from wesichain.tools.context import ToolContext
 from wesichain.tools.definition import Effect, Tool

@@ -9,7 +9,7 @@ from dataclasses import field
 from typing import Any
 from urllib.parse import unquote
 
-from wesichain.core import dataclass, is_array
+from wesichain.core.internal import dataclass, is_array
 from wesichain.errors import ConfigError
 
 from .encode import to_block, to_contents

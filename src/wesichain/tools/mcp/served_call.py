@@ -12,17 +12,8 @@ from uuid import uuid4
 from pydantic import BaseModel, ValidationError
 from typing_extensions import override
 
-from wesichain.core import (
-    Approve,
-    Decision,
-    Message,
-    PendingCall,
-    Provide,
-    Question,
-    Refuse,
-    Role,
-    dump_json,
-)
+from wesichain.core import Message, Role
+from wesichain.core.internal import Approve, Decision, PendingCall, Provide, Question, Refuse, dump_json
 from wesichain.errors import ToolError, ToolErrorKind
 from wesichain.tools.json_schema.compile import validate
 

@@ -18,7 +18,8 @@ from weakref import WeakKeyDictionary
 from typing_extensions import override
 
 from wesichain._version import __version__
-from wesichain.core import ToolCall, dump_json
+from wesichain.core import ToolCall
+from wesichain.core.internal import dump_json
 from wesichain.errors import ConfigError, ToolError
 from wesichain.tools.context import ToolContext
 from wesichain.tools.registry import ToolLike, ToolRegistry, ToolSet

@@ -6,7 +6,7 @@ import re
 from typing import Any
 from unicodedata import category
 
-from wesichain.core import is_array, is_object
+from wesichain.core.internal import is_array, is_object
 
 # Terminal sequences: CSI, strings (OSC, DCS, SOS, PM, APC) up to their end, and the short ones.
 _ESCAPES = re.compile(

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 from typing_extensions import override
 
-from wesichain.core import dump_json, is_object, parse_json
+from wesichain.core.internal import dump_json, is_object, parse_json
 from wesichain.errors import CodecError, ConfigError
 from wesichain.tools.json_schema import preview
 

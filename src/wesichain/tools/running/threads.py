@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from typing_extensions import override
 
-from wesichain.core import Delivery
+from wesichain.core.internal import Delivery
 
 T = TypeVar("T")
 

@@ -18,7 +18,8 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import ErrorDetails, to_jsonable_python
 from typing_extensions import TypedDict, override
 
-from wesichain.core import JsonValue, dump_json, is_object, parse_json
+from wesichain.core import JsonValue
+from wesichain.core.internal import dump_json, is_object, parse_json
 from wesichain.errors import CodecError, ToolDefinitionError
 from wesichain.tools.json_schema import (
     Issue,

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
-from wesichain.core import dump_json
+from wesichain.core.internal import dump_json
 from wesichain.errors import ToolSerializationError
 from wesichain.tools.json_schema import preview, show_path
 

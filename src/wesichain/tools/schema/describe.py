@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from wesichain.core import is_array, is_object
+from wesichain.core.internal import is_array, is_object
 from wesichain.tools.json_schema import children, preview, quote, rewrite, shorten
 
 MAX_NODES = 2_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from dataclasses import field
 
-from wesichain.core import dataclass
+from wesichain.core.internal import dataclass
 
 
 @dataclass(frozen=True, slots=True)

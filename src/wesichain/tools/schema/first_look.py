@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from wesichain.core import JsonValue, check_depth, dump_json, is_array, is_object, parse_json
+from wesichain.core import JsonValue
+from wesichain.core.internal import check_depth, dump_json, is_array, is_object, parse_json
 from wesichain.errors import CodecError
 from wesichain.tools.json_schema import Issue, RejectedError, preview
 

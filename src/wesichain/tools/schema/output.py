@@ -8,7 +8,8 @@ from math import isfinite
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
-from wesichain.core import JsonValue, check_depth, dump_json
+from wesichain.core import JsonValue
+from wesichain.core.internal import check_depth, dump_json
 from wesichain.errors import ToolSerializationError
 from wesichain.tools.finish import unfinished
 from wesichain.tools.json_schema import shorten

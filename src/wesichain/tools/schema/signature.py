@@ -14,7 +14,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 import typing_extensions
 
-from wesichain.core import dataclass
+from wesichain.core.internal import dataclass
 from wesichain.errors import ToolDefinitionError
 
 REQUIRED = Kind.empty

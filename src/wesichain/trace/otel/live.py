@@ -14,7 +14,6 @@ from typing_extensions import override
 
 from wesichain._version import __version__
 from wesichain.core import (
-    CallHook,
     Event,
     EventSink,
     HandedOff,
@@ -28,9 +27,8 @@ from wesichain.core import (
     RunStarted,
     TextDelta,
     ToolCall,
-    around,
-    dump_json,
 )
+from wesichain.core.internal import CallHook, around, dump_json
 from wesichain.trace.redaction import Redactor
 
 from .api import (

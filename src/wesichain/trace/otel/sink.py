@@ -20,9 +20,6 @@ from wesichain.core import (
     LlmResponse,
     Message,
     ModelResponded,
-    NodeCompleted,
-    NodeFailed,
-    NodeStarted,
     Role,
     RunCompleted,
     RunFailed,
@@ -32,9 +29,8 @@ from wesichain.core import (
     StepStarted,
     ToolCompleted,
     ToolDispatched,
-    Transcript,
-    dump_json,
 )
+from wesichain.core.internal import NodeCompleted, NodeFailed, NodeStarted, Transcript, dump_json
 
 from .api import (
     Span,

@@ -10,7 +10,8 @@ from functools import lru_cache
 from os import PathLike
 from pathlib import Path
 
-from wesichain.core import Clock, SystemClock, Usage, dataclass, from_json
+from wesichain.core import Clock, Usage, from_json
+from wesichain.core.internal import SystemClock, dataclass
 from wesichain.errors import CodecError, ConfigError
 
 from .format import RecordedEnd, Status, read_header

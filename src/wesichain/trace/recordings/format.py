@@ -16,20 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar, Literal, TypeAlias
 
-from wesichain.core import (
-    BlobReader,
-    Event,
-    JsonValue,
-    RunCompleted,
-    RunFailed,
-    RunInterrupted,
-    Usage,
-    dataclass,
-    from_plain,
-    is_object,
-    parse_json,
-    text_of,
-)
+from wesichain.core import Event, JsonValue, RunCompleted, RunFailed, RunInterrupted, Usage
+from wesichain.core.internal import BlobReader, dataclass, from_plain, is_object, parse_json, text_of
 from wesichain.errors import CodecError
 
 VERSION = 1

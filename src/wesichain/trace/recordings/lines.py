@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from wesichain.core import BlobWriter, Event, form_of, forms_in, forms_to_jsonl, to_jsonl
+from wesichain.core import Event
+from wesichain.core.internal import BlobWriter, form_of, forms_in, forms_to_jsonl, to_jsonl
 from wesichain.errors import CodecError
 from wesichain.trace.redaction import Redactor
 

@@ -25,10 +25,9 @@ from wesichain.core import (
     ToolDispatched,
     ToolsOffered,
     ToolSpec,
-    Transcript,
     Usage,
-    dataclass,
 )
+from wesichain.core.internal import Transcript, dataclass
 
 from .format import STATUS_OF, VERSION, Dropped, End, RecordedEnd, Status, read_header, read_lines
 from .parts_folder import PartsFolder

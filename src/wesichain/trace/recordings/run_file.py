@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Final
 from weakref import WeakKeyDictionary, WeakSet
 
-from wesichain.core import NO_USAGE, Event, ModelResponded, to_jsonl
+from wesichain.core import Event, ModelResponded
+from wesichain.core.internal import NO_USAGE, to_jsonl
 from wesichain.store import APPENDING, PRIVATE, append_all, sync_folder
 
 from .format import Dropped, Header, RecordedEnd

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from wesichain.core import Event, OutputDelta, TextDelta, dataclass, events_in
+from wesichain.core import Event, OutputDelta, TextDelta
+from wesichain.core.internal import dataclass, events_in
 
 PIECES: Final = frozenset({TextDelta, OutputDelta})
 

@@ -19,7 +19,6 @@ from wesichain.core import (
     Message,
     ModelResponded,
     RunCompleted,
-    RunEvent,
     RunStarted,
     StepStarted,
     Text,
@@ -27,8 +26,8 @@ from wesichain.core import (
     ToolCompleted,
     ToolDispatched,
     ToolSpec,
-    is_array,
 )
+from wesichain.core.internal import RunEvent, is_array
 from wesichain.errors import CodecError
 
 from .rules import (

@@ -11,7 +11,8 @@ import sys
 from base64 import b64decode
 from typing import Any
 
-from wesichain.core import Audio, Document, Image, dump_json
+from wesichain.core import Audio, Document, Image
+from wesichain.core.internal import dump_json
 from wesichain.errors import ToolError
 from wesichain.tools import JsonTool, ToolContext, tool
 from wesichain.tools.mcp import (

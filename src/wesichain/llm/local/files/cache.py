@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import BinaryIO
 
-from wesichain.core import dump_json, home_folder, is_object, parse_json
+from wesichain.core.internal import dump_json, home_folder, is_object, parse_json
 from wesichain.errors import CodecError
 
 from .manifest import ModelCard
