@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 from signatures import (
+    PUBLIC,
     UNSET,
     about,
     all_hints,
@@ -83,6 +84,9 @@ def offered(door: str) -> tuple[str, ...]:
     return tuple(names_of(importlib.import_module(door)))
 
 
+PUBLIC.update(name for door in DOORS for name in offered(door))
+
+
 def home_of(name: str, value: object) -> str:
     """The door that a name is described at: the nearest to where it is written."""
     written = getattr(value, "__module__", "") or ""
@@ -135,7 +139,7 @@ def member_lines(owner: str, value: type) -> list[str]:
     for name, raw, function in members_of(value):
         words = doc_of(function)
         if isinstance(raw, property):
-            gives = type_text(inspect.signature(function).return_annotation)
+            gives = type_text(inspect.signature(function).return_annotation, function)
             first = paragraphs(words)[:1]
             lines += ["", f"**`{owner}.{name}`**: {code(gives)}" + (f". {first[0]}" if first else "")]
         else:

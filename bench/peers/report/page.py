@@ -160,8 +160,8 @@ INTRODUCTION = """\
 
 What a framework costs beside the model, and what it does when the model, the tools or the provider
 misbehave. This page is written by a script: `make bench-peers` measures everything anew. The limits that
-continuous integration holds are in [measuring](howto/benchmarks.md), and what a fleet of idle workers costs its
-database is in [operating](operating.md#size-it)."""
+continuous integration holds are in [measuring](howto/benchmarks.md), and what a fleet of idle workers costs
+its database is in [operating](operating.md#size-it)."""
 
 EARLIER = """\
 Each run of the whole measurement replaces the page; here is what those before it said of us."""

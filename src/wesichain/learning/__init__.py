@@ -6,6 +6,7 @@ from .embedders import Embedder, FunctionEmbedder
 from .entities import (
     DATA_MODEL,
     Evidence,
+    EvidenceTally,
     Feedback,
     PlaybookBullet,
     Provenance,
@@ -35,6 +36,7 @@ __all__ = [
     "Delta",
     "Embedder",
     "Evidence",
+    "EvidenceTally",
     "Feedback",
     "FunctionEmbedder",
     "Generator",

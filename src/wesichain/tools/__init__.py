@@ -10,6 +10,7 @@ from .definition import Approval, Effect, Id, Tool, ToolOptions, ToolWarning
 from .finish import Finish
 from .function import FunctionTool, tool
 from .isolation import Isolation
+from .json_schema import Issue
 from .registry import Offered, ToolLike, ToolRegistry, ToolSet
 from .results import PreparedCall, ToolResult, ToolStats
 from .tool_sources import DynamicTools, ToolSource
@@ -38,6 +39,7 @@ __all__ = [
     "FunctionTool",
     "Id",
     "Isolation",
+    "Issue",
     "JsonTool",
     "Offered",
     "PreparedCall",
