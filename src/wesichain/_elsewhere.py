@@ -174,7 +174,7 @@ METHODS = {
         "run_stream": "agent.stream(task)",
         "iter": "agent.iterate(task)",
         "override": "agent.run(task, model=...)",
-        "clone": "Agent(...) anew: an agent is cheap",
+        "clone": "Agent(...): make another one, an agent is cheap",
     },
     "RunResult": {
         "final_output": "result.output",

@@ -50,7 +50,7 @@ class Summarise:
             raise ConfigError(f"llm={llm!r} is no model; pass an object with complete(request), or None")
 
     @property
-    def quiet_tokens(self) -> int:
+    def inactive_below_tokens(self) -> int:
         return self.over_tokens
 
     @property
@@ -71,7 +71,7 @@ class Summarise:
         words = max(50, (self.over_tokens - self.keep_tokens) // 4)
         asked = (
             Message(Role.SYSTEM, _TASK.format(words=min(words, 600))),
-            Message(Role.USER, "\n".join(map(_as_text, seen.shown(pieces)))),
+            Message(Role.USER, "\n".join(map(_as_text, seen.visible_messages(pieces)))),
         )
         return ViewQuestion(asked, partial(_cuts, pieces), self.llm)
 

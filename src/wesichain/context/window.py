@@ -36,7 +36,7 @@ class Window:
                 )
 
     @property
-    def quiet_tokens(self) -> int:
+    def inactive_below_tokens(self) -> int:
         return self.max_tokens
 
     @property

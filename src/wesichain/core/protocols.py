@@ -29,7 +29,7 @@ _CHARACTERS = 800  # of them together
 
 @runtime_checkable
 class ToolCallingLlm(Protocol):
-    """A model that can ask for tools. It translates and maps faults; it never judges a call.
+    """A model that can call tools. It translates requests and replies, and maps errors; it judges no call.
 
     May also have `model` (its name), `traits` (an `LlmTraits`), `check_settings` (raises `ConfigError` for a
     `ModelSettings` that it cannot take), and `stream` (see `StreamingLlm`).
@@ -57,7 +57,7 @@ class CompletionLlm(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LlmTraits:
-    """The traits of a model: what the runtime may ask of it, and what it would rather have."""
+    """The traits of a model: the features that it supports, and those that it works better with."""
 
     observes_errors: bool = False  # faults are best told to it as observations (text ReAct)
     native_output: bool = False  # it honours LlmRequest.output_schema
@@ -137,7 +137,7 @@ def say_omitted(reply: Any, omitted: tuple[str, ...]) -> Any:
 
 @runtime_checkable
 class EventSink(Protocol):
-    """Where events go. Called in line: be quick, or stand behind a `BufferedSink`."""
+    """Receives events. It is called inside the run: be quick, or wrap it in a `BufferedSink`."""
 
     def emit(self, event: Event) -> None: ...
 

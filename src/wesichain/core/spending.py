@@ -126,7 +126,7 @@ Prices: TypeAlias = Mapping[str, AnyPrice]
 
 
 def cost_of(usage: Usage, price: AnyPrice) -> float:
-    """The cost of a reply's tokens. What the cache held is charged at the cache's price, and once."""
+    """The cost of a reply's tokens. Cached tokens are charged once, at the price of the cache."""
     if not isinstance(price, Price):
         read, written = price
         return (usage.input_tokens * read + usage.output_tokens * written) / _MILLION

@@ -45,7 +45,7 @@ Task: TypeAlias = str | Part | Sequence[str | Part]
 
 
 class DurableAgent(ServedRuns, Generic[OutT]):
-    """Runs an agent's tasks as DBOS workflows: what was done stays done, whichever process dies.
+    """Runs an agent's tasks as DBOS workflows: finished steps are never repeated, whichever process dies.
 
     `name` is what the runs are found by: the same in every process that runs, queues or watches them.
     Without a `database_url` they are kept in a SQLite file in the user's data folder. A process that has
@@ -136,7 +136,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         settings: ModelSettings | None = None,
         tools: Sequence[Tool[Any]] = (),
     ) -> RunResult[OutT]:
-        """The answer to a task: a text, or texts and parts. A `run_id` that exists goes on.
+        """Run a task, a text or texts and parts, and return its result. A `run_id` that exists is continued.
 
         `conversation` is read when the run begins. Once the run has completed, its question and answer are
         added, by this process if it lives until then; called again with the same id, by the one that calls.
@@ -183,7 +183,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         delay: float | None = None,
         key: str | None = None,
     ) -> str:
-        """Leave a task to whoever serves the agent; returns the id of its run.
+        """Put a task into the agent's queue; returns the id of its run.
 
         `priority` 1 is served before 2 (10 unless given). `delay` is in seconds. `key` is a customer or a
         tenant: keys take turns, and limits per key count by it. The rest is as for `run`.

@@ -178,7 +178,7 @@ class DurableRuns:
         return await self.ask(waiting)
 
     async def found(self, run_id: str, *, timeout: float | None = None) -> FinishedRun:
-        """The run once nobody works on it, waiting for that."""
+        """Wait until the run is not active in any process, and return it."""
         async with asyncio.timeout(timeout):
             pause = _WAIT
             while True:
@@ -296,7 +296,7 @@ class DurableRuns:
             raise DurableError(f"the approval of {name!r} has expired; run the task again")
 
     async def cancel(self, run_id: str) -> None:
-        """Stop a run, whatever it is doing and wherever. It stays so, unless somebody resumes it."""
+        """Cancel a run in any process and phase. It stays cancelled until it is resumed."""
 
         def cancel(store: Store) -> None:
             self._status_row(store, run_id)

@@ -92,7 +92,7 @@ class ServedRuns:
         return self._runs.events(run_id)
 
     async def cancel(self, run_id: str) -> None:
-        """Stop a run, whatever it is doing and wherever. It stays so, unless somebody resumes it."""
+        """Cancel a run in any process and phase. It stays cancelled until it is resumed."""
         await self._runs.cancel(run_id)
         if self._engine is not None:
             for workflow_id, token in [*self._engine.active.items()]:
@@ -108,7 +108,7 @@ class ServedRuns:
         return await self._runs.prune(older_than=older_than)
 
     async def close(self, *, grace: float = 5.0) -> None:
-        """Let go of the database. Runs have `grace` seconds to end; other processes go on with the rest."""
+        """Close the database. Runs have `grace` seconds to end; other processes continue the rest."""
         engine, self._engine = self._engine, None
         if engine is not None:
             await release(engine, id(self), grace=grace)

@@ -132,7 +132,7 @@ class GraphContext(Generic[ContextT]):
     account: Account | None = None
 
     def emit(self, value: Any) -> None:
-        """Hand a value to whoever streams the run with the mode "custom"; else it is nobody's."""
+        """Emit a value to streams of the run with the mode "custom"; without one it is dropped."""
         if self.on_emit is not None:
             self.on_emit(value)
 
@@ -170,7 +170,7 @@ class GraphInterrupt:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A question and the answer that it was given: by whom, as `resume(by=...)` said, and when."""
+    """A question and its answer: by whom (`resume(by=...)`), and when."""
 
     question: GraphInterrupt
     answer: Any

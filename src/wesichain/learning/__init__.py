@@ -1,4 +1,4 @@
-"""Learning: runs and what was said about them become lessons and strategies that later runs are shown."""
+"""Learning: runs and the feedback on them become lessons and strategies in the prompts of later runs."""
 
 from . import _numpy as _numpy  # names what is missing before anything else fails
 from .curator import CuratorDelta, SemanticCurator

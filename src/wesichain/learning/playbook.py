@@ -55,7 +55,7 @@ _IS_VISIBLE = Condition("stage", "$in", VISIBLE)
 
 
 class Playbook(Translated, StrategySource):
-    """Bullets by domain. A domain sees nothing of another unless `cross_domain` is asked for.
+    """Bullets by domain. Domains are separate unless `cross_domain` is set.
 
     Safe to share between threads and processes. Close it (or use `with`) so that the index is saved;
     without that nothing is lost but the time to embed again.
@@ -370,7 +370,7 @@ class Playbook(Translated, StrategySource):
     # --- for the curator and the learner ---
 
     def change(self, domain: str, decide: Decide, *, cause: Cause, note: str = "") -> Delta | None:
-        """Decide on the state as it is now and write the change; nobody else writes in between."""
+        """Decide on the current state and write the change, with no other write in between."""
         return self._library.commit(check_domain(domain), decide, cause=cause, note=note)
 
     def view(self, domain: str) -> AbstractContextManager[View]:

@@ -56,7 +56,7 @@ class _Guard(Middleware[DepsT_contra]):
 
 
 class InputGuard(_Guard[DepsT_contra]):
-    """Checks the task before a run begins or goes on: `InputGuard(lambda task: len(task) < 1000)`."""
+    """Checks the task before a run starts or is resumed: `InputGuard(lambda task: len(task) < 1000)`."""
 
     what = "the task"
 

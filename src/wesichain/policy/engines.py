@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias
 from typing_extensions import override
 
 from wesichain.core import ReActStep
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import backoff_delay, dataclass
 from wesichain.errors import (
     AgentError,
     InvalidModelActionError,
@@ -139,7 +139,7 @@ class Backoff:
 
     def delay(self, attempt: int) -> float:
         """Seconds to wait after the given attempt, counted from one."""
-        return min(self.maximum, self.initial * self.factor ** min(attempt - 1, 64))
+        return backoff_delay(attempt, initial=self.initial, factor=self.factor, maximum=self.maximum)
 
 
 @dataclass(frozen=True, slots=True)

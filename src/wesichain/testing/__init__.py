@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from wesichain.core.internal import later
+from wesichain.core.internal import lazy_getattr
 
 if TYPE_CHECKING:
     from .checkpoints import CheckpointerContract
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
 else:
     # pytest loads the plugin of this package in every project: the rest is imported when it is asked for.
-    __getattr__ = later(
+    __getattr__ = lazy_getattr(
         __name__,
         {
             ".checkpoints": ("CheckpointerContract",),

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from wesichain.core.internal import later
+from wesichain.core.internal import lazy_getattr
 from wesichain.errors import ToolError, ToolErrorKind
 
 from .context import CancellationToken, RunContext, ToolContext
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .running.threads import in_thread
     from .tool_search import TextEmbedder, ToolSearch
 else:
-    __getattr__ = later(
+    __getattr__ = lazy_getattr(
         __name__,
         {
             ".json_tool": ("JsonTool", "validate_json"),

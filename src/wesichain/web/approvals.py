@@ -20,12 +20,12 @@ from wesichain.core import Clock, from_json, to_json
 from wesichain.core.internal import PendingCall, SystemClock, dataclass
 from wesichain.errors import CodecError, ConfigError
 
-Standing: TypeAlias = Literal["waiting", "decided", "expired", "unknown"]
+TokenStatus: TypeAlias = Literal["waiting", "decided", "expired", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingCall:
-    """A call that nobody has decided on yet, and the run it belongs to."""
+    """A call that waits for a decision, and its run."""
 
     run_id: str
     task: str
@@ -55,7 +55,7 @@ class ApprovalFolder:
     def put(self, outcome: Interrupted[Any]) -> None:
         """Keep an interrupted run until it is taken; a later interruption of the run takes its place."""
         if not outcome.pending:
-            raise ConfigError(f"the run {outcome.run_id!r} waits for nobody: it has no pending calls")
+            raise ConfigError(f"the run {outcome.run_id!r} waits for no decision: it has no pending calls")
         if all(self._decision_file(item.token).exists() for item in outcome.pending):
             names = ", ".join(item.call.name for item in outcome.pending)
             raise ConfigError(f"the approval of {names} was decided already; a token works once")
@@ -72,8 +72,8 @@ class ApprovalFolder:
             if self._status(item) == "waiting"
         )
 
-    def standing(self, token: str) -> Standing:
-        """The standing of a token."""
+    def token_status(self, token: str) -> TokenStatus:
+        """The status of a token."""
         item = self._find(token)
         if item is not None:
             return self._status(item)
@@ -142,7 +142,7 @@ class ApprovalFolder:
         waiting = (item for outcome in self._outcomes() for item in outcome.pending)
         return next((item for item in waiting if item.token == token), None)
 
-    def _status(self, item: PendingCall) -> Standing:
+    def _status(self, item: PendingCall) -> TokenStatus:
         if self._decision_file(item.token).exists():
             return "decided"
         is_late = item.expires_at is not None and self._clock.time() > item.expires_at

@@ -38,7 +38,7 @@ _FRESH = 120.0  # seconds for which a run without an end is called live after it
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which runs a list shows: all of what is given must hold."""
+    """Which runs a list has: those that match all fields."""
 
     search: str = ""
     status: str = ""

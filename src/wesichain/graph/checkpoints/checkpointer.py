@@ -110,7 +110,7 @@ async def copy_thread(store: Checkpointer, thread_id: str, to: str) -> None:
 async def compact(store: Checkpointer, thread_id: str, *, clock: Clock | None = None) -> None:
     """Forget how a thread came to be what it is: its newest checkpoint stays, with what is pending on it.
 
-    The checkpoint gets a new number. A run that goes on meanwhile loses: it is told so at its next step.
+    The checkpoint gets a new number. A run that is active meanwhile fails with an error at its next step.
     """
     entries = await store.read(thread_id)
     if not entries:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # needs FAISS
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A bullet and how similar its intent is to what was asked for (a cosine)."""
+    """A bullet and the similarity of its intent to the query (a cosine)."""
 
     bullet: PlaybookBullet
     similarity: float

@@ -37,7 +37,7 @@ class OnElicit(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Lets a server ask a model, within limits.
+    """Lets a server call a model, within limits.
 
     `llm` replies; None stands for the model of the run whose call asks, on that run's budget and in its log
     (a given `llm` is outside of both). One call of a tool may ask `requests` times, each time with at most

@@ -102,7 +102,7 @@ class Recorder:
         unwritten = Unwritten(run_id, log, before, wants_pieces=self._deltas)
         runs, failed = self._runs, False
 
-        def hear(event: Event) -> None:
+        def receive(event: Event) -> None:
             nonlocal failed
             try:
                 run = runs.get(run_id)
@@ -112,10 +112,10 @@ class Recorder:
                     self._take(event, unwritten)
             except Exception:  # noqa: BLE001  # a sink must never change the run
                 if not failed:
-                    _log.exception("the run %s cannot be recorded in %s; it goes on", run_id, self.folder)
+                    _log.exception("the run %s cannot be recorded in %s", run_id, self.folder)
                 failed = True
 
-        return hear, hear if log is None or self._durable else None
+        return receive, receive if log is None or self._durable else None
 
     def _take(self, event: Event, unwritten: Unwritten | None = None) -> None:
         kind = type(event)
