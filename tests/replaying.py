@@ -79,12 +79,6 @@ REASONS = {
     "testing/test_simulation.py::test_a_seed_gives_the_same_bytes_in_another_process": (
         "the runs of several scenarios have the same ids"
     ),
-    "testing/test_simulation.py::test_a_sound_agent_raises_no_alarm": (
-        "a limit of the run above that is met inside a tool's own runs ends the run, and in a replay does not"
-    ),
-    "kit/test_deep_research.py::test_it_is_resumed_wherever_its_process_dies": (
-        "a process that dies between the dispatch of an agent and its first step leaves a call without a run"
-    ),
 }
 
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from itertools import count
+from itertools import count, product
 from typing import Any
 
 import pytest
 
 from tests.agent.kit import call, say
-from wesichain.agent import Agent, Approve, ApproveWith, Completed, Interrupted, Outcome
+from wesichain.agent import Agent, Approve, ApproveWith, Completed, Interrupted, Outcome, replay
 from wesichain.core import LlmRequest, LlmResponse, Role, ToolCall, from_json, to_json
-from wesichain.errors import BudgetExceededError, RunInterruptedError
+from wesichain.errors import BudgetExceededError, RunFailedError, RunInterruptedError
 from wesichain.policy import Budget, ObserveErrors
 from wesichain.testing import FunctionLlm, ScriptedLlm
 from wesichain.tools import CancellationToken, ToolContext, tool
+from wesichain.trace import Recording
 
 
 class Mail:
@@ -309,6 +310,77 @@ async def test_a_limit_above_is_the_limit_of_whoever_set_it() -> None:
     ).outcome("q")
     assert isinstance(answered, Completed), answered
     assert (answered.text, answered.stopped_by) == ("the last word", "tool_calls")
+
+
+def endless() -> Agent[Any, str]:
+    """An agent that never ends by itself."""
+
+    @tool
+    async def note(n: int) -> int:
+        """Note a number."""
+        return n
+
+    numbers = count()
+
+    def reply(request: LlmRequest) -> LlmResponse:
+        return say(call("note", {"n": next(numbers)}, id=f"n{len(request.messages)}"))
+
+    return Agent(FunctionLlm(reply), tools=[note], name="reader")
+
+
+async def in_order(runs: list[Any]) -> None:
+    for run in runs:
+        await run
+
+
+async def gathered(runs: list[Any]) -> None:
+    await asyncio.gather(*runs)
+
+
+async def gathered_with_errors(runs: list[Any]) -> None:
+    for one in await asyncio.gather(*runs, return_exceptions=True):
+        if isinstance(one, BaseException):
+            raise one
+
+
+async def wrapped(runs: list[Any]) -> None:
+    try:
+        await asyncio.gather(*runs)
+    except RunFailedError as error:
+        raise RuntimeError("could not be read") from error
+
+
+async def hidden(runs: list[Any]) -> None:
+    try:
+        await asyncio.gather(*runs)
+    except RunFailedError:
+        raise RuntimeError("could not be read") from None
+
+
+@pytest.mark.parametrize("on_limit", ["fail", "answer"])
+@pytest.mark.parametrize("ways", [in_order, gathered, gathered_with_errors, wrapped, hidden])
+async def test_a_limit_above_that_is_met_below_is_met_again_in_a_replay(ways: Any, on_limit: Any) -> None:
+    """However many runs a tool makes, in whatever way, and whatever it raises then."""
+    for runs, steps in product((1, 2, 3), (4, 5, 6, 9)):
+
+        def program(runs: int = runs, steps: int = steps) -> Agent[Any, str]:
+            @tool
+            async def letters(ctx: ToolContext) -> str:
+                """Have them read."""
+                readers = [endless().run(str(n), parent=ctx) for n in range(runs)]
+                try:
+                    await ways(readers)
+                finally:
+                    for reader in readers:
+                        reader.close()
+                return "read"
+
+            made = office([letters])
+            return Agent(made.llm, tools=[letters], budget=Budget(steps=steps), on_limit=on_limit)
+
+        outcome = await program().outcome("go")
+        replayed = await replay(Recording(outcome.run_id, outcome.events), program())
+        assert [*replayed.events] == [*outcome.events]
 
 
 async def test_a_limit_of_a_child_s_own_is_for_the_policy_above() -> None:

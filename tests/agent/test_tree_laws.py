@@ -130,7 +130,7 @@ async def check_tree(spec: AgentSpec, cuts: Sequence[tuple[int, ...]], *, stream
 # Seeds whose trees were bugs once.
 FOUND = (0, 1, 3, 6, 9, 13, 14, 28, 31, 60, 63, 68, 76, 100, 109, 135, 139, 193, 295, 334, 459, 506, 629, 638)
 FOUND_BY_REPLAY = (1551, 3525, 3571, 3866, 4402, 4517, 4571, 4789, 21111)
-FOUND_IN_TEAMS = (23, 107, 137)
+FOUND_IN_TEAMS = (23, 107, 137, 300, 1574)
 FOUND_IN_GROVES: tuple[int, ...] = ()
 
 

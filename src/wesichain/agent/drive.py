@@ -251,6 +251,7 @@ class Drive(Generic[OutT]):
             is_plain = run.current_agent is None and not run.remembers
             pending = batch.prepare() if is_plain else await self._prepare(phase, batch)
             if pending:
+                run.check_stop()  # a run that was stopped asks when it is resumed
                 return self._interrupt(phase, _reason_of(pending), tuple(pending))
             await batch.perform()
             if batch.waiting:

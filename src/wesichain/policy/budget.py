@@ -265,6 +265,11 @@ class Account:
             owner=self,
         )
 
+    @property
+    def above(self) -> Account | None:
+        """The account of the run above."""
+        return self._parent
+
     def is_below(self, other: object) -> bool:
         """Whether the account is that of a run above this one."""
         above = self._parent

@@ -410,8 +410,9 @@ class Batch(Generic[OutT]):
             if not isinstance(slot, PreparedCall) or slot.call.id not in self._open:
                 continue
             call, opened = slot.call, self._open[slot.call.id]
-            is_once = slot.tool.effect == "once"
             kept = () if opened is None else opened.kept
+            is_idle = slot.tool.is_agent and not (opened is not None and opened.has_runs)
+            is_once = slot.tool.effect == "once" and not is_idle  # all that an agent does is done by its run
             if opened is not None and kept and (opened.is_interrupted or not is_once):
                 self.waiting = {**self.waiting, call.id: kept}  # it is entered again, and given them back
             elif is_once:
@@ -465,19 +466,12 @@ class Batch(Generic[OutT]):
 
     def _check_limit(self, call: ToolCall, error: ToolFailedError, limit: BudgetExceededError) -> None:
         """A run inside met a limit of this run, or of one above: that is nobody's fault to decide on."""
-        account, now = self.run.account, self.run.now() if self.run.account.is_timed else 0.0
-        own = limit if limit.owner is account else None
-        above = limit if account.is_below(limit.owner) else None
-        if limit.owner is None:  # made again from a log, which does not name its owner
-            own = account.own_refusal(now) or account.own_tool_refusal()
-            above = account.refusal_above(now) or account.tool_refusal()
-        if own is not None or above is not None:
+        account = self.run.account
+        is_own = limit.owner is account
+        if is_own or account.is_below(limit.owner):
             cause = error.__cause__
-            self._end(call, str(error), "fail", cause if isinstance(cause, Exception) else None)
-        if own is not None:
-            raise own from error
-        if above is not None:
-            raise LimitAbove(above) from error
+            self._end(call, str(error), "limit", cause if isinstance(cause, Exception) else None)
+            raise (limit if is_own else LimitAbove(limit)) from error
 
     # --- what came of it -----------------------------------------------------------------------------
 

@@ -270,14 +270,7 @@ class CurrentAgent(Effects):
         """Go on as another agent: the same run, with that one's instructions in the place of these."""
         run, info, agent = self._run, phase.info, handoff.agent
         source, target = run.name, self._staged(agent)
-        spoken = [message for message in phase.messages if message.role is not Role.SYSTEM]
-        task = phase.messages[info.first_new]
-        shown = spoken
-        if handoff.history is not None:
-            shown = clean_history(await run.wait(handoff.messages_for(tuple(spoken))))
-            shown = [message for message in shown if message.role is not Role.SYSTEM]
-            if not shown:
-                raise AgentError(f"the history function of the handoff to {agent.name!r} left nothing to see")
+        shown, task_at = await self._messages_for(phase, handoff)
         ctx = replace(self._context(phase, run.step), agent=agent.name)
         asked = run.effects.remember(instructions_at(run.step), lambda: self._prompt(agent, info.task, ctx))
         words, advice = await run.wait(asked), None
@@ -286,14 +279,12 @@ class CurrentAgent(Effects):
             advice = await run.wait(look_up)
         text = target.system(words if advice is None else advice.under(words))
         run.check_stop()
-        messages = [*([Message(Role.SYSTEM, text)] if text else []), *shown]
-        places = [place for place, message in enumerate(messages) if message is task]
+        messages = [Message(Role.SYSTEM, text), *shown] if text else shown
         run.tally.cuts = ()
         run.tally.advised = () if advice is None else advice.tools
         self._act_as(target)
         self._reported = run.specs()
-        first_new = places[0] if places else len(messages) - len(shown)
-        following = handed_over(phase, agent.name, messages, first_new)
+        following = handed_over(phase, agent.name, messages, len(messages) - len(shown) + task_at)
         returned = words or "" if agent.fixed_instructions is None else ""
         fields = (source, run.name, run.settings.model, self._reported, returned)
         run.emitter.emit(HandedOff, run.step, *fields)
@@ -301,6 +292,22 @@ class CurrentAgent(Effects):
             given = (advice.shown, advice.text, advice.held, run.name, advice.tools)
             run.emitter.emit(AdviceShown, run.step, *given)
         return following
+
+    async def _messages_for(self, phase: Observing[Any], handoff: Handoff) -> tuple[list[Message], int]:
+        """The messages that the other agent receives, without instructions, and the place of the task."""
+        before = phase.messages[: phase.info.first_new]
+        spoken = [message for message in before if message.role is not Role.SYSTEM]
+        task_at = len(spoken)
+        spoken += phase.trail.messages_since(len(before))  # none of them is an instruction
+        if handoff.history is None:
+            return spoken, task_at
+        task = spoken[task_at]
+        chosen = clean_history(await self._run.wait(handoff.messages_for(tuple(spoken))))
+        shown = [message for message in chosen if message.role is not Role.SYSTEM]
+        if not shown:
+            name = handoff.agent.name
+            raise AgentError(f"the history function of the handoff to {name!r} left nothing to see")
+        return shown, next((place for place, message in enumerate(shown) if message is task), 0)
 
     def _staged(self, agent: Actor) -> TeamMember:
         staged: TeamMember = agent.runtime

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from wesichain.agent.calls import ITSELF, waiting_for
 from wesichain.agent.effects import OnText
@@ -49,7 +49,6 @@ from wesichain.errors import (
     BudgetExceededError,
     GuardrailError,
     ReplayMismatchError,
-    RunFailedError,
     RunInterruptedError,
     ToolFailedError,
 )
@@ -238,10 +237,14 @@ class RecordedAnswers:
                 actual=self.cursor.compare.plain(call),
             )
         end, inside = self._rest_of_call(scope, call.id, starts.pop(0))
-        if prepared.tool.is_agent and (inside or not isinstance(self._at(end), ToolCompleted)):
+        is_cut = self._is_cut(end)
+        # Without events inside, an agent had not begun when it was cut, or had ended in an earlier part.
+        if prepared.tool.is_agent and (inside or not (is_cut or isinstance(self._at(end), ToolCompleted))):
             again = self._run_again(end, run_again)
-            is_cut = self._is_cut(end)
-            return await (again if is_cut and not _has_its_end(inside) else _to_its_end(again, is_cut=is_cut))
+            if not is_cut or _has_its_end(inside):
+                return await _to_its_end(again, is_cut=is_cut)
+            await again  # it may be cut on the way; where its runs had ended before that, it is cut now
+            await self._cut(scope, end)
         return await self._emit_again(scope, prepared, ctx, end, inside)
 
     async def _run_again(self, end: int, run_again: Callable[[], Any]) -> ToolResult:
@@ -276,6 +279,8 @@ class RecordedAnswers:
             await self._cut(scope, end)
         if isinstance(ended, StepFailed) and ended.decision == "waiting":
             return self._waiting_again(scope, prepared, ctx, (end, ended), inside)
+        if isinstance(ended, StepFailed) and ended.decision == "limit":
+            return self._limited(scope, prepared, ctx, (end, ended))
         return self._ended_as(prepared, ended)
 
     def _at(self, index: int) -> Event | None:
@@ -307,11 +312,31 @@ class RecordedAnswers:
                 error = revived_dispatch(kind, message)
                 error.call_id, error.tool_name = call.id, call.name
                 error.__cause__ = revived_cause(end.cause, message) if end.cause else None
-                if isinstance(error.__cause__, RunFailedError):  # perhaps by a limit that is ours: we look
-                    error.__cause__.__cause__ = BudgetExceededError(message)
                 return ToolResult(call.id, call.name, None, error, duration)
             case _:
                 raise ReplayMismatchError(f"the call {call.name!r} has no end in the recording")
+
+    def _limited(
+        self, scope: str, prepared: PreparedCall, ctx: ToolContext, ended: tuple[int, StepFailed]
+    ) -> ToolResult:
+        """A call in which a limit was met: of this run, or of the highest one whose call ended so too."""
+        index, end = ended
+        owner: Any = ctx.budget
+        message, resource = end.message, "steps"
+        for event in self.cursor.events[index + 1 :]:
+            if isinstance(event, StepFailed) and _holds(event, scope):
+                if event.decision != "limit":
+                    break
+                scope, owner = event.scope, owner.above
+            elif event.scope == scope and isinstance(event, RunFailed):
+                message = event.message
+            elif event.scope == scope and isinstance(event, RunCompleted):
+                resource = event.stopped_by or resource
+        result = self._ended_as(prepared, end)
+        error = result.error
+        assert error is not None
+        error.__cause__ = BudgetExceededError(message, resource=resource, owner=owner)
+        return result
 
     def _waiting_again(
         self,
@@ -346,7 +371,7 @@ class RecordedAnswers:
         error.__cause__ = RunInterruptedError("it waits for an answer", held)
         return ToolResult(call.id, call.name, None, error)
 
-    async def _cut(self, scope: str, end: int) -> None:
+    async def _cut(self, scope: str, end: int) -> NoReturn:
         """Come to the same end as a call that was cut off: stopped, out of time, or cut by a sibling."""
         for event in self.cursor.events[end:]:
             if event.scope != scope:
@@ -430,6 +455,12 @@ async def _to_its_end(call: Coroutine[Any, Any, ToolResult], *, is_cut: bool) ->
             if is_cut and cancelled is not None:
                 raise cancelled
             return result
+
+
+def _holds(end: StepFailed, scope: str) -> bool:
+    """Whether the call that ended had this run inside."""
+    below = f"{end.scope}/{end.call_id}" if end.scope else str(end.call_id)
+    return end.call_id is not None and (scope == below or scope.startswith((f"{below}/", f"{below}#")))
 
 
 def _has_its_end(inside: Sequence[tuple[int, Event]]) -> bool:
