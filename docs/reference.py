@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+from doors import DOORS, offered
 from signatures import (
-    PUBLIC,
     UNSET,
     about,
     all_hints,
@@ -28,63 +28,12 @@ from signatures import (
     value_text,
 )
 
-DOORS = (
-    "wesichain",
-    "wesichain.agent",
-    "wesichain.tools",
-    "wesichain.tools.mcp",
-    "wesichain.policy",
-    "wesichain.middleware",
-    "wesichain.context",
-    "wesichain.core",
-    "wesichain.errors",
-    "wesichain.llm.openai",
-    "wesichain.llm.anthropic",
-    "wesichain.llm.google",
-    "wesichain.llm.bedrock",
-    "wesichain.llm.local",
-    "wesichain.llm.react_text",
-    "wesichain.llm.fallback",
-    "wesichain.llm.limiter",
-    "wesichain.graph",
-    "wesichain.graph.sqlite",
-    "wesichain.graph.postgres",
-    "wesichain.learning",
-    "wesichain.kit",
-    "wesichain.evals",
-    "wesichain.durable",
-    "wesichain.trace",
-    "wesichain.trace.otel",
-    "wesichain.testing",
-    "wesichain.edge",
-    "wesichain.web",
-)
 HERE = Path(__file__).parent
 INDEX = HERE / "reference.md"
 
 
-def names_of(module: object) -> list[str]:
-    listed = getattr(module, "__all__", None)
-    if listed is not None:
-        return sorted(listed)
-    here = getattr(module, "__name__", "")
-    return sorted(
-        name
-        for name, value in vars(module).items()
-        if not name.startswith("_") and getattr(value, "__module__", None) == here and callable(value)
-    )
-
-
 def page_of(door: str) -> Path:
     return HERE / "reference" / f"{door.removeprefix('wesichain.').replace('.', '-')}.md"
-
-
-@cache
-def offered(door: str) -> tuple[str, ...]:
-    return tuple(names_of(importlib.import_module(door)))
-
-
-PUBLIC.update(name for door in DOORS for name in offered(door))
 
 
 def home_of(name: str, value: object) -> str:
@@ -221,7 +170,7 @@ def render_door(door: str) -> str:
     module = importlib.import_module(door)
     parts = [f"# {door}", "", *paragraphs(module.__doc__ or "")[:1]]
     parts += ["", "Written from the code by `python docs/reference.py`."]
-    for name in names_of(module):
+    for name in offered(door):
         value = getattr(module, name)
         home = home_of(name, value)
         if home == door:
@@ -248,7 +197,7 @@ def render_index() -> str:
         module = importlib.import_module(door)
         parts += ["", f"## {door}", "", (paragraphs(module.__doc__ or "") or [""])[0]]
         parts += ["", f"[The page of `{door}`](reference/{page_of(door).name})."]
-        parts += ["", *(index_line("", name, getattr(module, name)) for name in names_of(module))]
+        parts += ["", *(index_line("", name, getattr(module, name)) for name in offered(door))]
     return tidy(parts)
 
 

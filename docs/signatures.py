@@ -10,6 +10,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
+from doors import public_names
+
 # Keywords that are declared once for several functions: where their defaults and their words are.
 SETTINGS = {
     "LoopKeywords": "wesichain.agent:AgentOptions",
@@ -21,7 +23,6 @@ SETTINGS = {
 # Where an agent differs from the runtime below it.
 AGENT_DEFAULTS = {"policy": "SelfCorrect()", "tool_concurrency": "8", "exclude_after": "None"}
 UNSET = inspect.Parameter.empty
-PUBLIC: set[str] = set()  # the names that can be imported; `reference.py` fills it
 LONGEST_ALIAS = 120  # characters
 
 
@@ -89,7 +90,7 @@ def globals_of(owner: object) -> Mapping[str, object]:
 def written_out(name: str, names: Mapping[str, object]) -> str:
     """What a private alias stands for; any other name as it is."""
     alias = names.get(name)
-    if name in PUBLIC or inspect.isclass(alias) or not get_args(alias):
+    if name in public_names() or inspect.isclass(alias) or not get_args(alias):
         return name
     text = without_modules(inspect.formatannotation(alias))
     return name if len(text) > LONGEST_ALIAS or "~" in text or "ForwardRef" in text else text
