@@ -1,14 +1,13 @@
 """The options once more, for type checkers: the keywords of agents and of their runs.
 
-Nothing imports this when a program runs: to make these classes takes as long as to make the runtime's.
+Written from `options.py` by `python tools/keywords.py`. Nothing imports it when a program runs: to make these
+classes takes as long as to make the runtime's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypedDict
-
-from typing_extensions import TypeVar
 
 from wesichain.context import ContextView
 from wesichain.core import Advice, Clock, ModelSettings
@@ -21,14 +20,11 @@ from .effects import Effects
 from .handoffs.handoff import Actor, Handoff
 from .memory.conversation import RunMemory
 from .model_names import AnyModel
-from .options import Sinks
+from .options import DepsT, OutT, Sinks
 from .rules import LoopGuard, OnLimit, OutputCheck, OutputMode
 
 if TYPE_CHECKING:
     from wesichain.trace import Redactor
-
-DepsT = TypeVar("DepsT", default=Any)
-OutT = TypeVar("OutT", default=Any)
 
 
 class LoopKeywords(TypedDict, Generic[OutT, DepsT], total=False):
@@ -57,9 +53,9 @@ class AgentKeywords(LoopKeywords[OutT, Any], Generic[OutT], total=False):
     """The keywords of an `AgentRuntime` beside its model, tools and output type."""
 
     name: str
+    instructions: str | None
     deps_type: Any
     default_policy: PolicyEngine
-    instructions: str | None
 
 
 class RunKeywords(TypedDict, Generic[DepsT], total=False):

@@ -7,7 +7,9 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from types import GenericAlias, UnionType
-from typing import TYPE_CHECKING, Any, TypeAlias, cast, get_origin
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, cast, get_origin
+
+from typing_extensions import TypeVar
 
 from wesichain._elsewhere import AGENT, unknown_keyword
 from wesichain.context import ContextView, are_views
@@ -28,11 +30,13 @@ if TYPE_CHECKING:
     from .handoffs.handoff import Actor, Handoff
     from .memory.conversation import RunMemory
 
+DepsT = TypeVar("DepsT", default=Any)
+OutT = TypeVar("OutT", default=Any)
 Sinks: TypeAlias = EventSink | Iterable[EventSink] | None
 
 
 @dataclass(frozen=True, slots=True)
-class AgentOptions:
+class AgentOptions(Generic[OutT, DepsT]):
     """The options of a runtime, given once for all its runs.
 
     `policy`: what is made of faults; None lets the model's own preference decide, or FailFast.
@@ -65,8 +69,8 @@ class AgentOptions:
     approval_ttl: float | None = None
     context: Sequence[ContextView] = ()
     output_mode: OutputMode = "auto"
-    output_checks: Sequence[OutputCheck[Any, Any]] = ()
-    middleware: Sequence[Middleware] = ()
+    output_checks: Sequence[OutputCheck[OutT, DepsT]] = ()
+    middleware: Sequence[Middleware[DepsT]] = ()
     handoffs: Sequence[Actor | Handoff] = ()
     deps_type: Any = None
     default_policy: PolicyEngine = FailFast()
@@ -127,7 +131,7 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class RunOptions:
+class RunOptions(Generic[DepsT]):
     """The options of one run, also when it is resumed.
 
     `history`: messages before the task. `deps`: the caller's own world, for tools, instructions and checks;
@@ -141,7 +145,7 @@ class RunOptions:
     """
 
     history: Sequence[Message] = ()
-    deps: Any = None
+    deps: DepsT = cast("Any", None)
     model: AnyModel | None = None
     budget: Budget | None = None
     settings: ModelSettings | None = None

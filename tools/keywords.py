@@ -1,0 +1,96 @@
+"""Write src/wesichain/agent/keywords.py: the options of agents and runs as keywords, for type checkers.
+
+An option is written once, in src/wesichain/agent/options.py. Type checkers know keywords of a function from a
+TypedDict alone, which this makes of it. Run it after a change of an option: python tools/keywords.py
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+AGENT = Path(__file__).resolve().parents[1] / "src" / "wesichain" / "agent"
+OPTIONS, KEYWORDS = AGENT / "options.py", AGENT / "keywords.py"
+OF_RUNTIMES = ("name", "instructions", "deps_type", "default_policy")  # an Agent has parameters for these
+POSITIONAL = ("history",)
+
+HEAD = '''"""The options once more, for type checkers: the keywords of agents and of their runs.
+
+Written from `options.py` by `python tools/keywords.py`. Nothing imports it when a program runs: to make these
+classes takes as long as to make the runtime's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypedDict
+
+from wesichain.context import ContextView
+from wesichain.core import Advice, Clock, ModelSettings
+from wesichain.core.internal import CancellationToken
+from wesichain.middleware import Middleware
+from wesichain.policy import Budget, PolicyEngine
+from wesichain.tools import ToolContext
+
+from .effects import Effects
+from .handoffs.handoff import Actor, Handoff
+from .memory.conversation import RunMemory
+from .model_names import AnyModel
+from .options import DepsT, OutT, Sinks
+from .rules import LoopGuard, OnLimit, OutputCheck, OutputMode
+
+if TYPE_CHECKING:
+    from wesichain.trace import Redactor
+
+
+class LoopKeywords(TypedDict, Generic[OutT, DepsT], total=False):
+    """The keywords that an `Agent` and an `AgentRuntime` have in common."""
+
+'''
+OF_RUNTIME = '''
+
+class AgentKeywords(LoopKeywords[OutT, Any], Generic[OutT], total=False):
+    """The keywords of an `AgentRuntime` beside its model, tools and output type."""
+
+'''
+OF_RUN = '''
+
+class RunKeywords(TypedDict, Generic[DepsT], total=False):
+    """The keywords of `AgentRuntime.run`, `Agent.run` and their siblings."""
+
+'''
+OF_CONVERSATION = '''
+
+class ConversationKeywords(RunKeywords[DepsT], Generic[DepsT], total=False):
+    """The keywords of one run of an agent, beside its task and those that every run takes."""
+
+    conversation: RunMemory | None
+'''
+
+
+def render() -> str:
+    """The text of the module."""
+    agent, run = fields_of("AgentOptions"), fields_of("RunOptions")
+    loop = [line for name, line in agent if name not in OF_RUNTIMES]
+    runtime = [line for name, line in agent if name in OF_RUNTIMES]
+    keywords = [line for name, line in run if name not in POSITIONAL]
+    return HEAD + "".join(loop) + OF_RUNTIME + "".join(runtime) + OF_RUN + "".join(keywords) + OF_CONVERSATION
+
+
+def fields_of(name: str) -> list[tuple[str, str]]:
+    """The options in a class: each with its line in a TypedDict."""
+    tree = ast.parse(OPTIONS.read_text(encoding="utf-8"))
+    (found,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
+    return [*_fields(found)]
+
+
+def _fields(found: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    for node in found.body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id, f"    {node.target.id}: {ast.unparse(node.annotation)}\n"
+
+
+if __name__ == "__main__":
+    KEYWORDS.write_text(render(), encoding="utf-8")
+    print(f"wrote {KEYWORDS.name}")
