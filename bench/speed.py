@@ -145,8 +145,8 @@ async def in_turn(runs: Sequence[tuple[Run, int]], *, rounds: int) -> list[Times
 def compared(what: str, ours: Times, baseline: Times, *, unit: str = "{:,.1f} us") -> Figure:
     """A row whose ratio is the median of the rounds' ratios, not the ratio of two medians."""
     ratio = statistics.median(one / other for one, other in zip(ours, baseline, strict=True))
-    shown = (unit.format(statistics.median(times)) for times in (ours, baseline))
-    return Figure(what, *shown, ratio)
+    shown = [unit.format(statistics.median(times)) for times in (ours, baseline)]
+    return Figure(what, shown[0], shown[1], ratio)
 
 
 def scaled(times: Times, divisor: float) -> Times:

@@ -40,8 +40,9 @@ def doors() -> Any:
 
 @cache
 def importable() -> frozenset[str]:
-    shared = {name for door in SHARED for name in importlib.import_module(door).__all__}
-    return INSIDE | doors().public_names() | shared
+    shared = {str(name) for door in SHARED for name in importlib.import_module(door).__all__}
+    public: frozenset[str] = doors().public_names()
+    return INSIDE | public | shared
 
 
 def values_of(door: str) -> list[Any]:

@@ -74,12 +74,14 @@ from .waiting import GRACE, CallToken, CancellationToken, Delivery, SystemClock,
 
 if TYPE_CHECKING:
     from .home import home_folder
+    from .sockets import is_loopback, listening_socket
     from .state import read_state, state_update, write_state
 else:
     __getattr__ = lazy_getattr(
         __name__,
         {
             "..home": ("home_folder",),
+            "..sockets": ("is_loopback", "listening_socket"),
             "..state": (
                 "read_state",
                 "state_update",
@@ -151,11 +153,13 @@ __all__ = [
     "from_plain",
     "home_folder",
     "is_array",
+    "is_loopback",
     "is_object",
     "is_price",
     "is_record",
     "json_changes",
     "lazy_getattr",
+    "listening_socket",
     "made",
     "media_type_of",
     "name_reply",
