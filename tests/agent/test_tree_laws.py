@@ -13,6 +13,7 @@ import pytest
 
 from tests.agent.trees import AgentSpec, World, build, cuts_of, grove_of, over, team_of, to_the_end, tree_of
 from wesichain.agent import Completed, Failed, Outcome, replay
+from wesichain.agent.run_state import CALL_ENDED
 from wesichain.core import (
     HandedOff,
     RunCompleted,
@@ -101,10 +102,29 @@ async def check_replay(spec: AgentSpec, events: Sequence[Any], expected: Summary
     assert (world.asked, world.effects) == (0, {})
 
 
+def is_race(events: Sequence[Any]) -> bool:
+    """Whether runs side by side raced: for the rest of a budget that they share, or to their end before a tool
+    gave them up. Then it is a matter of time what each of them had done, and another order is as right.
+    """
+    return any(
+        (isinstance(event, RunInterrupted) and event.reason == CALL_ENDED)
+        or (isinstance(event, StepFailed) and event.decision == "limit")
+        for event in events
+    )
+
+
+async def strays_end() -> None:
+    """Wait for what runs that were given up still do: it belongs to the world that they began in."""
+    strays = asyncio.all_tasks() - {asyncio.current_task()}
+    if strays:
+        await asyncio.wait(strays)
+
+
 async def check_tree(spec: AgentSpec, cuts: Sequence[tuple[int, ...]], *, stream: bool) -> None:
     world = World()
     with over(world):
         live, events = await to_the_end(spec, stream=stream)
+        await strays_end()
     assert isinstance(live, Completed | Failed)
     check_log(events)
     expected = summary(live)
@@ -116,11 +136,15 @@ async def check_tree(spec: AgentSpec, cuts: Sequence[tuple[int, ...]], *, stream
         other = World()
         with over(other):
             outcome, told = await to_the_end(spec, stop_at=stops, leave_after=left, write=True, stream=stream)
+            await strays_end()
         check_log(told)
         await check_replay(spec, told, summary(outcome))
         if any(UNKNOWN in message.text for message in outcome.messages):
             assert max(other.effects.values(), default=0) <= 1
             continue  # a call that may run once was cut off, and the model was told
+        if is_race(events) or is_race(told):
+            assert max(other.effects.values(), default=0) <= 1
+            continue
         assert summary(outcome) == expected, f"stopped at {stops}"
         assert sum(other.effects.values()) == sum(world.effects.values()), f"stopped at {stops}"
         if not stream:  # a stream that is stopped in its middle is asked for again
@@ -131,7 +155,7 @@ async def check_tree(spec: AgentSpec, cuts: Sequence[tuple[int, ...]], *, stream
 FOUND = (0, 1, 3, 6, 9, 13, 14, 28, 31, 60, 63, 68, 76, 100, 109, 135, 139, 193, 295, 334, 459, 506, 629, 638)
 FOUND_BY_REPLAY = (1551, 3525, 3571, 3866, 4402, 4517, 4571, 4789, 21111)
 FOUND_IN_TEAMS = (23, 107, 137, 300, 1574)
-FOUND_IN_GROVES: tuple[int, ...] = ()
+FOUND_IN_GROVES = (106, 193, 236, 238, 265, 272, 303)
 
 
 @pytest.mark.parametrize("seed", sorted({*FOUND, *FOUND_BY_REPLAY, *range(60)}))

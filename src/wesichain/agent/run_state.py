@@ -43,6 +43,7 @@ from .rules import Checks, LoopGuard, OnLimit, OutputForm, PolicyView, ReplyJudg
 
 OutT = TypeVar("OutT")
 TASK_CANCELLED = "the task that ran it was cancelled"
+CALL_ENDED = "the call that it ran in has ended"
 R = TypeVar("R")
 
 
@@ -106,6 +107,7 @@ class RunState(Generic[OutT]):
         "_specs",
         "_token",
         "account",
+        "batch",
         "current_agent",
         "deps",
         "effects",
@@ -154,6 +156,7 @@ class RunState(Generic[OutT]):
         self._specs: tuple[ToolSpec, ...] = ()
         self.task: asyncio.Task[Any] | None = None
         self.pressure = self.pending_deltas = self.own_settings = None
+        self.batch: Any = None  # the `Batch` of calls that was begun last
         self.current_agent: Any = None  # a `CurrentAgent`, where the agent or its tools can change
         self._cancels = 0
         self.now = settings.clock.monotonic
@@ -219,6 +222,13 @@ class RunState(Generic[OutT]):
     def stop_below(self, reason: str) -> None:
         """Stop what still works for this run. It is over: nobody else is notified."""
         self.token.cancel(reason)
+
+    def give_up(self, reason: str) -> None:
+        """End the log of a run that goes on though its call has ended; what it still spends is its own."""
+        if self.batch is not None:
+            self.batch.give_up()
+        self.emitter.run_interrupted(0, reason, Spent())
+        self.account.detach()
 
     @property
     def is_stopped(self) -> bool:

@@ -518,9 +518,9 @@ class AgentRuntime(Generic[OutT]):
         deps = options.deps
         if parent is not None or self._deps.is_declared or self.transfers:
             deps = self._deps_of(options, needed=effects.needs_deps)
-        if inner is not None:
-            inner.call.run_began(inner.number, emitter)
         run = RunState(settings, effects, emitter, account, token, info.step, tally, deps, scope)
+        if inner is not None:
+            inner.call.run_began(inner.number, run)
         run.own_settings = info.settings
         if effects is not self._live:
             live.attach(run)

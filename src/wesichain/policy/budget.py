@@ -270,6 +270,10 @@ class Account:
         """The account of the run above."""
         return self._parent
 
+    def detach(self) -> None:
+        """Spend nothing above from here on: nobody there waits for the run any more."""
+        self._parent = None
+
     def is_below(self, other: object) -> bool:
         """Whether the account is that of a run above this one."""
         above = self._parent

@@ -69,6 +69,7 @@ class Batch(Generic[OutT]):
 
     def __init__(self, run: RunState[OutT], phase: Acting[OutT], slots: list[Slot]) -> None:
         self.run = run
+        run.batch = self
         self._phase = phase
         self.slots = slots
         self._approvals: Approvals | None = None
@@ -375,13 +376,13 @@ class Batch(Generic[OutT]):
             opened.close()
         error = result.error
         if error is None:
-            del self._open[call.id]
+            self._open.pop(call.id, None)  # it is gone where the run was given up meanwhile
             self.slots[index] = observed_of(call, result)
             run.emitter.tool_completed(run.step, call, result)
             return 0.0
         if any(isinstance(one, asyncio.CancelledError) for one in chain_of(error)):
             run.check_stop()  # the cancel of the run's own task reached the tool
-        del self._open[call.id]
+        self._open.pop(call.id, None)
         return self._fail(index, prepared, result, error)
 
     async def _wait_for(self, call: ToolCall, error: Exception | None) -> float:
@@ -394,7 +395,15 @@ class Batch(Generic[OutT]):
         self._end(call, sentences.WAITS, "waiting", error)
         return 0.0
 
-    def _end(self, call: ToolCall, message: str, decision: str, cause: Exception | None = None) -> None:
+    def _end(
+        self,
+        call: ToolCall,
+        message: str,
+        decision: str,
+        cause: Exception | None = None,
+        *,
+        free: bool = False,
+    ) -> None:
         """Tell that a call ended without a result, and that nobody was asked what to make of it."""
         run = self.run
         opened = self._open.pop(call.id, None)
@@ -402,14 +411,14 @@ class Batch(Generic[OutT]):
             opened.close()
         error = ToolFailedError(message, tool_name=call.name, call_id=call.id)
         error.__cause__ = cause
-        run.emitter.step_failed(run.step, error, decision, call_id=call.id, tool_name=call.name)
+        run.emitter.step_failed(run.step, error, decision, call_id=call.id, tool_name=call.name, free=free)
 
     def _cut_open(self) -> None:
-        """The run has ended before these calls did. What may be run again later is given back its price."""
+        """The run ends before these calls do. What may be run again later is given back its price."""
         for index, slot in enumerate(self.slots):
             if not isinstance(slot, PreparedCall) or slot.call.id not in self._open:
                 continue
-            call, opened = slot.call, self._open[slot.call.id]
+            call, opened, free = slot.call, self._open[slot.call.id], False
             kept = () if opened is None else opened.kept
             is_idle = slot.tool.is_agent and not (opened is not None and opened.has_runs)
             is_once = slot.tool.effect == "once" and not is_idle  # all that an agent does is done by its run
@@ -418,8 +427,15 @@ class Batch(Generic[OutT]):
             elif is_once:
                 self.slots[index] = failed(call, sentences.outcome_unknown(call.name))
             else:
+                free = True
                 self.run.account.spend_tool_call(-1)
-            self._end(call, sentences.CUT, "cancelled")
+            self._end(call, sentences.CUT, "cancelled", free=free)
+
+    def give_up(self) -> None:
+        """The call that the run is inside has ended: these end with it, and are not made again."""
+        for slot in self.slots:
+            if isinstance(slot, PreparedCall) and slot.call.id in self._open:
+                self._end(slot.call, sentences.CUT, "cancelled")
 
     def _fail(
         self, index: int, prepared: PreparedCall, result: ToolResult, cause: ToolDispatchError

@@ -17,11 +17,10 @@ from dataclasses import replace
 from typing import Any, Protocol, cast
 
 from wesichain.agent.effects import Effects
-from wesichain.agent.emitter import Emitter
 from wesichain.agent.outcomes import RunInfo, interrupted_phase
 from wesichain.agent.phases import Child, Completed, Failed, Interrupted, Outcome
 from wesichain.agent.rules import question_token
-from wesichain.agent.run_state import RunState, Settings
+from wesichain.agent.run_state import CALL_ENDED, RunState, Settings
 from wesichain.agent.trail import Trail
 from wesichain.core import Clock, Event, Message, ToolCall, ToolProgress
 from wesichain.core.internal import (
@@ -38,7 +37,6 @@ from wesichain.policy import Account, Budget, chain_of
 from wesichain.tools import ToolContext
 
 ITSELF = ""  # in place of an agent's name: the call itself waits, with a question of its own
-_CALL_ENDED = "the call that it ran in has ended"
 _NUMBERING = threading.Lock()  # runs may be started from a tool's thread
 
 
@@ -102,7 +100,7 @@ class OpenCall:
     """One attempt at one call that has not ended. Most calls need none: it is made when somebody looks."""
 
     __slots__ = (
-        "_branches", "_emitters", "_kept", "_last", "_places", "_quiet", "_runs",
+        "_begun", "_branches", "_kept", "_last", "_places", "_quiet", "_runs",
         "attempt", "call", "failure", "must_wait", "step", "token",
     )  # fmt: skip
 
@@ -118,7 +116,7 @@ class OpenCall:
         self._last = max((child.number for child in kept), default=0)
         self._branches: dict[object, list[int]] = {}  # by the task that starts runs: its number, and how many
         self._runs: dict[int, Child] = {}  # runs that have ended, by number
-        self._emitters: dict[int, Emitter] = {}  # of runs that have begun
+        self._begun: dict[int, RunState[Any]] = {}  # runs inside, by number
         self._quiet: asyncio.Future[None] | None = None
 
     # --- what a run inside is given ----------------------------------------------------------------
@@ -231,8 +229,8 @@ class OpenCall:
 
     # --- what runs inside report -------------------------------------------------------------------
 
-    def run_began(self, number: int, emitter: Emitter) -> None:
-        self._emitters[number] = emitter
+    def run_began(self, number: int, run: RunState[Any]) -> None:
+        self._begun[number] = run
 
     def run_ended(self, child: Child) -> None:
         """A run inside has ended. It is kept while the call is open, so that it is not run again."""
@@ -268,11 +266,11 @@ class OpenCall:
     @property
     def has_runs(self) -> bool:
         """Whether a run inside has begun."""
-        return bool(self._emitters)
+        return bool(self._begun)
 
     @property
     def has_live_runs(self) -> bool:
-        return any(not emitter.is_closed for emitter in [*self._emitters.values()])
+        return any(not run.emitter.is_closed for run in [*self._begun.values()])
 
     @property
     def kept(self) -> tuple[Child, ...]:
@@ -310,10 +308,10 @@ class OpenCall:
         """The call has ended: runs inside that go on all the same are stopped, and are not in the log."""
         if self.token.is_abandoned:
             return
-        for emitter in self._emitters.values():
-            if not emitter.is_closed:
-                emitter.run_interrupted(0, _CALL_ENDED, Spent())
-        self.token.abandon(_CALL_ENDED)
+        for run in self._begun.values():
+            if not run.emitter.is_closed:
+                run.give_up(CALL_ENDED)
+        self.token.abandon(CALL_ENDED)
 
 
 def inner_run(parent: ToolContext | None, agent: str, task: str) -> InnerRun | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import cast
 
 from wesichain import errors
-from wesichain.agent.run_state import LimitAbove, Stopped
+from wesichain.agent.run_state import CALL_ENDED, LimitAbove, Stopped
 from wesichain.core import (
     Advice,
     AdviceShown,
@@ -89,11 +89,14 @@ def refunded_places(events: Iterable[tuple[int, Event]]) -> set[int]:
                 asked[event.scope] = index
             case ToolDispatched(call_id=call_id):
                 called[event.scope, call_id] = index
-            case StepFailed(call_id=str(call_id), decision="not_begun"):
+            case (
+                StepFailed(call_id=str(call_id), decision="not_begun")
+                | StepFailed(call_id=str(call_id), decision="cancelled", free=True)
+            ):
                 back.add(called[event.scope, call_id])
             case ModelResponded() | StepFailed(call_id=None):
                 asked.pop(event.scope, None)
-            case RunInterrupted() if event.scope in asked:
+            case RunInterrupted(reason=reason) if event.scope in asked and reason != CALL_ENDED:
                 back.add(asked.pop(event.scope))
             case _:
                 pass
