@@ -36,7 +36,7 @@ class Question(ViewQuestion):
 
 @dataclass(frozen=True, slots=True)
 class ViewRequest(LlmRequest):
-    """A view's request, before a step: `view` is its number, `llm` who is asked instead of the run's own."""
+    """A view's request, before a step: `view` is its number, `llm` the model instead of the run's own."""
 
     view: int = 0
     llm: ToolCallingLlm | None = None
@@ -72,7 +72,7 @@ def _is_view(view: Any) -> bool:
 def inactive_below(views: Iterable[ContextView]) -> int:
     """The tokens up to which none of these views cuts anything; -1 if one of them does not say.
 
-    A class that inherits the number may have another `reduce`, and is asked.
+    A class that inherits the number may have another `reduce`, and is called.
     """
     return min(map(_inactive_below_tokens, views), default=-1)
 

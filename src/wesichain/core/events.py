@@ -57,7 +57,7 @@ class PendingCall:
     """A call that waits for a person. `token` is bound to exactly this call and is used once.
 
     `scope` names the agents above the run that the call belongs to, outermost first; `external`: nothing
-    is run here, and somebody has to `Provide` its result. Where there is a `question`, the call has begun,
+    is run here, and `Provide` gives its result. Where there is a `question`, the call has begun,
     and waits for the answer to it: `Provide({...})` with its fields.
     """
 
@@ -120,7 +120,7 @@ class Decided:
 class RunStarted(RunEvent):
     """A run starts, or is resumed after an interruption (`resumed`), with the decisions on its calls.
 
-    In the log of the run at the top, whose `run_id` all events have, that of a run inside it also tells whose
+    In the log of the run at the top, whose `run_id` all events have, that of a run inside it also says whose
     run it is (`agent`) and the id that it has itself (`own_id`). `instructions` are those of this run alone:
     a function of the agent returned them, or the caller gave them.
     """
@@ -141,9 +141,9 @@ class RunStarted(RunEvent):
 class StepStarted(RunEvent):
     """A model call starts. `messages`: those that are new in this request and in no earlier event.
 
-    Where it `follows`, the model sees, before these, its last reply and the results of that reply's calls,
-    as their own events tell them: a log holds everything once. `Transcript` puts it together. One that is
-    `free` spends no step of the budget.
+    If it `follows`, the request has, before these, the last reply and the results of that reply's calls,
+    which are in events of their own: a log has everything once. `Transcript` rebuilds the request. One that
+    is `free` spends no step of the budget.
     """
 
     kind: ClassVar[str] = "step_started"
@@ -198,7 +198,7 @@ class Cut:
 class ContextReduced(RunEvent):
     """A view has left something out of the requests from step `step_id` on: the log keeps it.
 
-    It is told before that step begins. `usage` and `cost` are those of a model that was asked for a summary;
+    It is emitted before that step. `usage` and `cost` are those of the call for a summary;
     `trouble` says why there is none, and then nothing was left out.
     """
 
@@ -226,7 +226,7 @@ class AdviceShown(RunEvent):
 class ToolsOffered(RunEvent):
     """From step `step_id` on the model is offered these tools. The event is emitted before that step.
 
-    It is told where the tools of an agent change with the steps (`DynamicTools`, `ToolSearch`), and they did.
+    It is emitted if the tools of an agent have changed since the last step (`DynamicTools`, `ToolSearch`).
     """
 
     kind: ClassVar[str] = "tools_offered"
@@ -262,7 +262,7 @@ class ContentOmitted(RunEvent):
 class ToolDispatched(RunEvent):
     """A tool call starts, for the first time or again.
 
-    `resumed`: a run inside it had been interrupted and goes on, so that it is no further call.
+    `resumed`: a run inside it had been interrupted and is resumed, so that it is no further call.
     """
 
     kind: ClassVar[str] = "tool_dispatched"

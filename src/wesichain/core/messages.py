@@ -128,7 +128,7 @@ class LlmRequest:
     """A request to a model. `output_schema`: the JSON schema that the answer must have.
 
     `stop`: texts at which the reply ends, for models that take them (`LlmTraits.takes_stop`); those of
-    `settings` are added to them. `settings`: how the model is asked to answer.
+    `settings` are added to them. `settings`: temperature, length and so on.
     """
 
     model: str

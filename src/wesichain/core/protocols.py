@@ -163,10 +163,10 @@ class StrategySource(Protocol):
 class Advice:
     """A text for the instructions ("" where there is nothing to say), and what it is made of.
 
-    `shown` are the ids of what stands in it, `held` of what would have and was held back for comparison.
-    `trouble` says why there is none where the source failed: a run goes on without. `tools` are those that it
-    says to call: the model is offered them before others that take the same parameters, since it may begin
-    with the first of those whatever it is told.
+    `shown` are the ids of its lessons, `held` of lessons that were left out for comparison.
+    `trouble` says why there is none if the source failed: the run continues without advice. `tools` are those
+    that it recommends: they are listed before others with the same parameters, since a model may begin with
+    the first of those whatever the advice says.
     """
 
     text: str = ""

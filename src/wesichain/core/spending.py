@@ -17,7 +17,7 @@ class Usage:
     """Tokens read and written.
 
     `input_tokens` are all that the provider read, `cache_read_tokens` and `cache_write_tokens` those of them
-    that it found in its cache or put there. `reasoning_tokens` are those of the output that nobody sees.
+    that came from its cache or went into it. `reasoning_tokens` are output tokens that are not in the text.
     """
 
     input_tokens: int = 0

@@ -54,7 +54,7 @@ class CancellationToken:
 
     @property
     def reason(self) -> str | None:
-        """Why, in the words of whoever cancelled first; None before."""
+        """The reason of the first cancellation; None before."""
         if self._reason is not None:
             return self._reason
         for parent in self._parents:

@@ -70,7 +70,7 @@ class OutputGuard(_Guard[DepsT_contra]):
     """Checks the answer before a run completes: `OutputGuard(lambda answer: "secret" not in answer)`.
 
     Of a run that is streamed, `stream="hold"` emits no piece of the answer before it was checked; "pass"
-    emits the pieces as they come, and the check then comes too late for whoever reads along.
+    emits the pieces as they come, and the check then comes too late for a reader of the stream.
     """
 
     what = "the answer"

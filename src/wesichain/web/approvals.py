@@ -45,7 +45,7 @@ class ApprovalFolder:
     """Runs that wait, shared by the processes that run them and those in which a person decides.
 
     Files have mode 0600, a new folder 0700. They hold the run as it is, secrets included: it has to go
-    on from them. Each token takes one decision, for ever, whoever is first.
+    on from them. Each token takes one decision only, the first.
     """
 
     def __init__(self, path: str | PathLike[str], *, clock: Clock | None = None) -> None:
@@ -117,7 +117,7 @@ class ApprovalFolder:
         return self.take(run_id)
 
     def take(self, run_id: str) -> Interrupted[Any]:
-        """Take a run out of the folder, to go on with it: of several that try, one gets it."""
+        """Take a run out of the folder, to resume it: of several that try, one gets it."""
         mine = self._new_file()
         try:
             self._run_file(run_id).rename(mine)

@@ -81,7 +81,7 @@ class Recording:
 
     @property
     def end(self) -> End | None:
-        """The event that ended the run; None while it goes on, and for ever if it was killed."""
+        """The event that ended the run; None while it is active, and for ever if it was killed."""
         for event in reversed(self.events):
             if not event.scope and isinstance(event, End):
                 return event
