@@ -37,7 +37,7 @@ from .states import PendingDecision, task_preview
 from .store import Concurrency, NewRun, Rate
 from .versions import checked_version, version_of
 from .work import PRIORITY, MakeWorld, OnChange, ServiceSettings, Work, checked_maker, service_of
-from .workflow_ids import Begin, NewTask, asked_of_begin, begin_order, new_id
+from .workflow_ids import Begin, NewTask, asked_of_begin, begin_order, new_id, read_order
 
 OutT = TypeVar("OutT")
 Task: TypeAlias = str | Part | Sequence[str | Part]
@@ -181,6 +181,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         """
         stored = super().events(run_id)
         coming: asyncio.Future[Event | None] = asyncio.ensure_future(anext(stored, None))
+        speaking: asyncio.Future[Event] | None = None
         with self._live.listening(run_id) as said:
             try:
                 while True:
@@ -197,6 +198,8 @@ class DurableAgent(ServedRuns, Generic[OutT]):
                     coming = asyncio.ensure_future(anext(stored, None))
             finally:
                 coming.cancel()
+                if speaking is not None:  # a reader that leaves waits for both
+                    speaking.cancel()
 
     async def resume(self, run_id: str) -> RunResult[OutT]:
         """Continue a run that was cancelled or refused, or interrupted and decided on; returns as `run`."""
@@ -226,6 +229,12 @@ class DurableAgent(ServedRuns, Generic[OutT]):
     async def result(self, run_id: str, *, timeout: float | None = None) -> RunResult[OutT]:
         """Wait for the run, and return its result; raises as `run` does."""
         return self._result(await self.outcome(run_id, timeout=timeout))
+
+    async def conversation(self, run_id: str) -> str | None:
+        """The id of the conversation that the run is part of; None where there is none."""
+        payloads = await self._runs.ask(lambda store: store.payloads([run_id]))
+        order = read_order(payloads[0].order) if payloads else None
+        return (order.conversation or None) if isinstance(order, Begin) else None
 
     # --- inside --------------------------------------------------------------------------------------
 

@@ -39,7 +39,7 @@ from .store import (
     end_children,
 )
 from .store.machine import this_machine
-from .store.watch import Census, StoreWatch
+from .store.watch import Census, start_watch
 from .work import ServedProgram, Work
 from .workflow_ids import run_of, workflow_ids_of
 
@@ -66,6 +66,7 @@ class Engine:
         self.active: dict[str, CancellationToken] = {}
         self.users: set[int] = set()
         self.loop = asyncio.get_running_loop()
+        self.process = _process_of(self.loop)
         self.store = Store(url)
         self._services: dict[tuple[str, str], ServedProgram] = {}
         self._claimed: dict[str, tuple[ServedProgram, str]] = {}  # rows that are ours until they have ended
@@ -78,7 +79,7 @@ class Engine:
         self._executor = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         self._lease = Lease(self._executor, machine or this_machine(), os.getpid(), 0, lease)
         self._pause = min(_IDLE, lease / 5)
-        self._last_active = time.monotonic()
+        self._last_active = self.loop.time()
         self._is_watcher = False
         self._others = Census(seconds=lease, period=self._pause)
         self._watchers = Census(seconds=lease / 2, period=self._pause)
@@ -90,12 +91,11 @@ class Engine:
         except BaseException:
             self.store.close()
             raise
-        self._watch = StoreWatch(self._look, on_failure=self._forget_liveness)
-        self._watch.start()
+        self._watch = start_watch(self.loop, self._look, on_failure=self._forget_liveness)
 
     def wake(self) -> None:
         """Look into the queues now."""
-        self._last_active = time.monotonic()
+        self._last_active = self.loop.time()
         self._watch.wake()
 
     # --- looking -------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ class Engine:
         return self._next_pause(is_quick=bool(number or waiting or dead or missed))
 
     def _next_pause(self, *, is_quick: bool) -> float:
-        now = time.monotonic()
+        now = self.loop.time()
         if is_quick:
             self._last_active = now
         if now - self._last_active < _AWAKE:
@@ -136,7 +136,7 @@ class Engine:
 
     def _watch_others(self, db: sa.Connection) -> set[str]:
         """The processes that have died, as far as it is this one that looks for them."""
-        leases, now = self.store.leases, time.monotonic()
+        leases, now = self.store.leases, self.loop.time()
         if self._is_watcher:
             self._is_watcher = leases.watch(db, self._executor)
         if not self._is_watcher:
@@ -429,13 +429,18 @@ class _RowWriter:
 _engines: dict[tuple[str, int], Engine] = {}
 
 
+def _process_of(loop: asyncio.AbstractEventLoop) -> object:
+    """The owner of an engine: its loop, or, where a loop simulates processes, the one that runs now."""
+    return getattr(loop, "process", loop)
+
+
 async def engine_for(url: str, *, lease: float) -> Engine:
     """The engine of this event loop on this database."""
     for key, engine in [*_engines.items()]:
         if engine.loop.is_closed():
             del _engines[key]
             engine.destroy()
-    key = url, id(asyncio.get_running_loop())
+    key = url, id(_process_of(asyncio.get_running_loop()))
     if key not in _engines:
         _engines[key] = Engine(url, lease=lease)
     return _engines[key]
@@ -444,7 +449,7 @@ async def engine_for(url: str, *, lease: float) -> Engine:
 async def release(engine: Engine, user: int, *, grace: float) -> None:
     """Let go of an engine; the last one to do so ends it."""
     engine.users.discard(user)
-    key = engine.url, id(engine.loop)
+    key = engine.url, id(engine.process)
     if not engine.users and _engines.get(key) is engine:
         del _engines[key]
         await engine.close(grace=grace)

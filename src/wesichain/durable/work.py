@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypedDict
 
-from wesichain.core import EventSink
+from wesichain.core import Clock, EventSink
 from wesichain.core.internal import dataclass
 from wesichain.errors import ConfigError
 from wesichain.tools import CancellationToken
@@ -83,6 +83,7 @@ class ServiceSettings(TypedDict, total=False):
     concurrency: int | None
     on_change: OnChange | None
     events: Iterable[EventSink]
+    clock: Clock
 
 
 def service_of(

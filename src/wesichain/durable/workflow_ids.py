@@ -39,6 +39,7 @@ class Begin:
     budget: JsonValue = field(default=None, metadata=OMIT)  # in place of the agent's
     settings: ModelSettings | None = field(default=None, metadata=OMIT)  # over the agent's
     tools: tuple[ToolSpec, ...] = field(default=(), metadata=OMIT)  # external ones, beside the agent's
+    conversation: str = field(default="", metadata=OMIT)  # the id of the one that it is part of
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,7 @@ async def begin_order(new: NewTask) -> Begin:
         None if new.budget is None else to_plain(new.budget),
         new.settings,
         tuple(one.spec for one in new.tools),
+        str(getattr(new.conversation, "id", "")),
     )
 
 
@@ -134,8 +136,8 @@ def asked_of(order: str) -> str:
 
 
 def asked_of_begin(order: Begin) -> str:
-    """The hash of an order, whatever the conversation had come to when the run began."""
-    return asked_of(to_json(replace(order, earlier=())))
+    """The hash of an order, whichever conversation it is part of, and whatever that had come to."""
+    return asked_of(to_json(replace(order, earlier=(), conversation="")))
 
 
 def run_of(workflow_id: str) -> str:
