@@ -17,8 +17,8 @@ def price_rows(prices: Prices) -> dict[str, list[Sequence[float]]]:
 
 def _rows(price: AnyPrice) -> list[Sequence[float]]:
     given = price if isinstance(price, Price) else Price(*price[:2])
-    levels: list[tuple[int, Price | PriceTier]] = [(-1, given)]
-    levels += [(tier.over, tier) for tier in sorted(given.tiers, key=lambda tier: tier.over)]
+    tiers = sorted(given.tiers, key=lambda tier: tier.over)
+    levels: list[tuple[int, Price | PriceTier]] = [(-1, given), *((tier.over, tier) for tier in tiers)]
     return [
         (
             over,

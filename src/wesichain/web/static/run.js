@@ -45,7 +45,7 @@ export async function runPage(main, { args: [id], signal, announce, reload }) {
         setRaw(event.target.checked);
         reload();
       } }), " Raw text"),
-      h("button", { type: "button", class: "export", onclick: () => attempt(() => save(id)) }, "Export"), stop, stored?.actions), trouble, stored?.waiting,
+      h("button", { type: "button", class: "export", onclick: () => attempt(() => save(id)) }, "Export"), stop, stored?.actions), trouble, stored?.waiting ?? "",
     scores(page.run.evaluation), facts, problems, waterfall, graphs, timeline.root);
 
   let hasGraph = false;
