@@ -74,12 +74,14 @@ from .waiting import GRACE, CallToken, CancellationToken, Delivery, SystemClock,
 
 if TYPE_CHECKING:
     from .home import home_folder
+    from .sockets import bind_socket, is_loopback
     from .state import read_state, state_update, write_state
 else:
     __getattr__ = later(
         __name__,
         {
             "..home": ("home_folder",),
+            "..sockets": ("bind_socket", "is_loopback"),
             "..state": (
                 "read_state",
                 "state_update",
@@ -131,6 +133,7 @@ __all__ = [
     "abandon",
     "advise",
     "around",
+    "bind_socket",
     "check_depth",
     "check_settings",
     "common_prefix",
@@ -150,6 +153,7 @@ __all__ = [
     "from_plain",
     "home_folder",
     "is_array",
+    "is_loopback",
     "is_object",
     "is_price",
     "is_record",

@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING
 
 from wesichain.core.internal import later
 
-from .application import create_app
 from .limits import Limits
 
 if TYPE_CHECKING:
+    from .application import create_app
     from .runs import Order, RunDirectory
 else:
-    __getattr__ = later(__name__, {".runs": ("Order", "RunDirectory")})
+    __getattr__ = later(__name__, {".application": ("create_app",), ".runs": ("Order", "RunDirectory")})
 
 __all__ = ["Limits", "Order", "RunDirectory", "create_app"]
