@@ -76,9 +76,6 @@ REASONS = {
     "testing/test_simulation.py::test_a_planted_mistake_is_found_and_shrunk": (
         "shrinking runs one run id again and again, with other faults; and one mistake runs agents outside the tree"
     ),
-    "testing/test_simulation.py::test_a_seed_gives_the_same_bytes_in_another_process": (
-        "the runs of several scenarios have the same ids"
-    ),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -443,7 +444,14 @@ async def test_a_limit_that_a_child_meets_is_nobody_s_fault() -> None:
     assert isinstance(outcome, Failed)
     assert policy.seen == [], "no policy was asked"
     (end,) = [event for event in outcome.events if isinstance(event, StepFailed) and not event.scope]
-    assert (end.call_id, end.decision) == ("inner-id", "fail")
+    assert (end.call_id, end.decision) == ("inner-id", "limit")
+    as_before = [
+        replace(event, decision="fail") if isinstance(event, StepFailed) and not event.scope else event
+        for event in outcome.events
+    ]
+    recorded: Any = SimpleNamespace(run_id=outcome.run_id, events=as_before)
+    replayed = await replay(recorded, agent)
+    assert [type(event) for event in replayed.events] == [type(event) for event in outcome.events]
 
 
 # --- side by side, and the policy -------------------------------------------------------------------------

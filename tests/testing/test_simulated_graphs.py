@@ -11,6 +11,7 @@ import pytest
 from tests.testing.samples import orders
 from tests.testing.test_simulation import digest_of
 from wesichain.errors import ConfigError
+from wesichain.graph import GraphBuilder
 from wesichain.graph.sqlite import SqliteCheckpointer
 from wesichain.testing import Fault, Faults, Scenario, Trace, simulate_sync
 from wesichain.testing.simulation import simulated
@@ -39,8 +40,9 @@ def test_a_sound_graph_raises_no_alarm_and_meets_every_fault() -> None:
             seen["ended"] += trace.outcome is not None and not trace.outcome.next
             seen[f"{trace.processes} processes"] += 1
     assert {"crash", "cancel", "person_late", "person_twice", "person_never"} <= {*seen}
+    assert {"node_raises", "node_hangs", "node_late"} <= {*seen}
     assert seen["3 processes"]
-    assert seen["ended"] > 100
+    assert seen["ended"] > 80
 
 
 def test_a_seed_is_the_same_run_again() -> None:
@@ -48,16 +50,51 @@ def test_a_seed_is_the_same_run_again() -> None:
     assert len({digest_of(orders.scenario(), seed) for seed in range(20)}) > 10
 
 
-ENDS = ("run_interrupted", "run_completed")  # at the end of a part of the run nothing is left to be lost
+@pytest.mark.parametrize(
+    ("fault", "mistake", "charges", "is_shipped"),
+    [
+        pytest.param(Fault("node_raises", "node charge"), None, 1, True, id="raises-and-is-tried-again"),
+        pytest.param(Fault("node_hangs", "node charge"), None, 1, True, id="hangs-and-is-tried-again"),
+        pytest.param(Fault("node_late", "node charge"), None, 1, True, id="works-and-is-late"),
+        pytest.param(
+            Fault("node_late", "node charge"), "charges whenever it is run", 2, True, id="works-twice"
+        ),
+        pytest.param(Fault("node_raises", "node ship"), None, 1, False, id="raises-and-the-graph-fails"),
+    ],
+)
+def test_a_fault_of_a_node_does_what_it_says(
+    fault: Fault, mistake: str | None, charges: int, is_shipped: bool
+) -> None:
+    with simulated(orders.scenario(mistake), 3, Faults(only=(fault,))) as trace:
+        assert trace.error is None
+        assert [*trace.faults] == [fault]
+        assert len(trace.world.charges) == charges
+        assert bool(trace.world.parcels) is is_shipped
+
+
+def test_nodes_of_a_graph_inside_have_faults_and_a_sync_node_can_raise() -> None:
+    def inner(state: orders.Order) -> orders.Order:
+        return {"reserved": "yes"}
+
+    def make(company: orders.Company) -> Any:
+        part = GraphBuilder(orders.Order).add_node("inner", inner).set_entry("inner").build()
+        outer = GraphBuilder(orders.Order).add_node("part", part).set_entry("part")
+        return outer.build(company.checkpoints)
+
+    scenario = Scenario(make, {"number": "A7"}, world=orders.Company)
+    with simulated(scenario, 0, Faults.none()) as trace:
+        assert trace.outcome.values["reserved"] == "yes"
+        assert [one for one in trace.possible if one.at.startswith("node")] == [
+            Fault("node_raises", "node part/inner")
+        ]
+    with simulated(scenario, 0, Faults(only=(Fault("node_raises", "node part/inner"),))) as trace:
+        assert "reserved" not in trace.outcome.values
 
 
 def places() -> list[str]:
     """Every place of a run without faults at which its process can die."""
     with simulated(orders.scenario(), 3, Faults.none()) as trace:
-        kinds = [event.kind for event in trace.events]
-    events = [f"event {number}, {kind}" for number, kind in enumerate(kinds, 1) if kind not in ENDS]
-    writes = ["checkpoint", *(f"checkpoint, time {number}" for number in range(2, 8))]
-    return [*events, *(f"{write}, {when} the write" for write in writes for when in ("before", "after"))]
+        return [fault.at for fault in trace.possible if fault.kind == "crash"]
 
 
 def ends(trace: Trace) -> None:

@@ -40,11 +40,12 @@ def test_a_planted_mistake_is_found_and_shrunk(sample: ModuleType, mistake: str)
     scenario, broken = sample.scenario(mistake), sample.MISTAKES[mistake][0]
     for first in range(0, 500, 50):
         report = simulate_sync(scenario, seeds=range(first, first + 50))
-        found = [one for one in report.violations if one.invariant == broken and len(one.faults) <= 3]
+        assert all(len(one.faults) <= 3 for one in report.violations), str(report)
+        found = [one for one in report.violations if one.invariant == broken]
         if found:
             assert found[0].message != "AssertionError"
             return
-    pytest.fail(f"{broken} was not broken in 500 seeds, by three faults at most")
+    pytest.fail(f"{broken} was not broken in 500 seeds")
 
 
 @pytest.mark.parametrize("sample", SAMPLES)
@@ -94,11 +95,8 @@ def test_a_seed_gives_the_same_bytes_in_another_process() -> None:
         ).stdout
         for hash_seed in ("1", "2")
     }
-    here = [
-        " ".join(digest_of(sample.scenario(), seed) for seed in range(6))
-        for sample in (research, support, trips)
-    ]
-    assert printed == {"\n".join(here) + "\n"}
+    assert len(printed) == 1
+    assert len({*printed.pop().split()}) == 18
 
 
 def tree_scenario(seed: int) -> Scenario:
@@ -214,15 +212,15 @@ LINES = ["begin", "middle", "finally"]
         ),
         pytest.param(Fault("tool_late", "tool write c0"), [*LINES, *LINES], id="does-its-work-and-is-late"),
         pytest.param(Fault("tool_twice", "tool write c0"), [*LINES, *LINES], id="is-delivered-twice"),
-        pytest.param(Fault("crash", "event 1, run_started"), LINES, id="dies-at-the-start"),
-        pytest.param(Fault("crash", "event 4, tool_dispatched"), LINES, id="dies-before-the-tool-begins"),
+        pytest.param(Fault("crash", "event run_started"), LINES, id="dies-at-the-start"),
+        pytest.param(Fault("crash", "event tool_dispatched c0"), LINES, id="dies-before-the-tool-begins"),
         pytest.param(
             Fault("crash", "tool write c0, wait 1"), ["begin", *LINES], id="dies-half-way-without-finally"
         ),
         pytest.param(
             Fault("crash", "tool write c0, after its work"), [*LINES, *LINES], id="dies-with-the-result"
         ),
-        pytest.param(Fault("crash", "event 5, tool_completed"), LINES, id="dies-after-the-result-is-stored"),
+        pytest.param(Fault("crash", "event tool_completed c0"), LINES, id="dies-after-the-result-is-stored"),
         pytest.param(Fault("model_errs", "model call of top"), LINES, id="provider-fails"),
         pytest.param(Fault("model_cut", "model call of top"), LINES, id="reply-is-cut"),
         pytest.param(Fault("model_malformed", "model call of top"), LINES, id="reply-is-malformed"),

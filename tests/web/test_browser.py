@@ -13,10 +13,12 @@ from typing import Annotated, TypedDict
 
 from typing_extensions import override
 
+from tests.testing.samples import refunds
 from tests.trace.runs import run
 from wesichain.agent import Agent, Approve, ApproveWith, Refuse
 from wesichain.core import Decided, LlmRequest, LlmResponse, RunStarted, ToolCallingLlm
 from wesichain.graph import Append, ExecutionOptions, GraphBuilder, Send
+from wesichain.testing import simulate_sync
 from wesichain.trace import Recorder
 
 from .browser import Page
@@ -65,6 +67,19 @@ def test_a_graph_shows_the_path_taken_and_nested_runs(page: Page, site: Site) ->
     )
     assert len(set(starts)) == 1  # one scale for all, however deep
     shoot(page, "graph-run")
+    is_clean(page, site)
+
+
+def test_a_simulated_violation_has_its_faults_on_the_timeline(page: Page, site: Site, tmp_path: Path) -> None:
+    found = simulate_sync(refunds.scenario("refunds without a look"), seeds=range(15)).violations[0]
+    found.save(tmp_path / "runs")
+    site.open(page, f"#/runs/{found.recording.run_id}")
+    page.wait_for(f"simulated fault: {found.faults[0].kind}")
+    text = page.text()
+    assert str(found.faults[0]) in text
+    assert "Path taken" not in text, "an agent has no graph"
+    assert "undefined" not in text
+    shoot(page, "violation")
     is_clean(page, site)
 
 

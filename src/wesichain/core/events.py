@@ -301,9 +301,12 @@ class ToolCompleted(RunEvent):
 
 @dataclass(frozen=True, slots=True)
 class StepFailed(RunEvent):
-    """A model call, a reply or a tool call went wrong; `decision` says what the policy made of it.
+    """A model call, a reply or a tool call went wrong, or a tool call ended without a result.
 
-    A retry of a tool call spends a step, unless it is `free`.
+    `decision` is the policy's: "retry", "reprompt", "fail" or "interrupt". Where no policy was asked, it is
+    "limit" (a limit of this run or of one above was met inside the call), "waiting" (a run inside waits),
+    "cancelled" (the run ended first) or "not_begun". A retry of a tool call spends a step unless it is
+    `free`; a cancelled call that is `free` has spent nothing.
     """
 
     kind: ClassVar[str] = "step_failed"

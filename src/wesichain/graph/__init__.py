@@ -16,9 +16,10 @@ from .checkpoints import (
     copy_thread,
     prune,
 )
-from .context import Answered, ExecutionOptions, GraphContext, GraphInterrupt, interrupt
+from .context import ExecutionOptions, GraphContext
 from .definition import END, START, Migrate, Migration, RetryPolicy
 from .graph import Graph
+from .questions import Answered, GraphInterrupt, interrupt
 from .react import ReActAgentNode, ToolFailurePolicy
 from .react.stepwise import react_graph
 from .snapshots import Snapshot, TaskState

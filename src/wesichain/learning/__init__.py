@@ -22,14 +22,13 @@ from .learner import Generator, Learner, Reflector
 from .model_reflector import ModelReflector
 from .page import PageChange
 from .playbook import Playbook
-from .reflector import Adaptation, GroundedReflector, Reflection, RunReader
-from .report import Health, LearningSummary, RunRecord
-from .storage import Delta, Match, PlaybookChange, Repaired
+from .reflector import GroundedReflector, Reflection, RunReader
+from .report import LearningSummary, RunRecord
+from .storage import Delta, PlaybookChange, Repaired
 from .trace_log import TraceLog
 
 __all__ = [
     "DATA_MODEL",
-    "Adaptation",
     "CoTGenerator",
     "CuratorDelta",
     "Delta",
@@ -39,10 +38,8 @@ __all__ = [
     "FunctionEmbedder",
     "Generator",
     "GroundedReflector",
-    "Health",
     "Learner",
     "LearningSummary",
-    "Match",
     "ModelReflector",
     "PageChange",
     "Playbook",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +105,8 @@ async def compare_drift(
     if not pairs:
         return None
     chosen = [case for case, _ in pairs]
-    recorded: Any = _Recorded({case.id: drift for case, drift in pairs}, chosen)
-    live: Any = _Live(agent, {case.id: drift for case, drift in pairs}, chosen)
+    recorded: Any = _InOrder(partial(_recorded_outcome, drift) for _, drift in pairs)
+    live: Any = _InOrder(partial(_live_outcome, agent, drift) for _, drift in pairs)
     before = await evaluate(
         recorded, [replace(case, tools=()) for case in chosen], checks=checks, judge=judge, at_once=1
     )
@@ -113,33 +114,30 @@ async def compare_drift(
     return compare(before.results, after.results)
 
 
-class _Recorded:
-    """Gives the recorded answers, in the order of the cases."""
+class _InOrder:
+    """Stands for the agent of an evaluation: each task has the next of these outcomes."""
 
-    def __init__(self, drifts: dict[str, Drift], cases: Sequence[Case]) -> None:
-        self._left = [drifts[case.id] for case in cases]
-
-    async def outcome(self, task: Any, **_: Any) -> Outcome[Any]:
-        recording = self._left.pop(0).recording
-        output: Any = None if recording is None else recording.output
-        return await Agent(ScriptedLlm([output if isinstance(output, str) else str(output)])).outcome(task)
-
-
-class _Live:
-    """Runs on from the first difference, in the order of the cases."""
-
-    def __init__(self, agent: Agent[Any, Any], drifts: dict[str, Drift], cases: Sequence[Case]) -> None:
-        self._agent = agent
-        self._left = [drifts[case.id] for case in cases]
+    def __init__(self, outcomes: Iterable[Callable[..., Awaitable[Outcome[Any]]]]) -> None:
+        self._outcomes = iter(outcomes)
 
     async def outcome(self, task: Any, **options: Any) -> Outcome[Any]:
-        drift = self._left.pop(0)
-        if drift.recording is not None and drift.what == "request" and drift.step > 1:
-            try:
-                return await replay(drift.recording, self._agent, from_step=drift.step)
-            except ReplayMismatchError:
-                pass  # it differs before that step, too: it is run from its beginning
-        return await self._agent.outcome(task, **options)
+        return await next(self._outcomes)(task, **options)
+
+
+async def _recorded_outcome(drift: Drift, task: Any, **_: Any) -> Outcome[Any]:
+    """The recorded answer, as the outcome of a run."""
+    output: Any = None if drift.recording is None else drift.recording.output
+    return await Agent(ScriptedLlm([output if isinstance(output, str) else str(output)])).outcome(task)
+
+
+async def _live_outcome(agent: Agent[Any, Any], drift: Drift, task: Any, **options: Any) -> Outcome[Any]:
+    """The outcome of a run that goes on live from the first difference."""
+    if drift.recording is not None and drift.what == "request" and drift.step > 1:
+        try:
+            return await replay(drift.recording, agent, from_step=drift.step)
+        except ReplayMismatchError:
+            pass  # it differs before that step, too: it is run from its beginning
+    return await agent.outcome(task, **options)
 
 
 # --- the report ------------------------------------------------------------------------------------------

@@ -14,13 +14,14 @@ from time import time
 from typing import Any, get_args
 
 from wesichain.core import Event
-from wesichain.core.internal import Price, Prices, dump_json, is_object, parse_json, to_plain
+from wesichain.core.internal import Prices, dump_json, is_object, parse_json, to_plain
 from wesichain.errors import CodecError, ConfigError
 from wesichain.policy import find_cost, find_price
 from wesichain.trace import RunSummary, find_run, list_runs
 
 from .digests import Digests
 from .marks import Mark, Marks, Scores
+from .price_rows import price_rows
 
 PAGE_EVENTS = 1_000
 _PAGE_BYTES = 8 * 1024 * 1024
@@ -219,14 +220,10 @@ class RunStore:
         """The newest file for each end of a name, which is the run's id where that is a plain word."""
         return {name.partition("Z-")[2].removesuffix(_SUFFIX): name for name in sorted(self.names())}
 
-    def prices_of(self, model: str) -> dict[str, Sequence[float]]:
-        """The prices that were given, and the published one of a model: of a million tokens, in and out."""
+    def prices_of(self, model: str) -> Prices:
+        """The prices that were given, and the published one of a model."""
         published = find_price(model, self.prices)
-        found = {**self.prices, **({} if published is None else {model: published})}
-        return {
-            name: [price.input, price.output] if isinstance(price, Price) else [*price[:2]]
-            for name, price in found.items()
-        }
+        return {**self.prices, **({} if published is None else {model: published})}
 
     def names(self) -> Sequence[str]:
         try:
@@ -239,7 +236,7 @@ class RunStore:
         page = read_page(run.path, cursor=cursor, limit=limit)
         head = {
             "run": self.plain(run),
-            "prices": self.prices_of(run.model),
+            "prices": price_rows(self.prices_of(run.model)),
             "next": None if page.is_last else page.cursor,
             "cursor": page.cursor,
             "problems": page.problems,

@@ -7,7 +7,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
-from wesichain.graph import END, START, Graph, GraphBuilder, GraphContext, MemoryCheckpointer, interrupt
+from wesichain.errors import GraphTimeoutError
+from wesichain.graph import (
+    END,
+    START,
+    Graph,
+    GraphBuilder,
+    GraphContext,
+    MemoryCheckpointer,
+    RetryPolicy,
+    interrupt,
+)
 from wesichain.testing import Scenario, Trace
 
 
@@ -25,6 +35,9 @@ class Company:
     charges: list[tuple[str, int]] = field(default_factory=list)
     parcels: list[str] = field(default_factory=list)
     visits: list[str] = field(default_factory=list)
+
+
+RETRY = RetryPolicy(attempts=2, on=(ConnectionError, GraphTimeoutError))
 
 
 async def reserve(state: Order, ctx: GraphContext) -> Order:
@@ -98,7 +111,7 @@ def make(nodes: dict[str, Any]) -> Callable[[Company], Graph[Any]]:
     def graph(company: Company) -> Graph[Any]:
         builder = GraphBuilder(Order)
         for name, node in used.items():
-            builder.add_node(name, node)
+            builder.add_node(name, node, timeout=10.0, retry=RETRY if name == "charge" else ())
         builder.add_edge(START, "reserve").add_edge(START, "charge")
         builder.add_edge(("reserve", "charge"), "sign")
         builder.add_edge("sign", "ship")

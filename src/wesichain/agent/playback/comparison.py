@@ -104,6 +104,8 @@ class EventComparison:
         plain: dict[str, Any] = self.plain(event)
         for message in plain.get("messages", ()):
             message.pop("is_error", None)  # version 0.1 did not record it
+        if plain.get("decision") == "limit":
+            plain["decision"] = "fail"  # as version 0.2 had it
         return {name: value for name, value in plain.items() if name not in _VOLATILE}
 
 

@@ -240,19 +240,23 @@ class RecordedAnswers:
         is_cut = self._is_cut(end)
         # Without events inside, an agent had not begun when it was cut, or had ended in an earlier part.
         if prepared.tool.is_agent and (inside or not (is_cut or isinstance(self._at(end), ToolCompleted))):
-            again = self._run_again(end, run_again)
+            again = self._run_again(scope, ctx, end, run_again)
             if not is_cut or _has_its_end(inside):
                 return await _to_its_end(again, is_cut=is_cut)
             await again  # it may be cut on the way; where its runs had ended before that, it is cut now
             await self._cut(scope, end)
         return await self._emit_again(scope, prepared, ctx, end, inside)
 
-    async def _run_again(self, end: int, run_again: Callable[[], Any]) -> ToolResult:
+    async def _run_again(
+        self, scope: str, ctx: ToolContext, end: int, run_again: Callable[[], Any]
+    ) -> ToolResult:
         result: ToolResult = await run_again()
         await self._turn_of(end)
         ended = self._at(end)
         if isinstance(ended, ToolCompleted) and result.ok:  # its middleware may have had the last word
             result = replace(result, value=ended.value)
+        if result.error is not None and self._is_limit(scope, end):
+            result.error.__cause__ = self._limit(scope, ctx, end)
         duration = ended.duration_ms if isinstance(ended, ToolCompleted | StepFailed) else 0.0
         return replace(result, duration_ms=duration)
 
@@ -279,9 +283,10 @@ class RecordedAnswers:
             await self._cut(scope, end)
         if isinstance(ended, StepFailed) and ended.decision == "waiting":
             return self._waiting_again(scope, prepared, ctx, (end, ended), inside)
-        if isinstance(ended, StepFailed) and ended.decision == "limit":
-            return self._limited(scope, prepared, ctx, (end, ended))
-        return self._ended_as(prepared, ended)
+        result = self._ended_as(prepared, ended)
+        if result.error is not None and self._is_limit(scope, end):
+            result.error.__cause__ = self._limit(scope, ctx, end)
+        return result
 
     def _at(self, index: int) -> Event | None:
         return self.cursor.events[index] if index < len(self.cursor.events) else None
@@ -316,14 +321,21 @@ class RecordedAnswers:
             case _:
                 raise ReplayMismatchError(f"the call {call.name!r} has no end in the recording")
 
-    def _limited(
-        self, scope: str, prepared: PreparedCall, ctx: ToolContext, ended: tuple[int, StepFailed]
-    ) -> ToolResult:
-        """A call in which a limit was met: of this run, or of the highest one whose call ended so too."""
-        index, end = ended
+    def _is_limit(self, scope: str, end: int) -> bool:
+        """Whether a call ended by a limit of its run, or of one above."""
+        ended = self._at(end)
+        if ended is None or not is_decision(ended, "fail"):
+            return ended is not None and is_decision(ended, "limit")
+        # Version 0.2 wrote "fail", as where the policy does not forgive a fault, by which the run then fails.
+        after = (event for event in self.cursor.events[end + 1 :] if event.scope == scope)
+        last = next((event for event in after if isinstance(event, (StepStarted, *ENDS))), None)
+        return not isinstance(last, RunFailed) or last.error == "BudgetExceededError"
+
+    def _limit(self, scope: str, ctx: ToolContext, end: int) -> BudgetExceededError:
+        """The limit that was met in a call: of its run, or of the highest one whose call ended so too."""
         owner: Any = ctx.budget
-        message, resource = end.message, "steps"
-        for event in self.cursor.events[index + 1 :]:
+        message, resource = "a limit of the budget was met", "steps"
+        for event in self.cursor.events[end + 1 :]:
             if isinstance(event, StepFailed) and _holds(event, scope):
                 if event.decision != "limit":
                     break
@@ -332,11 +344,7 @@ class RecordedAnswers:
                 message = event.message
             elif event.scope == scope and isinstance(event, RunCompleted):
                 resource = event.stopped_by or resource
-        result = self._ended_as(prepared, end)
-        error = result.error
-        assert error is not None
-        error.__cause__ = BudgetExceededError(message, resource=resource, owner=owner)
-        return result
+        return BudgetExceededError(message, resource=resource, owner=owner)
 
     def _waiting_again(
         self,

@@ -7,10 +7,12 @@ none can jump, and time in which nobody looked does not count.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 import threading
 from collections.abc import Callable, Collection
+from typing import Any
 
 from sqlalchemy.exc import SQLAlchemyError
 from typing_extensions import override
@@ -105,3 +107,13 @@ class StoreWatch(threading.Thread):
         self._awake.set()
         if self.is_alive():
             self.join(timeout=5.0)
+
+
+def start_watch(
+    loop: asyncio.AbstractEventLoop, look: Callable[[], float], *, on_failure: Callable[[], None]
+) -> StoreWatch:
+    """Look again and again: in a thread, or in the loop if it has virtual time (`wesichain.testing`)."""
+    make: Any = getattr(loop, "watch", StoreWatch)
+    watch: StoreWatch = make(look, on_failure=on_failure)
+    watch.start()
+    return watch

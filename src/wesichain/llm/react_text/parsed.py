@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
 from wesichain.core import JsonValue
 from wesichain.core.internal import dataclass
@@ -22,6 +23,32 @@ class TextCall:
     input: str = ""
     is_bare: bool = False
     is_raw: bool = False
+
+
+class TextReading(NamedTuple):
+    """The calls of a reply and what is said around them, or the final answer; with a thought of their own."""
+
+    calls: Sequence[TextCall] = ()
+    remark: str = ""
+    answer: str | None = None
+    thought: str | None = None
+
+
+class NoCallError(Exception):
+    """The text looks like a call and is none; says why.
+
+    `name`: the tool, where only its input is missing. `thought`, `remark`: what is said before and beside it.
+    `is_data`: it is JSON, and of no call.
+    """
+
+    def __init__(
+        self, why: str, *, name: str | None = None, thought: str | None = None, remark: str = ""
+    ) -> None:
+        super().__init__(why)
+        self.is_data = False
+        self.name = name
+        self.thought = thought
+        self.remark = remark
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Coroutine
 from contextvars import ContextVar
 from copy import copy
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -72,7 +73,7 @@ class Cassette(Seam):
         if self.mode == "drift":
             return agent  # a stream that goes on live needs its own model
         taped: Any = copy(agent)
-        taped.stream = _TapedStream(taped.stream, _TapedModel(self, agent))
+        taped.stream = partial(taped.stream, model=_TapedModel(self, agent))
         return taped  # type: ignore[no-any-return]  # a copy of the agent
 
     def _read(self) -> Any:
@@ -183,14 +184,3 @@ class _TapedModel:
         if reply.content:
             yield TextChunk(reply.content)
         yield reply
-
-
-class _TapedStream:
-    """`agent.stream`, with the model of the cassette."""
-
-    def __init__(self, stream: Any, model: _TapedModel) -> None:
-        self._stream = stream
-        self._model = model
-
-    def __call__(self, *args: Any, **options: Any) -> Any:
-        return self._stream(*args, **{"model": self._model, **options})

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import field
 from typing import Any
 
+from wesichain.agent import revived_cause, revived_dispatch, revived_error
 from wesichain.core import (
     LlmRequest,
     LlmResponse,
@@ -20,13 +20,8 @@ from wesichain.core import (
     ToolDispatched,
     ToolsOffered,
 )
-from wesichain.core.internal import dataclass, dump_json, to_plain
-from wesichain.errors import (
-    LlmTransportError,
-    ReplayMismatchError,
-    ToolExecutionError,
-    ToolTimeoutError,
-)
+from wesichain.core.internal import common_prefix, dataclass, dump_json, to_plain
+from wesichain.errors import ReplayMismatchError
 from wesichain.tools import ToolResult
 from wesichain.trace import Recording, Redactor
 
@@ -131,9 +126,9 @@ class Tape:
         if not self._exchanges:
             return ReplayMismatchError(f"the model is asked once more than in the cassette{_HINT}")
         now: list[Any] = [self._plain(message) for message in messages]
-        alike = max(self._exchanges, key=lambda one: _common(self._plain([*one.messages]), now))
+        alike = max(self._exchanges, key=lambda one: common_prefix(self._plain([*one.messages]), now))
         then: list[Any] = self._plain([*alike.messages])
-        place = _common(then, now)
+        place = common_prefix(then, now)
         expected = then[place] if place < len(then) else None
         actual = now[place] if place < len(now) else None
         where = f"message {place + 1} of the request"
@@ -172,15 +167,6 @@ def _path_of(scope: str) -> tuple[str, ...]:
     return tuple(part.partition("#")[0] for part in scope.split("/") if part and not part.startswith("~"))
 
 
-def _common(then: Sequence[Any], now: Sequence[Any]) -> int:
-    count = 0
-    for before, after in zip(then, now, strict=False):
-        if before != after:
-            break
-        count += 1
-    return count
-
-
 def _short(value: Any) -> str:
     text = "nothing" if value is None else dump_json(value)
     return text if len(text) <= 300 else f"{text[:300]}..."
@@ -189,26 +175,13 @@ def _short(value: Any) -> str:
 def _replay_reply(reply: LlmResponse | StepFailed) -> LlmResponse:
     if isinstance(reply, LlmResponse):
         return reply
-    raise LlmTransportError(reply.message, retryable=reply.decision == "retry")
+    raise revived_error(reply.error, reply.message, retryable=reply.decision == "retry")
 
 
 def _result(call: ToolCall, event: ToolCompleted | StepFailed) -> ToolResult:
     if isinstance(event, ToolCompleted):
         return ToolResult(call.id, call.name, event.value, finish=event.finish, parts=event.parts)
-    made = ToolTimeoutError if "did not finish within" in event.message else ToolExecutionError
-    error = made(event.message, tool_name=call.name, call_id=call.id)
-    error.__cause__ = _cause(event)
+    error = revived_dispatch(event.error, event.message)
+    error.tool_name, error.call_id = call.name, call.id
+    error.__cause__ = revived_cause(event.cause, event.message) if event.cause else None
     return ToolResult(call.id, call.name, None, error)
-
-
-def _cause(event: StepFailed) -> Exception | None:
-    """The exception that the tool raised, of the class that the event names: policies go by it."""
-    module, _, path = event.cause.rpartition(":")
-    found: object = sys.modules.get(module or "builtins")
-    for part in path.split("."):
-        found = getattr(found, part, None)
-    if not (isinstance(found, type) and issubclass(found, Exception)):
-        return None
-    error: Exception = found.__new__(found)
-    error.args = (event.message,)
-    return error

@@ -25,7 +25,7 @@ async def run_agent(run: SimulatedRun, process: Process, agent: Any) -> None:
         elif not outcome.pending:
             return  # somebody stopped it, and means it
         stored = to_json(outcome)
-        answers = await answers_to(_questions(outcome), run.scenario.people, run.plan, run.loop)
+        answers = await answers_to(questions_of(outcome), run.scenario.people, run.plan, run.loop)
         if answers is None:
             return
         if not process.is_dead and run.boundary.crash_here(process, f"while it waited {_awaited(outcome)}"):
@@ -88,7 +88,8 @@ async def _outcome_of(
     return completed
 
 
-def _questions(outcome: Interrupted[Any]) -> list[SimulatedQuestion]:
+def questions_of(outcome: Interrupted[Any]) -> list[SimulatedQuestion]:
+    """The questions that an interrupted run waits for."""
     return [
         SimulatedQuestion(
             item.token,

@@ -42,6 +42,11 @@ class Process(Owner):
 
     @property
     @override
+    def process(self) -> Process:
+        return self
+
+    @property
+    @override
     def is_frozen(self) -> bool:
         return self.is_dead
 
@@ -69,10 +74,15 @@ class CallOwner(Owner):
     """One call of a tool: what its code starts belongs to it. `has_runs`: agents run inside it."""
 
     def __init__(self, process: Process, path: str, above: CallOwner | None) -> None:
-        self.process = process
+        self._process = process
         self.path = path
         self.has_runs = False
         self._above = above
+
+    @property
+    @override
+    def process(self) -> Process:
+        return self._process
 
     @property
     @override
@@ -93,16 +103,6 @@ class _Call(NamedTuple):
     started: float
 
 
-class _Execution:
-    """A tool's code while it runs."""
-
-    def __init__(self, owner: CallOwner, call: ToolCall, ctx: ToolContext | None, at: float) -> None:
-        key = ctx.idempotency_key if ctx is not None else ""
-        attempt = ctx.attempt if ctx is not None else 1
-        number = owner.process.number
-        self.effect = Effect(call.name, call.args, key or owner.path, call.id, attempt, number, at, "cut")
-
-
 class Boundary(Seam):
     """Delays calls, lets them fail as the plan says, and counts what tools really did."""
 
@@ -110,13 +110,8 @@ class Boundary(Seam):
         self._loop = loop
         self._plan = plan
         self._left: list[Coroutine[Any, Any, Any]] = []  # the code of tools whose process has died
-        self._executions: list[_Execution] = []
+        self.effects: list[Effect] = []
         self._again: set[asyncio.Task[None]] = set()
-        self._events = 0
-
-    @property
-    def effects(self) -> list[Effect]:
-        return [one.effect for one in self._executions]
 
     def close(self) -> None:
         for code in self._left:
@@ -130,10 +125,15 @@ class Boundary(Seam):
         return _Sink(self, process, keep)
 
     def event(self, process: Process, event: Event) -> None:
-        self._events += 1
         is_end = event.kind in _ENDS and not event.scope
         if not is_end:
-            self._stops_at(process, f"event {self._events}, {event.kind}", ("crash", "cancel"))
+            self._stops_at(process, self._plan.visit(_place_of(event)), ("crash", "cancel"))
+
+    def database_call(self, moment: str) -> None:
+        """A call of a database begins or ends (`moment`: before or after it): the process may die there."""
+        owner = OWNER.get()
+        if isinstance(owner, Process):
+            self.crash_here(owner, f"{self._plan.visit(f'{moment} a database call')}")
 
     def crash_here(self, process: Process, place: str) -> bool:
         """Whether the process dies at this place."""
@@ -236,12 +236,11 @@ class Boundary(Seam):
         place: str,
     ) -> ToolResult:
         """Run the tool's code; the process may die each time that it waits, and when it has ended."""
-        tool = prepared.tool
-        execution = _Execution(owner, prepared.call, ctx, self._loop.clock.time())
-        self._executions.append(execution)
-        result: ToolResult = await self._steps(code, owner, _Call(place, tool, self._loop.time()))
+        index, at = len(self.effects), self._loop.clock.time()
+        self.effects.append(_effect(owner, prepared.call, ctx, at))
+        result: ToolResult = await self._steps(code, owner, _Call(place, prepared.tool, self._loop.time()))
         ended = "returned" if result.error is None else "raised"
-        execution.effect = replace(execution.effect, ended=ended)
+        self.effects[index] = replace(self.effects[index], ended=ended)
         if self.crash_here(owner.process, f"{place}, after its work"):
             await self._loop.create_future()  # the result never leaves the process
         return result
@@ -305,6 +304,22 @@ class Boundary(Seam):
 _ENDS = ("run_completed", "run_failed", "run_interrupted")
 _LONGEST = 40 * 86_400.0
 _AFTER = 0.1  # seconds after its timeout when the code of a tool that hangs goes on: it may still clean up
+
+
+def _effect(owner: CallOwner, call: ToolCall, ctx: ToolContext | None, at: float) -> Effect:
+    """The effect of code that has begun, and that nobody has seen end."""
+    key, attempt = ("", 1) if ctx is None else (ctx.idempotency_key, ctx.attempt)
+    number = owner.process.number
+    return Effect(call.name, call.args, key or owner.path, call.id, attempt, number, at, "cut")
+
+
+def _place_of(event: Event) -> str:
+    """The name of an event as a place: what it is about, and no number of all events.
+
+    A fault that is left out while shrinking moves the numbers of all events after it, and few of these names.
+    """
+    about = getattr(event, "call_id", None) or getattr(event, "task_id", None)
+    return " ".join(filter(None, ("event", event.kind, "/".join(filter(None, (event.scope, about))))))
 
 
 def _is_stopped(owner: Owner) -> bool:

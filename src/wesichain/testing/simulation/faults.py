@@ -45,6 +45,9 @@ class Faults:
     tool_hangs:      the tool does nothing, and its timeout passes
     tool_late:       the tool does its work, but its result comes after the timeout
     tool_twice:      the call is delivered again a little later, with the same idempotency key; never `once`
+    node_raises:     a node of a graph raises ConnectionError before it has done anything
+    node_hangs:      an async node with a time limit does nothing, and the time passes
+    node_late:       an async node with a time limit does its work, but returns when the time has passed
     model_errs:      the provider fails with a transport error
     model_cut:       the reply ends in the middle (finish reason "length")
     model_malformed: the arguments of a call are no JSON, or the answer is empty
@@ -59,6 +62,9 @@ class Faults:
     tool_hangs: float = 0.10
     tool_late: float = 0.15
     tool_twice: float = 0.20
+    node_raises: float = 0.10
+    node_hangs: float = 0.08
+    node_late: float = 0.10
     model_errs: float = 0.10
     model_cut: float = 0.06
     model_malformed: float = 0.06
@@ -90,6 +96,9 @@ _SENTENCES = {
     "tool_hangs": "the tool did nothing until its timeout",
     "tool_late": "the tool did its work, and its result came after the timeout",
     "tool_twice": "the call was delivered a second time",
+    "node_raises": "the node raised before it did anything",
+    "node_hangs": "the node did nothing until its timeout",
+    "node_late": "the node did its work, and returned after its timeout",
     "model_errs": "the provider failed",
     "model_cut": "the reply was cut",
     "model_malformed": "the reply was malformed",
@@ -117,6 +126,7 @@ class FaultPlan:
         self._enabled = {kind for kind in KINDS if draw(seed, "enabled", kind) < _ENABLED}
         self._visits: dict[str, int] = {}
         self._limits = {"crash": faults.most_crashes, "cancel": 1}
+        self.possible: dict[Fault, None] = {}  # in the order in which the run came to them
         self.happened: list[Fault] = []
 
     def visit(self, boundary: str) -> str:
@@ -126,7 +136,9 @@ class FaultPlan:
 
     def at(self, place: str, kinds: Sequence[str]) -> str | None:
         """The kind of fault that happens at a place, if any; it is kept."""
-        kind = self._chosen(place, [kind for kind in kinds if self._limits.get(kind, 1) > 0])
+        allowed = [kind for kind in kinds if self._limits.get(kind, 1) > 0]
+        self.possible.update((Fault(kind, place), None) for kind in allowed)
+        kind = self._chosen(place, allowed)
         if kind is not None:
             self.happened.append(Fault(kind, place, len(self._events)))
             if kind in self._limits:

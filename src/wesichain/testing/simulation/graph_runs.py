@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Coroutine, Sequence
-from functools import partial
+from copy import copy
+from dataclasses import replace
+from functools import partial, wraps
 from itertools import count
 from typing import Any, TypeGuard
 
@@ -56,14 +58,58 @@ async def run_graph(run: SimulatedRun, process: Process, given: Graph[Any]) -> N
 
 def _in_process(run: SimulatedRun, process: Process, graph: Graph[Any], ids: Any) -> Graph[Any]:
     """The graph as it runs in a process: with virtual time, and ids and writes that follow from the seed."""
+    defaults = graph._defaults  # pyright: ignore[reportPrivateUsage]  # the same graph, with another clock
     return Graph(
-        graph.definition,
-        defaults=graph._defaults,  # pyright: ignore[reportPrivateUsage]  # the same graph, with another clock
+        _with_faults(run, graph.definition, defaults),
+        defaults=defaults,
         checkpointer=_ProcessCheckpointer(run, process, _checkpointer(graph)),
         clock=run.loop.clock,
         new_id=lambda: f"{run.id}-{next(ids)}",
         store=graph.store,
     )
+
+
+def _with_faults(run: SimulatedRun, definition: Any, defaults: ExecutionOptions, inside: str = "") -> Any:
+    """The definition of a graph with nodes that pass a boundary when they are called, at any depth."""
+    made = copy(definition)
+    nodes = definition.nodes.items()
+    made.nodes = {name: _node_with_faults(run, node, defaults, f"{inside}{name}") for name, node in nodes}
+    return made
+
+
+def _node_with_faults(run: SimulatedRun, node: Any, defaults: ExecutionOptions, path: str) -> Any:
+    if node.is_agent:
+        return node  # it is no boundary: its models and its tools are
+    if node.inner is not None:
+        subgraph = copy(node.call)
+        subgraph._graph = copy(subgraph._graph)
+        subgraph._graph.definition = _with_faults(run, node.inner, defaults, f"{path}/")
+        return replace(node, call=subgraph)
+    is_bounded = (node.timeout, defaults.node_timeout, defaults.max_duration) != (None, None, None)
+    kinds = ("node_raises", "node_hangs", "node_late") if node.is_async and is_bounded else ("node_raises",)
+
+    def fault() -> str | None:
+        kind = run.plan.at(run.plan.visit(f"node {path}"), kinds)
+        if kind == "node_raises":
+            raise ConnectionError("simulated: the connection was reset")
+        return kind
+
+    @wraps(node.call)
+    async def call_async(*args: Any) -> Any:
+        kind = fault()
+        if kind == "node_hangs":
+            await run.loop.create_future()
+        result = await node.call(*args)
+        if kind == "node_late":
+            await run.loop.create_future()
+        return result
+
+    @wraps(node.call)
+    def call(*args: Any) -> Any:
+        fault()
+        return node.call(*args)
+
+    return replace(node, call=call_async if node.is_async else call)
 
 
 def _checkpointer(graph: Graph[Any]) -> Checkpointer:

@@ -8,7 +8,7 @@ import inspect
 import sys
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
-from contextvars import Context, ContextVar
+from contextvars import Context, ContextVar, copy_context
 from hashlib import blake2b
 from queue import SimpleQueue
 from typing import Any, NoReturn, Protocol, TypeVar
@@ -25,10 +25,17 @@ EPOCH = 1_700_000_000.0  # the wall clock of every simulation when it begins
 _MOST_TURNS = 200_000  # of the loop, in one simulated run
 _MOST_CLOSES = 10  # of one coroutine
 _TASK = asyncio.Task
+# The pauses of a watch: after so many calls each is longer than the one before by a factor, up to a limit.
+_STEADY, _SLOWER, _LONGEST_PAUSE = 8, 2.0, 3_600.0
 
 
 class Owner(Protocol):
     """What a callback belongs to: a process, or one call of a tool in it."""
+
+    @property
+    def process(self) -> object:
+        """The process that it is, or is a part of."""
+        ...
 
     @property
     def is_frozen(self) -> bool:
@@ -62,8 +69,9 @@ class _Handle(asyncio.TimerHandle):
         loop: VirtualLoop,
         context: Context | None,
     ) -> None:
+        context = copy_context() if context is None else context
         super().__init__(when, callback, args, loop, context)
-        self.owner = OWNER.get() if context is None else context.get(OWNER)
+        self.owner = context.get(OWNER)
         self.call = (callback, args, context)
         self.order = loop.next_number()
 
@@ -116,6 +124,17 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._is_closed = False
         self._is_running = False
         self.clock = VirtualClock(self)
+        self.passing: Callable[[str], object] = str  # called before and after what would run in a thread
+
+    @property
+    def process(self) -> object:
+        """The simulated process whose code runs now; the loop itself where there is none."""
+        owner = OWNER.get()
+        return self if owner is None else owner.process
+
+    def watch(self, look: Callable[[], float], *, on_failure: Callable[[], object]) -> VirtualWatch:
+        """Repeat a function while time passes; other programs have a thread for that."""
+        return VirtualWatch(self, look, on_failure)
 
     def next_number(self) -> int:
         self._numbers += 1
@@ -189,10 +208,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def _call(self, handle: _Handle) -> None:
         callback, args, context = handle.call
         try:
-            if context is None:
-                callback(*args)
-            else:
-                context.run(callback, *args)
+            context.run(callback, *args)
         except (SystemExit, KeyboardInterrupt):
             raise
         except BaseException as error:  # noqa: BLE001  # as other loops do: one callback does not end the loop
@@ -307,8 +323,12 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     async def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> T:  # type: ignore[override]  # a coroutine is awaited like the future
         """Call the function here and now: with one thread, its effects have a place in the order."""
         del executor
+        self.passing("before")
         await asyncio.sleep(0)
-        return func(*args)
+        value = func(*args)
+        self.passing("after")
+        await asyncio.sleep(0)
+        return value
 
     @override
     def get_debug(self) -> bool:
@@ -365,6 +385,49 @@ def _close(code: Any) -> None:
 
 def _is_over(handle: _Handle) -> bool:
     return handle.cancelled() or (handle.owner is not None and handle.owner.is_frozen)
+
+
+class VirtualWatch:
+    """Calls `look` again and again. It returns the seconds until the next call; `wake` ends that pause.
+
+    As long as nobody wakes it, the pauses grow: days in which nothing happens cost few calls.
+    """
+
+    def __init__(
+        self, loop: VirtualLoop, look: Callable[[], float], on_failure: Callable[[], object]
+    ) -> None:
+        self._loop = loop
+        self._look = look
+        self._on_failure = on_failure
+        self._context = copy_context()  # of the process that it belongs to, whoever wakes it
+        self._calls = 0  # since it was woken
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        self.wake()
+
+    def wake(self) -> None:
+        self.stop()
+        self._calls = 0
+        self._call_in(0.0)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _call(self) -> None:
+        self._calls += 1
+        try:
+            pause = self._look()
+        except Exception:  # noqa: BLE001  # as the thread does: it is asked again
+            pause = 0.5
+            self._on_failure()
+        growth = _SLOWER ** max(0, self._calls - _STEADY)
+        self._call_in(min(pause * growth, _LONGEST_PAUSE))
+
+    def _call_in(self, seconds: float) -> None:
+        self._timer = self._loop.call_later(seconds, self._call, context=self._context)
 
 
 class VirtualClock(Clock):

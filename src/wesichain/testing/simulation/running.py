@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from wesichain.testing.seams import installed
 
 from .agent_runs import run_agent
+from .durable_runs import run_durable
 from .faults import Faults
 from .graph_runs import is_graph, run_graph
-from .scenario import Scenario, Trace
+from .scenario import Scenario, Trace, is_durable
 from .simulated_run import SimulatedRun
 
 _SETTLED = 86_400.0  # seconds after the end of a run in which what it left behind may still act
@@ -33,8 +34,7 @@ def simulated(scenario: Scenario, seed: int, faults: Faults) -> Generator[Trace]
                 run.error = run.error or error
         yield run.trace()
     finally:
-        run.boundary.close()
-        run.loop.close()
+        run.close()
 
 
 async def _run_to_end(run: SimulatedRun) -> None:
@@ -43,5 +43,7 @@ async def _run_to_end(run: SimulatedRun) -> None:
     process, program = run.new_process()
     if is_graph(program):
         await run_graph(run, process, program)
+    elif is_durable(program):
+        await run_durable(run, process, program)
     else:
         await run_agent(run, process, program)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from inspect import signature
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 from typing_extensions import override
 
@@ -18,7 +19,10 @@ from wesichain.trace import Recording
 
 from .faults import Fault, Faults
 
-Program: TypeAlias = "Agent[Any, Any] | Graph[Any]"
+if TYPE_CHECKING:
+    from wesichain.durable import DurableAgent
+
+Program: TypeAlias = "Agent[Any, Any] | DurableAgent[Any] | Graph[Any]"
 Person: TypeAlias = Callable[[PendingCall], Decision | None] | Callable[[GraphInterrupt], Any]
 Invariant: TypeAlias = "Callable[[Trace], object]"
 
@@ -77,7 +81,8 @@ class Trace:
     `events` are those of all processes, in order; `effects` the executions of each tool; `spent` and
     `outcome` those of the last process (`outcome` is None where the run raised `error` instead). The outcome
     of a graph is the `Snapshot` of its thread, and `spent` is that of agents only. `world` is the value that
-    the scenario's world function returned for this seed; `faults` are those that happened.
+    the scenario's world function returned for this seed; `faults` are those that happened, `possible` all
+    that could have: each kind of fault at each boundary that the run came to.
     """
 
     seed: int
@@ -90,6 +95,7 @@ class Trace:
     faults: tuple[Fault, ...] = ()
     processes: int = 1
     error: BaseException | None = None
+    possible: tuple[Fault, ...] = field(default=(), repr=False)
 
     @property
     def recording(self) -> Recording:
@@ -121,25 +127,43 @@ class Scenario:
 
     def __post_init__(self) -> None:
         given: Any = self.agent
-        if not isinstance(given, Agent | Graph) and not callable(given):
+        if not _is_program(given) and not callable(given):
             raise ConfigError(
-                f"Scenario(agent={given!r}): pass an Agent or a Graph, or a function that makes one"
+                f"Scenario(agent={given!r}): pass an Agent, a DurableAgent or a Graph, or a function that "
+                f"makes one"
             )
         for name in ("people", "world", "conversation"):
             value = getattr(self, name)
             if value is not None and not callable(value):
                 raise ConfigError(f"Scenario({name}={value!r}): pass a function")
-        if not all(callable(one) for one in self.invariants):
-            raise ConfigError("Scenario(invariants=...): pass functions of the Trace that raise")
+        check_invariants(self.invariants)
 
     def new_program(self, world: Any) -> Program:
         """The agent or graph for another process."""
         given: Any = self.agent
         made: Any = given
-        if not isinstance(given, Agent | Graph):
+        if not _is_program(given):
             made = given(world) if signature(given).parameters else given()
-        if not isinstance(made, Agent | Graph):
+        if not _is_program(made):
             raise ConfigError(
-                f"the scenario's agent function returned {made!r}; it has to return an Agent or a Graph"
+                f"the scenario's agent function returned {made!r}; it has to return an Agent, a DurableAgent "
+                f"or a Graph"
             )
-        return made  # pyright: ignore[reportUnknownVariableType]  # of whatever deps and output
+        return made  # type: ignore[no-any-return]  # as was looked at
+
+
+def check_invariants(given: Sequence[object]) -> None:
+    """Raise a `ConfigError` if one of them is no function."""
+    if not all(callable(one) for one in given):
+        raise ConfigError(f"invariants={given!r}: pass functions of the Trace that raise")
+
+
+def is_durable(program: object) -> TypeGuard[DurableAgent[Any]]:
+    durable: Any = sys.modules.get(
+        "wesichain.durable"
+    )  # loading it takes a second; who has one has loaded it
+    return durable is not None and isinstance(program, durable.DurableAgent)
+
+
+def _is_program(given: object) -> bool:
+    return isinstance(given, Agent | Graph) or is_durable(given)

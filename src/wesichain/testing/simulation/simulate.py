@@ -6,19 +6,21 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Any
+from typing import Any, TypeAlias
 
 from wesichain.core import to_json
 from wesichain.errors import ConfigError
 
 from .faults import Fault, Faults
 from .running import simulated
-from .scenario import Invariant, Scenario, Trace
-from .violations import Report, Violation, check_functions, name_of
+from .scenario import Invariant, Scenario, Trace, check_invariants
+from .violations import Report, Violation, name_of
 
 _DEFAULT_SEEDS = range(200)
 _MOST_SHRUNK = 8  # seeds that are shrunk for one invariant, to find one with fewer faults
 _MOST_TRIES = 120  # runs that shrinking one violation may take
+_FEW = 3  # faults: with more, others than those that happened are tried, in so many runs altogether
+_MOST_ELSEWHERE = 1_000
 
 
 async def simulate(
@@ -51,7 +53,8 @@ def simulate_sync(
         raise ConfigError(f"simulate() takes a Scenario, and was given {given!r}")
     if faults == Faults():
         faults = scenario.faults or faults
-    functions = (*scenario.invariants, *check_functions(invariants))
+    check_invariants(invariants)
+    functions = (*scenario.invariants, *invariants)
     runs = 0
     found: dict[str, Violation] = {}
     for seed in seeds:
@@ -63,7 +66,9 @@ def simulate_sync(
         for name, error in broken:
             known = found.get(name)
             if known is None or (known.count < _MOST_SHRUNK and len(known.faults) > 1):
-                shrunk = _shrunk(scenario, functions, trace, name, error)
+                shrunk = _violation(
+                    scenario, functions, name, *_Shrinking(scenario, functions, trace, name).fewest(error)
+                )
                 fewer = known is None or len(shrunk.faults) < len(known.faults)
                 found[name] = shrunk if known is None or fewer else known
             found[name] = replace(found[name], count=1 if known is None else known.count + 1)
@@ -104,33 +109,64 @@ def _check_repeats(scenario: Scenario, trace: Trace, faults: Faults) -> None:
 
 # --- shrinking -------------------------------------------------------------------------------------------
 
+_Shown: TypeAlias = tuple[Trace, BaseException]
 
-def _shrunk(
-    scenario: Scenario, functions: Sequence[Invariant], trace: Trace, name: str, error: BaseException
-) -> Violation:
-    """The violation with the fewest of its faults that still show it."""
-    tries = 0
 
-    def attempt(faults: Sequence[Fault]) -> tuple[Trace, BaseException] | None:
-        nonlocal tries
-        tries += 1
-        with simulated(scenario, trace.seed, Faults(only=tuple(faults))) as again:
-            return next(((again, why) for what, why in _broken(again, functions) if what == name), None)
+class _Shrinking:
+    """Looks for the fewest faults that still break an invariant with this seed."""
 
-    best: tuple[Trace, BaseException] = trace, error
-    happened = trace.faults
-    for size in range(min(3, len(happened) + 1)):  # none, one alone, two
-        for chosen in combinations(happened, size):
-            shown = attempt(chosen) if tries < _MOST_TRIES else None
+    def __init__(self, scenario: Scenario, functions: Sequence[Invariant], trace: Trace, name: str) -> None:
+        self._scenario = scenario
+        self._functions = functions
+        self._trace = trace
+        self._name = name
+        self._tries = 0
+
+    def fewest(self, error: BaseException) -> _Shown:
+        happened = self._trace.faults
+        for size in range(min(3, len(happened) + 1)):  # none, one alone, two
+            shown = self._first(combinations(happened, size), _MOST_TRIES)
             if shown is not None:
-                return _violation(scenario, functions, name, *shown)
-    left = [*happened]
-    for fault in reversed(happened):
-        fewer = [one for one in left if one is not fault]
-        shown = attempt(fewer) if tries < 2 * _MOST_TRIES else None
-        if shown is not None:
-            best, left = shown, [one for one in shown[0].faults if one in fewer]
-    return _violation(scenario, functions, name, *best)
+                return shown
+        shown = self._thinned() or (self._trace, error)
+        if len(shown[0].faults) <= _FEW:
+            return shown
+        return self._one_elsewhere(shown[0].faults) or shown
+
+    def _thinned(self) -> _Shown | None:
+        """The faults that happened, less those without which it still breaks, taken out one by one."""
+        best: _Shown | None = None
+        left = [*self._trace.faults]
+        for fault in reversed(self._trace.faults):
+            fewer = [one for one in left if one is not fault]
+            shown = self._first([fewer], 2 * _MOST_TRIES)
+            if shown is not None:
+                best, left = shown, [one for one in shown[0].faults if one in fewer]
+        return best
+
+    def _one_elsewhere(self, needed: Sequence[Fault]) -> _Shown | None:
+        """One fault that this seed did not draw: at any boundary of a run without faults, or with one of
+        those that seem to be needed. Each of many may be needed where one at another place does as well.
+        """
+        for given in ((), *((one,) for one in needed)):
+            with simulated(self._scenario, self._trace.seed, Faults(only=given)) as other:
+                possible = other.possible
+            shown = self._first(((*given, one) for one in possible), _MOST_ELSEWHERE)
+            if shown is not None:
+                return shown
+        return None
+
+    def _first(self, choices: Iterable[Sequence[Fault]], most: int) -> _Shown | None:
+        """The first choice of faults that breaks the invariant, in `most` tries of the whole shrinking."""
+        for chosen in choices:
+            if self._tries >= most:
+                return None
+            self._tries += 1
+            with simulated(self._scenario, self._trace.seed, Faults(only=tuple(chosen))) as again:
+                for what, why in _broken(again, self._functions):
+                    if what == self._name:
+                        return again, why
+        return None
 
 
 def _violation(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
@@ -32,6 +32,7 @@ class SimulatedRun:
         self.outcome: Any = None
         self.spent = Spent()
         self.error: BaseException | None = None
+        self.on_close: list[Callable[[], Coroutine[Any, Any, None]]] = []
         self._seed = seed
         self._processes = 0
         self._background: set[asyncio.Task[Any]] = set()
@@ -48,7 +49,16 @@ class SimulatedRun:
             tuple(self.plan.happened),
             self._processes,
             self.error,
+            tuple(self.plan.possible),
         )
+
+    def close(self) -> None:
+        """End the code of processes that died, and let go of what they had open."""
+        for close in self.on_close:
+            with suppress(Exception):  # it is over, and so is what it used
+                self.loop.run(close())
+        self.boundary.close()
+        self.loop.close()
 
     def new_process(self) -> tuple[Process, Any]:
         """Another process, and the agent or graph that it runs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import field, replace
 from os import PathLike
 from pathlib import Path
@@ -189,11 +189,3 @@ def name_of(invariant: Invariant) -> str:
     function: Any = invariant
     name: Any = getattr(function, "__name__", None)
     return str(name or type(function).__name__)
-
-
-def check_functions(invariants: Sequence[Any]) -> tuple[Invariant, ...]:
-    """The invariants of a call; what is no function is a `ConfigError`."""
-    for one in invariants:
-        if not callable(one):
-            raise ConfigError(f"invariants={invariants!r}: pass functions of the Trace that raise")
-    return tuple(invariants)

@@ -31,7 +31,8 @@ export class PathTaken {
   }
 
   draw() {
-    return [...this.scopes].slice(0, 8).map(([scope, graph]) => h("figure", { class: "graph" },
+    const visited = [...this.scopes].filter(([, graph]) => graph.steps.size); // a simulated fault visits no node
+    return visited.slice(0, 8).map(([scope, graph]) => h("figure", { class: "graph" },
       h("figcaption", null, scope ? `Path taken in ${scope}` : "Path taken"), h("div", { class: "scroll" }, drawGraph(graph))));
   }
 }
