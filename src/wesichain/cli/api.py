@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wesichain.agent import Agent
-from wesichain.core.internal import bind_socket, is_loopback
+from wesichain.core.internal import is_loopback, listening_socket
 from wesichain.errors import ConfigError, MissingDependencyError, WesichainError
 
 from .loading import load_object
@@ -82,7 +82,7 @@ async def _serve(target: str, host: str, port: int, *, token: str | None, cors: 
         # Without a token, a page whose name was made to point here could use it.
         hosts = [] if token else ["127.0.0.1", "localhost", "[::1]", host]
         app = create_app(agent, authorize=_bearer(token), cors=cors, hosts=hosts, path=path)
-        with bind_socket(host, port) as listener:
+        with listening_socket(host, port) as listener:
             config = uvicorn.Config(
                 app, log_level="warning", ws="none", server_header=False, timeout_graceful_shutdown=_GRACE
             )

@@ -74,14 +74,14 @@ from .waiting import GRACE, CallToken, CancellationToken, Delivery, SystemClock,
 
 if TYPE_CHECKING:
     from .home import home_folder
-    from .sockets import bind_socket, is_loopback
+    from .sockets import is_loopback, listening_socket
     from .state import read_state, state_update, write_state
 else:
     __getattr__ = later(
         __name__,
         {
             "..home": ("home_folder",),
-            "..sockets": ("bind_socket", "is_loopback"),
+            "..sockets": ("listening_socket", "is_loopback"),
             "..state": (
                 "read_state",
                 "state_update",
@@ -133,7 +133,6 @@ __all__ = [
     "abandon",
     "advise",
     "around",
-    "bind_socket",
     "check_depth",
     "check_settings",
     "common_prefix",
@@ -159,6 +158,7 @@ __all__ = [
     "is_record",
     "json_changes",
     "later",
+    "listening_socket",
     "made",
     "media_type_of",
     "name_reply",

@@ -1,4 +1,4 @@
-"""Sockets: binds the address that a server of ours listens on."""
+"""Sockets: opens the address that a server of ours listens on."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import socket
 from wesichain.errors import ConfigError
 
 
-def bind_socket(host: str, port: int) -> socket.socket:
-    """Return a socket that is bound to the address; a `ConfigError` where it cannot be used."""
+def listening_socket(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on the address; raises `ConfigError` where it cannot be used.
+
+    A client may connect as soon as it knows the address, before the server accepts: the connection waits.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -20,6 +23,7 @@ def bind_socket(host: str, port: int) -> socket.socket:
         raise ConfigError(
             f"{host}:{port} cannot be used: {error.strerror}; port 0 takes a free one"
         ) from error
+    listener.listen(128)
     return listener
 
 

@@ -153,9 +153,9 @@ class Memory(Capability):
         try:
             place = _namespace(self._scope(ctx))
         except Exception as error:
-            raise ToolError("the memory cannot be used: the scope of this run is not known") from error
+            raise ToolError("the memory is refused: the scope of this run is not known") from error
         if place is None:
-            raise ToolError("the memory cannot be used: this run has no scope")
+            raise ToolError("the memory is refused: this run has no scope")
         return place
 
     async def _facts(self, place: tuple[str, ...]) -> list[StoreItem]:

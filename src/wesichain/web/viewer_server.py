@@ -11,7 +11,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from wesichain.agent import Agent
-from wesichain.core.internal import Prices, bind_socket, is_loopback
+from wesichain.core.internal import Prices, is_loopback, listening_socket
 from wesichain.errors import ConfigError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -91,8 +91,7 @@ def run_server(
         _explain(error)
         raise
     token = token or secrets.token_urlsafe(32)
-    with bind_socket(host, port) as listener:
-        listener.listen(128)  # before the address is announced
+    with listening_socket(host, port) as listener:
         taken = listener.getsockname()[1]
         name = f"[{host}]" if ":" in host else host
         served = [*hosts, *(f"{each}:{taken}" for each in {name, "127.0.0.1", "localhost", "[::1]"})]
