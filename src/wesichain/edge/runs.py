@@ -31,7 +31,7 @@ State: TypeAlias = Literal["running", "waiting", "completed", "failed", "cancell
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A run that a client asks for. `options` are keywords of `Agent.run`: deps, settings.
+    """A run that a client requests. `options` are keywords of `Agent.run`: deps, settings.
 
     `tools` are external tools that the client brings along. `history` is what the client says was said
     before: it is used where the conversation is not known here. `context` is shown before the task, and not

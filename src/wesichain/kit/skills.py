@@ -26,9 +26,9 @@ _PAGE = 20_000  # characters
 _LISTED = 200
 
 _INSTRUCTIONS = (
-    "You have skills: written instructions for certain tasks. If a task fits the description of a skill, read "
-    "the skill once with read_skill, then do what its text says. Its other files are read by their paths. "
-    "Scripts can be read, but not run."
+    "You have skills: written instructions for certain tasks. If a task fits the description of a skill, "
+    "read the skill once with read_skill, then do what its text says. Its other files are read by their "
+    "paths. Scripts can be read, but not run."
 )
 
 
