@@ -75,8 +75,8 @@ async def _outcome_of(
         outcome: Outcome[Any] = task.result()
         return outcome
     except asyncio.CancelledError:
-        outcome = await run.task_of(process, _cancelled(run, agent))
-        return outcome
+        cancelled: Outcome[Any] = await run.task_of(process, _cancelled(run, agent))
+        return cancelled
     except Exception as error:  # noqa: BLE001  # whatever a scenario raises is its finding
         run.error = error
     return None
