@@ -85,7 +85,7 @@ def run(number: int) -> tuple[TaskInput, TaskOutput]:
 def measure(size: int, folder: Path) -> list[tuple[str, tuple[float, float]]]:
     """The figures of a playbook with so many bullets in one domain."""
     embedder = Filler()
-    reflector, curator = GroundedReflector(), SemanticCurator(max_bullets=1_000_000)
+    reflector, curator = GroundedReflector(), SemanticCurator()
     with Playbook.open(folder, embedder) as book:
         fill(book, size)
         book.retrieve("Warm up.", domain="shop")

@@ -12,35 +12,47 @@ function show(text, kind = "") {
 }
 
 function follow(run) {
-  const events = new EventSource(`/agent/runs/${run}/events`) // comes back by itself, exactly where it was
+  // Comes back by itself, exactly where it was: after a cut, and to see what becomes of a run that waits.
+  const events = new EventSource(`/agent/runs/${run}/events`)
+  let question, hasText
   events.onmessage = ({ data }) => {
     const event = JSON.parse(data)
     if (event.scope) return
-    if (event.kind === "text_delta") show(event.text)
+    question?.remove() // the run goes on: somebody has decided
+    if (event.kind === "step_started") hasText = false
+    if (event.kind === "text_delta") { hasText = true; show(event.text) }
     if (event.kind === "tool_dispatched") show(`\n  ${event.call.name} ${JSON.stringify(event.call.args)}`, "call")
     if (event.kind === "tool_completed") show(` → ${JSON.stringify(event.value)}\n`, "call")
+    if (event.kind === "run_interrupted" && event.pending?.length) return (question = ask(run, event.pending))
+    if (event.kind === "run_interrupted") show(`\n— ${event.reason} —\n`, "wrong")
     if (event.kind === "run_failed") show(`\n${event.message}\n`, "wrong")
-    if (event.kind === "run_completed") show("\n— done —\n")
-    if (event.kind === "run_interrupted") ask(run, event.pending ?? [])
-    if (["run_completed", "run_failed", "run_interrupted"].includes(event.kind)) events.close()
+    if (event.kind === "run_completed") show(`${hasText ? "" : event.output}\n— done —\n`)
+    if (event.kind.startsWith("run_") && event.kind !== "run_started") events.close()
   }
   events.onerror = () => { if (events.readyState === EventSource.CLOSED) show("\nthere is no such run\n", "wrong") }
 }
 
 function ask(run, pending) {
+  const box = show("", "asks")
+  const decisions = {} // of all calls that wait, sent together
   for (const { token, call } of pending) {
-    const box = show(`\n${call.name} ${JSON.stringify(call.args)} waits: `, "asks")
+    const line = document.createElement("div")
+    line.textContent = `${call.name} ${JSON.stringify(call.args)} waits: `
     for (const kind of ["approve", "refuse"]) {
       const button = document.createElement("button")
       button.textContent = kind
       button.onclick = async () => {
-        box.remove()
-        const answer = await (await post(`/agent/runs/${run}/decisions`, { [token]: { kind } })).json()
-        show(`\n${answer.output ?? answer.error ?? "it waits again"}\n— ${kind}d —\n`)
+        decisions[token] = { kind }
+        line.textContent = `${call.name}: ${kind}d`
+        if (Object.keys(decisions).length < pending.length) return
+        const answer = await post(`/agent/runs/${run}/decisions`, decisions)
+        if (answer.status === 409) show(`\n${(await answer.json()).error}\n`, "wrong") // somebody was faster
       }
-      box.append(button, " ")
+      line.append(button, " ")
     }
+    box.append(line)
   }
+  return box
 }
 
 $("login").onsubmit = async (event) => {
@@ -53,13 +65,9 @@ $("ask").onsubmit = async (event) => {
   const run = crypto.randomUUID()
   show(`\nrun ${run}\n`, "call")
   const order = { task: $("task").value, run_id: run, conversation: `desk of ${$("user").value}`, stay: true }
-  const done = post("/agent/runs", order) // stays when this page is closed; its events tell the rest
-  for (let tries = 0; tries < 20; tries++) {
-    const there = await fetch(`/agent/runs/${run}/events`, { method: "GET" })
-    await there.body?.cancel()
-    if (there.ok) return follow(run)
-    await new Promise((wait) => setTimeout(wait, 100))
-  }
-  show(`\n${(await (await done).json()).error}\n`, "wrong")
+  const answer = await post("/agent/runs/stream", order) // begun when it answers; stays when this page is closed
+  if (!answer.ok) return show(`\n${(await answer.json()).error}\n`, "wrong")
+  await answer.body.cancel()
+  follow(run)
 }
 $("watch").onsubmit = (event) => { event.preventDefault(); follow($("run").value.trim()) }

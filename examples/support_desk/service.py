@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 
-from wesichain import Agent, Budget, ToolContext, ToolError, tool
+from wesichain import Agent, Budget, Finish, ModelSettings, ToolContext, ToolError, tool
 from wesichain.agent import SqliteConversations
 from wesichain.edge import create_app
 
@@ -47,31 +47,33 @@ class Caller:
 
 
 @tool(effect="pure")
-async def find_order(ctx: ToolContext[Caller], order: str) -> dict[str, Any]:
+async def find_order(ctx: ToolContext[Caller], order: str) -> Finish[str]:
     """Look up an order and what was paid for it, by its number, such as A-7."""
     if order not in ctx.deps.shop.orders:
         raise ToolError(f"there is no order {order!r}; there are {', '.join(ctx.deps.shop.orders)}")
-    return {"order": order, "paid": ctx.deps.shop.orders[order]}
+    return Finish(f"{ctx.deps.shop.orders[order]} was paid for order {order}.")
 
 
 @tool(approval=True, effect="once")
-async def refund(ctx: ToolContext[Caller], order: str) -> str:
+async def refund(ctx: ToolContext[Caller], order: str) -> Finish[str]:
     """Give a customer back what they have paid for an order. A person has to approve it."""
     shop = ctx.deps.shop
     if order in shop.refunds or order not in shop.orders:
-        raise ToolError(f"order {order!r} cannot be refunded")
+        return Finish(f"Order {order} cannot be refunded.")
     shop.refunds.append(order)
-    return f"{shop.orders[order]} paid back for {order}, approved by {ctx.deps.name}"
+    return Finish(f"{shop.orders[order]} paid back for {order}, approved by {ctx.deps.name}.")
 
 
 def make_agent(model: Any) -> Agent[Caller, str]:
+    """An agent that chooses a tool. Tools end the run: what customers read about money is not a model's."""
     return Agent(
         model,
         deps_type=Caller,
         tools=[find_order, refund],
         name="desk",
         description="Answers customers about their orders and gives money back.",
-        instructions="You work at the support desk of a shop. Use the tools; say briefly what was done.",
+        instructions="You work at the support desk of a shop. Use the tools. Be brief.",
+        settings=ModelSettings(tool_choice="required"),  # in the first step: no answer without a call
         budget=Budget(steps=8, seconds=300),
     )
 

@@ -22,7 +22,7 @@ from wesichain import Agent
 from wesichain.core import LlmRequest
 from wesichain.durable import Concurrency, DurableAgent, DurableRuns, Rate, RunState
 from wesichain.durable.engine import Engine
-from wesichain.durable.store import NewRun, Store, Wanted
+from wesichain.durable.store import NewRun, Serving, Store
 from wesichain.testing import FunctionLlm
 
 STATS = """
@@ -131,13 +131,13 @@ def test_keys_take_turns_behind_what_they_run_already_and_priorities_go_first(ur
     store = Store(url)
     for number in range(6):
         store.ledger.begin(NewRun(f"a{number}", "x", "v", "{}", "", key="a"))
-    wanted = Wanted("x", "v", False, 2, True, Concurrency(2), ())  # two at a time
-    assert [row.id for row in store.queue.claim("one", wanted)] == ["a0", "a1"]
+    serving = Serving("x", "v")
+    assert [row.id for row in store.queue.claim("one", serving, free=2)] == ["a0", "a1"]
     for number in range(3):
         store.ledger.begin(NewRun(f"b{number}", "x", "v", "{}", "", key="b"))
     store.ledger.begin(NewRun("plain", "x", "v", "{}", ""))
     store.ledger.begin(NewRun("urgent", "x", "v", "{}", "", priority=1, key="a"))
-    taken = [row.id for _ in range(3) for row in store.queue.claim("one", wanted)]
+    taken = [row.id for _ in range(3) for row in store.queue.claim("one", serving, free=2)]
     assert taken == ["urgent", "b0", "plain", "b1", "b2", "a2"]
     store.close()
 
@@ -147,14 +147,19 @@ async def test_a_rate_holds_over_all_workers(url: str) -> None:
     store = Store(url)
     for number in range(12):
         store.ledger.begin(NewRun(f"r{number}", "x", "v", "{}", ""))
-    rate = (Rate(5, 60.0),)
-    wanted = Wanted("x", "v", False, 4, True, Concurrency(4), rate)  # each has room for four
-    taken = [len(store.queue.claim(name, wanted)) for name in ("one", "two", "one", "two")]
-    assert taken == [4, 1, 0, 0]
-    both = Wanted("y", "v", False, 4, True, Concurrency(4, queue=6), ())  # six in all workers together
+
+    def taken(serving: Serving, *executors: str) -> list[int]:
+        return [len(store.queue.claim(executor, serving, free=4)) for executor in executors]
+
+    assert taken(Serving("x", "v", rates=(Rate(5, 60.0),)), "one", "two", "one", "two") == [4, 1, 0, 0]
     for number in range(12):
         store.ledger.begin(NewRun(f"s{number}", "y", "v", "{}", ""))
-    assert [len(store.queue.claim(name, both)) for name in ("one", "two", "one")] == [4, 2, 0]
+    six = Serving("y", "v", concurrency=Concurrency(4, queue=6))  # in all workers together
+    assert taken(six, "one", "two", "one") == [4, 2, 0]
+    for number in range(12):
+        store.ledger.begin(NewRun(f"t{number}", "z", "v", "{}", ""))
+    each = Serving("z", "v", rates=(Rate(5, 60.0, per="worker"),))
+    assert taken(each, "one", "two", "one", "two", "one") == [4, 4, 1, 1, 0]
     store.close()
 
 

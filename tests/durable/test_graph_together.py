@@ -21,7 +21,7 @@ from wesichain.agent import replay
 from wesichain.core import to_json
 from wesichain.core.internal import dump_json
 from wesichain.durable import DurableGraph, DurableRuns, RunState
-from wesichain.durable.journal import CancelledRunError, LostRunError
+from wesichain.durable.store import CancelledRunError, LostRunError
 from wesichain.durable.work import Work
 from wesichain.errors import DurableError
 from wesichain.graph import Append, Graph, GraphBuilder, GraphContext
@@ -193,7 +193,7 @@ async def test_that_a_run_was_cancelled_is_known_by_the_kind_of_error_whatever_i
     running: Any = asyncio.ensure_future(durable._service.execute(work))
     if kind is CancelledRunError:
         ended = await running
-        assert ended.outcome.kind == "interrupted"
+        assert ended.outcome == "interrupted"
         assert work.token.cancelled
     else:  # another process has it
         with pytest.raises(LostRunError):

@@ -15,6 +15,7 @@ from wesichain.core import LlmRequest, LlmResponse, Role, TextChunk, TextDelta
 from wesichain.durable import DurableAgent, DurableRuns
 from wesichain.errors import (
     BudgetExceededError,
+    CodecError,
     ConfigError,
     RunFailedError,
     RunIdConflictError,
@@ -43,7 +44,7 @@ async def test_parts_reach_the_model_in_the_process_that_runs_the_run(url: str) 
         assert (await worker.run(["What is this?", PICTURE], run_id=run_id)).output == "a picture"
         with pytest.raises(RunIdConflictError):
             await worker.run("What is this?", run_id=run_id)
-        with pytest.raises(ConfigError, match="no part of a task"):
+        with pytest.raises(CodecError, match="neither a text nor a part"):  # as of an agent
             await worker.run(["What is this?", 3])  # type: ignore[list-item]  # what is tested
     assert [[type(part).__name__ for part in content] for content in seen] == [["Text", "Image"]]
     assert seen[0][1].data == PICTURE.data
@@ -141,8 +142,8 @@ async def test_a_model_of_the_run_is_a_name(url: str) -> None:
         with pytest.raises(ConfigError, match="PROVIDER:NAME"):
             await durable.run("go", model=FunctionLlm(lambda _: "x"))  # type: ignore[arg-type]  # what is tested
         run_id = await durable.enqueue("go", model="openai:another")
-        order = await durable._runs.ask(lambda store: store.orders([run_id])[run_id])
-        assert '"model":"openai:another"' in order
+        (payload,) = await durable._runs.ask(lambda store: store.payloads([run_id]))
+        assert '"model":"openai:another"' in payload.order
 
 
 class Talker:

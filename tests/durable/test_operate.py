@@ -9,7 +9,9 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import closing, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +97,73 @@ async def test_events_come_as_they_happen_whichever_process_runs_the_run(url: st
         result = await worker.result("r")
     assert told == [*result.events]
     assert [event.seq for event in told] == [*range(1, len(told) + 1)]
+
+
+async def test_no_event_is_missed_where_the_first_of_two_records_is_written_slowly(url: str) -> None:
+    """Calls that run side by side end together; a database may take its time over either of them."""
+
+    @tool
+    async def look(place: str) -> str:
+        """Look at a place."""
+        return place
+
+    def reply(request: Any) -> Any:
+        is_first = not any(message.role is Role.ASSISTANT for message in request.messages)
+        return calls(("look", {"place": "a"}), ("look", {"place": "b"})) if is_first else "done"
+
+    slow: list[str] = []
+
+    def delay(_: Any, __: Any, ___: Any, values: Any, *rest: Any) -> None:
+        name = next((str(one) for one in values if str(one).startswith("call ")), "")
+        if name and not slow:
+            slow.append(name)
+            time.sleep(0.5)
+
+    worker = DurableAgent(Agent(FunctionLlm(reply), tools=[look]), "looker", database_url=url)
+    async with DurableRuns(url) as runs, served(worker):
+        engine = await worker._serving()
+        sa.event.listen(engine.store.database.engine, "before_cursor_execute", delay)
+        await worker.enqueue("go", run_id="r")
+        told = [event async for event in runs.events("r")]
+    assert len(slow) == 1
+    assert [event.seq for event in told] == [*range(1, len(told) + 1)]
+
+
+async def test_what_was_done_is_written_though_its_record_waits_for_another(url: str) -> None:
+    """A process that ends hands on what it has done, and not only what was written by then."""
+    done: list[str] = []
+    both = asyncio.Event()
+
+    @tool(effect="once")
+    async def send(letter: str) -> str:
+        """Send a letter."""
+        done.append(letter)
+        if len(done) == 2:
+            both.set()
+        await both.wait()
+        return letter
+
+    def reply(request: Any) -> Any:
+        is_first = not any(message.role is Role.ASSISTANT for message in request.messages)
+        return calls(("send", {"letter": "a"}), ("send", {"letter": "b"})) if is_first else "sent"
+
+    def agent() -> Agent[Any, str]:
+        return Agent(FunctionLlm(reply), tools=[send])
+
+    def delay(_: Any, __: Any, ___: Any, values: Any, *rest: Any) -> None:
+        if any(str(one).startswith("call ") for one in values):
+            time.sleep(0.3)
+
+    worker = DurableAgent(agent(), "post", database_url=url)
+    engine = await worker._serving()
+    sa.event.listen(engine.store.database.engine, "before_cursor_execute", delay)
+    await worker.enqueue("go", run_id="r")
+    await both.wait()
+    await worker.close(grace=0.0)
+    async with DurableAgent(agent(), "post", database_url=url) as other:
+        result = await other.run("go", run_id="r")
+    assert sorted(done) == ["a", "b"]
+    assert not [message for message in result.messages if "unknown" in message.text]
 
 
 async def test_events_go_on_after_an_interruption(url: str) -> None:
@@ -479,13 +548,11 @@ async def test_a_thousand_waiting_runs_are_an_inbox_of_few_questions(url: str) -
             asked.append(statement)
 
         sa.event.listen(engine, "before_cursor_execute", hear)
-        began = time.process_time()
         inbox = await runs.pending()
-        spent = time.process_time() - began
         assert len({item.run_id for item in inbox}) == 1001
         assert {item.task for item in inbox} == {"delete"}
         assert len(asked) <= 2
-        assert spent < 2.0, "a tenth of a second on a machine that does nothing else"
+        assert await least_cpu(runs.pending) < 0.3
         asked.clear()
         assert len(await runs.list(limit=100)) == 100
         assert len(asked) <= 3
@@ -512,19 +579,27 @@ async def test_any_page_of_ten_thousand_finished_runs_costs_little(url: str) -> 
     async with DurableRuns(url) as runs:
         await runs.list()
 
-        async def spent(filters: dict[str, Any]) -> float:
-            began = time.process_time()
-            await runs.list(limit=50, **filters)
-            return time.process_time() - began
-
-        figures = {name: min([await spent(one) for _ in range(3)]) for name, one in wanted.items()}
+        figures = {
+            name: await least_cpu(partial(runs.list, limit=50, **filters)) for name, filters in wanted.items()
+        }
+        figures["totals"] = await least_cpu(runs.totals)
         assert [run.run_id for run in await runs.list(search="2? r-77", limit=2)] == ["r-7799", "r-7798"]
-        began = time.process_time()
-        totals = await runs.totals()
-        figures["totals"] = time.process_time() - began
-        assert [(total.state, total.runs) for total in totals] == [("completed", 10_001)]
+        assert [(total.state, total.runs) for total in await runs.totals()] == [("completed", 10_001)]
     print({name: f"{one * 1000:.0f} ms" for name, one in figures.items()})
-    assert max(figures.values()) < 0.3, "below 0.1 s of CPU on a machine that does nothing else"
+    assert max(figures.values()) < 0.1
+
+
+async def least_cpu(work: Callable[[], Awaitable[Any]]) -> float:
+    """The CPU seconds of this process that the work costs: the least of some tries.
+
+    What a loaded machine adds to one of them, caches that others have emptied, is not added to all.
+    """
+    spent: list[float] = []
+    for _ in range(5):
+        began = time.process_time()
+        await work()
+        spent.append(time.process_time() - began)
+    return min(spent)
 
 
 def copy_run(path: str, run_id: str, times: int) -> None:

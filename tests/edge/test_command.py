@@ -50,7 +50,7 @@ def test_an_agent_or_what_makes_one(tmp_path: Path, name: str, says: str) -> Non
     with started(tmp_path, f"program.py:{name}") as url:
         assert httpx2.post(f"{url}/runs", json={"task": "hi"}).json()["output"] == says
         rebound = httpx2.post(f"{url}/runs", json={"task": "hi"}, headers={"host": "evil.example"})
-        assert rebound.status_code == 400
+        assert (rebound.status_code, rebound.json()) == (400, {"error": "this host is not served here"})
 
 
 def test_a_token_is_asked_for(tmp_path: Path) -> None:

@@ -211,9 +211,13 @@ async def test_decisions_on_several_calls_are_all_kept_or_none(tmp_path: Path) -
         waiting = (await client.post("/runs", json={"task": "Erase", "run_id": "r"})).json()
         one, two = (item["token"] for item in waiting["pending"])
         fitting, odd = {"kind": "approve_with", "args": {"number": 7}}, {"kind": "approve_with", "args": {}}
-        for wrong in ({one: fitting, two: odd}, {one: odd, two: fitting}, {one: fitting}):
+        for wrong, status in (
+            ({one: fitting, two: odd}, 400),
+            ({one: odd, two: fitting}, 400),
+            ({one: fitting}, 409),
+        ):
             refused = await client.post("/runs/r/decisions", json=wrong)
-            assert refused.status_code == 409, refused.text
+            assert refused.status_code == status, refused.text
         done = await client.post("/runs/r/decisions", json={one: fitting, two: {"kind": "approve"}})
         assert done.json()["output"] == "erased 7 and erased 2"
 
@@ -233,6 +237,28 @@ async def test_a_conversation_and_settings_are_those_of_the_durable_run(tmp_path
             answer = await client.post("/runs", json=body)
             assert answer.json()["output"] == "yes", answer.text
     assert seen == [(1, 0.5), (3, 0.5), (5, 0.5), (7, 0.5)]
+
+
+async def test_an_a2a_task_keeps_its_context_in_another_process(tmp_path: Path) -> None:
+    async def call(client: httpx2.AsyncClient, method: str, **params: Any) -> Any:
+        body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        answer = (await client.post("/a2a", json=body, headers=ANN)).json()["result"]
+        return answer.get("task", answer)
+
+    def app() -> Any:
+        agent = durable(f"sqlite:///{tmp_path / 'runs.db'}", tmp_path / "hops")
+        return create_app(agent, authorize=lambda request: request.headers.get("x-user"))
+
+    message: dict[str, Any] = {"messageId": "1", "role": "ROLE_USER", "contextId": "the trip, März"}
+    async with serving(app()) as client:
+        task = await call(client, "SendMessage", message={**message, "parts": [{"text": "go"}]})
+        assert task["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+    async with serving(app()) as client:
+        assert (await call(client, "GetTask", id=task["id"]))["contextId"] == message["contextId"]
+        (item,) = task["status"]["message"]["parts"][1]["data"]["pending"]
+        answer = {**message, "taskId": task["id"], "parts": [{"data": {item["token"]: {"kind": "approve"}}}]}
+        done = await call(client, "SendMessage", message=answer)
+        assert (done["status"]["state"], done["contextId"]) == ("TASK_STATE_COMPLETED", message["contextId"])
 
 
 def test_a_durable_agent_makes_its_own_deps(tmp_path: Path) -> None:

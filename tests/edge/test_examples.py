@@ -27,10 +27,10 @@ def support_desk() -> Any:
 
 def reply(request: Any) -> Any:
     done = [message for message in request.messages if message.role is Role.TOOL]
+    asks_for_money = "Refund" in request.messages[-1].text
     if not done:
-        return LlmResponse(tool_calls=(ToolCall("1", "find_order", {"order": "A-7"}),))
-    if len(done) == 1:
-        return LlmResponse(tool_calls=(ToolCall("2", "refund", {"order": "A-7"}),))
+        name = "refund" if asks_for_money else "find_order"
+        return LlmResponse(tool_calls=(ToolCall("1", name, {"order": "A-7"}),))
     return f"Done: {done[-1].text}"
 
 
@@ -51,4 +51,7 @@ def test_the_support_desk(tmp_path: Path) -> None:
     assert eve.get("/agent/runs/r/events").status_code == 404
     assert eve.post("/agent/runs/r/decisions", json=decision).status_code == 404
     done = ben.post("/agent/runs/r/decisions", json=decision)
-    assert done.json()["output"] == "Done: 20 paid back for A-7, approved by ben"
+    assert done.json()["output"] == "20 paid back for A-7, approved by ben."
+    assert ann.post("/agent/runs", json={"task": "How much was it?"}).json()["output"] == (
+        "20 was paid for order A-7."
+    )

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from experiments.learning.__main__ import RESULTS
 from experiments.learning.harness import ARMS, Log, Plan, RunLine, play
-from experiments.learning.report import difference, page
+from experiments.learning.report import difference, fewer_steps, page
 from experiments.learning.world import World, read_worlds
 
 from tests.learning.kit import words
 from wesichain.core import LlmRequest, Role
 from wesichain.core.internal import dump_json
 from wesichain.learning.lesson_guard import LessonGuard
+from wesichain.learning.model_reflector import HEAD_START, SHARE
 from wesichain.testing import FunctionLlm, calls
 from wesichain.testing.models import Reply
 
@@ -88,6 +90,52 @@ async def test_every_arm_runs_and_is_not_run_again(tmp_path: Path, arm: str) -> 
     assert again.lines == log.lines
     await play(world, arm, plan, log=again, others=WORLDS)
     assert len(again.lines) == len(log.lines)
+
+
+def searcher(request: LlmRequest) -> Reply:
+    """Calls the tools that its instructions name, then the others, in order, until one has done it."""
+    if request.messages[-1].role is Role.TOOL and "done" in request.messages[-1].text:
+        return "It is done."
+    system, task = request.messages[0].text, request.messages[1].text
+    tried = [call.name for message in request.messages for call in message.tool_calls]
+    offered = [tool for tool in request.tools if tool.name not in tried]
+    offered.sort(key=lambda tool: tool.name not in system)
+    if not offered:
+        return "It could not be done."
+    (parameter,) = offered[0].parameters["properties"]
+    return calls((offered[0].name, {parameter: re.findall(r"[A-Z]{2}-\d{4}", task)[0]}))
+
+
+async def test_learned_searches_take_30_to_50_percent_fewer_steps_with_the_defaults(tmp_path: Path) -> None:
+    """SC-002 by script: the measured figure is of a real model, this holds what is learned and shown."""
+    log = Log(tmp_path / "log.jsonl")
+    worlds = [world for world in WORLDS if world.part == "search"]
+    for world in worlds:
+        for arm in ("plain", "learned-c"):
+            await play(world, arm, Plan(FunctionLlm(searcher), training=24, held_out=18), log=log)
+    found = re.findall(r"(\d+\.\d)(?:,|$)", fewer_steps(log.lines).partition("reached; ")[2])
+    assert len(found) == 3
+    assert all(30 <= float(saved) <= 50 for saved in found)
+
+
+def test_what_reflecting_takes_with_two_free_calls_is_replayed_from_the_record() -> None:
+    """Which of the recorded calls of a reflector today's budget would make: 24 of 96, 5.0 % of the tokens."""
+    record = Log(RESULTS / "first/local-qwen2.5-coder-1.5b/runs.jsonl.gz").lines
+    taught = [line for line in record if line.part == "judged" and line.phase == "training"]
+    taught = [line for line in taught if line.arm.startswith("learned")]
+    spent = made = 0
+    for arm in {(line.world, line.arm) for line in taught}:
+        run_tokens = tokens = calls_made = 0
+        for line in taught:
+            if (line.world, line.arm) != arm:
+                continue
+            run_tokens += line.tokens
+            wanted = tokens + max(tokens // max(1, calls_made), line.learning_tokens)
+            if line.learning_tokens and (calls_made < HEAD_START or wanted <= SHARE * run_tokens):
+                tokens, calls_made = tokens + line.learning_tokens, calls_made + 1
+        spent, made = spent + tokens, made + calls_made
+    assert (made, sum(line.learning_tokens > 0 for line in taught)) == (24, 96)
+    assert round(100 * spent / sum(line.tokens for line in taught), 1) == 5.0
 
 
 def test_the_page_recomputes_from_the_log() -> None:

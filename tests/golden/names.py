@@ -28,7 +28,7 @@ from wesichain.core.internal import Decision
 from wesichain.durable import DurableAgent
 from wesichain.durable.journal import JournalRecord
 from wesichain.durable.questions import GraphEnding
-from wesichain.durable.workflow_ids import Begin, GoOn
+from wesichain.durable.workflow_ids import Begin, Resume
 from wesichain.errors import (
     GraphInterruptedError,
     LlmTransportError,
@@ -43,7 +43,7 @@ from wesichain.testing import FunctionLlm, calls
 ROOTS: dict[str, Any] = {
     "event": Event,
     "decision": Decision,
-    "durable order": Begin | GoOn,
+    "durable order": Begin | Resume,
     "durable step": JournalRecord,
     "durable graph": GraphEnding,
 }

@@ -44,9 +44,8 @@ from wesichain.graph import (
     SetUnion,
     interrupt,
 )
-from wesichain.graph.checkpoints.coding import coder_of
+from wesichain.graph.checkpoints.coding import ANYTHING, coder_of
 from wesichain.graph.checkpoints.deltas import delta, undelta
-from wesichain.graph.checkpoints.plain import ANYTHING
 from wesichain.graph.state import UNSET, AppendOnlyList, same
 
 T = ExecutionOptions(thread_id="t")

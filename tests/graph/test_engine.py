@@ -778,6 +778,34 @@ async def test_cancelling_the_caller_cancels_the_run(node: Any, beside: bool) ->
     assert task.cancelled()
 
 
+@pytest.mark.parametrize("is_inner", [False, True], ids=["outer", "inner"])
+async def test_what_finishes_while_the_run_is_cancelled_is_not_run_again(is_inner: bool) -> None:
+    """A node in a thread cannot be stopped: it is let finish, and its result is kept."""
+    calls: list[str] = []
+    begun, go = threading.Event(), threading.Event()
+
+    def work(_: Any) -> dict[str, Any]:
+        calls.append("work")
+        begun.set()
+        go.wait(10)
+        return {"done": True}
+
+    builder = GraphBuilder().add_node("work", work, blocking=True).set_entry("work")
+    if is_inner:
+        builder = GraphBuilder().add_node("inner", builder.build()).set_entry("inner")
+    graph = builder.build(MemoryCheckpointer())
+    options = ExecutionOptions(thread_id="t")
+    task = asyncio.create_task(graph.invoke({}, options))
+    while not begun.is_set():
+        await asyncio.sleep(0.001)
+    task.cancel()
+    asyncio.get_running_loop().call_soon(go.set)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (await graph.resume("t"))["done"] is True
+    assert calls == ["work"]
+
+
 async def test_a_cancellation_leaves_no_task_and_the_thread_can_be_resumed() -> None:
     gate = asyncio.Event()
 

@@ -20,8 +20,7 @@ from wesichain.graph import (
     Send,
     interrupt,
 )
-from wesichain.graph.checkpoints.coding import coder_of
-from wesichain.graph.checkpoints.plain import text_of
+from wesichain.graph.checkpoints.coding import coder_of, text_of
 
 T = ExecutionOptions(thread_id="t")
 make_typed_dict: Any = TypedDict
@@ -163,6 +162,40 @@ async def test_migrations_run_in_order_also_under_a_waiting_question() -> None:
     assert done == {"title": "Bergen", "size": 6, "log": ["a", "by", "Oslo 4 yes"]}
     history = await new.history("t")
     assert [one.values.get("title") for one in history] == ["Bergen", "Oslo", ""]
+
+
+async def test_going_back_migrates_what_is_pending_there() -> None:
+    store = MemoryCheckpointer()
+    old = v1(store)
+    with pytest.raises(GraphInterruptedError):
+        await old.invoke({}, T)
+    waiting, begun = [one.checkpoint_id for one in await old.history("t")]
+    with pytest.raises(GraphInterruptedError):
+        await old.resume("t", checkpoint_id=begun)
+    done = await v3(store).resume("t", "yes", checkpoint_id=waiting)
+    assert done == {"title": "Bergen", "size": 6, "log": ["a", "by", "Oslo 4 yes"]}
+
+
+async def test_what_is_written_after_a_migration_is_not_migrated() -> None:
+    """The same process goes on: what siblings of the second question wrote is of the new version."""
+
+    def ask_twice(state: V3) -> dict[str, Any]:
+        return {"log": [interrupt("again?")]}
+
+    store = MemoryCheckpointer()
+    with pytest.raises(GraphInterruptedError):
+        await v1(store).invoke({}, T)
+    builder = GraphBuilder(V3, migrations={3: to_3, 2: to_2})
+    builder.add_node("a", lambda _: {}).add_node("by", lambda _: {}).add_node(
+        "ask", lambda _: {"log": [interrupt("?")]}
+    )
+    builder.add_node("write", lambda _: {"title": "Alta", "size": 100}).add_node("last", ask_twice)
+    builder.add_edge("a", "by").add_edge("a", "ask").add_edge("ask", "write").add_edge("ask", "last")
+    graph = builder.set_entry("a").build(store)
+    with pytest.raises(GraphInterruptedError):
+        await graph.resume("t", "yes")
+    done = await graph.resume("t", "no")
+    assert done == {"title": "Alta", "size": 100, "log": ["a", "by", "yes", "no"]}
 
 
 async def test_a_migrated_thread_goes_on_in_the_new_version_and_not_in_the_old() -> None:

@@ -27,7 +27,7 @@ from wesichain.graph import (
     SetUnion,
     interrupt,
 )
-from wesichain.graph.checkpoints.log_reading import FORMAT
+from wesichain.graph.checkpoints.fold import FORMAT
 from wesichain.graph.sqlite import APPLICATION_ID, VERSION, SqliteCheckpointer
 
 FOLDER = Path(__file__).parent / "golden"

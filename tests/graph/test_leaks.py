@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+import warnings
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -69,3 +70,32 @@ async def test_ten_thousand_runs_take_no_memory() -> None:
     await runs(10_000, MemoryCheckpointer())
     gc.collect()
     assert process.memory_info().rss - before < 8_000_000
+
+
+@pytest.mark.parametrize("is_plain", [False, True], ids=["async", "returns-a-coroutine"])
+def test_a_run_that_stops_before_its_tasks_begin_leaves_no_coroutine(
+    is_plain: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The result of `quick` is stored before the task of `slow` has taken its first step."""
+    store, writes = SqliteCheckpointer(":memory:"), 0
+    append_now = store.append_now
+
+    def append(*args: Any, **more: Any) -> None:
+        nonlocal writes
+        writes += 1
+        if writes == 2:
+            raise KeyboardInterrupt
+        append_now(*args, **more)
+
+    monkeypatch.setattr(store, "append_now", append)
+    builder = GraphBuilder().add_node("quick", lambda _: {"a": 1}, blocking=False)
+    slow: Any = (lambda state: work(state)) if is_plain else work
+    builder.add_node("slow", slow, blocking=False if is_plain else None)
+    graph = builder.add_edge("__start__", "quick").add_edge("__start__", "slow").build(store)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with pytest.raises(KeyboardInterrupt):
+            graph.invoke_sync({}, ExecutionOptions(thread_id="t"))
+        gc.collect()
+    assert [str(warning.message) for warning in caught] == []
+    store.close()

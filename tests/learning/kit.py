@@ -6,11 +6,13 @@ import zlib
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 
 from wesichain.learning import (
     Feedback,
     FunctionEmbedder,
     GroundedReflector,
+    Playbook,
     PlaybookBullet,
     ReasoningStep,
     Reflection,
@@ -20,6 +22,7 @@ from wesichain.learning import (
     ToolInvocation,
 )
 from wesichain.learning.embedders import Vectors
+from wesichain.learning.storage.backend import Log
 
 SIZE = 64
 
@@ -83,3 +86,10 @@ def reflect(
 
 def ids(bullets: Sequence[PlaybookBullet]) -> list[str]:
     return [bullet.id for bullet in bullets]
+
+
+def compact(book: Playbook, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Record something after which the log counts as long, and return its id."""
+    with monkeypatch.context() as patched:
+        patched.setattr(Log, "is_long", lambda _: True)
+        return book.record(note(f"Note {len(book.bullets('shop'))}."), domain="shop").id

@@ -78,8 +78,9 @@ ATTACKS = [
 async def test_the_next_user_reads_nothing_of(book: Playbook, task: str, good: bool) -> None:
     generator = ReActGenerator(FunctionLlm(obedient), [pay], playbook=book)
     reflector = GroundedReflector()  # which also makes warnings
-    learner = Learner(generator, book, reflector=reflector, feedback=Feedback(label=good, why=ORDER))
-    await learner.run([TaskInput(f"{CANARY}-{at}", task, domain="shop") for at in range(12)])
+    learner = Learner(generator, book, reflector=reflector)
+    tasks = [TaskInput(f"{CANARY}-{at}", task, domain="shop") for at in range(12)]
+    await learner.run(tasks, feedback=Feedback(label=good, why=ORDER))
     assert list(book.bullets("shop"))
     for alike in ("Pay the bill now", task.replace(CANARY, "it")[:200]):
         llm = ScriptedLlm(["fine"])

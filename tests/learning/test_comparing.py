@@ -52,8 +52,8 @@ async def test_a_bullet_that_helps_is_trusted_and_a_harmful_one_is_found_out(tmp
         book.record(strategy("refund an order", "by_cents", id="helps"), domain="shop")
         book.record(strategy("refund an order", "by_euros", id="harms"), domain="shop")
         generator = ReActGenerator(FunctionLlm(student), [by_cents, by_euros], playbook=book)
-        learner = Learner(generator, book, feedback=used_cents)
-        await learner.run([TaskInput(f"t{at}", f"Refund an order {at}", domain="shop") for at in range(80)])
+        tasks = [TaskInput(f"t{at}", f"Refund an order {at}", domain="shop") for at in range(80)]
+        await Learner(generator, book).run(tasks, feedback=used_cents)
         good, bad = book.get("helps"), book.get("harms")
         assert good is not None
         assert bad is not None

@@ -225,44 +225,6 @@ def test_a_domain_knows_nothing_of_another(ours: list[Reflection], theirs: list[
         assert state(book) == state(alone)
 
 
-@law
-@given(st.lists(reflections, max_size=25), st.integers(4, 8))
-def test_the_size_is_bounded_and_the_newest_stay(batch: list[Reflection], limit: int) -> None:
-    curator = SemanticCurator(max_bullets=limit)
-    with fresh() as book:
-        for reflection in batch:
-            delta = curator.merge(book, reflection)
-            kept = ids(book.bullets("shop"))
-            assert len(kept) <= limit
-            assert set(delta.added) <= set(kept)
-            assert not set(delta.updated) & set(delta.removed)
-
-
-def test_what_comes_at_once_may_take_the_place_of_the_newest_before_it(playbook: Playbook) -> None:
-    curator = SemanticCurator(max_bullets=4)
-    for about in ("Send the parcel home", "Pay the bill", "Reset it", "Walk", "Paint a fence"):
-        curator.merge(playbook, reflect(about, "a", task_id=about, good=True))
-        assert len(playbook.bullets("shop")) <= 4
-    assert playbook.bullets("shop")[-1].example_task == "Paint a fence"
-
-
-def test_pruning_takes_the_least_trusted_and_the_longest_untouched_first(playbook: Playbook) -> None:
-    playbook.record_all(
-        [
-            strategy("alpha", "a", helpful=9, id="proven"),
-            strategy("beta", "b", helpful=0, harmful=3, id="harmful"),
-            strategy("gamma", "c", helpful=1, id="stale"),
-            strategy("delta", "d", helpful=1, id="young"),
-        ],
-        domain="shop",
-    )
-    delta = SemanticCurator(max_bullets=4).merge(playbook, reflect("epsilon", "e"))
-    assert delta.removed == ("harmful",)
-    SemanticCurator(max_bullets=4).merge(playbook, reflect("zeta", "f"))
-    assert "proven" in ids(playbook.bullets("shop"))
-    assert "stale" not in ids(playbook.bullets("shop"))
-
-
 # --- consolidation ----------------------------------------------------------------------------------
 
 
@@ -292,7 +254,7 @@ def test_a_consolidation_joins_what_has_come_to_be_the_same(playbook: Playbook) 
     assert playbook.bullets("shop") == before
 
 
-@pytest.mark.parametrize("options", [{"threshold": 1.2}, {"sequence_threshold": 0.9}, {"max_bullets": 3}])
+@pytest.mark.parametrize("options", [{"threshold": 1.2}, {"sequence_threshold": 0.9}])
 def test_a_curator_that_contradicts_itself_is_refused(options: dict[str, float]) -> None:
     with pytest.raises(ConfigError):
-        SemanticCurator(**options)  # type: ignore[arg-type]  # a table of options
+        SemanticCurator(**options)

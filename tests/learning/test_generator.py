@@ -181,15 +181,6 @@ async def test_a_tool_that_fails_three_times_is_excluded_and_the_next_task_has_i
     assert "broken" in offered[4]
 
 
-async def test_an_error_says_what_was_tried_what_was_expected_and_what_else_there_is() -> None:
-    output = await solve(calls(("broken", {"customer": 7})), "sorry")
-    told = output.structured_trace[0].calls[0].error_message
-    assert told is not None
-    for part in ("broken", "no connection", '{"customer":7}', "broken(customer: integer)", "find, owes"):
-        assert part in told
-    assert output.confidence < 1
-
-
 async def test_a_call_that_cannot_be_run_is_a_failed_call() -> None:
     output = await solve(calls(("nothing", {})), calls(("owes", {"customer": "x"})), "sorry")
     first, second, _ = output.structured_trace

@@ -206,6 +206,21 @@ async def test_a_lesson_is_shown_once_two_runs_have_given_it(book: Playbook) -> 
     assert (lesson_in(book).helpful_count, lesson_in(book).harmful_count) == (0, 0)  # nobody was shown it
 
 
+@pytest.mark.parametrize("by", ["owner", None])
+async def test_no_value_of_an_argument_is_computed_for_a_run(book: Playbook, by: str | None) -> None:
+    """Whatever was corrected before, the advice is the same for every value in a task."""
+    for number in range(4):
+        why = f"{SENTENCE} It should have been {number + 5}00."
+        await learn(book, f"r{number}", Feedback(label=False, why=why if by is None else SENTENCE, by=by))
+    for number in (20, 21):
+        SemanticCurator().merge(book, run(number, lesson=RULE))
+    tasks = ("Refund 1200 cents", "Refund 12 euros", "Refund 5 euros", "Refund 700 euros")
+    advice = {await prompt_of(book, task) for task in tasks}
+    assert len(advice) == 1
+    assert RULE in (said := advice.pop())
+    assert not any(value in said for value in ("1200", "700", "70000"))
+
+
 def test_one_run_cannot_give_it_twice(book: Playbook) -> None:
     SemanticCurator().merge(book, run(1, lesson=RULE, run_id="same"))
     SemanticCurator().merge(book, run(2, lesson=RULE, run_id="same"))
@@ -234,8 +249,11 @@ def test_a_run_that_failed_never_counts_as_helpful(book: Playbook) -> None:
     assert lesson_in(book).harmful_count == 7
 
 
-def test_a_lesson_that_never_won_is_withdrawn_after_three_losses(book: Playbook) -> None:
+@pytest.mark.parametrize("wins", [0, 1, 4])
+def test_a_lesson_is_withdrawn_after_three_losses_in_a_row(book: Playbook, wins: int) -> None:
     lesson = teach(book)
+    for number in range(wins):
+        SemanticCurator().merge(book, run(50 + number, shown=(lesson.id,), good=True))
     stages = []
     for number in range(3):
         SemanticCurator().merge(book, run(10 + number, shown=(lesson.id,)))
@@ -273,18 +291,13 @@ def test_a_withdrawn_lesson_needs_twice_as_many_runs_to_come_back(book: Playbook
     assert stages == ["quarantined"] * 3 + ["staging"]
 
 
-@pytest.mark.parametrize("kind", ["strategy", "found-late", "lesson"])
+@pytest.mark.parametrize("kind", ["strategy", "lesson"])
 def test_a_changed_schema_sends_it_back_to_shadow(book: Playbook, kind: str) -> None:
     old, new = ({"refund": mark} for mark in ("a" * 12, "b" * 12))
     for number in range(4):
         reflection = run(number, good=kind != "lesson", lesson=RULE if kind == "lesson" else "")
         SemanticCurator().merge(book, replace(reflection, tools=old))
-    before = book.bullets("shop")[0]
-    if kind == "found-late":
-        assert isinstance(before, ToolCallingStrategy)
-        late = replace(before, id="late", helpful_count=1, tool_success_rate=None)
-        before = book.record(late, domain="shop")
-    assert before.is_visible
+    assert book.bullets("shop")[0].is_visible
     SemanticCurator().merge(book, replace(run(9), tools=new))
     assert all(item.stage in ("shadow", "quarantined") for item in book.bullets("shop"))
 
@@ -342,4 +355,4 @@ def test_without_numpy_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch
 
 def test_the_default_encoder_is_made_once(tmp_path: Path) -> None:
     with Playbook.open(tmp_path / "one") as one, Playbook.open(tmp_path / "two") as two:
-        assert one._queries._inner is two._queries._inner  # its weights are what costs
+        assert one._embedder is two._embedder  # its weights are what costs

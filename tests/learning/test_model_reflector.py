@@ -183,9 +183,9 @@ async def test_the_model_of_the_generator_teaches_by_default(tmp_path: Path) -> 
     """From a run that fails to runs that succeed: shown to the third, since two have given the lesson."""
     with Playbook.open(tmp_path / "p", words()) as book:
         generator = ReActGenerator(FunctionLlm(clerk), [refund], playbook=book)
-        learner = Learner(generator, book, feedback=verdict)
+        learner = Learner(generator, book)
         tasks = [TaskInput(f"t{at}", f"Refund order {at}", domain="shop") for at in range(12)]
-        summary = await learner.run(tasks)
+        summary = await learner.run(tasks, feedback=verdict)
         (learned,) = [item for item in book.bullets("shop") if item.lesson]
     assert [record.outcome == "success" for record in summary.records] == [False] * 2 + [True] * 10
     assert (learned.text, learned.stage) == ("refund: Give the amount in cents.", "prod")

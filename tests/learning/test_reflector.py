@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from tests.learning.kit import reflect, run_of
 from wesichain.learning import (
-    Adaptation,
     Feedback,
     GroundedReflector,
     Playbook,
@@ -129,17 +128,11 @@ def test_what_a_run_shows_is_all_there() -> None:
     bullet = PlaybookBullet("b1", "Try this.")
     task = TaskInput("t9", "Pay bill 3", domain="shop", playbook_bullets=(bullet,))
     output = run_of("t9", "!a", "b", "b", "c")
-    reflection = GroundedReflector(tool_set="v7").reflect(task, output, Feedback(tests=True))
+    reflection = GroundedReflector().reflect(task, output, Feedback(tests=True))
     assert (reflection.attempted, reflection.worked) == (("a", "b", "c"), ("b", "c"))
-    assert reflection.adaptations == (Adaptation("a", "b"),)
     assert (reflection.signal, reflection.iterations, reflection.shown) == ("tests", 5, ("b1",))
     origin = reflection.proposals[0].provenance
-    assert (origin.author, origin.task, origin.reflection, origin.tool_set) == (
-        "reflector",
-        "t9",
-        reflection.id,
-        "v7",
-    )
+    assert (origin.author, origin.task, origin.reflection) == ("reflector", "t9", reflection.id)
 
 
 def test_an_id_is_made_from_the_run() -> None:
@@ -173,13 +166,6 @@ def test_a_task_is_kept_as_one_clean_masked_line_to_find_the_bullet_by_and_nothi
     task = TaskInput("t", 'Say \u202e"x\n" to\x00 all\u200b', domain="shop")
     (lesson,) = GroundedReflector().reflect(task, run_of("t", "a"), Feedback(label=True)).proposals
     assert (lesson.example_task, lesson.content, lesson.text) == ("Say # to all", "Call a.", "Call a.")
-
-
-def test_an_operator_may_take_more_out_of_what_is_kept() -> None:
-    reflector = GroundedReflector(redactor=lambda text: text.replace("Erika Muster", "#"))
-    task = TaskInput("t", "Refund Erika Muster", domain="shop")
-    (lesson,) = reflector.reflect(task, run_of("t", "a"), Feedback(label=True)).proposals
-    assert lesson.example_task == "Refund #"
 
 
 def test_a_secret_in_a_task_stays_out_of_the_playbook() -> None:

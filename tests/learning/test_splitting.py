@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 
 import pytest
@@ -12,7 +11,6 @@ from wesichain.core import ToolSpec
 from wesichain.learning import (
     Playbook,
     PlaybookBullet,
-    Provenance,
     SemanticCurator,
 )
 from wesichain.learning.entities import BAD, GOOD, case_of, deciding, fits, in_case, marks_of
@@ -132,59 +130,8 @@ async def test_the_word_that_is_shown_is_the_readers_own(playbook: Playbook) -> 
     assert not any(kind in kept or kind in shown for kind in KINDS)
 
 
-async def test_a_way_that_was_found_too_late_is_tried_once_it_was_found_in_time(playbook: Playbook) -> None:
-    for at in range(4):
-        for kind in KINDS:
-            searching(playbook, kind, at, good=kind != "saw" or at == 0)
-    (found,) = [
-        item for item in playbook.bullets("shop") if "look_den" in item.text and "+" in item.condition
-    ]
-    assert (found.stage, found.helpful_count, found.harmful_count) == ("staging", 1, 0)
-    assert "look_den" in await advice(playbook, "where is the saw number 99")
-
-
 async def test_a_way_that_never_led_to_success_is_not_shown(playbook: Playbook) -> None:
     for at in range(6):
         for kind in KINDS:
             searching(playbook, kind, at, good=kind != "saw")
     assert await advice(playbook, "where is the saw number 99") == ""
-
-
-async def test_a_bare_way_is_not_shown_to_tasks_like_those_that_went_another(playbook: Playbook) -> None:
-    def run(task: str, tool: str, at: int, good: bool) -> None:
-        SemanticCurator().merge(playbook, reflect(task, tool, task_id=f"{tool}{at}", good=good))
-
-    for at in range(3):
-        run("please now cancel the loan at once", "look_attic", at, True)
-        run("please now begin the loan at once", "look_barn", at, False)
-    assert "look_attic" in await advice(playbook, "please now cancel the loan at once")
-    assert await advice(playbook, "please now begin the loan at once") == ""
-    assert playbook.retrieve("please now begin the loan at once", domain="shop")  # draws and hides nothing
-
-
-@pytest.mark.parametrize("noise", [0.0, 0.2])
-async def test_a_condition_may_have_two_words(playbook: Playbook, noise: float) -> None:
-    """Sealed hammers are elsewhere than others; ladders have a place of their own."""
-    chance = Random(3)
-    for at in range(40):
-        kind, place = [("hammer", "barn"), ("sealed hammer", "cellar"), ("ladder", "den")][at % 3]
-        tried = PLACES[: PLACES.index(place) + 1]
-        calls = [*(f"!look_{name}" for name in tried[:-1]), f"look_{tried[-1]}"]
-        task, good = f"where is the {kind} number {at}", chance.random() >= noise
-        SemanticCurator().merge(playbook, reflect(task, *calls, task_id=str(at), good=good))
-    assert "look_barn" in await advice(playbook, "where is the hammer number 99")
-    sealed = await advice(playbook, "where is the sealed hammer number 99")
-    assert "look_cellar" in sealed
-    assert "look_barn" not in sealed
-
-
-async def test_a_bare_way_is_not_told_beside_a_lesson_about_its_tool(playbook: Playbook) -> None:
-    rule = "look_attic: write day as DD.MM.YYYY."
-    lesson = strategy(
-        "look it up", "look_attic", lesson="format", sources=("x", "y"), provenance=Provenance("reflector")
-    )
-    playbook.record(replace(lesson, id="rule", content=rule), domain="shop")
-    for at in range(3):
-        SemanticCurator().merge(playbook, reflect("look it up", "look_attic", task_id=str(at)))
-    said = (await advice(playbook, "look it up")).splitlines()[1:]
-    assert said == [f"- {rule}"]

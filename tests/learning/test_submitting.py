@@ -10,7 +10,6 @@ import pytest
 from tests.learning.kit import run_of, strategy, words
 from wesichain.agent import Agent, Interrupted
 from wesichain.core import AdviceShown, from_json, to_json
-from wesichain.core.internal import HEADING
 from wesichain.errors import ConfigError, RunFailedError
 from wesichain.learning import Feedback, Learner, Playbook, TaskOutput
 from wesichain.policy import Budget, FailFast
@@ -84,14 +83,6 @@ async def test_what_a_run_was_advised_is_read_from_its_log(playbook: Playbook) -
     await learner.drain()
     sides = [(item.shown_runs, item.held_runs) for item in map(playbook.evidence, ("s", "h"))]
     assert sides == [(1, 0), (0, 1)]
-
-
-@pytest.mark.parametrize(
-    "heading", [HEADING, "Advice from earlier runs of similar tasks; follow it where it fits:"]
-)
-async def test_advice_that_no_event_tells_of_leaves_the_sides_open(heading: str) -> None:
-    unknown = await agent("70 EUR", instructions=f"{heading}\n- Call owes.").run(TASK)
-    assert "shown" not in TaskOutput.of(unknown).metadata
 
 
 async def test_runs_that_end_otherwise_are_told_as_they_are() -> None:

@@ -15,7 +15,7 @@ HERE = Endpoint("host", "m", key_variable="OPENAI_API_KEY")
 
 def read(message: dict[str, Any], names: ToolNames | None = None, **choice: Any) -> LlmResponse:
     body = {"choices": [{"index": 0, "message": message, **choice}]}
-    return ChatReply.read(body, names=names or ToolNames(()), endpoint=HERE)
+    return ChatReply(names or ToolNames(()), HERE).read(body)
 
 
 def streamed(*deltas: dict[str, Any]) -> tuple[list[StreamItem], LlmResponse]:

@@ -49,7 +49,7 @@ def wire(*messages: Message, tools: tuple[ToolSpec, ...] = (), **settings: Any) 
 
 def read(*blocks: dict[str, Any], stop: str | None = None, names: ToolNames | None = None) -> LlmResponse:
     body = {"content": list(blocks), "stop_reason": stop, "usage": {"input_tokens": 3, "output_tokens": 2}}
-    return MessageReply.read(body, names=names or ToolNames(()), endpoint=HERE)
+    return MessageReply(names or ToolNames(()), HERE).read(body)
 
 
 def streamed(*events: dict[str, Any], names: ToolNames | None = None) -> tuple[list[StreamItem], LlmResponse]:
@@ -263,7 +263,7 @@ def test_a_stream_that_is_not_whole_is_an_error(events: list[Any]) -> None:
 
 def test_a_refusal_keeps_its_explanation() -> None:
     end = {"stop_reason": "refusal", "stop_details": {"explanation": "Not that."}}
-    whole = MessageReply.read({"content": [], **end}, names=ToolNames(()), endpoint=HERE)
+    whole = MessageReply(ToolNames(()), HERE).read({"content": [], **end})
     _, pieced = streamed({"type": "message_delta", "delta": end})
     assert whole.opaque == pieced.opaque == {"refusal": "Not that."}
     assert whole.finish_reason == pieced.finish_reason == "refusal"
@@ -337,9 +337,9 @@ FIELDS += ["message_start", "content_block_start", "content_block_delta", "messa
 @given(body=soup(FIELDS))
 def test_any_json_is_a_response_or_an_llm_error(body: Any) -> None:
     with suppress(LlmError):
-        to_json(MessageReply.read(body, names=ToolNames(()), endpoint=HERE))
+        to_json(MessageReply(ToolNames(()), HERE).read(body))
     with suppress(LlmError):
-        to_json(MessageReply.read({"content": [body, body]}, names=ToolNames(()), endpoint=HERE))
+        to_json(MessageReply(ToolNames(()), HERE).read({"content": [body, body]}))
 
 
 @given(events=st.lists(soup(FIELDS), max_size=4))

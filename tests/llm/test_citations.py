@@ -43,7 +43,7 @@ def test_chat_completions(stream: bool) -> None:
         pieces = [{"choices": [{"index": 0, "delta": message, "finish_reason": "stop"}]}, "[DONE]"]
         reply = streamed(ChatReply(NAMES, AT), *pieces)
     else:
-        reply = ChatReply.read({"choices": [{"index": 0, "message": message}]}, names=NAMES, endpoint=AT)
+        reply = ChatReply(NAMES, AT).read({"choices": [{"index": 0, "message": message}]})
     assert reply.citations == (URL,)
 
 
@@ -58,7 +58,7 @@ def test_responses_count_places_in_the_whole_answer(stream: bool) -> None:
     if stream:
         reply = streamed(ResponseReply(NAMES, AT, []), {"type": "response.completed", "response": body})
     else:
-        reply = ResponseReply.read(body, names=NAMES, endpoint=AT, omitted=[])
+        reply = ResponseReply(NAMES, AT).read(body)
     second = Citation(url="https://a.org", title="A", start=5, end=10)
     assert reply.citations == (URL, second, Citation(title="a.pdf", source="f1"))
 
@@ -83,7 +83,7 @@ def test_anthropic(stream: bool) -> None:
         )  # fmt: skip
     else:
         body = {"content": [{"type": "text", "text": "hello", "citations": notes}], "stop_reason": "end_turn"}
-        reply = MessageReply.read(body, names=NAMES, endpoint=AT)
+        reply = MessageReply(NAMES, AT).read(body)
     assert reply.content == "hello"
     assert reply.citations == (
         Citation("It is.", url="https://a.org", title="A"),

@@ -88,7 +88,7 @@ def test_an_unknown_word_is_an_error_that_names_it() -> None:
 
 def chat(reason: str, *, is_own: bool) -> LlmResponse:
     body = {"choices": [{"message": {"content": "Done."}, "finish_reason": reason}]}
-    return ChatReply.read(body, names=NAMES, endpoint=AT, is_own=is_own)
+    return ChatReply(NAMES, AT, is_own=is_own).read(body)
 
 
 def test_only_servers_of_others_have_words_of_their_own() -> None:
@@ -116,7 +116,7 @@ def test_only_servers_of_others_have_words_of_their_own() -> None:
 )
 def test_calls_that_the_run_cannot_answer_are_named(item: dict[str, Any], named: str) -> None:
     with pytest.raises(LlmResponseError, match=f"cannot answer: {named}"):
-        ResponseReply.read({"status": "completed", "output": [item]}, names=NAMES, endpoint=AT)
+        ResponseReply(NAMES, AT).read({"status": "completed", "output": [item]})
 
 
 def test_a_shell_call_that_the_provider_answered_itself_is_no_question() -> None:
@@ -126,7 +126,7 @@ def test_a_shell_call_that_the_provider_answered_itself_is_no_question() -> None
         {"type": "message", "content": [{"type": "output_text", "text": "Done."}]},
     ]
     body = {"status": "completed", "output": items}
-    assert ResponseReply.read(body, names=NAMES, endpoint=AT).content == "Done."
+    assert ResponseReply(NAMES, AT).read(body).content == "Done."
 
 
 @pytest.mark.parametrize("reason", ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"])

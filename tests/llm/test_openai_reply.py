@@ -213,7 +213,7 @@ def test_an_error_inside_a_reply_is_an_error(event: Any, kind: type[LlmError], r
     with pytest.raises(kind) as streaming:
         list(ChatReply(ToolNames(()), HERE).take(SseEvent(json.dumps(event))))
     with pytest.raises(kind) as asking:
-        ChatReply.read(event, names=ToolNames(()), endpoint=HERE)
+        ChatReply(ToolNames(()), HERE).read(event)
     assert streaming.value.retryable is asking.value.retryable is retryable
 
 
@@ -272,7 +272,7 @@ FIELDS += ["thinking", "refusal", "extra_content"]
 @given(body=soup(FIELDS))
 def test_any_json_is_a_response_or_an_llm_error(body: Any) -> None:
     with suppress(LlmError):
-        to_json(ChatReply.read(body, names=ToolNames(()), endpoint=HERE))
+        to_json(ChatReply(ToolNames(()), HERE).read(body))
     with suppress(LlmError):
         to_json(read(body))
 

@@ -1,15 +1,20 @@
-"""Strict schemas to OpenAI: what is sent in its strict form comes back as it was declared."""
+"""Strict schemas: which are sent, and that what comes back by them is as it was declared."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
+import anthropic
 import httpx2
 import openai
+import pytest
 
 from wesichain import Agent, tool
-from wesichain.core import LlmRequest, Message, Role
+from wesichain.core import LlmRequest, LlmResponse, Message, Role, ToolSpec
+from wesichain.errors import LlmRejectedError
+from wesichain.llm.anthropic import AnthropicClient
+from wesichain.llm.anthropic.client import strict_tools
 from wesichain.llm.calls import ToolNames
 from wesichain.llm.openai import OpenAiClient, ResponsesClient
 from wesichain.llm.openai.wire import to_wire
@@ -97,3 +102,99 @@ def test_other_servers_are_sent_schemas_as_they_are() -> None:
     body = to_wire(request, ToolNames.of(request), model="m", options={}, stream=False)
     assert body["tools"][0]["function"]["parameters"] == request.tools[0].parameters
     assert "strict" not in json.dumps(body)
+
+
+# --- Anthropic, whose requests may have so many strict tools and optional parameters ----------------
+
+MESSAGE = {"content": [{"type": "text", "text": "done"}], "stop_reason": "end_turn"}
+EVENTS = [
+    {"type": "message_start", "message": {}},
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "done"}},
+    {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+    {"type": "message_stop"},
+]
+
+
+class Claude:
+    """Anthropic itself, as far as the SDK can tell. It refuses strict tools with `refusal`, if that is given."""
+
+    def __init__(self, refusal: str = "") -> None:
+        self.strict: list[list[bool]] = []
+        self.sent: list[dict[str, Any]] = []
+        self._refusal = refusal
+
+    def __call__(self, request: httpx2.Request) -> httpx2.Response:
+        body = json.loads(request.content)
+        self.sent.append(body)
+        self.strict.append([one.get("strict", False) for one in body["tools"]])
+        if self._refusal and any(self.strict[-1]):
+            error = {"type": "invalid_request_error", "message": self._refusal}
+            return httpx2.Response(400, json={"type": "error", "error": error})
+        if body.get("stream"):
+            return httpx2.Response(200, text="".join(f"data: {json.dumps(event)}\n\n" for event in EVENTS))
+        return httpx2.Response(200, json=MESSAGE)
+
+    def client(self) -> AnthropicClient:
+        http = httpx2.AsyncClient(transport=httpx2.MockTransport(self))
+        return AnthropicClient(
+            "claude-sonnet-5", client=anthropic.AsyncAnthropic(api_key="k", http_client=http)
+        )
+
+
+ASKED = LlmRequest("m", (Message(Role.USER, "x"),), ToolSet.of([book, count]).build().specs())
+TOO_LARGE = (
+    "The compiled grammar is too large. Simplify your tool schemas or reduce the number of strict tools."
+)
+
+
+async def answer_of(client: AnthropicClient, *, stream: bool) -> str:
+    if not stream:
+        return (await client.complete(ASKED)).content
+    items = [item async for item in client.stream(ASKED)]
+    assert isinstance(items[-1], LlmResponse)
+    return items[-1].content
+
+
+async def test_a_closed_schema_is_strict_at_anthropic_and_its_defaults_stay_optional() -> None:
+    server = Claude()
+    await server.client().complete(ASKED)
+    schema = server.sent[0]["tools"][0]["input_schema"]
+    assert server.strict == [[True, False]]
+    assert schema["additionalProperties"] is False
+    assert schema["required"] == ["city"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_refusal_of_strict_tools_is_asked_again_without_them_once_a_client(stream: bool) -> None:
+    server = Claude(TOO_LARGE)
+    client = server.client()
+    assert await answer_of(client, stream=stream) == "done"
+    assert await answer_of(client, stream=stream) == "done"
+    assert server.strict == [[True, False], [False, False], [False, False]]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_another_refusal_is_not_asked_again(stream: bool) -> None:
+    server = Claude("messages: at least one message is required")
+    with pytest.raises(LlmRejectedError, match="at least one message"):
+        await answer_of(server.client(), stream=stream)
+    assert len(server.sent) == 1
+
+
+def numbered(number: int, *, optional: int) -> ToolSpec:
+    names = [f"p{place}" for place in range(optional + 1)]
+    fields = {name: {"type": "string"} for name in names}
+    return ToolSpec(f"t{number}", "", {"type": "object", "properties": fields, "required": names[:1]})
+
+
+@pytest.mark.parametrize(
+    ("optional", "strict"),
+    [
+        pytest.param([0] * 25, range(20), id="twenty-tools"),
+        pytest.param([10, 10, 10, 4, 1], [0, 1, 3], id="24-optional-parameters-in-order"),
+        pytest.param([30, 2], [1], id="one-that-never-fits"),
+    ],
+)
+def test_the_tools_that_fit_into_a_request_are_strict(optional: list[int], strict: list[int]) -> None:
+    tools = [numbered(number, optional=count) for number, count in enumerate(optional)]
+    assert [*strict_tools(tools)] == [f"t{number}" for number in strict]

@@ -39,6 +39,7 @@ def test_runs_are_opened_and_searched_with_the_keyboard_alone(page: Page, site: 
     page.press("j")
     page.evaluate("document.activeElement.click()")  # what Enter does on a link
     page.wait_for("fetch: no answer in 30 s")
+    assert "undefined" not in page.text()
     for seen in (
         "I look at the timetable.",
         "ToolFailedError",

@@ -11,6 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from tests.tools.mcp.kit import HERE
 from tests.tools.mcp.test_questions import SERVER
 from tests.warm import python
 from wesichain.agent import Agent, Completed, Interrupted
@@ -22,18 +25,24 @@ from .browser import Page
 from .kit import serving
 from .site import Site, is_clean, shoot
 
+# A server of the SDK can ask in the middle of a call only before protocol 2026-07-28; ours asks as a result.
+SDK = (SERVER, "2025-11-25")
+OURS = (str(HERE / "asking_ours.py"), "2026-07-28")
+
 
 @contextmanager
-def guest(folder: Path, tool: str, args: Any) -> Iterator[tuple[ApprovalFolder, Path]]:
-    """An agent on a thread whose server asks in the middle of a call; it goes on with what is decided."""
+def guest(
+    folder: Path, tool: str, args: Any, asks: tuple[str, str] = SDK
+) -> Iterator[tuple[ApprovalFolder, Path]]:
+    """An agent on a thread whose server asks during a call; it goes on with what is decided."""
     approvals, notes = ApprovalFolder(folder / "approvals"), folder / "notes"
     notes.touch()
 
     async def stay() -> None:
         env = {"NOTES": str(notes)}
-        program = [*python(), SERVER]
-        # A server of the SDK can ask in the middle of a call only before protocol 2026-07-28.
-        async with McpServer.stdio(*program, env=env, approval=False, protocol="2025-11-25") as server:
+        program, protocol = asks
+        async with McpServer.stdio(*python(), program, env=env, approval=False, protocol=protocol) as server:
+            assert server.protocol_version == protocol
             agent = Agent(ScriptedLlm([calls((tool, args)), "welcome"]), tools=server.tools, name="guest")
             outcome = await agent.outcome("a room", run_id="stay")
             assert isinstance(outcome, Interrupted)
@@ -110,10 +119,11 @@ def test_a_servers_question_is_a_form_that_takes_only_what_fits(page: Page, tmp_
     )
 
 
-def test_a_question_is_declined_in_the_page(page: Page, tmp_path: Path) -> None:
+@pytest.mark.parametrize("asks", [pytest.param(SDK, id="in-the-call"), pytest.param(OURS, id="as-a-result")])
+def test_a_question_is_declined_in_the_page(page: Page, tmp_path: Path, asks: tuple[str, str]) -> None:
     (tmp_path / "runs").mkdir()
     with (
-        guest(tmp_path, "order", {"item": "hat"}) as (approvals, notes),
+        guest(tmp_path, "order", {"item": "hat"}, asks) as (approvals, notes),
         serving(tmp_path / "runs", approvals=approvals.path) as url,
     ):
         site = Site(url, tmp_path)

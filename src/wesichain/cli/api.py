@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import inspect
-import ipaddress
 import os
-import socket
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wesichain.agent import Agent
+from wesichain.core.internal import is_loopback, listening_socket
 from wesichain.errors import ConfigError, MissingDependencyError, WesichainError
 
 from .loading import load_object
@@ -50,7 +49,7 @@ def api(
             metavar="ORIGIN", help="An origin whose pages may use it, such as http://localhost:3000."
         ),
     ] = None,
-    path: Annotated[str, typer.Option(help="What stands before every route, such as /v1.")] = "",
+    path: Annotated[str, typer.Option(help="A prefix of every route, such as /v1.")] = "",
 ) -> None:
     """Serve an agent over HTTP: runs and streams, AG-UI, the AI SDK and A2A. Ctrl-C ends it."""
     try:
@@ -75,17 +74,15 @@ def _checked_token(token: str | None, host: str) -> str | None:
 async def _serve(target: str, host: str, port: int, *, token: str | None, cors: list[str], path: str) -> None:
     try:
         import uvicorn
-        from starlette.middleware.trustedhost import TrustedHostMiddleware
     except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        raise MissingDependencyError("an agent over HTTP", package=package, extra="edge") from error
+        raise MissingDependencyError("an agent over HTTP", package="uvicorn", extra="edge") from error
     from wesichain.edge import create_app
 
     async with opened(target) as agent:
-        app: Any = create_app(agent, authorize=_bearer(token), cors=cors, path=path)
-        if token is None:  # a page whose name was made to point here would have our own origin
-            app = TrustedHostMiddleware(app, allowed_hosts=["127.0.0.1", "localhost", "[::1]", host])
-        with _bound(host, port) as listener:
+        # Without a token, a page whose name was made to point here could use it.
+        hosts = [] if token else ["127.0.0.1", "localhost", "[::1]", host]
+        app = create_app(agent, authorize=_bearer(token), cors=cors, hosts=hosts, path=path)
+        with listening_socket(host, port) as listener:
             config = uvicorn.Config(
                 app, log_level="warning", ws="none", server_header=False, timeout_graceful_shutdown=_GRACE
             )
@@ -120,26 +117,3 @@ async def opened(target: str) -> AsyncGenerator[Any]:
             yield inside
     else:
         yield found
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-    except OSError as error:
-        listener.close()
-        raise ConfigError(
-            f"{host}:{port} cannot be used: {error.strerror}; port 0 takes a free one"
-        ) from error
-    return listener

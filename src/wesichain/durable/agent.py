@@ -31,34 +31,33 @@ from .engine import Engine
 from .execution import Execution
 from .journal import MAX_STEP, Program
 from .live_text import LiveText
-from .run_records import FinishedRun
 from .runs import mapped
 from .served import ServedRuns
 from .states import PendingDecision, task_preview
 from .store import Concurrency, NewRun, Rate
 from .versions import checked_version, version_of
 from .work import PRIORITY, MakeWorld, OnChange, ServiceSettings, Work, checked_maker, service_of
-from .workflow_ids import Begin, asked_of_begin, begin_order, new_id
+from .workflow_ids import Begin, NewTask, asked_of_begin, begin_order, new_id, read_order
 
 OutT = TypeVar("OutT")
 Task: TypeAlias = str | Part | Sequence[str | Part]
 
 
 class DurableAgent(ServedRuns, Generic[OutT]):
-    """Runs an agent's tasks as DBOS workflows: what was done stays done, whichever process dies.
+    """Runs an agent's tasks as DBOS workflows: finished steps are kept when a process dies.
 
-    `name` is what the runs are found by: the same in every process that runs, queues or watches them.
-    Without a `database_url` they are kept in a SQLite file in the user's data folder. A process that has
+    Runs are stored under `name`: use the same one in every process that runs, queues or watches them.
+    Without a `database_url` they are stored in a SQLite file in the user's data folder. A process that has
     called `run`, `resume` or `serve` also takes runs from the agent's queue, as `concurrency` and `rate`
-    allow; the other methods run nothing. A dead process's runs are taken over after about `lease` seconds;
-    one that has ended the process that ran it `max_recoveries` times more than once is failed.
+    allow; the other methods run nothing. Other processes continue the runs of a dead one after about `lease`
+    seconds; a run whose process died more than `max_recoveries` times at the same step fails.
 
-    `version` names the program; by default it is a hash of its instructions, tools and output type. Runs
-    under way stay with workers of their version (`on_change="wait"`), or go on under this one from their last
-    finished step ("adopt"). `deps` is a function of nothing, or of the run's id, that makes what `ctx.deps`
-    is: the process that runs a run calls it, for each; deps are never stored. `events` hear every run, beside
-    the agent's own sinks; a run that goes on in another process is told to the sinks there from its
-    beginning. A step has at most `max_step` bytes.
+    `version` names the program; by default it is a hash of its instructions, tools and output type. Runs in
+    progress stay with workers of their version (`on_change="wait"`), or continue under this one after their
+    last finished step ("adopt"). `deps` is a function, without parameters or of the run's id, that returns
+    the `ctx.deps` of a run: it is called in the process that runs it, and its result is never stored.
+    `events` are sinks beside the agent's own; where a run continues in another process, the sinks there
+    receive its events from the first one on. A step may have at most `max_step` bytes.
     """
 
     def __init__(
@@ -81,25 +80,14 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         if max_step < 1:
             raise ConfigError(f"max_step={max_step} must be above zero")
         self.agent = agent
-        self._deps = checked_maker(deps, "deps of a DurableAgent")
-        self._is_exact = version is None
-        self._max_step = max_step
-        self._sinks = (events,) if isinstance(events, EventSink) else tuple(events or ())
+        make_deps = checked_maker(deps, "deps of a DurableAgent")
+        sinks = (events,) if isinstance(events, EventSink) else tuple(events or ())
         clock = clock or SystemClock()
         named = agent.name if name is None else name
-        program = Program(version_of(agent) if version is None else checked_version(version), self._is_exact)
+        program = Program(version_of(agent) if version is None else checked_version(version), version is None)
         self._live = LiveText()
         self._turns = ConversationTurns(self.outcome, self.status)
-        self._execution = Execution(
-            agent,
-            program,
-            sinks=self._sinks,
-            clock=clock,
-            max_step=max_step,
-            name=named,
-            live=self._live,
-            deps=self._deps,
-        )
+        self._execution = Execution(agent, program, named, sinks, clock, max_step, self._live, make_deps)
         service = service_of(
             named,
             program.version,
@@ -109,18 +97,12 @@ class DurableAgent(ServedRuns, Generic[OutT]):
             rate=rate,
             max_recoveries=max_recoveries,
         )
-        super().__init__(service, database_url, lease=lease, clock=clock)
+        own = {"deps": deps, "version": version, "max_step": max_step, "events": sinks}
+        super().__init__(service, database_url, lease=lease, clock=clock, own=own)
 
     def configured(self, **changes: Unpack[ServiceSettings]) -> DurableAgent[OutT]:
         """The same with other settings: those that are given. `events` are sinks beside its own."""
-        return DurableAgent(
-            self.agent,
-            deps=self._deps,
-            version=None if self._is_exact else self.version,
-            max_step=self._max_step,
-            events=(*self._sinks, *changes.get("events", ())),
-            **self._changed(changes),
-        )
+        return DurableAgent(self.agent, **self._changed(changes))
 
     # --- running -------------------------------------------------------------------------------------
 
@@ -136,32 +118,26 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         settings: ModelSettings | None = None,
         tools: Sequence[Tool[Any]] = (),
     ) -> RunResult[OutT]:
-        """The answer to a task: a text, or texts and parts. A `run_id` that exists goes on.
+        """Run a task, a text or texts and parts, and return its result. An existing `run_id` is continued.
 
         `conversation` is read when the run begins. Once the run has completed, its question and answer are
         added, by this process if it lives until then; called again with the same id, by the one that calls.
-        `model` ("PROVIDER:NAME"), `budget` and `settings` are the run's own, in whichever process it goes on,
-        and so are `tools`: external ones, beside the agent's.
+        `model` ("PROVIDER:NAME"), `budget` and `settings` are the run's own, in whichever process continues
+        it, and so are `tools`: external ones, beside the agent's.
         Raises as `Agent.run` does; with an id that has another task, `RunIdConflictError`. Cancelling the
         call that began a run cancels the run. One that another version began waits for a worker of it.
         """
-        order = await self._order(
-            task,
-            history=history,
-            conversation=conversation,
-            model=model,
-            budget=budget,
-            settings=settings,
-            tools=tools,
-        )
+        given = NewTask(task, history, conversation, model, budget, settings, tools)
+        order = await self._order(given)
         engine = await self._serving()
         new = self._new(order, run_id)
-        is_new = await mapped(engine.start(self._service, new))
-        if is_new:
-            outcome = await self._here(engine, new.run_id)
-        else:
+        ending = await mapped(engine.start(self._service, new))
+        if ending is None:
             await self._check(new)
             outcome = await self.outcome(new.run_id)
+        else:
+            outcome = await self._here(engine, new.run_id, ending)
+        is_new = ending is not None
         if conversation is not None and isinstance(outcome, Completed):
             await self._turns.add(conversation, order, outcome, is_new=is_new)
         elif conversation is not None and isinstance(outcome, Interrupted):
@@ -183,20 +159,13 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         delay: float | None = None,
         key: str | None = None,
     ) -> str:
-        """Leave a task to whoever serves the agent; returns the id of its run.
+        """Queue a task for the workers that serve the agent, and return the id of its run.
 
         `priority` 1 is served before 2 (10 unless given). `delay` is in seconds. `key` is a customer or a
         tenant: keys take turns, and limits per key count by it. The rest is as for `run`.
         """
-        order = await self._order(
-            task,
-            history=history,
-            conversation=conversation,
-            model=model,
-            budget=budget,
-            settings=settings,
-            tools=tools,
-        )
+        given = NewTask(task, history, conversation, model, budget, settings, tools)
+        order = await self._order(given)
         new = replace(self._new(order, run_id), priority=priority)
         is_new = await self._queue(new, delay=delay, key=key)
         if conversation is not None:
@@ -205,13 +174,14 @@ class DurableAgent(ServedRuns, Generic[OutT]):
 
     @override
     async def events(self, run_id: str) -> AsyncIterator[Event]:
-        """The events of a run, as they come, whichever process runs it; ends when nobody works on it.
+        """Yield the events of a run as they come, whichever process runs it, until nobody works on it.
 
-        Of a run in this process, the text of the model comes as it is said, in `TextDelta` events: they are
-        not stored, and have no number (`seq` 0).
+        Of a run in this process, the text of the model is streamed in `TextDelta` events: they are not
+        stored, and have no number (`seq` 0).
         """
         stored = super().events(run_id)
         coming: asyncio.Future[Event | None] = asyncio.ensure_future(anext(stored, None))
+        speaking: asyncio.Future[Event] | None = None
         with self._live.listening(run_id) as said:
             try:
                 while True:
@@ -228,9 +198,11 @@ class DurableAgent(ServedRuns, Generic[OutT]):
                     coming = asyncio.ensure_future(anext(stored, None))
             finally:
                 coming.cancel()
+                if speaking is not None:  # a reader that leaves waits for both
+                    speaking.cancel()
 
     async def resume(self, run_id: str) -> RunResult[OutT]:
-        """Go on with a run that was cancelled or refused, or interrupted and decided on; then as `run`."""
+        """Continue a run that was cancelled or refused, or interrupted and decided on; returns as `run`."""
         await self._runs.status(run_id)
         await self._serving()
         await self._runs.resume(run_id)
@@ -249,37 +221,45 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         self._wake()
 
     async def outcome(self, run_id: str, *, timeout: float | None = None) -> Outcome[OutT]:
-        """How the run ended or was interrupted, waiting for that. A run that was refused raises why."""
-        return await self._ended(await self._runs.found(run_id, timeout=timeout))
+        """Wait for the end or the interruption of a run, and return its outcome; raises if it was refused."""
+        run = await self._runs.finished(run_id, timeout=timeout)
+        outcome = await self._runs.ask(lambda store: self._execution.read_outcome(store, run))
+        return await self._execution.look_through(outcome) if isinstance(outcome, Work) else outcome
 
     async def result(self, run_id: str, *, timeout: float | None = None) -> RunResult[OutT]:
         """Wait for the run, and return its result; raises as `run` does."""
         return self._result(await self.outcome(run_id, timeout=timeout))
 
+    async def conversation(self, run_id: str) -> str | None:
+        """The id of the conversation that the run is part of; None where there is none."""
+        payloads = await self._runs.ask(lambda store: store.payloads([run_id]))
+        order = read_order(payloads[0].order) if payloads else None
+        return (order.conversation or None) if isinstance(order, Begin) else None
+
     # --- inside --------------------------------------------------------------------------------------
 
-    async def _order(self, task: Task, *, tools: Sequence[Tool[Any]], **options: Any) -> Begin:
-        if tools:
-            self.agent.with_tools(*tools)  # raises where one has the name of a tool of the agent
-        if options["conversation"] is not None:
-            await self._turns.catch_up(options["conversation"])
-        return await begin_order(task, tools=tools, **options)
+    async def _order(self, given: NewTask) -> Begin:
+        if given.tools:
+            self.agent.with_tools(*given.tools)  # raises where one has the name of a tool of the agent
+        if given.conversation is not None:
+            await self._turns.catch_up(given.conversation)
+        return await begin_order(given)
 
     def _new(self, order: Begin, run_id: str | None) -> NewRun:
         asked, shown = asked_of_begin(order), task_preview(order.task)
         return NewRun(new_id(run_id), self.name, self.version, to_json(order), asked, task=shown)
 
-    async def _here(self, engine: Engine, run_id: str) -> Outcome[OutT]:
+    async def _here(
+        self, engine: Engine, run_id: str, ending: asyncio.Future[Outcome[OutT] | None]
+    ) -> Outcome[OutT]:
         """Wait for the outcome of a run that was begun here. A caller who is cancelled cancels the run."""
         try:
-            outcome = await engine.ended_here(run_id)
-            found = await self._runs.found(run_id)
+            outcome = await asyncio.shield(ending)
+            return await self.outcome(run_id) if outcome is None else outcome
         except asyncio.CancelledError:
             await self.cancel(run_id)
             await engine.until_idle(2.0, run_id)
             raise
-        has_ending = outcome is not None and found.standing.status == "SUCCESS" and not found.standing.stretch
-        return outcome if has_ending and outcome is not None else await self._ended(found)
 
     def _fits(self, waiting: PendingDecision, decision: Decision) -> None:
         if isinstance(decision, ApproveWith) and not waiting.scope:  # further down, its own run checks them
@@ -287,12 +267,6 @@ class DurableAgent(ServedRuns, Generic[OutT]):
             refused = self.agent.runtime.refusal_of(call)
             if refused is not None:
                 raise DurableError(f"the approved arguments do not fit: {refused}") from refused
-
-    async def _ended(self, found: FinishedRun) -> Outcome[OutT]:
-        if found.standing.status == "CANCELLED" and found.standing.executor:
-            await self._runs.wait_for_ending(found.standing.run_id, found.standing.executor)
-        outcome = await self._runs.ask(lambda store: self._execution.found(store, found))
-        return await self._execution.look_through(outcome) if isinstance(outcome, Work) else outcome
 
     def _result(self, outcome: Outcome[OutT]) -> RunResult[OutT]:
         return result_of(outcome, decide=f"approve({outcome.run_id!r}, token, Approve())")

@@ -12,8 +12,7 @@ import secrets
 import socket
 import threading
 import time
-from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -22,27 +21,26 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from wesichain.agent import Outcome
 from wesichain.tools import CancellationToken
 
-from .journal import CancelledRunError, Inside, LostRunError
+from .journal import Inside
 from .store import (
     AWAY,
+    CANCELLED,
     Claimed,
     Lease,
+    LostRunError,
     NewChild,
     NewRun,
     Note,
-    NotOursError,
     Step,
     StepRow,
     Store,
-    Wanted,
     WorkflowResult,
     brief,
     end_children,
 )
-from .store.database import Line
 from .store.machine import this_machine
 from .store.watch import Census, start_watch
-from .work import CANCELLED, ServedProgram, Work, WorkResult
+from .work import ServedProgram, Work
 from .workflow_ids import run_of, workflow_ids_of
 
 if TYPE_CHECKING:
@@ -56,7 +54,6 @@ T = TypeVar("T")
 _QUICK, _BUSY, _IDLE = 0.2, 0.5, 1.05
 _AWAKE = 1.0  # seconds after the last run ended or was taken, in which looks stay quick
 _THREADS = 16  # that write to the database
-_CONNECTIONS = 0  # that an idle engine keeps beside the one that it looks with
 _MISSED = 3  # looks at a row of ours that we do not run, before it is put back
 
 
@@ -74,8 +71,7 @@ class Engine:
         self._services: dict[tuple[str, str], ServedProgram] = {}
         self._claimed: dict[str, tuple[ServedProgram, str]] = {}  # rows that are ours until they have ended
         self._suspects: set[str] = set()  # of those, the ones that have not finished a step since
-        self._waiting: dict[str, asyncio.Future[Outcome[Any] | None]] = {}
-        self._begun: dict[tuple[str, str], deque[float]] = {}
+        self._endings: dict[str, asyncio.Future[Outcome[Any] | None]] = {}  # of runs that were begun here
         self._tasks: set[asyncio.Task[None]] = set()
         self._threads = ThreadPoolExecutor(_THREADS, "wesichain-durable")
         self._is_closing = False
@@ -95,7 +91,6 @@ class Engine:
         except BaseException:
             self.store.close()
             raise
-        self._line = Line()
         self._watch = start_watch(self.loop, self._look, on_failure=self._forget_liveness)
 
     def wake(self) -> None:
@@ -111,7 +106,7 @@ class Engine:
         What an idle process asks is one transaction.
         """
         store, active = self.store, [*self.active]
-        with store.database.writing_on(self._line) as db:
+        with store.database.writing_again() as db:
             store.leases.beat(db, self._lease)
             dead = self._watch_others(db)
             missed = self._missed_rows(db)
@@ -136,7 +131,7 @@ class Engine:
             return min(_QUICK, self._pause)
         if self.active:
             return min(_BUSY, self._pause)
-        self.store.database.shrink(_CONNECTIONS)
+        self.store.database.shrink()
         return self._pause
 
     def _watch_others(self, db: sa.Connection) -> set[str]:
@@ -187,47 +182,29 @@ class Engine:
         with self._claiming:
             if self._is_closing:
                 return 0
-            claimed = self.store.queue.claim(self._executor, self._wanted(service))
+            running = sum(owner is service for owner, _ in [*self._claimed.values()])
+            claimed = self.store.queue.claim(
+                self._executor,
+                service.serving,
+                free=service.serving.concurrency.worker - running,
+                takes_suspect=not self._suspects,
+            )
             self._mine(service, claimed)
         if claimed:
             try:
-                orders = self.store.orders([row.id for row in claimed])
+                payloads = self.store.payloads([row.id for row in claimed])
+                orders = [payload.order for payload in payloads]
                 self.loop.call_soon_threadsafe(self._begin, claimed, orders)
             except BaseException:
                 self._let_go(claimed)
                 raise
         return len(claimed)
 
-    def _wanted(self, service: ServedProgram) -> Wanted:
-        key = service.agent, service.serving.version
-        running = sum(owner is service for owner, _ in [*self._claimed.values()])
-        free = service.concurrency.worker - running
-        begun = self._begun.setdefault(key, deque())
-        for rate in service.rates:
-            if rate.per == "worker":
-                since = self.loop.time() - rate.seconds
-                free = min(free, rate.runs - sum(at > since for at in begun))
-        return Wanted(
-            service.agent,
-            service.serving.version,
-            service.adopts,
-            free,
-            not self._suspects,
-            service.concurrency,
-            service.rates,
-        )
-
     def _mine(self, service: ServedProgram, claimed: Sequence[Claimed]) -> None:
-        begun = self._begun.setdefault((service.agent, service.serving.version), deque())
-        longest = max((rate.seconds for rate in service.rates if rate.per == "worker"), default=0.0)
-        while begun and begun[0] < self.loop.time() - longest:
-            begun.popleft()
         for row in claimed:
             self._claimed[row.id] = service, row.owner
             if row.is_suspect:
                 self._suspects.add(row.id)
-            if longest:
-                begun.append(self.loop.time())
 
     def _let_go(self, claimed: Sequence[Claimed]) -> None:
         """Rows that cannot be run here after all: they are put back in a while."""
@@ -236,15 +213,22 @@ class Engine:
             self._claimed.pop(row.id, None)
             self._suspects.discard(row.id)
 
-    def _begin(self, claimed: Sequence[Claimed], orders: Mapping[str, str]) -> None:
+    def _begin(self, claimed: Sequence[Claimed], orders: Sequence[str]) -> None:
         """Run rows that are ours. Called in the loop."""
-        for row in claimed:
-            task = self.loop.create_task(self._run(row.id, orders[row.id]), name=f"durable {row.id}")
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        for row, order in zip(claimed, orders, strict=True):
+            self.create_task(self._run(row.id, order))
 
-    async def start(self, service: ServedProgram, new: NewRun) -> bool:
-        """Begin a new run here, now; False if there is one with its id already."""
+    def create_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def start(self, service: ServedProgram, new: NewRun) -> asyncio.Future[Outcome[Any] | None] | None:
+        """Begin a new run here, now; None if there is one with its id already.
+
+        Its outcome is that of the future, which has none where the database must be asked.
+        """
         claimed: list[Claimed] = []
 
         def begin() -> bool:
@@ -253,30 +237,17 @@ class Engine:
 
             return self.store.ledger.begin(new, claim)
 
-        self._waiting.setdefault(new.run_id, self.loop.create_future())
         try:
             is_new = await self._in_thread(begin)
         except BaseException:
             self._is_unsure = True
-            self._waiting.pop(new.run_id, None)
             raise
-        if is_new:
-            self._mine(service, claimed)
-            self._begin(claimed, {new.run_id: new.order})
-        else:
-            self._waiting.pop(new.run_id, None)
-        return is_new
-
-    async def ended_here(self, run_id: str) -> Outcome[Any] | None:
-        """Wait for the outcome of a run that was begun here; None if the database must be asked."""
-        waiting = self._waiting.get(run_id)
-        if waiting is None:
+        if not is_new:
             return None
-        try:
-            return await asyncio.shield(waiting)
-        finally:
-            if waiting.done():
-                self._waiting.pop(run_id, None)
+        ending = self._endings[new.run_id] = self.loop.create_future()
+        self._mine(service, claimed)
+        self._begin(claimed, [new.order])
+        return ending
 
     # --- running them --------------------------------------------------------------------------------
 
@@ -287,81 +258,53 @@ class Engine:
         outcome: Outcome[Any] | None = None
         try:
             if taken is not None:
-                ended = await self._execute(*taken, workflow_id, order, token)
-                outcome = None if ended is None else ended.outcome
+                outcome = await self._execute(*taken, workflow_id, order, token)
         finally:
             if self.active.get(workflow_id) is token:
                 del self.active[workflow_id]
             self._claimed.pop(workflow_id, None)
             self._suspects.discard(workflow_id)
-            waiting = self._waiting.get(workflow_id)
-            if waiting is not None and not waiting.done():
-                waiting.set_result(outcome)
+            ending = self._endings.pop(workflow_id, None)
+            if ending is not None and not ending.done():
+                ending.set_result(outcome)
             self.wake()
 
     async def _execute(
         self, service: ServedProgram, owner: str, workflow_id: str, order: str, token: CancellationToken
-    ) -> WorkResult | None:
-        """What the row came to; None where its end is not ours to keep: another process has it, or nobody."""
-        lost = False
-        number = 0
-        run_id = run_of(workflow_id)
-
-        async def begin_inside(child: NewChild) -> None:
-            begin = partial(self.store.children.begin, run_id, child, workflow_id=workflow_id, owner=owner)
-            await self._insist(begin)
-
-        inside = Inside(begin_inside)
-
-        async def step(name: str, act: Callable[[], Awaitable[str]]) -> str:
-            nonlocal lost, number
-            began = time.time_ns() // 1_000_000
-            text = await act()
-            number += 1
-            ended_at = time.time_ns() // 1_000_000
-            kept = StepRow(workflow_id, owner, number, name, text, began, ended_at, inside.take())
-            keep = partial(self.store.steps.keep, kept)
-            try:
-                await self._insist(keep)
-            except NotOursError as error:
-                lost = True
-                if error.is_cancelled:
-                    raise CancelledRunError(CANCELLED) from error
-                raise LostRunError("another process has taken the run over") from error
-            if workflow_id in self._suspects:
-                self._suspects.discard(workflow_id)
-                await self._insist(partial(self.store.leases.clear, workflow_id))
-            return text
-
-        async def end(ended: WorkflowResult) -> bool:
-            also = partial(end_children, self.store.database, run_id=run_id, ended=inside.take())
-            return await self._insist(
-                partial(self.store.ledger.end, run_id, workflow_id, ended, owner=owner, also=also)
-            )
-
+    ) -> Outcome[Any] | None:
+        """The outcome of the row; None where its end is not ours to keep: another process has the row."""
+        writer = _RowWriter(self, workflow_id, owner)
         try:
             first, earlier, steps = await self._in_thread(partial(self._before, workflow_id))
-            number = max((done.number for done in steps), default=0)
+            writer.number = max((done.number for done in steps), default=0)
             recorded = {done.name: done.text for done in steps}
-            work = Work(workflow_id, order, earlier, recorded, step, token, inside, first)
-            ended = await service.execute(work)
+            work = Work(workflow_id, order, earlier, recorded, writer.step, token, writer.inside, first)
+            try:
+                ended = await service.execute(work)
+            finally:
+                await writer.settle()
         except (LostRunError, *AWAY):
             self._is_unsure = True
             return None  # no end of the run: it is taken up again, or is over
         except Exception as error:  # noqa: BLE001  # whatever refuses a run is kept as its end
             _log.warning("the run %s was refused: %s: %s", workflow_id, type(error).__name__, error)
             refused = type(error).__name__, str(error)
-            await end(WorkflowResult("", None, refused, Note(": ".join(refused))))
+            await writer.end(WorkflowResult("", None, Note(": ".join(refused)), refused))
             return None
-        if token.cancelled and token.reason == CANCELLED and ended.outcome.kind == "interrupted":
-            await self._insist(
-                partial(self.store.ledger.save_cancelled_ending, run_id, workflow_id, ended.text)
-            )
+        if token.cancelled and token.reason == CANCELLED and ended.outcome == "interrupted":
+            ledger, run_id = self.store.ledger, run_of(workflow_id)
+            await self.insist(partial(ledger.save_cancelled_ending, run_id, workflow_id, ended.text or ""))
             return None
-        if lost or (self._is_closing and token.cancelled):
+        if writer.is_lost or (self._is_closing and token.cancelled):
             return None  # nothing is recorded: another process goes on with it
-        is_kept = await end(WorkflowResult(ended.outcome.kind, ended.text, note=ended.note))
-        return ended if is_kept else None  # it was cancelled and taken up again: the end is another's to tell
+        is_kept = await writer.end(ended)
+        return ended.value if is_kept else None  # it was cancelled and taken up again: another one tells
+
+    async def clear(self, workflow_id: str) -> None:
+        """A run that has finished a step is suspected of nothing."""
+        if workflow_id in self._suspects:
+            self._suspects.discard(workflow_id)
+            await self.insist(partial(self.store.leases.clear, workflow_id))
 
     def _before(self, workflow_id: str) -> tuple[str, list[str], Sequence[Step]]:
         """The first order and the endings of earlier stretches, and the steps that were finished in this."""
@@ -374,7 +317,7 @@ class Engine:
     async def _in_thread(self, ask: Callable[[], T]) -> T:
         return await self.loop.run_in_executor(self._threads, ask)
 
-    async def _insist(self, write: Callable[[], T]) -> T:
+    async def insist(self, write: Callable[[], T]) -> T:
         """Write, for as long as it takes to reach the database."""
         while True:
             try:
@@ -415,7 +358,6 @@ class Engine:
         """Stop looking, and queue what is still in hand for others."""
         self._is_closing = True
         self._watch.stop()
-        self._line.close()
         try:
             self.store.leases.put_back(self._executor)
             self.store.leases.forget(self._executor)
@@ -428,6 +370,60 @@ class Engine:
     def _abandon(self) -> None:
         for task in self._tasks:
             task.cancel()
+
+
+class _RowWriter:
+    """Writes what the run of a row does, in its order, while the row is this process's.
+
+    A reader that has seen a step has seen all before it.
+    """
+
+    def __init__(self, engine: Engine, workflow_id: str, owner: str) -> None:
+        self.is_lost = False
+        self.number = 0  # of the last step
+        self.inside = Inside(self._begin_inside)
+        self._engine = engine
+        self._store = engine.store
+        self._id = workflow_id
+        self._owner = owner
+        self._in_order = asyncio.Lock()
+
+    async def step(self, name: str, act: Callable[[], Awaitable[str]]) -> str:
+        """Do a step, and write its text; raises where the row is another's by then."""
+        began = time.time_ns() // 1_000_000
+        text = await act()
+        self.number += 1
+        ended = time.time_ns() // 1_000_000
+        row = StepRow(self._id, self._owner, self.number, name, text, began, ended, self.inside.take())
+        # What was done is written, even if nobody waits for it any longer.
+        await asyncio.shield(self._engine.create_task(self._write(partial(self._store.steps.keep, row))))
+        await self._engine.clear(self._id)
+        return text
+
+    async def end(self, ended: WorkflowResult) -> bool:
+        """Write how the row has ended; False where that is not ours to say."""
+        run_id = run_of(self._id)
+        also = partial(end_children, self._store.database, run_id=run_id, ended=self.inside.take())
+        end = partial(self._store.ledger.end, run_id, self._id, ended, owner=self._owner, also=also)
+        return await self._write(end)
+
+    async def settle(self) -> None:
+        """Wait until what was done is written."""
+        async with self._in_order:
+            pass
+
+    async def _write(self, write: Callable[[], T]) -> T:
+        try:
+            async with self._in_order:
+                return await self._engine.insist(write)
+        except LostRunError:
+            self.is_lost = True
+            raise
+
+    async def _begin_inside(self, child: NewChild) -> None:
+        begin = self._store.children.begin
+        ours = {"workflow_id": self._id, "owner": self._owner}
+        await self._engine.insist(partial(begin, run_of(self._id), child, **ours))
 
 
 _engines: dict[tuple[str, int], Engine] = {}

@@ -21,22 +21,20 @@ from wesichain.errors import (
 )
 from wesichain.tools import CancellationToken
 
-from .journal import CancelledRunError, EventJournal, fingerprint
+from .journal import EventJournal, fingerprint
 from .questions import GraphEnding, questions_of, write_graph_ending
 from .run_records import graph_note
 from .runs import mapped
 from .served import ServedRuns
 from .states import RunState, task_preview
-from .store import Concurrency, NewRun, Rate
+from .store import CANCELLED, CancelledRunError, Concurrency, NewRun, Rate, WorkflowResult
 from .versions import checked_version
 from .work import (
-    CANCELLED,
     PRIORITY,
     MakeWorld,
     OnChange,
     ServiceSettings,
     Work,
-    WorkResult,
     checked_maker,
     made_for,
     service_of,
@@ -101,20 +99,15 @@ class DurableGraph(ServedRuns, Generic[StateT]):
             rate=rate,
             max_recoveries=max_recoveries,
         )
-        super().__init__(service, database_url, lease=lease, clock=clock or SystemClock())
+        own = {"context": context, "version": version, "events": self._sinks}
+        super().__init__(service, database_url, lease=lease, clock=clock or SystemClock(), own=own)
 
     def configured(self, **changes: Unpack[ServiceSettings]) -> DurableGraph[StateT]:
         """The same with other settings: those that are given. `events` are sinks beside its own."""
-        return DurableGraph(
-            self.graph,
-            context=self._make_context,
-            version=self.version,
-            events=(*self._sinks, *changes.get("events", ())),
-            **self._changed(changes),
-        )
+        return DurableGraph(self.graph, **self._changed(changes))
 
     async def run(self, state: Any = None, *, run_id: str | None = None) -> StateT:
-        """The state at the end. A `run_id` that exists goes on, or gives its state again.
+        """Run the graph and return its last state. An existing `run_id` is continued, or its state returned.
 
         Raises as `graph.invoke` does: `GraphInterruptedError` where it waits for a person.
         """
@@ -133,7 +126,7 @@ class DurableGraph(ServedRuns, Generic[StateT]):
         delay: float | None = None,
         key: str | None = None,
     ) -> str:
-        """Leave a run to whoever serves the graph; returns its id."""
+        """Put a run into the graph's queue; returns its id."""
         new = replace(self._new(state, run_id), priority=priority)
         await self._queue(new, delay=delay, key=key)
         return new.run_id
@@ -166,8 +159,8 @@ class DurableGraph(ServedRuns, Generic[StateT]):
 
     async def result(self, run_id: str, *, timeout: float | None = None) -> StateT:
         """The state at the end of the run, waiting for it; raises as `run` does."""
-        found = await self._runs.found(run_id, timeout=timeout)
-        state = found.standing.state
+        finished = await self._runs.finished(run_id, timeout=timeout)
+        state = finished.row.run.status
         if state == RunState.COMPLETED:
             values: StateT = (await self.graph.get_state(run_id)).values
             return values
@@ -194,7 +187,7 @@ class DurableGraph(ServedRuns, Generic[StateT]):
         task = task_preview("" if state is None else dump_json(to_plain(state)))
         return NewRun(new_id(run_id), self.name, self.version, order, asked_of(order), task=task)
 
-    async def _execute(self, work: Work) -> WorkResult:
+    async def _execute(self, work: Work) -> WorkflowResult:
         """Carry the thread on, from where its checkpoints say that it is."""
         telling = EventJournal(
             work.recorded, work.step, clock=self._clock, version=self.version, inside=work.inside
@@ -214,9 +207,8 @@ class DurableGraph(ServedRuns, Generic[StateT]):
             running.cancel()
             keeping.cancel()
         outcome = replace(outcome, events=rest)
-        made: Any = outcome  # the engine asks for its kind alone
         note = graph_note(run_of(work.workflow_id), self.name, outcome)
-        return WorkResult(made, write_graph_ending(outcome), note)
+        return WorkflowResult(outcome.kind, write_graph_ending(outcome), note)
 
     @staticmethod
     async def _ended(

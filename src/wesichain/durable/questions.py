@@ -7,7 +7,16 @@ from dataclasses import field
 from typing import Any
 
 from wesichain.core import Event, JsonValue, ToolCall, from_json, to_json
-from wesichain.core.internal import OMIT, Decision, Provide, dataclass, dump_json, from_plain, to_plain
+from wesichain.core.internal import (
+    OMIT,
+    Decision,
+    Provide,
+    Refuse,
+    dataclass,
+    dump_json,
+    from_plain,
+    to_plain,
+)
 from wesichain.core.internal import Question as CallQuestion
 from wesichain.errors import CodecError, DurableError
 
@@ -103,11 +112,17 @@ def _calls_of(question: Question) -> tuple[_Call, ...] | None:
         return None
 
 
-def check_answer(decision: Decision, waiting: PendingDecision) -> None:
-    """A question has an answer, and no failure or refusal; a call may have any."""
-    is_question = waiting.call.id == waiting.token
+def check_decision(call: PendingDecision, decision: Decision, now: float) -> None:
+    """See that the decision is one that the call takes, in time; questions of graphs take answers alone."""
+    name = call.call.name
+    is_question = call.call.id == call.token
     if is_question and (not isinstance(decision, Provide) or decision.error is not None):
-        raise DurableError(f"{decision!r} is no answer to {waiting.call.name!r}; use Provide(value)")
+        raise DurableError(f"{decision!r} is no answer to {name!r}; use Provide(value)")
+    if not isinstance(decision, Refuse) and isinstance(decision, Provide) is not call.external:
+        use = "Provide(value)" if call.external else "Approve(), ApproveWith(args)"
+        raise DurableError(f"{decision!r} is no decision on {name!r}; use {use} or Refuse(reason)")
+    if call.expires_at is not None and now > call.expires_at:
+        raise DurableError(f"the approval of {name!r} has expired; run the task again")
 
 
 def answers_order(decided: Mapping[str, Decision]) -> str:

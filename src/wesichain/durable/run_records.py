@@ -13,8 +13,8 @@ from wesichain.errors import DurableError
 
 from .journal import Visitors, read_record, visit_scope
 from .questions import GraphEnding, decisions_on, graph_ending
-from .states import PendingDecision, RunState, RunSummary, task_preview
-from .store import ChildRun, Note, RunStatusRow, Step, Store
+from .states import PendingDecision, RunSummary, task_preview
+from .store import EXPLAINED, ChildRow, Note, RunRow, Store
 from .workflow_ids import Ending, read_ending, workflow_ids_of
 
 
@@ -22,7 +22,7 @@ from .workflow_ids import Ending, read_ending, workflow_ids_of
 class FinishedRun:
     """A run that is over for now: where it stands, and the texts of its endings."""
 
-    standing: RunStatusRow
+    row: RunRow
     texts: Sequence[str]
     error: tuple[str, str] | None = None
 
@@ -31,21 +31,34 @@ class FinishedRun:
         return read_ending(self.texts)
 
 
-def finished_run_of(store: Store, standing: RunStatusRow) -> FinishedRun:
-    payloads = store.payloads(workflow_ids_of(standing.run_id, standing.stretch))
-    texts = [payload.ending for payload in payloads if payload.ending is not None]
-    return FinishedRun(standing, texts, payloads[-1].error if payloads else None)
+def finished_run_of(store: Store, row: RunRow) -> FinishedRun:
+    return FinishedRun(row, *_endings(store, row.run.run_id, row.stretch))
 
 
-def last_events(store: Store, run_id: str, stretch: int) -> Sequence[Event]:
+def _endings(store: Store, run_id: str, stretch: int) -> tuple[Sequence[str], tuple[str, str] | None]:
+    """The endings of a run's stretches up to one, and the error that refused the last of them.
+
+    Of a stretch that was cancelled, the ending is what its process had come to, if it could say so.
+    """
     payloads = store.payloads(workflow_ids_of(run_id, stretch))
     texts = [payload.ending for payload in payloads if payload.ending is not None]
-    if len(texts) <= stretch:
-        kept = store.ledger.cancelled_ending(run_id)
-        if not kept:
-            return ()
-        texts.append(kept)
-    return (graph_ending(texts) or read_ending(texts)).events
+    kept = store.ledger.cancelled_ending(run_id) if len(texts) <= stretch else None
+    return texts if kept is None else [*texts, kept], payloads[-1].error if payloads else None
+
+
+def new_events(
+    store: Store, run_id: str, stretch: int, *, after: int = 0, is_over: bool = False
+) -> tuple[int, list[Event]]:
+    """The number of the last step of a stretch of a run, and the events of its steps after one, in order.
+
+    Those of a stretch that is over end with the events of its ending.
+    """
+    steps = store.steps.read(workflow_ids_of(run_id, stretch)[-1], after=after)
+    events = [event for step in steps if step.text for event in read_record(step.text).told]
+    texts, _ = _endings(store, run_id, stretch) if is_over else ((), None)
+    if len(texts) > stretch:
+        events += (graph_ending(texts) or read_ending(texts)).events
+    return steps[-1].number if steps else after, events
 
 
 def note_of(run_id: str, agent: str, outcome: Outcome[Any], *, model: str | None = None) -> Note:
@@ -88,67 +101,36 @@ def _why(outcome: Outcome[Any]) -> str | None:
             return None
 
 
-def waiting_of(store: Store, standing: RunStatusRow) -> list[PendingDecision]:
+def waiting_of(store: Store, row: RunRow) -> list[PendingDecision]:
     """The calls of an interrupted run that wait, or waited, for a person."""
-    if standing.status != "SUCCESS" or standing.outcome != "interrupted":
+    if row.dbos_status != "SUCCESS" or row.outcome != "interrupted":
         return []
-    text = (standing.note or _read_note(store, standing)).waiting
+    text = (row.note or _read_note(store, row)).waiting
     found: tuple[PendingDecision, ...] = from_json(tuple[PendingDecision, ...], text) if text else ()
-    return [replace(item, run_id=standing.run_id, task=standing.task) for item in found]
+    return [replace(item, run_id=row.run.run_id, task=row.run.task) for item in found]
 
 
 def undecided_of(
-    store: Store, standings: Sequence[RunStatusRow], decided: Collection[tuple[str, str]]
+    store: Store, rows: Sequence[RunRow], decided: Collection[tuple[str, str]]
 ) -> list[PendingDecision]:
     """The calls of these runs that wait for a person."""
-    waiting = [standing for standing in standings if standing.state == "interrupted"]
+    waiting = [row for row in rows if row.run.status == "interrupted"]
     return [
-        item
-        for standing in waiting
-        for item in waiting_of(store, standing)
-        if (item.run_id, item.token) not in decided
+        item for row in waiting for item in waiting_of(store, row) if (item.run_id, item.token) not in decided
     ]
 
 
-def summary_of(store: Store, standing: RunStatusRow, served: Collection[tuple[str, str]]) -> RunSummary:
-    note = standing.note or Note()
-    return RunSummary(
-        standing.run_id,
-        standing.agent,
-        RunState(standing.state),
-        standing.version,
-        standing.created_at,
-        standing.updated_at,
-        error_of(store, standing) if standing.state in ("failed", "interrupted") else None,
-        (standing.agent, standing.version) in served,
-        standing.priority,
-        standing.key,
-        task=standing.task,
-        cost=note.cost,
-        tokens=note.tokens,
-        model=note.model,
-        steps=note.steps,
-        tools=tuple((note.tools or "").split()),
-        result=note.result,
-    )
+def summary_of(store: Store, row: RunRow | ChildRow, served: Collection[tuple[str, str]]) -> RunSummary:
+    """The run of a row as lists show it; `served` has the agents and versions that are."""
+    top = top_of(row)
+    run = replace(row.run, served=(top.run.agent, top.run.version) in served)
+    is_read = row is top and top.note is None and run.status in EXPLAINED
+    return replace(run, error=error_of(store, top)) if is_read else run
 
 
-def summary_of_child(child: ChildRun, served: Collection[tuple[str, str]]) -> RunSummary:
-    top = child.top
-    return RunSummary(
-        child.id,
-        child.agent,
-        RunState(child.state),
-        top.version,
-        child.created_at,
-        child.updated_at,
-        child.error,
-        (top.agent, top.version) in served,
-        top.priority,
-        top.key,
-        child.parent,
-        top.task,
-    )
+def top_of(row: RunRow | ChildRow) -> RunRow:
+    """The row of the run at the top: of a run inside another, or its own."""
+    return row.top if isinstance(row, ChildRow) else row
 
 
 def served_of(store: Store) -> set[tuple[str, str]]:
@@ -159,17 +141,17 @@ def served_of(store: Store) -> set[tuple[str, str]]:
 class ChildEvents:
     """The events of the run at the top, as those of a run inside it."""
 
-    def __init__(self, child: ChildRun) -> None:
+    def __init__(self, child: ChildRow) -> None:
         self._child = child
-        self._visitors = Visitors() if child.scope == visit_scope(child.id) else None
+        self._visitors = Visitors() if child.scope == visit_scope(child.run.run_id) else None
         self._seq = 0
 
     def of(self, event: Event) -> Event | None:
         """The next event of the top as one of the run inside, if it is."""
         child, visitors = self._child, self._visitors
         if visitors is not None:
-            visitors.hear(event)
-            scope = visitors.scope_in(event, child.id)
+            visitors.receive(event)
+            scope = visitors.scope_in(event, child.run.run_id)
         else:
             is_own = event.scope == child.scope or event.scope.startswith(f"{child.scope}/")
             scope = event.scope[len(child.scope) + 1 :] if is_own else None
@@ -178,61 +160,30 @@ class ChildEvents:
         self._seq += 1
         if isinstance(event, RunStarted) and not scope:  # at the top of its own log, which can be replayed
             event = replace(event, agent="", own_id="")
-        return replace(event, run_id=child.id, seq=self._seq, scope=scope)
+        return replace(event, run_id=child.run.run_id, seq=self._seq, scope=scope)
 
 
-def error_of(store: Store, standing: RunStatusRow) -> str | None:
+def error_of(store: Store, row: RunRow) -> str | None:
     """Why a run has failed, or what it waits for."""
-    return (standing.note or _read_note(store, standing)).error
+    return (row.note or _read_note(store, row)).error
 
 
-def _read_note(store: Store, standing: RunStatusRow) -> Note:
+def _read_note(store: Store, row: RunRow) -> Note:
     """What lists show of a run whose ending an older version kept: read from that."""
-    if standing.status == "MAX_RECOVERY_ATTEMPTS_EXCEEDED":
+    if row.dbos_status == "MAX_RECOVERY_ATTEMPTS_EXCEEDED":
         return Note("the process that ran it died again and again: it is not run again")
-    found = finished_run_of(store, standing)
-    if standing.status == "ERROR":
+    found = finished_run_of(store, row)
+    if row.dbos_status == "ERROR":
         kind, message = found.error or ("DurableError", "DBOS gave it up")
         return Note(f"{kind}: {message}")
     graph = graph_ending(found.texts)
     if graph is not None:
-        return graph_note(standing.run_id, standing.agent, graph)
-    return note_of(standing.run_id, standing.agent, found.ending.outcome)
+        return graph_note(row.run.run_id, row.run.agent, graph)
+    return note_of(row.run.run_id, row.run.agent, found.ending.outcome)
 
 
-def erase(store: Store, standing: RunStatusRow) -> None:
-    if not standing.is_over:
-        raise DurableError(f"the run {standing.run_id!r} is {standing.state}: cancel it before it is deleted")
-    store.leases.clear(standing.current)
-    store.delete(standing.run_id, workflow_ids_of(standing.run_id, standing.stretch))
-
-
-class EventMerger:
-    """The events of one stretch, put into their order as its steps come in."""
-
-    def __init__(self) -> None:
-        self.after = 0  # all steps up to this number were taken
-        self._events: dict[int, Event] = {}
-        self._next: int | None = None
-
-    def take(self, steps: Sequence[Step]) -> None:
-        for step in steps:
-            self.after = step.number
-            if step.text:
-                self.take_all(read_record(step.text).told)
-
-    def take_all(self, events: Sequence[Event]) -> None:
-        self._events.update((event.seq, event) for event in events)
-
-    def ready(self, *, everything: bool) -> list[Event]:
-        """The events that nothing is missing before; at the end, all of them."""
-        if self._next is None and self._events:
-            self._next = min(self._events)
-        found: list[Event] = []
-        while self._next is not None and self._next in self._events:
-            found.append(self._events.pop(self._next))
-            self._next += 1
-        if everything:
-            found += [self._events[seq] for seq in sorted(self._events) if seq >= (self._next or 0)]
-            self._events.clear()
-        return found
+def erase(store: Store, row: RunRow) -> None:
+    if not row.is_over:
+        raise DurableError(f"the run {row.run.run_id!r} is {row.run.status}: cancel it before it is deleted")
+    store.leases.clear(row.current)
+    store.delete(row.run.run_id, workflow_ids_of(row.run.run_id, row.stretch))

@@ -13,38 +13,36 @@ from sqlalchemy.exc import SQLAlchemyError
 from typing_extensions import Unpack
 
 from wesichain.core import Clock, Event, from_json, to_json
-from wesichain.core.internal import Decision, Provide, Refuse, SystemClock, home_folder
+from wesichain.core.internal import Decision, SystemClock, home_folder
 from wesichain.errors import ConfigError, DurableError
 
-from .questions import answers_order, check_answer, graph_ending
+from .questions import answers_order, check_decision, graph_ending
 from .run_records import (
     ChildEvents,
-    EventMerger,
     FinishedRun,
     erase,
     finished_run_of,
-    last_events,
+    new_events,
     served_of,
     summary_of,
-    summary_of_child,
+    top_of,
     undecided_of,
     waiting_of,
 )
 from .states import PendingDecision, RunState, RunStatus, RunSummary, checked_id
 from .store import (
-    ChildRun,
+    ChildRow,
     Follow,
     RunFilters,
     RunPage,
+    RunRow,
     RunStats,
-    RunStatusRow,
     RunTotal,
-    Step,
     Store,
     checked_url,
 )
 from .store.database import as_durable, is_away
-from .workflow_ids import GoOn, workflow_ids_of
+from .workflow_ids import Resume
 
 R = TypeVar("R")
 _WAIT = 0.02  # seconds before the first look at a run that is waited for; then ever more
@@ -55,6 +53,7 @@ _LET_GO = 15.0  # seconds that a process has to end a run which was cancelled el
 
 Check = Callable[[PendingDecision, Decision], None]
 Pending: TypeAlias = list[PendingDecision]
+Rows: TypeAlias = list[RunRow | ChildRow]
 Stats: TypeAlias = list[RunStats]
 Totals: TypeAlias = list[RunTotal]
 
@@ -112,9 +111,9 @@ class DurableRuns:
             last = None if after is None else store.ledger.place(after)
             page = RunPage(limit, state, self._agent, last, filters)
             served = served_of(store)
-            rows = [summary_of(store, standing, served) for standing in store.ledger.listed(page)]
-            rows += [summary_of_child(child, served) for child in store.children.listed(page)]
-            return sorted(rows, key=lambda row: (row.created_at, row.run_id), reverse=True)[:limit]
+            rows: Rows = [*store.ledger.listed(page), *store.children.listed(page)]
+            rows.sort(key=lambda row: (row.run.created_at, row.run.run_id), reverse=True)
+            return [summary_of(store, row, served) for row in rows[:limit]]
 
         return await self.ask(listed)
 
@@ -146,48 +145,40 @@ class DurableRuns:
         """One run, as it is listed."""
 
         def shown(store: Store) -> RunSummary:
-            child = self._child(store, run_id)
-            if child is not None:
-                return summary_of_child(child, served_of(store))
-            return summary_of(store, self._status_row(store, run_id), served_of(store))
+            return summary_of(store, self._find(store, run_id), served_of(store))
 
         return await self.ask(shown)
 
     async def status(self, run_id: str) -> RunStatus:
         """Where the run stands, as text (a `RunState`), and which version of its program it belongs to."""
-
-        def status(store: Store) -> RunStatus:
-            child = self._child(store, run_id)
-            standing = self._status_row(store, run_id) if child is None else child.top
-            state = standing.state if child is None else child.state
-            served = (standing.agent, standing.version) in served_of(store)
-            return RunStatus(RunState(state), standing.version, served=served)
-
-        return await self.ask(status)
+        run = await self.show(run_id)
+        return RunStatus(run.status, run.version, served=run.served)
 
     async def pending(self, run_id: str | None = None) -> Pending:
         """The calls that wait for a person, of one run or of all, the oldest first."""
 
         def waiting(store: Store) -> Pending:
             if run_id is not None:
-                found = [self._status_row(store, run_id)]
+                found = [self._row(store, run_id)]
             else:
                 found = store.ledger.listed(RunPage(_INBOX, "interrupted", self._agent))
             return undecided_of(store, found[::-1], store.ledger.decided())
 
         return await self.ask(waiting)
 
-    async def found(self, run_id: str, *, timeout: float | None = None) -> FinishedRun:
-        """The run once nobody works on it, waiting for that."""
+    async def finished(self, run_id: str, *, timeout: float | None = None) -> FinishedRun:
+        """Wait until nobody works on the run, and return it with its endings."""
         async with asyncio.timeout(timeout):
             pause = _WAIT
             while True:
-                standing = await self.ask(lambda store: self._status_row(store, run_id), patient=True)
-                if standing.is_over:
+                row = await self.ask(lambda store: self._row(store, run_id), patient=True)
+                if row.is_over:
                     break
                 await asyncio.sleep(pause)
                 pause = min(pause * 1.5, 0.5)
-        return await self.ask(lambda store: finished_run_of(store, standing), patient=True)
+        if row.dbos_status == "CANCELLED" and row.executor:
+            await self.wait_for_ending(run_id, row.executor)
+        return await self.ask(lambda store: finished_run_of(store, row), patient=True)
 
     async def wait_for_ending(self, run_id: str, executor: str, *, patience: float = 3.0) -> None:
         """Wait some seconds for the process that ran a cancelled run to say what it had come to."""
@@ -201,41 +192,32 @@ class DurableRuns:
             await asyncio.sleep(_PAUSE)
 
     async def events(self, run_id: str, *, wait: bool = True) -> AsyncIterator[Event]:
-        """The events of a run, as they come, whichever process runs it; ends when nobody works on it.
+        """Yield the events of a run as they come, whichever process runs it, until nobody works on it.
 
         Without `wait` it ends with the last event so far.
         """
-        child = await self.ask(lambda store: self._child(store, run_id), patient=True)
-        if child is not None:
-            heard = ChildEvents(child)
-            async for event in self.events(child.top.run_id, wait=wait):
-                own = heard.of(event)
+        found = await self.ask(lambda store: self._find(store, run_id), patient=True)
+        if isinstance(found, ChildRow):
+            inner = ChildEvents(found)
+            async for event in self.events(found.top.run.run_id, wait=wait):
+                own = inner.of(event)
                 if own is not None:
                     yield own
             return
-        stretch, pause = 0, _WAIT
-        told = EventMerger()
+        stretch, pause, seen, last = 0, _WAIT, 0, 0
         while True:
-            standing = await self.ask(lambda store: self._status_row(store, run_id), patient=True)
-            workflow_id = workflow_ids_of(run_id, stretch)[-1]
-            is_over = standing.is_over or stretch < standing.stretch
-            seen = told.after
-
-            def new_steps(store: Store, workflow_id: str = workflow_id, seen: int = seen) -> Sequence[Step]:
-                return store.steps.read(workflow_id, after=seen)
-
-            rows = await self.ask(new_steps, patient=True)
-            told.take(rows)
-            if is_over:
-                last = partial(last_events, run_id=run_id, stretch=stretch)
-                told.take_all(await self.ask(last, patient=True))
-            for event in told.ready(everything=is_over):
-                pause = _WAIT
-                yield event
-            if stretch == standing.stretch and (is_over or not wait):
+            row = await self.ask(lambda store: self._row(store, run_id), patient=True)
+            is_over = row.is_over or stretch < row.stretch
+            read = partial(new_events, run_id=run_id, stretch=stretch, after=seen, is_over=is_over)
+            seen, events = await self.ask(read, patient=True)
+            for event in events:
+                if event.seq > last:
+                    last, pause = event.seq, _WAIT
+                    yield event
+            if stretch == row.stretch and (is_over or not wait):
                 return
             if is_over:
-                stretch, told = stretch + 1, EventMerger()
+                stretch, seen = stretch + 1, 0
                 continue
             await asyncio.sleep(pause)
             pause = min(pause * 1.5, 0.5)
@@ -261,12 +243,12 @@ class DurableRuns:
                 )
 
         def decide(store: Store) -> None:
-            before = self._status_row(store, run_id)
+            before = self._row(store, run_id)
             waiting = waiting_of(store, before)
-            follow, is_graph = self._following(store, before, waiting)
+            follow = self._following(store, before, waiting)
 
-            def checked(standing: RunStatusRow, decided: Mapping[str, str]) -> Mapping[str, str]:
-                is_late = standing.current != before.current or standing.is_cancelled
+            def checked(row: RunRow, decided: Mapping[str, str]) -> Mapping[str, str]:
+                is_late = row.current != before.current or row.is_cancelled
                 calls = {} if is_late else {item.token: item for item in waiting}
                 for token, decision in decisions.items():
                     if token not in calls:
@@ -275,9 +257,7 @@ class DurableRuns:
                         )
                     if token in decided:
                         raise DurableError(f"the approval of {calls[token].call.name!r} was decided already")
-                    self._check_decision(calls[token], decision)
-                    if is_graph:
-                        check_answer(decision, calls[token])
+                    check_decision(calls[token], decision, self._clock.time())
                     if check is not None:
                         check(calls[token], decision)
                 return {token: to_json(decision) for token, decision in decisions.items()}
@@ -286,20 +266,11 @@ class DurableRuns:
 
         await self.ask(decide)
 
-    def _check_decision(self, call: PendingDecision, decision: Decision) -> None:
-        """See that the decision is one that the call takes, in time."""
-        name = call.call.name
-        if not isinstance(decision, Refuse) and isinstance(decision, Provide) is not call.external:
-            use = "Provide(value)" if call.external else "Approve(), ApproveWith(args)"
-            raise DurableError(f"{decision!r} is no decision on {name!r}; use {use} or Refuse(reason)")
-        if call.expires_at is not None and self._clock.time() > call.expires_at:
-            raise DurableError(f"the approval of {name!r} has expired; run the task again")
-
     async def cancel(self, run_id: str) -> None:
-        """Stop a run, whatever it is doing and wherever. It stays so, unless somebody resumes it."""
+        """Cancel a run in any process and phase. It stays cancelled until it is resumed."""
 
         def cancel(store: Store) -> None:
-            self._status_row(store, run_id)
+            self._row(store, run_id)
             store.ledger.cancel(run_id)
 
         await self.ask(cancel)
@@ -309,24 +280,24 @@ class DurableRuns:
 
         A process that still runs what was cancelled is waited for: two would carry the run.
         """
-        before = await self.ask(lambda store: self._status_row(store, run_id))
-        if before.status == "CANCELLED":
+        before = await self.ask(lambda store: self._row(store, run_id))
+        if before.dbos_status == "CANCELLED":
             await self.wait_for_ending(run_id, before.executor, patience=_LET_GO)
 
         def resume(store: Store) -> RunState:
-            standing = self._status_row(store, run_id)
-            match standing.status, standing.state:
+            row = self._row(store, run_id)
+            match row.dbos_status, row.run.status:
                 case "SUCCESS", "cancelled" | "interrupted":
-                    follow, _ = self._following(store, standing, waiting_of(store, standing))
+                    follow = self._following(store, row, waiting_of(store, row))
                     store.ledger.follow(run_id, follow)
                 case _, "cancelled":
                     store.ledger.uncancel(run_id)
                 case "ERROR" | "MAX_RECOVERY_ATTEMPTS_EXCEEDED", _:
-                    store.leases.clear(standing.current)
-                    store.rewind(standing.current, standing.agent)
+                    store.leases.clear(row.current)
+                    store.rewind(row.current, row.run.agent)
                 case _:
                     pass
-            return RunState(store.ledger.status_row(run_id).state)
+            return self._row(store, run_id).run.status
 
         return await self.ask(resume)
 
@@ -334,7 +305,7 @@ class DurableRuns:
 
     async def delete(self, run_id: str) -> None:
         """Erase a run that is over. One that is under way is a `DurableError`: cancel it first."""
-        await self.ask(lambda store: erase(store, self._status_row(store, run_id)))
+        await self.ask(lambda store: erase(store, self._row(store, run_id)))
 
     async def prune(self, *, older_than: float) -> int:
         """Erase the runs that ended more than so many seconds ago; how many. Those that wait stay."""
@@ -343,8 +314,8 @@ class DurableRuns:
 
         def some(store: Store) -> int:
             found = store.ledger.listed(RunPage(_SOME, None, self._agent), over=older_than)
-            for standing in found:
-                erase(store, standing)
+            for row in found:
+                erase(store, row)
             return len(found)
 
         number = 0
@@ -353,7 +324,7 @@ class DurableRuns:
         return number
 
     async def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         store, self._opened = self._opened, None
         if store is not None:
             await asyncio.to_thread(store.close)
@@ -384,37 +355,34 @@ class DurableRuns:
                     raise as_durable(error) from error
             await asyncio.sleep(0.5)
 
-    def _child(self, store: Store, run_id: str) -> ChildRun | None:
-        """The run inside another that has this id."""
-        found = store.ledger.find(checked_id(run_id, may_be_inside=True))
-        child = None if found is not None else store.children.find(run_id)
-        if child is not None and self._agent not in (None, child.top.agent):
-            top = child.top
-            raise DurableError(f"the run {run_id!r} is inside one of {top.agent!r}, not of {self._agent!r}")
-        return child
-
-    def _status_row(self, store: Store, run_id: str) -> RunStatusRow:
-        standing = store.ledger.find(checked_id(run_id, may_be_inside=True))
-        if standing is None:
-            child = self._child(store, run_id)
-            if child is not None:
-                raise DurableError(f"the run {run_id!r} is inside {child.top.run_id!r}: name that one")
+    def _find(self, store: Store, run_id: str) -> RunRow | ChildRow:
+        """The run of this id, at the top or inside another."""
+        found = store.ledger.find(checked_id(run_id, may_be_inside=True)) or store.children.find(run_id)
+        if found is None:
             raise DurableError(f"there is no run {run_id!r} in this database")
-        if self._agent is not None and standing.agent != self._agent:
-            raise DurableError(f"the run {run_id!r} is one of {standing.agent!r}, not of {self._agent!r}")
-        return standing
+        agent, is_one = top_of(found).run.agent, "inside one" if isinstance(found, ChildRow) else "one"
+        if self._agent not in (None, agent):
+            raise DurableError(f"the run {run_id!r} is {is_one} of {agent!r}, not of {self._agent!r}")
+        return found
 
-    def _following(self, store: Store, standing: RunStatusRow, waiting: Pending) -> tuple[Follow, bool]:
-        """The function that gives the order for what follows an interruption; whether it is of a graph."""
-        is_graph = graph_ending(finished_run_of(store, standing).texts) is not None
+    def _row(self, store: Store, run_id: str) -> RunRow:
+        """The run of this id, at the top."""
+        found = self._find(store, run_id)
+        if isinstance(found, ChildRow):
+            raise DurableError(f"the run {run_id!r} is inside {found.top.run.run_id!r}: name that one")
+        return found
+
+    def _following(self, store: Store, row: RunRow, waiting: Pending) -> Follow:
+        """The function that gives the order for what follows an interruption."""
+        is_graph = graph_ending(finished_run_of(store, row).texts) is not None
 
         def follow(decided: Mapping[str, str]) -> str | None:
             if any(item.token not in decided for item in waiting):
                 return None
             read = {item.token: from_json(Decision, decided[item.token]) for item in waiting}
-            return answers_order(read) if is_graph else to_json(GoOn(read, self._clock.time()))
+            return answers_order(read) if is_graph else to_json(Resume(read, self._clock.time()))
 
-        return follow, is_graph
+        return follow
 
 
 async def mapped(work: Awaitable[R]) -> R:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from typing import Any, Self
 
@@ -15,8 +15,8 @@ from wesichain.tools import CancellationToken
 from .engine import Engine, engine_for, release
 from .runs import DurableRuns, Pending, mapped
 from .states import RunStatus, RunSummary
-from .store import NewRun, RunFilters
-from .work import CANCELLED, ServedProgram, ServiceSettings
+from .store import CANCELLED, NewRun, RunFilters
+from .work import ServedProgram, ServiceSettings
 from .workflow_ids import run_of
 
 
@@ -24,8 +24,15 @@ class ServedRuns:
     """The runs of one name: looked at from any process, run by those that serve them."""
 
     def __init__(
-        self, service: ServedProgram, database_url: str | None, *, lease: float, clock: Clock
+        self,
+        service: ServedProgram,
+        database_url: str | None,
+        *,
+        lease: float,
+        clock: Clock,
+        own: Mapping[str, Any],
     ) -> None:
+        """`own` are the settings that only an agent or only a graph has, and the sinks of events."""
         if lease <= 0:
             raise ConfigError(f"lease={lease} must be above zero")
         self.name = service.serving.agent
@@ -33,20 +40,23 @@ class ServedRuns:
         self._service = service
         self._lease = lease
         self._clock = clock
+        self._own = own
         self._runs = DurableRuns(database_url, agent=self.name, clock=clock, create=True)
         self._engine: Engine | None = None
 
     def _changed(self, changes: ServiceSettings) -> dict[str, Any]:
         """The settings of another one like this: these, and otherwise its own."""
-        service, own = self._service, self._service.concurrency
+        serving, own = self._service.serving, self._service.serving.concurrency
         worker = changes.get("concurrency")
         return {
+            **self._own,
+            "events": (*self._own["events"], *changes.get("events", ())),
             "name": changes.get("name") or self.name,
             "database_url": changes.get("database_url") or self.database_url,
-            "on_change": changes.get("on_change") or ("adopt" if service.adopts else "wait"),
+            "on_change": changes.get("on_change") or ("adopt" if serving.adopts else "wait"),
             "concurrency": own if worker is None else replace(own, worker=worker),
-            "rate": service.rates,
-            "max_recoveries": service.serving.max_recoveries,
+            "rate": serving.rates,
+            "max_recoveries": serving.max_recoveries,
             "lease": self._lease,
             "clock": changes.get("clock") or self._clock,
         }
@@ -88,11 +98,11 @@ class ServedRuns:
         return await self._runs.pending(run_id)
 
     def events(self, run_id: str) -> AsyncIterator[Event]:
-        """The events of a run, as they come, whichever process runs it; ends when nobody works on it."""
+        """Yield the events of a run as they come, whichever process runs it, until nobody works on it."""
         return self._runs.events(run_id)
 
     async def cancel(self, run_id: str) -> None:
-        """Stop a run, whatever it is doing and wherever. It stays so, unless somebody resumes it."""
+        """Cancel a run in any process and phase. It stays cancelled until it is resumed."""
         await self._runs.cancel(run_id)
         if self._engine is not None:
             for workflow_id, token in [*self._engine.active.items()]:
@@ -108,7 +118,7 @@ class ServedRuns:
         return await self._runs.prune(older_than=older_than)
 
     async def close(self, *, grace: float = 5.0) -> None:
-        """Let go of the database. Runs have `grace` seconds to end; other processes go on with the rest."""
+        """Close the database. Runs have `grace` seconds to end; other processes continue the rest."""
         engine, self._engine = self._engine, None
         if engine is not None:
             await release(engine, id(self), grace=grace)
@@ -151,7 +161,7 @@ class ServedRuns:
     async def _check(self, new: NewRun) -> None:
         """See that the run with this id is of this name and was given the same."""
         there = await self._runs.ask(lambda store: store.ledger.find(new.run_id))
-        if there is None or there.agent != self.name or there.asked != new.asked:
+        if there is None or there.run.agent != self.name or there.asked != new.asked:
             raise RunIdConflictError(
                 f"the run id {new.run_id!r} is taken by a run with other input; choose another id"
             )

@@ -1,4 +1,4 @@
-"""Work: a stretch of a run, what it came to, and the agent that it is run for."""
+"""Work: a stretch of a run, and the agent or graph that it is run for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypedDict
 
-from wesichain.agent import Outcome
 from wesichain.core import Clock, EventSink
 from wesichain.core.internal import dataclass
 from wesichain.errors import ConfigError
@@ -14,9 +13,8 @@ from wesichain.tools import CancellationToken
 
 from .journal import Inside, Step
 from .states import checked_name
-from .store import Concurrency, Note, Rate, Serving, concurrency_of, rates_of
+from .store import Concurrency, Rate, Serving, WorkflowResult, concurrency_of, rates_of
 
-CANCELLED = "the run was cancelled"
 PRIORITY = 10  # of a run that is given none
 OnChange = Literal["wait", "adopt"]
 
@@ -35,16 +33,7 @@ class Work:
     first: str = ""  # the order that the run began with, of a later stretch
 
 
-@dataclass(frozen=True, slots=True)
-class WorkResult:
-    """The outcome of a stretch of work, the text by which it is kept, and what lists show of it."""
-
-    outcome: Outcome[Any]
-    text: str
-    note: Note = Note()
-
-
-Execute: TypeAlias = Callable[[Work], Awaitable[WorkResult]]
+Execute: TypeAlias = Callable[[Work], Awaitable[WorkflowResult]]
 # Makes the caller's world for a run, where it runs: a function of nothing, or of the run's id; maybe async.
 MakeWorld: TypeAlias = Callable[[], Any | Awaitable[Any]] | Callable[[str], Any | Awaitable[Any]]
 
@@ -79,9 +68,6 @@ class ServedProgram:
     """An agent or a graph as it is served here."""
 
     serving: Serving
-    adopts: bool
-    concurrency: Concurrency
-    rates: tuple[Rate, ...]
     execute: Execute
 
     @property
@@ -115,5 +101,7 @@ def service_of(
         raise ConfigError(f"on_change={on_change!r} must be 'wait' or 'adopt'")
     if max_recoveries < 0:
         raise ConfigError(f"max_recoveries={max_recoveries} must not be below zero")
-    serving = Serving(checked_name(name), version, max_recoveries)
-    return ServedProgram(serving, on_change == "adopt", concurrency_of(concurrency), rates_of(rate), execute)
+    limits = concurrency_of(concurrency), rates_of(rate)
+    return ServedProgram(
+        Serving(checked_name(name), version, max_recoveries, on_change == "adopt", *limits), execute
+    )

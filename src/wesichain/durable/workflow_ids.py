@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import Any, ClassVar
 
 from wesichain.agent import Completed, Decision, Failed, Interrupted, RunMemory
-from wesichain.core import Event, JsonValue, Message, ModelSettings, Part, Text, ToolSpec, from_json, to_json
+from wesichain.core import Event, JsonValue, Message, ModelSettings, Part, Role, ToolSpec, from_json, to_json
 from wesichain.core.internal import OMIT, Price, common_prefix, dataclass, is_array, is_object, same, to_plain
 from wesichain.errors import ConfigError, DurableError
 from wesichain.policy import Budget
@@ -39,10 +39,11 @@ class Begin:
     budget: JsonValue = field(default=None, metadata=OMIT)  # in place of the agent's
     settings: ModelSettings | None = field(default=None, metadata=OMIT)  # over the agent's
     tools: tuple[ToolSpec, ...] = field(default=(), metadata=OMIT)  # external ones, beside the agent's
+    conversation: str = field(default="", metadata=OMIT)  # the id of the one that it is part of
 
 
 @dataclass(frozen=True, slots=True)
-class GoOn:
+class Resume:
     """The order to go on with an interrupted run, with what people decided until then."""
 
     kind: ClassVar[str] = "resume_run"
@@ -63,61 +64,49 @@ def new_id(run_id: str | None) -> str:
     return secrets.token_hex(16) if run_id is None else checked_id(run_id)
 
 
-async def begin_order(
-    task: object,
-    *,
-    history: Sequence[Message] = (),
-    conversation: RunMemory | None = None,
-    model: object = None,
-    budget: Budget | None = None,
-    settings: ModelSettings | None = None,
-    tools: Sequence[Tool[Any]] = (),
-) -> Begin:
-    """The order to begin a run of a task: a text, or texts and parts."""
-    for one in tools:
+@dataclass(frozen=True, slots=True)
+class NewTask:
+    """A task, a text or texts and parts, with the options of its run, as `run` and `enqueue` take them."""
+
+    task: Any
+    history: Sequence[Message] = ()
+    conversation: RunMemory | None = None
+    model: object = None
+    budget: Budget | None = None
+    settings: ModelSettings | None = None
+    tools: Sequence[Tool[Any]] = ()
+
+
+async def begin_order(new: NewTask) -> Begin:
+    """The order to begin a run; what cannot go on in another process is refused."""
+    for one in new.tools:
         if not one.external:
             raise ConfigError(
                 f"the tool {one.spec.name!r}: a durable run may go on in another process, so the tools of a "
                 f"run of its own are external ones; give a tool that is run to the Agent"
             )
-    if model is not None and not isinstance(model, str):
+    if new.model is not None and not isinstance(new.model, str):
         raise ConfigError(
-            f"model={model!r:.60}: a durable run may go on in another process, so its model is named, as "
+            f"model={new.model!r:.60}: a durable run may go on in another process, so its model is named, as "
             f"'PROVIDER:NAME'; give the object to the Agent"
         )
-    content = content_of(task)
-    text = (
-        content
-        if isinstance(content, str)
-        else "\n".join(one.text for one in content if isinstance(one, Text))
-    )
+    asked = Message(Role.USER, new.task)
     return Begin(
-        text,
-        tuple(history),
-        () if isinstance(content, str) else content,
-        () if conversation is None else tuple(await conversation.read()),
-        model or "",
-        None if budget is None else to_plain(budget),
-        settings,
-        tuple(one.spec for one in tools),
+        asked.text,
+        tuple(new.history),
+        () if isinstance(asked.content, str) else asked.content,
+        () if new.conversation is None else tuple(await new.conversation.read()),
+        new.model or "",
+        None if new.budget is None else to_plain(new.budget),
+        new.settings,
+        tuple(one.spec for one in new.tools),
+        str(getattr(new.conversation, "id", "")),
     )
 
 
 def tools_of(order: Begin) -> list[JsonTool]:
     """The external tools that a run was given beside the agent's."""
     return [JsonTool(spec.name, spec.description, spec.parameters, external=True) for spec in order.tools]
-
-
-def content_of(task: object) -> str | tuple[Part, ...]:
-    """The task as a text, or as parts if it is more than that."""
-    if isinstance(task, str):
-        return task
-    given: tuple[Any, ...] = (task,) if isinstance(task, Part) else tuple(task)  # type: ignore[arg-type]  # checked below
-    parts = tuple(Text(one) if isinstance(one, str) else one for one in given)
-    for one in parts:
-        if not isinstance(one, Part):
-            raise ConfigError(f"{one!r:.60} is no part of a task: use texts, Image, Document or Audio")
-    return parts
 
 
 def budget_of(order: Begin) -> Budget | None:
@@ -133,11 +122,11 @@ def budget_of(order: Begin) -> Budget | None:
     return Budget(**given)
 
 
-def read_order(text: str) -> Begin | GoOn:
-    """The order of a workflow. The first databases of 0.2.0 call `GoOn` by another tag."""
+def read_order(text: str) -> Begin | Resume:
+    """The order of a workflow. The first databases of 0.2.0 call `Resume` by another tag."""
     if text.startswith(_FIRST_TAG):
         text = '{"kind":"resume_run"' + text.removeprefix(_FIRST_TAG)
-    order: Begin | GoOn = from_json(Begin | GoOn, text)
+    order: Begin | Resume = from_json(Begin | Resume, text)
     return order
 
 
@@ -147,8 +136,8 @@ def asked_of(order: str) -> str:
 
 
 def asked_of_begin(order: Begin) -> str:
-    """The hash of an order, whatever the conversation had come to when the run began."""
-    return asked_of(to_json(replace(order, earlier=())))
+    """The hash of an order, whichever conversation it is part of, and whatever that had come to."""
+    return asked_of(to_json(replace(order, earlier=(), conversation="")))
 
 
 def run_of(workflow_id: str) -> str:

@@ -32,6 +32,7 @@ def create_app(
     prices: Prices | None = None,
     path: str = "",
     cors: Sequence[str] = (),
+    hosts: Sequence[str] = (),
     limits: Limits | None = None,
     events: Iterable[EventSink] = (),
     inbox: Inbox | None = None,
@@ -43,7 +44,8 @@ def create_app(
     identity that runs and conversations belong to; without it everybody may. `deps(request)` gives the deps
     of a run of an `Agent`; a `DurableAgent` makes its own. Both may be async. `conversations` keeps what was
     said, in memory unless given. `prices` are used for the cost of runs, beside those of the agent. `path`
-    is put before every route. `cors` names the origins whose pages may use it: none unless given. `events`
+    is put before every route. `cors` names the origins whose pages may use it: none unless given. `hosts`
+    names the hosts, without ports, that requests may be for: any unless given. `events`
     hear every run of an `Agent`, beside the agent's own. `inbox` keeps its runs that wait for a decision
     where other programs see them, as `wesichain.web.ApprovalFolder` does. `protocols=False` leaves AG-UI, the
     AI SDK and A2A out: the plain API needs none of their packages.
@@ -61,6 +63,7 @@ def create_app(
             prices=prices,
             path=path,
             cors=cors,
+            hosts=hosts,
             limits=limits or Limits(),
             events=tuple(events),
             inbox=inbox,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import re
+from collections.abc import Awaitable, Callable, Collection
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, Response
@@ -19,17 +20,21 @@ _HEADERS = {
 
 
 class Gate:
-    """Every request passes it first: it counts connections and refuses other origins.
+    """Middleware that bounds the open requests and refuses unknown hosts and other origins.
 
     A browser sends `Origin` with requests that a page of another site makes. Those are refused unless `cors`
-    names the origin: then the answers say that its pages may read them.
+    names the origin: then the answers say that its pages may read them. With `hosts`, a request for another
+    host is refused: a page whose name was made to point here would have our own origin.
     """
 
-    def __init__(self, app: ASGIApp, *, limits: Limits, cors: tuple[str, ...]) -> None:
+    def __init__(
+        self, app: ASGIApp, *, limits: Limits, cors: Collection[str], hosts: Collection[str]
+    ) -> None:
         self._app = app
         self._most = limits.connections
         self._open = 0
         self._cors = frozenset(cors)
+        self._hosts = frozenset(host.lower() for host in hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -41,6 +46,8 @@ class Gate:
         answer: Callable[[Scope, Receive, Send], Awaitable[None]] = self._app
         if self._open >= self._most:
             answer = _refusal(503, "too many requests at once; try again", {"retry-after": "1"})
+        elif self._hosts and _host_of(headers) not in self._hosts:
+            answer = _refusal(400, "this host is not served here")
         elif allowed is None and not _is_same_origin(headers, origins):
             answer = _refusal(403, "requests of this origin are refused; name it in cors= to allow it")
         elif allowed is not None and scope["method"] == "OPTIONS":
@@ -71,6 +78,12 @@ _PREFLIGHT = {
     "access-control-allow-headers": "authorization, content-type, last-event-id, a2a-version, user-agent",
     "access-control-max-age": "600",
 }
+
+
+def _host_of(headers: Headers) -> str:
+    """The host that the request names, without its port; empty where it does not name exactly one."""
+    hosts = headers.getlist("host")
+    return re.sub(r":[0-9]*$", "", hosts[0].lower()) if len(hosts) == 1 else ""
 
 
 def _is_same_origin(headers: Headers, origins: list[str]) -> bool:

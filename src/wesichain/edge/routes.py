@@ -44,6 +44,7 @@ def build(
     prices: Prices | None,
     path: str,
     cors: Sequence[str],
+    hosts: Sequence[str],
     limits: Limits,
     events: Sequence[EventSink],
     inbox: Inbox | None,
@@ -100,7 +101,7 @@ def build(
             Route(f"{path}{at}", _safe(endpoint), methods=[method])
             for at, (method, endpoint) in endpoints.items()
         ],
-        middleware=[Middleware(Gate, limits=limits, cors=tuple(cors))],
+        middleware=[Middleware(Gate, limits=limits, cors=cors, hosts=hosts)],
         exception_handlers={HTTPException: _refused},
         lifespan=lifespan,
     )

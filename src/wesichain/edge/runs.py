@@ -31,7 +31,7 @@ State: TypeAlias = Literal["running", "waiting", "completed", "failed", "cancell
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A run that a client asks for. `options` are keywords of `Agent.run`: deps, settings.
+    """A run that a client requests. `options` are keywords of `Agent.run`: deps, settings.
 
     `tools` are external tools that the client brings along. `history` is what the client says was said
     before: it is used where the conversation is not known here. `context` is shown before the task, and not
@@ -86,7 +86,7 @@ class RunEnd:
 
 
 class Run(Protocol):
-    """One run of an owner. `conversation` is None where it has none, or where that is not known here."""
+    """One run of an owner. `conversation` is None where it is part of none."""
 
     @property
     def run_id(self) -> str: ...
@@ -219,11 +219,15 @@ class Talks:
             if self._owners is None:
                 self._owners = {}
                 for key in await self._store.list():
-                    name, _, of = key.partition("\x1f")
-                    self._owners.setdefault(name, of)
+                    self._owners.setdefault(conversation_of(key), key.partition("\x1f")[2])
         if self._owners.setdefault(id, owner) != owner:
             raise HTTPException(404, "there is no such conversation")
         return self._store.open(f"{id}\x1f{owner}" if owner else id, self._max_tokens)
+
+
+def conversation_of(key: str) -> str:
+    """The id of a conversation, as its owner knows it, from the key that it is stored under."""
+    return key.partition("\x1f")[0]
 
 
 async def history_of(order: Order, talk: Any) -> tuple[Message, ...]:

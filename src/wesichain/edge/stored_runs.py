@@ -12,11 +12,22 @@ from typing_extensions import override
 from wesichain.agent import Outcome
 from wesichain.core import Event, OutputDelta, TextDelta, ToolCall
 from wesichain.core.internal import Decision, Prices
-from wesichain.errors import ConfigError, DurableError, RunIdConflictError
+from wesichain.errors import ConfigError, DurableError, RunIdConflictError, ToolDispatchError
 from wesichain.tools import CancellationToken
 from wesichain.trace import redact
 
-from .runs import CostMeter, Order, Run, RunEnd, RunRegistry, Talks, history_of, missing_decisions, thread_of
+from .runs import (
+    CostMeter,
+    Order,
+    Run,
+    RunEnd,
+    RunRegistry,
+    Talks,
+    conversation_of,
+    history_of,
+    missing_decisions,
+    thread_of,
+)
 
 _PING = 15.0
 
@@ -54,6 +65,7 @@ class DurableRunner(Protocol):
     async def outcome(self, run_id: str) -> Outcome[Any]: ...
     async def status(self, run_id: str) -> str: ...
     async def show(self, run_id: str) -> Summary: ...
+    async def conversation(self, run_id: str) -> str | None: ...
     async def list(self, status: str, limit: int, *, search: str) -> Sequence[Summary]: ...
     async def pending(self, run_id: str | None = None) -> Sequence[PendingItem]: ...
     def events(self, run_id: str) -> AsyncIterator[Event]: ...
@@ -138,7 +150,8 @@ class DurableRun(Run):
         try:
             await self._agent.decide(self._run_id, decisions)
         except DurableError as error:
-            raise HTTPException(409, redact(str(error))[:500]) from None
+            is_misfit = isinstance(error.__cause__, ToolDispatchError)  # of the approved arguments
+            raise HTTPException(400 if is_misfit else 409, redact(str(error))[:500]) from None
 
     @override
     async def cancel(self) -> None:
@@ -215,7 +228,9 @@ class StoredRuns(RunRegistry):
         if summary is None or (summary.key or "") != owner:
             return None
         self.serve()
-        return DurableRun(self._agent, run_id, None, self._prices)
+        stored = await self._agent.conversation(run_id)
+        conversation = None if stored is None else conversation_of(stored)
+        return DurableRun(self._agent, run_id, conversation, self._prices)
 
     @override
     async def waiting(self, owner: str, conversation: str) -> DurableRun | None:

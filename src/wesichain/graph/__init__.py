@@ -2,7 +2,14 @@
 
 from typing import TYPE_CHECKING
 
-from wesichain.core.internal import CheckpointSaved, GraphEvent, NodeCompleted, NodeFailed, NodeStarted, later
+from wesichain.core.internal import (
+    CheckpointSaved,
+    GraphEvent,
+    NodeCompleted,
+    NodeFailed,
+    NodeStarted,
+    lazy_getattr,
+)
 from wesichain.store import MemoryStore, Store, StoreItem
 
 from .builder import GraphBuilder
@@ -16,9 +23,10 @@ from .checkpoints import (
     copy_thread,
     prune,
 )
-from .context import Answered, ExecutionOptions, GraphContext, GraphInterrupt, interrupt
+from .context import ExecutionOptions, GraphContext
 from .definition import END, START, Migrate, Migration, RetryPolicy
 from .graph import Graph
+from .questions import Answered, GraphInterrupt, interrupt
 from .react import ReActAgentNode, ToolFailurePolicy
 from .react.stepwise import react_graph
 from .snapshots import Snapshot, TaskState
@@ -40,7 +48,7 @@ if TYPE_CHECKING:
     from .renamed import Retry as Retry
     from .sqlite import SqliteStore as SqliteStore
 else:
-    __getattr__ = later(
+    __getattr__ = lazy_getattr(
         __name__,
         {".renamed": ("Interrupt", "Retry"), ".postgres": ("PostgresStore",), ".sqlite": ("SqliteStore",)},
     )

@@ -326,13 +326,7 @@ def _check_reachable(definition: Definition) -> None:
         raise GraphDefinitionError("the graph has no nodes; add one with add_node(name, callable)")
     if not list(definition.leads_to(START)):
         raise GraphDefinitionError("the graph has no entry; name the first node with set_entry(name)")
-    reached: set[str] = set()
-    ahead = [START]
-    while ahead:
-        for name in definition.leads_to(ahead.pop()):
-            if name not in reached and name != END:
-                reached.add(name)
-                ahead.append(name)
+    reached = definition.reachable((START,))
     unreached = [name for name in definition.nodes if name not in reached]
     if unreached:
         raise GraphDefinitionError(

@@ -96,10 +96,24 @@ def resolved(
             ready.append(now.target)
         else:
             arrived[now] = found
-            lost = now.sources - found - _reachable(definition, ahead, now)
+            lost = now.sources - found - definition.reachable(ahead, without=now)
             if now != join and lost:
                 refusal = refusal or _unreachable_source(now, sorted(lost))
     return _with_targets(definition, replace(frontier, arrived=arrived), ready), refusal
+
+
+def still_waiting(
+    definition: Definition, frontier: Frontier, visits: Mapping[str, int]
+) -> tuple[Frontier, list[str]]:
+    """The part of a frontier that is no step to take now: half-arrived joins, and deferred nodes. And the
+    targets of joins that have nothing left to wait for in this program.
+    """
+    nodes = definition.nodes
+    now, _ = resolved(definition, frontier, visits)
+    ready = [task.node for task in now.tasks if task.id not in frontier.by_id]
+    here = [nodes[task.node] for task in frontier.tasks if task.node in nodes and not task.is_sent]
+    deferred = now.deferred & nodes.keys() | {node.name for node in here if node.defer}
+    return Frontier(arrived=now.arrived, deferred=deferred), ready
 
 
 def _same_join(definition: Definition, join: Join) -> Join | None:
@@ -120,20 +134,6 @@ def _with_targets(definition: Definition, frontier: Frontier, ready: list[str]) 
     named.sort(key=lambda task: definition.order.get(task.node, -1))
     sent = [task for task in frontier.tasks if task.is_sent]
     return Frontier((*named, *sent), frontier.arrived, deferred)
-
-
-def _reachable(definition: Definition, begin: set[str], join: Join) -> set[str]:
-    """The nodes that may still run, counting those that run next, without the join's help."""
-    reached = set(begin)
-    ahead = list(begin)
-    while ahead:
-        name = ahead.pop()
-        targets = definition.leads_to(name, without=join) if name in definition.nodes else ()
-        for target in targets:
-            if target not in reached:
-                reached.add(target)
-                ahead.append(target)
-    return reached
 
 
 def _unknown_nodes(definition: Definition, frontier: Frontier) -> CheckpointError | None:

@@ -8,8 +8,8 @@ from typing import Any, Final, TypeAlias
 
 from typing_extensions import override
 
-from wesichain.core.internal import dataclass
-from wesichain.errors import MissingNodeError
+from wesichain.core.internal import backoff_delay, dataclass
+from wesichain.errors import GraphError, MissingNodeError
 
 from .state import Schema
 
@@ -61,7 +61,7 @@ class RetryPolicy:
         return isinstance(error, on) if isinstance(on, type | tuple) else bool(on(error))
 
     def pause(self, failures: int, *, chance: float) -> float:
-        seconds = min(self.backoff * self.factor ** (failures - 1), self.max_pause)
+        seconds = backoff_delay(failures, initial=self.backoff, factor=self.factor, maximum=self.max_pause)
         return seconds * (1 + self.jitter * chance)
 
 
@@ -119,21 +119,6 @@ class Definition:
     have the ids `node#0`, `node#1` and so on. `migrations` bring states of older versions up to this one.
     """
 
-    __slots__ = (
-        "context_type",
-        "edges",
-        "joins",
-        "joins_of",
-        "may_loop",
-        "migrations",
-        "nodes",
-        "order",
-        "output",
-        "routers",
-        "schema",
-        "task_ids",
-    )
-
     def __init__(
         self,
         schema: Schema,
@@ -183,6 +168,12 @@ class Definition:
                 known = ", ".join(map(repr, self.nodes))
                 raise MissingNodeError(f"an interrupt: there is no node {name!r}; the nodes: {known}")
 
+    def check_as_node(self, name: str) -> None:
+        """Refuse to write as a node that there is not."""
+        if name not in (START, END, *self.nodes):
+            known = ", ".join(map(repr, self.nodes))
+            raise GraphError(f"as_node: there is no node {name!r}; the nodes: {known}", node=name)
+
     def leads_to(self, name: str, *, without: Join | None = None) -> Iterable[str]:
         """Every node that may follow this one. A router that says nothing of its targets may go anywhere."""
         yield from self.edges.get(name, ())
@@ -193,6 +184,17 @@ class Definition:
             yield from self.nodes if router.targets is None else router.targets.values()
         if name in self.nodes:
             yield from self.nodes[name].goto
+
+    def reachable(self, begin: Iterable[str], *, without: Join | None = None) -> set[str]:
+        """These nodes, and all that may run after them; without the help of a join, if one is named."""
+        reached = set(begin)
+        ahead = [*reached]
+        while ahead:
+            for target in self.leads_to(ahead.pop(), without=without):
+                if target not in reached:
+                    reached.add(target)
+                    ahead.append(target)
+        return reached
 
 
 def _has_cycle(graph: Mapping[str, Sequence[str]]) -> bool:

@@ -1,4 +1,4 @@
-"""The engine: carries a run from super-step to super-step, around the pure functions of `superstep`.
+"""The engine: runs super-step after super-step, around the pure functions of `superstep`.
 
 The law of a graph run, from which to read on:
 
@@ -34,7 +34,7 @@ from wesichain.errors import (
     NodeFailedError,
 )
 
-from .checkpoints import Loaded, OuterWrites, Pending, ThreadJournal
+from .checkpoints import OuterWrites, Pending
 from .definition import START, Router
 from .nodes import CycleWatch, Frame, OuterUpdate, Performer
 from .state import Send, StateValues, is_items, is_some
@@ -46,7 +46,7 @@ _BREATH = 0.001  # seconds of quick nodes after which others on the loop get the
 
 
 class GraphRun:
-    """One run of a graph. `position` is where it stands: after the last whole super-step."""
+    """One run of a graph. `position` is that after its last super-step."""
 
     __slots__ = ("_breath", "_cycles", "_frame", "_visits", "outer", "position")
 
@@ -71,10 +71,6 @@ class GraphRun:
         frontier = advance(self._frame.definition, Frontier(), (START,), targets)
         self.position = Position(folded.values, frontier)
         await self._save(folded, source="input")
-
-    def standing(self, journal: ThreadJournal) -> Loaded:
-        """Where the run stands, as its journal has it."""
-        return journal.standing(self.position, visits=self._visits, run_id=self._frame.log.run_id)
 
     async def run_to_end(self, first: Folded | Pending) -> None:
         """Run to the end: from an input, or from a checkpoint with what is known of the next super-step."""
@@ -148,7 +144,6 @@ class GraphRun:
         self, folded: Folded, *, source: str, ran: Sequence[str] = (), outer: OuterWrites | None = None
     ) -> None:
         frame, at = self._frame, self.position
-        so_far = self.outer if outer is None else self.outer | outer
         if frame.journal is not None:
             frame.number_events()
             checkpoint = await frame.journal.commit(
@@ -157,13 +152,12 @@ class GraphRun:
                 source=source,
                 run_id=frame.log.run_id,
                 ran=ran,
-                visits=self._visits,
                 outer=outer,
-                so_far=None if frame.folded is None else so_far,
             )
             if frame.report.has_listeners:
                 frame.report.checkpoint_saved(at.step, checkpoint, ran)
-        self.outer = so_far
+        if outer is not None:
+            self.outer |= outer
         if frame.log.is_asked("values"):
             frame.log.give("values", "", frame.scope, frame.definition.schema.build(at.values.copies()))
 

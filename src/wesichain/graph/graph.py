@@ -6,32 +6,34 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from sys import maxsize
 from typing import Any, Generic, Protocol, TypeVar, cast, overload
 
 from wesichain._elsewhere import Translated
 from wesichain.core import Clock, Event, EventSink
 from wesichain.core.internal import Spent, SystemClock, dataclass
 from wesichain.errors import CheckpointError, ConfigError, GraphError
-from wesichain.policy import Account
+from wesichain.policy import Account, Budget
 from wesichain.store import Store
 
-from .accounts import open_account
 from .checkpoints import Checkpointer, Loaded, OuterWrites, Pending, ThreadInfo, ThreadJournal
-from .compatibility import continued
-from .context import ALONE, CURRENT, NO_ANSWER, ExecutionOptions, NodeQuestion, Sinks
-from .definition import Definition
+from .compatibility import continued, still_waiting
+from .context import ALONE, ExecutionOptions, Sinks
+from .definition import START, Definition
 from .engine import GraphRun, route
-from .intake import take_input
-from .lifecycle import match_answers, run_graph, take_answers
+from .intake import take_input, take_update
+from .lifecycle import run_graph
 from .nodes import Frame
-from .snapshots import History, Snapshot
-from .state import Send, StateValues, is_typed_dict
-from .superstep import Folded, Frontier, Position
+from .questions import CURRENT, NO_ANSWER, TaskQuestions, match_answers
+from .snapshots import History, Snapshot, snapshot
+from .state import StateValues, is_typed_dict
+from .superstep import Folded, Frontier, Position, added, advance
 from .sync import run_sync
-from .threads import Threads
+from .threads import Threads, unknown_thread
 from .watch import GraphStream, Mode, RunLog, RunReport, StreamItem, Tap, mermaid, run_mermaid
 
 StateT = TypeVar("StateT")
+_NO_LIMIT = Budget(steps=maxsize)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class StateForm(Protocol):
 
 
 class Graph(Translated, Generic[StateT]):
-    """A graph, built and checked. Holds no state of a run: any number of them may go on at once."""
+    """A graph, built and checked. It has no state of a run: any number of runs may be active at once."""
 
     def __init__(
         self,
@@ -99,7 +101,7 @@ class Graph(Translated, Generic[StateT]):
         if outside is None or (options is not None and options.thread_id is not None):
             return await self._invoke(state, self._how(options, context))
         try:
-            values, _ = await self._inside(outside, self._read(state), options=options, context=context)
+            values, _ = await self.run_inside(outside, self._read(state), options=options, context=context)
         except GraphError as error:
             error.state = self._written(error.state, state)
             raise
@@ -225,9 +227,9 @@ class Graph(Translated, Generic[StateT]):
         else:
             journal, loaded = await self._threads.find_back(thread_id, checkpoint_id)
         loaded = continued(self.definition, journal, loaded)
-        questions = journal.open_questions(loaded.checkpoint, loaded.position.frontier)
+        questions = journal.open_questions(loaded)
         matched = partial(match_answers, thread_id, value, by=how.by, now=self._clock.time())
-        answers = matched(questions)
+        answers = matched(questions.by_id)
         if not loaded.position.frontier.tasks:
             return self._out(loaded.position.values)
         if loaded.renamed or not journal.is_newest:
@@ -235,11 +237,11 @@ class Graph(Translated, Generic[StateT]):
                 loaded = await journal.migrate(loaded)
             else:
                 await journal.branch()
-                loaded = journal.remembered(loaded)
-            questions = journal.open_questions(journal.head, loaded.position.frontier)
-            answers = matched(questions)
-        pending = take_answers(loaded.pending, questions.by_task, answers)
+                loaded = journal.reload(loaded.position)
+            questions = journal.open_questions(loaded)
+            answers = matched(questions.by_id)
         await journal.answer(answers)
+        loaded.pending.leave_waiting(questions.by_task, answers)
         options = replace(how.options, thread_id=thread_id, run_id=loaded.run_id)
         counted_from = loaded.position.step if answers else loaded.counted_from
         frame = self._frame(
@@ -252,7 +254,7 @@ class Graph(Translated, Generic[StateT]):
         )
         frame = replace(frame, is_answered=bool(answers))
         run = GraphRun(frame, loaded.position, visits=loaded.visits)
-        return await self._run_on_thread(frame, run, pending)
+        return await self._run_on_thread(frame, run, loaded.pending)
 
     async def _run_on_thread(
         self, frame: Frame, run: GraphRun, first: Folded | Pending, *, given: Any = None, form_of: Any = None
@@ -268,25 +270,11 @@ class Graph(Translated, Generic[StateT]):
             await frame.close_log()
             raise
         finally:
-            self._threads.put_back(frame.journal, run)
+            self._threads.put_back(frame.journal, run.position)
 
     async def run_inside(
-        self, given: Any, *, kept: Mapping[str, Any] | None = None, folded: frozenset[str] = frozenset()
-    ) -> tuple[dict[str, Any], OuterWrites]:
-        """Run as a node of another graph: the values at the end, and what was written on the way there.
-
-        `kept` are the values that it was left with. The writes to the keys in `folded` are returned one by
-        one.
-        """
-        outside = CURRENT.get()
-        if outside is None:
-            raise GraphError("a graph was run as a node, and there is no graph around it")
-        values, written = await self._inside(outside, given, kept=kept, folded=folded)
-        return values.copies(), written
-
-    async def _inside(
         self,
-        outside: NodeQuestion,
+        outside: TaskQuestions,
         given: Any,
         *,
         kept: Mapping[str, Any] | None = None,
@@ -294,9 +282,14 @@ class Graph(Translated, Generic[StateT]):
         context: Any = None,
         folded: frozenset[str] | None = None,
     ) -> tuple[StateValues, OuterWrites]:
+        """Run inside a task of another graph; return the values at the end, and the writes for that graph.
+
+        `kept` are the values that it was left with. The writes to the keys in `folded` are returned one by
+        one, where this graph is a node.
+        """
         around = cast("Frame", outside.frame)
         place, moment = outside.next_inner()
-        scope = around.within(outside.task)
+        scope = around.within(outside.task.id)
         journal = None if around.journal is None else around.journal.inside(place, moment, self.definition)
         options = self._options(options)
         observer = options.observer or around.options.observer
@@ -373,16 +366,16 @@ class Graph(Translated, Generic[StateT]):
     ) -> Frame:
         account: Account | None = None
         if options.budget is not None or journal is not None:  # without one, agents need not watch it
-            account = open_account(options.budget, self._clock.monotonic(), spent)
+            account = _open_account(options.budget, self._clock.monotonic(), spent)
         if journal is not None and account is not None:
             journal.counted_from = counted_from
             journal.spent = partial(self._spent, account)
-        heard = (*self._sinks, *_sinks(options.events))
+        sinks = (*self._sinks, *_sinks(options.events))
         run_id = options.run_id or self._new_id()
         is_alone = ALONE.get()
         ALONE.set(False)  # for what the nodes run
         tap = None if how is None else how.tap
-        log = RunLog(run_id, clock=self._clock, sinks=heard, tap=tap, last_seq=last_seq)
+        log = RunLog(run_id, clock=self._clock, sinks=sinks, tap=tap, last_seq=last_seq)
         return Frame(
             self.definition,
             options,
@@ -415,7 +408,12 @@ class Graph(Translated, Generic[StateT]):
 
     async def threads(self, *, waiting: bool = False) -> list[ThreadInfo]:
         """The threads of the checkpointer, the newest first; with `waiting`, those that have a question."""
-        return await self._threads.list_all(waiting=waiting)
+        found = await self._threads.infos()
+        return [one for one in found if await self._waits(one.thread_id)] if waiting else found
+
+    async def _waits(self, thread_id: str) -> bool:
+        journal, loaded = await self._threads.open(thread_id)
+        return loaded is not None and bool(journal.open_questions(loaded))
 
     async def get_state(
         self, thread_id: str, checkpoint_id: str | None = None, *, inner: bool = False
@@ -424,11 +422,18 @@ class Graph(Translated, Generic[StateT]):
 
         It comes from the log alone, whatever nodes this program has.
         """
-        return await self._threads.look(thread_id, checkpoint_id, inner=inner)
+        journal, loaded = await self._threads.find(thread_id, checkpoint_id)
+        return snapshot(self.definition, journal, loaded, newest=checkpoint_id is None, inner=inner)
 
     def history(self, thread_id: str, *, limit: int | None = None) -> History[StateT]:
         """The checkpoints of a thread, newest first: one for each input, super-step, update and branch."""
-        return History(lambda: self._threads.history(thread_id, limit))
+        return History(lambda: self._history(thread_id, limit))
+
+    async def _history(self, thread_id: str, limit: int | None) -> list[Snapshot[StateT]]:
+        journal, _ = await self._threads.open(thread_id)
+        if limit is None or journal.count < limit:  # what was read is what the newest checkpoint needs
+            journal, _ = await self._threads.open(thread_id, since=1)
+        return [snapshot(self.definition, journal, one, newest=False) for one in journal.load_all(limit)]
 
     async def update_state(
         self, thread_id: str, update: Any, as_node: str | None = None, *, checkpoint_id: str | None = None
@@ -438,13 +443,26 @@ class Graph(Translated, Generic[StateT]):
         With `as_node` the thread goes on as if that node had written it, otherwise where it was going. With
         `checkpoint_id` it goes on from an earlier moment, as a new branch. Pending results are dropped.
         """
-
-        async def routed(run_id: str, node: str, values: StateValues) -> list[str | Send]:
-            return await route(self._frame(replace(self._defaults, run_id=run_id), None), node, values)
-
-        return await self._threads.update(
-            thread_id, update, as_node, checkpoint_id, new_run_id=self._new_id(), route=routed
-        )
+        journal, loaded = await self._threads.open(thread_id, checkpoint_id=checkpoint_id)
+        if loaded is None and checkpoint_id is not None:
+            raise unknown_thread(thread_id, checkpoint_id)
+        if loaded is not None and loaded.refusal is not None:
+            raise loaded.refusal
+        run_id = loaded.run_id if loaded is not None else self._new_id()
+        at = loaded.position if loaded is not None else Position(self.definition.schema.start(), Frontier())
+        node = as_node or (START if loaded is None else None)
+        folded, goto = take_update(self.definition, update, at.values, node)
+        frontier = at.frontier
+        if node is not None:
+            self.definition.check_as_node(node)
+            frame = self._frame(replace(self._defaults, run_id=run_id), None)
+            targets = await route(frame, node, folded.values)
+            kept, ready = still_waiting(self.definition, frontier, {} if loaded is None else loaded.visits)
+            frontier = advance(self.definition, kept, (node,), [*targets, *goto, *ready])
+        elif goto:
+            frontier = added(self.definition, frontier, goto)
+        after = Position(folded.values, frontier, at.step)
+        return await journal.commit(after, folded, source="update", run_id=run_id)
 
     def get_state_sync(
         self, thread_id: str, checkpoint_id: str | None = None, *, inner: bool = False
@@ -454,7 +472,7 @@ class Graph(Translated, Generic[StateT]):
 
     def history_sync(self, thread_id: str, *, limit: int | None = None) -> list[Snapshot[StateT]]:
         """Synchronous version of `history()`."""
-        return run_sync(lambda: self._threads.history(thread_id, limit), "history")
+        return run_sync(lambda: self._history(thread_id, limit), "history")
 
     def update_state_sync(
         self, thread_id: str, update: Any, as_node: str | None = None, *, checkpoint_id: str | None = None
@@ -466,8 +484,9 @@ class Graph(Translated, Generic[StateT]):
 
     async def fork(self, thread_id: str, checkpoint_id: str) -> str:
         """A new thread that was this one up to a checkpoint, with what is pending on it; its id."""
+        journal, loaded = await self._threads.find(thread_id, checkpoint_id)
         new = self._new_id()
-        await self._threads.fork(thread_id, checkpoint_id, new)
+        await journal.copy_to(new, loaded.checkpoint)
         return new
 
     # --- pictures ----------------------------------------------------------------------------------
@@ -481,6 +500,14 @@ def _sinks(events: Sinks) -> tuple[EventSink, ...]:
     if events is None:
         return ()
     return (events,) if isinstance(events, EventSink) else tuple(events)
+
+
+def _open_account(budget: Budget | None, now: float, spent: Spent | None) -> Account:
+    """An account that has spent what its thread has. Each agent that draws on it brings its own model."""
+    limit = budget or _NO_LIMIT
+    account = Account(replace(limit, cost=None), now=now, spent=spent)
+    account.budget = limit  # a limited cost needs the prices of the agents' models, not of one here
+    return account
 
 
 def _deadline(options: ExecutionOptions, clock: Clock) -> float | None:

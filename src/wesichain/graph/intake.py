@@ -19,6 +19,7 @@ from .state import (
     is_mapping,
     is_overwrite,
     known_key,
+    plain_list,
     read_result,
     same,
 )
@@ -72,13 +73,9 @@ def _as_writes(schema: Schema, state: Any, *, fresh: bool) -> list[Write]:
         key = schema.keys[name]
         if fresh or key.reducer is None:
             writes.append((name, Overwrite(clone(value))))
-        elif key.start is None or not same(_beginning(key.start()), value):
+        elif key.start is None or not same(plain_list(key.start()), value):
             writes.append((name, clone(value)))
     return writes
-
-
-def _beginning(value: Any) -> Any:
-    return value.items() if hasattr(value, "shared") else value
 
 
 def take_update(

@@ -1,21 +1,19 @@
-"""The lifecycle of a run: its first and last event, what its errors carry, the answers it is given."""
+"""The lifecycle of a run: its first and last event, and what its errors carry."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from wesichain.core import JsonValue, RunCompleted, RunFailed, RunInterrupted, RunStarted, Usage
 from wesichain.core.internal import around
-from wesichain.errors import CheckpointError, CodecError, GraphError, GraphInterruptedError
+from wesichain.errors import CodecError, GraphError, GraphInterruptedError
 
-from .answer_terms import check_answer, plain_answer
-from .checkpoints import ANYTHING, Pending, ThreadQuestions
-from .context import NO_ANSWER, Asked, NodeAnswer, Paused
+from .checkpoints import ANYTHING, Pending
 from .engine import GraphRun
 from .nodes import Frame, OuterUpdate
+from .questions import Paused
 from .state import StateValues, is_mapping
 from .superstep import Folded
 
@@ -90,57 +88,3 @@ def _output(values: StateValues) -> JsonValue:
         with suppress(CodecError, RecursionError):
             output[name] = ANYTHING.encode(value)
     return output
-
-
-# --- answers ---------------------------------------------------------------------------------------
-
-
-def match_answers(
-    thread_id: str, value: Any, questions: ThreadQuestions, *, by: str | None, now: float
-) -> list[tuple[Asked, NodeAnswer]]:
-    """Which question each answer is for. Without an answer, the questions whose time is over get theirs.
-
-    Raises for an answer that fits no question, or not what its question expects.
-    """
-    by_id = questions.by_id
-    if value is NO_ANSWER or (value is None and not by_id):
-        expired = [one for one in by_id.values() if now >= (one.question.expires_at or float("inf"))]
-        return [(one, NodeAnswer(one.question.default, one.memo, is_default=True)) for one in expired]
-    if not by_id:
-        raise CheckpointError(
-            f"thread {thread_id!r}: no question waits for an answer; resume it without a value, or go back "
-            f"to where it was asked with graph.resume({thread_id!r}, checkpoint_id=...) and answer then"
-        )
-    if is_mapping(value) and value and value.keys() <= by_id.keys():
-        found = [(by_id[asked_id], answer) for asked_id, answer in value.items()]
-    elif len(by_id) > 1:
-        listed = ", ".join(f"{known} ({asked.question.node!r})" for known, asked in by_id.items())
-        raise GraphError(f"{len(by_id)} questions wait; answer with a mapping of their ids: {listed}")
-    else:
-        found = [(asked, value) for asked in by_id.values()]
-    answers: list[tuple[Asked, NodeAnswer]] = []
-    for asked, answer in found:
-        expects = asked.question.expects
-        given = NodeAnswer(plain_answer(expects, answer), asked.memo, by=by)
-        check_answer(expects, given.value, asked.question.node)
-        answers.append((asked, given))
-    return answers
-
-
-def take_answers(
-    pending: Pending,
-    waiting: Mapping[str, tuple[Asked, ...]],
-    answers: Sequence[tuple[Asked, NodeAnswer]],
-) -> Pending:
-    """The pending notes with the answers in them. A task whose questions all still wait is not run again.
-
-    `waiting`: the questions that waited before, by the outermost task that each waits in.
-    """
-    waits = dict(waiting)
-    for asked, given in answers:
-        waits.pop(asked.way[0], None)
-        if len(asked.way) == 1:
-            known = pending.answers.get(asked.task, {})
-            pending.answers[asked.task] = {**known, asked.question.name: given}
-    pending.waiting, pending.moved = waits, frozenset(asked.way[0] for asked, _ in answers)
-    return pending

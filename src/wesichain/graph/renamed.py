@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from warnings import warn
 
-from .context import GraphInterrupt
 from .definition import RetryPolicy
+from .questions import GraphInterrupt
 
 if TYPE_CHECKING:
     Interrupt = GraphInterrupt

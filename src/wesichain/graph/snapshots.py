@@ -10,9 +10,10 @@ from typing import Any, Generic, Literal, TypeVar
 from wesichain.core.internal import dataclass
 from wesichain.errors import GraphError
 
-from .checkpoints import Loaded, Pending, ThreadQuestions
-from .context import Answered, GraphInterrupt
+from .checkpoints import Loaded, Pending, ThreadJournal
+from .compatibility import inner_checkpoints
 from .definition import Definition
+from .questions import Answered, GraphInterrupt
 from .state import HIDDEN, StateValues
 from .superstep import NodeTask, fold
 
@@ -21,7 +22,7 @@ StateT = TypeVar("StateT")
 
 @dataclass(frozen=True, slots=True)
 class TaskState:
-    """A task that is to run next, or has run, and how it stands."""
+    """A task that is to run next, or has run, and its status."""
 
     id: str
     node: str
@@ -55,14 +56,9 @@ class Snapshot(Generic[StateT]):
 
 
 def snapshot(
-    definition: Definition,
-    loaded: Loaded,
-    questions: ThreadQuestions,
-    *,
-    thread_id: str,
-    newest: bool,
-    inner: Mapping[str, Snapshot[Any]] | None = None,
+    definition: Definition, journal: ThreadJournal, loaded: Loaded, *, newest: bool, inner: bool = False
 ) -> Snapshot[Any]:
+    """A checkpoint as a person sees it; with `inner`, also the graphs inside its tasks."""
     position, pending = loaded.position, loaded.pending
     values = position.values
     tasks = position.frontier.tasks
@@ -70,6 +66,7 @@ def snapshot(
         known = [(task, pending.results[task.id]) for task in tasks if task.id in pending.results]
         with suppress(GraphError):  # they may contradict each other: the run will say so
             values = fold(definition.schema, values, known).values
+    questions = journal.open_questions(loaded)
     waiting = {loaded.renamed.get(task, task) for task in questions.by_task}
     states = tuple(_task_state(task, pending, waiting) for task in tasks)
     return Snapshot(
@@ -78,15 +75,25 @@ def snapshot(
         checkpoint_id=str(loaded.checkpoint),
         step=position.step,
         created_at=loaded.at,
-        interrupts=tuple(asked.question for asked in questions.by_id.values()),
+        interrupts=tuple(questions.by_id.values()),
         parent_id=None if loaded.parent is None else str(loaded.parent),
         source=loaded.source,
         run_id=loaded.run_id,
-        thread_id=thread_id,
+        thread_id=journal.thread_id,
         tasks=states,
-        answered=loaded.answered,
-        inner=inner or {},
+        answered=journal.answered(loaded),
+        inner=_inner(definition, journal, loaded, newest=newest) if inner else {},
     )
+
+
+def _inner(
+    definition: Definition, journal: ThreadJournal, loaded: Loaded, *, newest: bool
+) -> dict[str, Snapshot[Any]]:
+    """The graphs inside the tasks of a checkpoint, each with those inside it."""
+    return {
+        task.id if task.is_sent else task.node: snapshot(inner, inside, found, newest=newest, inner=True)
+        for task, inner, inside, found in inner_checkpoints(definition, journal, loaded)
+    }
 
 
 def _state_for_program(definition: Definition, loaded: Loaded, values: StateValues) -> Any:

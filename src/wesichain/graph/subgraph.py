@@ -7,6 +7,7 @@ from typing import Any
 from .checkpoints import OuterWrites
 from .graph import Graph
 from .nodes import OuterUpdate
+from .questions import CURRENT
 from .state import HIDDEN, Key, Schema, is_mapping
 
 
@@ -17,8 +18,6 @@ class Subgraph:
     each of them in order, else the value at the end. With `keep_state` its own keys live on between visits,
     as part of the outer graph's state: a checkpoint of the one is a checkpoint of the other.
     """
-
-    __slots__ = ("_folded", "_graph", "_kept", "outer", "seen")
 
     def __init__(self, graph: Graph[Any], name: str, outer: Schema, *, keep_state: bool) -> None:
         inner = graph.definition.schema
@@ -38,13 +37,15 @@ class Subgraph:
         if is_mapping(state):
             given = {name: value for name, value in state.items() if not name.startswith(HIDDEN)}
             kept = state.get(self._kept.name) if self._kept is not None else None
+        outside = CURRENT.get()
+        assert outside is not None, "a node runs in a task"
         try:
-            ended, written = await self._graph.run_inside(given, kept=kept, folded=self._folded)
+            values, written = await self._graph.run_inside(outside, given, kept=kept, folded=self._folded)
         except OuterUpdate as handed:
             if handed.ended is None:
                 raise
             return [*self._updates(*handed.ended), handed.update]
-        return self._updates(ended, written)
+        return self._updates(values.copies(), written)
 
     def _updates(self, ended: dict[str, Any], written: OuterWrites) -> list[Any]:
         plain = [name for name in sorted(written.keys - self._folded) if not name.startswith(HIDDEN)]

@@ -30,6 +30,7 @@ from .state import (
     clone,
     copier_grown,
     is_overwrite,
+    plain_list,
     put,
     same,
 )
@@ -120,7 +121,7 @@ def fold(schema: Schema, values: StateValues, done: Sequence[Done]) -> Folded:
     )
     changes: dict[str, StateChange] = {}
     after = StateValues(data, copiers)
-    for name in sorted(writers):  # of several conflicts, the same is told however the writes came
+    for name in sorted(writers):  # of several conflicts, the same is always reported
         writes = writers[name]
         key = schema.key(name)
         assert key is not None, "writes are checked when they are read"
@@ -134,11 +135,7 @@ def _reset(key: Key, data: dict[str, Any], copiers: dict[str, Copier]) -> bool:
     copiers.pop(key.name, None)
     if key.start is not None:
         put(data, copiers, key, clone(key.start()))
-    return not same(_plain(old), _plain(data.get(key.name, UNSET)))
-
-
-def _plain(value: Any) -> Any:
-    return value.shared() if isinstance(value, AppendOnlyList) else value
+    return not same(plain_list(old), plain_list(data.get(key.name, UNSET)))
 
 
 def _fold_key(

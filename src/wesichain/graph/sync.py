@@ -14,7 +14,8 @@ from weakref import finalize
 
 from wesichain.errors import ConfigError
 
-from .context import ALONE, CURRENT, IN_PLACE
+from .context import ALONE, IN_PLACE
+from .questions import CURRENT
 
 T = TypeVar("T")
 

@@ -26,9 +26,9 @@ _PAGE = 20_000  # characters
 _LISTED = 200
 
 _INSTRUCTIONS = (
-    "You have skills: written instructions for certain tasks. When a task fits the description of one, read "
-    "it with read_skill before you begin. Its further files are read by their paths. Scripts in it can be "
-    "read, and cannot be run."
+    "You have skills: written instructions for certain tasks. If a task fits the description of a skill, "
+    "read the skill once with read_skill, then do what its text says. Its other files are read by their "
+    "paths. Scripts can be read, but not run."
 )
 
 
@@ -110,8 +110,9 @@ def _inside(skill: Skill, file: str) -> str:
     """The text of a file of one skill."""
     try:
         return skill.root.read(skill.path(file))
-    except ToolError as error:
-        raise ToolError(f"the skill {skill.name!r}: {error}") from None
+    except ToolError:
+        known = ", ".join((_FILE, *skill.files()[:_LISTED]))
+        raise ToolError(f"the skill {skill.name!r} has no text {file!r}; its files are: {known}") from None
 
 
 def _skills_in(folder: str | os.PathLike[str]) -> Iterator[Skill]:

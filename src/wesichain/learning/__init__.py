@@ -1,4 +1,4 @@
-"""Learning: runs and what was said about them become lessons and strategies that later runs are shown."""
+"""Learning: runs and the feedback on them become lessons and strategies in the prompts of later runs."""
 
 from . import _numpy as _numpy  # names what is missing before anything else fails
 from .curator import CuratorDelta, SemanticCurator
@@ -6,6 +6,7 @@ from .embedders import Embedder, FunctionEmbedder
 from .entities import (
     DATA_MODEL,
     Evidence,
+    EvidenceTally,
     Feedback,
     PlaybookBullet,
     Provenance,
@@ -22,27 +23,25 @@ from .learner import Generator, Learner, Reflector
 from .model_reflector import ModelReflector
 from .page import PageChange
 from .playbook import Playbook
-from .reflector import Adaptation, GroundedReflector, Reflection, RunReader
-from .report import Health, LearningSummary, RunRecord
-from .storage import Delta, Match, PlaybookChange, Repaired
+from .reflector import GroundedReflector, Reflection, RunReader
+from .report import LearningSummary, RunRecord
+from .storage import Delta, PlaybookChange, Repaired
 from .trace_log import TraceLog
 
 __all__ = [
     "DATA_MODEL",
-    "Adaptation",
     "CoTGenerator",
     "CuratorDelta",
     "Delta",
     "Embedder",
     "Evidence",
+    "EvidenceTally",
     "Feedback",
     "FunctionEmbedder",
     "Generator",
     "GroundedReflector",
-    "Health",
     "Learner",
     "LearningSummary",
-    "Match",
     "ModelReflector",
     "PageChange",
     "Playbook",

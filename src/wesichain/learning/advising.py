@@ -20,15 +20,12 @@ from .entities import (
     PlaybookBullet,
     changed_tools,
     in_case,
-    is_for_others,
     is_number,
-    marks_of,
     words_in,
 )
 from .storage import Match
 
 FLOOR = 0.4  # similarity below which a learned bullet is about something else
-ALIKE = 0.6  # below which the bare names of tools that did for one task are nothing to another
 BOUND = 0.25  # the same for a lesson about a tool
 GENERAL = 0.15  # the same for what an operator wrote without an example of a task
 _CHARACTERS_A_TOKEN = 4
@@ -56,8 +53,7 @@ class Shares:
 def is_near(match: Match, floor: float) -> bool:
     """Whether a bullet is about a task; one without an example is compared by its own words.
 
-    A lesson about a tool needs less: that the tool is offered says a part of it. A way that is known for no
-    word of the task has to be one for tasks of this very kind.
+    A lesson about a tool needs less: that the tool is offered says a part of it.
     """
     bullet, similarity = match.bullet, match.similarity
     if bullet.is_owned and bullet.tool_sequence and not bullet.example_task:
@@ -66,8 +62,7 @@ def is_near(match: Match, floor: float) -> bool:
         return similarity >= min(floor, GENERAL)
     if bullet.tool_sequence and (bullet.lesson or bullet.is_owned):
         return similarity >= min(floor, BOUND)
-    is_bare = _is_way(bullet) and "+" not in bullet.condition
-    return similarity >= (max(floor, ALIKE) if is_bare and floor > 0 else floor)
+    return similarity >= floor
 
 
 def draw(run_id: str, bullet_id: str) -> float:
@@ -99,25 +94,10 @@ def is_applicable(bullet: PlaybookBullet, tools: Fingerprints) -> bool:
     )
 
 
-def fitting(bullets: Sequence[PlaybookBullet], task: str) -> list[PlaybookBullet]:
-    """Return those that say something about this very task.
-
-    A way that is known for a word of it says more than those that are known for none; of these, one is left
-    out whose tasks were less like it than those that went another way, or whose tool a lesson speaks of. So
-    is a model's lesson, where runs that did not call its tool were more like it.
-    """
-    marks = marks_of(task)
-    kept = [item for item in bullets if not (item.lesson and is_for_others(item.cases, marks))]
-    lessons = [item for item in kept if item.lesson or item.is_owned]
-    spoken = {tool for item in lessons for tool in item.tool_sequence}
-    has_word = any("+" in item.condition for item in kept)
-    return [
-        item
-        for item in kept
-        if "+" in item.condition
-        or not _is_way(item)
-        or not (has_word or spoken.issuperset(item.tool_sequence) or is_for_others(item.cases, marks))
-    ]
+def fitting(bullets: Sequence[PlaybookBullet]) -> list[PlaybookBullet]:
+    """Return the bullets without strategies for tasks in general, where one is for a word of this task."""
+    has_word = any("+" in item.condition for item in bullets)
+    return [item for item in bullets if not has_word or "+" in item.condition or not _is_way(item)]
 
 
 def _is_way(bullet: PlaybookBullet) -> bool:
@@ -147,7 +127,7 @@ class AdviceOffer:
         texts: dict[str, str] = {}  # by the id of its bullet
         held: list[str] = []
         ways: dict[str, None] = {}  # the tools to call, in order
-        found = fitting([match.bullet for match in matches], self.task)
+        found = fitting([match.bullet for match in matches])
         owned, learned = ([one for one in found if one.is_owned is owned] for owned in (True, False))
         count = 0
         for bullet in (*first, *owned, *learned):

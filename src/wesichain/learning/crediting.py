@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from wesichain.errors import PlaybookError
@@ -12,21 +11,18 @@ from .entities import (
     GOOD,
     OTHER,
     EvidenceTally,
-    Kind,
     PlaybookBullet,
     Ruling,
     Stage,
     ToolCallingStrategy,
-    can_be_split,
     case_of,
     changed_tools,
     count_of,
     deciding,
-    earned_by,
-    is_worth_trial,
     lesson_stage,
     on_side,
     settle,
+    stage_of,
     with_case,
 )
 from .entities.conditions import MOST
@@ -51,8 +47,8 @@ def earned(bullet: PlaybookBullet) -> Stage:
     counts = (bullet.helpful_count, bullet.harmful_count)
     if bullet.lesson and bullet.provenance.author != "operator":
         return lesson_stage(bullet.tally, taught=len(bullet.sources), helpful=counts[0], harmful=counts[1])
-    stage = earned_by(bullet.tally, *counts, section=bullet.section)
-    return "staging" if stage == "shadow" and is_worth_trial(bullet.cases) else stage
+    left = (counts[0] - bullet.tally.lost_helpful, counts[1] - bullet.tally.lost_harmful)
+    return stage_of(round(left[0]), round(left[1]), section=bullet.section)
 
 
 def _withdrawn(bullet: PlaybookBullet) -> EvidenceTally:
@@ -88,19 +84,15 @@ def credited(
         tally = tally.followed(*counts, half_life=half_life)
         counts = (counts[0] + helped, counts[1] + (not helped))
         bullet = _with_means(bullet, run, helped=helped)
-    kind = _kind(bullet, run, helped=helped)
-    if kind is not None and bullet.section == "Strategies":
-        bullet = replace(bullet, cases=with_case(bullet.cases, case_of(kind, run.marks)))
+    if not (bullet.lesson or bullet.is_owned) and bullet.section == "Strategies":
+        kind = OTHER if helped is None else GOOD if helped else BAD
+        if helped is not None or run.went_elsewhere(bullet.tool_sequence):
+            bullet = replace(bullet, cases=with_case(bullet.cases, case_of(kind, run.marks)))
     if tally.is_alarming and not bullet.lesson:
         tally = tally.reset(*counts)
-    sources = dict.fromkeys((*bullet.sources, run.source)) if taught else dict.fromkeys(bullet.sources)
-    grown = replace(
-        bullet,
-        helpful_count=counts[0],
-        harmful_count=counts[1],
-        tally=tally,
-        sources=tuple(sources)[-_SOURCES:],
-    )
+    if taught:
+        bullet = replace(bullet, sources=tuple(dict.fromkeys((*bullet.sources, run.source)))[-_SOURCES:])
+    grown = replace(bullet, helpful_count=counts[0], harmful_count=counts[1], tally=tally)
     return settled(grown, now=now)
 
 
@@ -110,13 +102,13 @@ def split(bullet: PlaybookBullet, *, now: float) -> tuple[PlaybookBullet, ...]:
     What an operator wrote or ruled on is left as it is.
     """
     is_ours = bullet.provenance.author == "operator" or bullet.ruling in ("forced", "quarantined")
-    if is_ours or not can_be_split(bullet.condition) or bullet.lesson or bullet.section != "Strategies":
+    if is_ours or bullet.condition or bullet.lesson or bullet.section != "Strategies":
         return ()
     word = deciding(bullet.cases)
     if word is None:
         return ()
     parts: list[PlaybookBullet] = []
-    for condition in (f"{bullet.condition}+{word}", f"{bullet.condition}-{word}"):
+    for condition in (f"+{word}", f"-{word}"):
         cases = on_side(condition, bullet.cases)
         good, bad = count_of(GOOD, cases), count_of(BAD, cases)
         part = replace(
@@ -154,15 +146,6 @@ def joined(first: PlaybookBullet, other: PlaybookBullet, *, now: float) -> Playb
     )
 
 
-def _kind(bullet: PlaybookBullet, run: Reflection, *, helped: bool | None) -> Kind | None:
-    """What a run was to a bullet. A lesson is for tasks whose runs call its tools, whatever came of them."""
-    if bullet.is_owned:
-        return None
-    if bullet.lesson:
-        return GOOD if run.has_called(bullet.tool_sequence) else OTHER if run.attempted else None
-    return run.aside(bullet.tool_sequence) if helped is None else GOOD if helped else BAD
-
-
 def _with_tools(bullet: PlaybookBullet, run: Reflection) -> PlaybookBullet:
     """Return the bullet with the tools as they are now; evidence from other schemas no longer counts."""
     marks = tuple(f"{name}={run.tools[name]}" for name in bullet.tool_sequence if name in run.tools)
@@ -189,11 +172,6 @@ def _with_means(bullet: PlaybookBullet, run: Reflection, *, helped: bool) -> Pla
 
 def _mean(first: float, weight: int, second: float, other: int) -> float:
     return (first * weight + second * other) / (weight + other)
-
-
-def ruled(ruling: Ruling) -> Callable[[PlaybookBullet], PlaybookBullet]:
-    """Return a function that makes a bullet one that was ruled on so."""
-    return lambda bullet: replace(bullet, ruling=ruling)
 
 
 def recorded(bullet: PlaybookBullet, known: PlaybookBullet | None, *, now: float) -> PlaybookBullet:

@@ -8,7 +8,7 @@ never change and its counters only grow, so that every state can be read in the 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -46,22 +46,16 @@ class SemanticCurator:
     Two bullets of one section are the same when they have the same sequence of tools and a similarity
     of at least `sequence_threshold`, or no tools at all and at least `threshold`. Bullets with
     different sequences stay apart however alike their words are: counters belong to a sequence.
-    A domain is kept to `max_bullets`; the newest quarter of them is never pruned.
     """
 
-    def __init__(
-        self, *, threshold: float = 0.8, sequence_threshold: float = 0.6, max_bullets: int = 100_000
-    ) -> None:
+    def __init__(self, *, threshold: float = 0.8, sequence_threshold: float = 0.6) -> None:
         if not 0 < sequence_threshold <= threshold <= 1:
             raise ConfigError(
                 f"0 < sequence_threshold <= threshold <= 1 must hold; "
                 f"got {sequence_threshold!r} and {threshold!r}"
             )
-        if max_bullets < 4:
-            raise ConfigError(f"max_bullets is 4 or more; got {max_bullets!r}")
         self._threshold = threshold
         self._sequence_threshold = sequence_threshold
-        self._max_bullets = max_bullets
 
     def merge(self, playbook: Playbook, reflections: Reflection | Iterable[Reflection]) -> CuratorDelta:
         """Take in one reflection or many; in which order they come does not matter.
@@ -152,9 +146,9 @@ class SemanticCurator:
 
         for bullet in {item.id: item for item in _concerned(view, near, reflection)}.values():
             shown, helped = _side(bullet, reflection), _helped(bullet, reflection)
-            is_aside = bool(bullet.cases) and _is_aside(bullet, reflection)
+            is_other = bool(bullet.cases) and reflection.went_elsewhere(bullet.tool_sequence)
             is_changed = bool(changed_tools(bullet, reflection.tools))
-            if shown is not None or helped is not None or is_aside or is_changed:
+            if shown is not None or helped is not None or is_other or is_changed:
                 credit(bullet, shown=shown, helped=helped)
         for proposal in reflection.proposals:
             twin = twins[proposal.id]
@@ -176,12 +170,7 @@ class SemanticCurator:
                 del puts[bullet.id]
                 gone += [bullet.id] if view.get(bullet.id) is not None else []
                 puts |= {part.id: part for part in parts}
-        new = [name for name in puts if view.get(name) is None]
-        drops = (*gone, *(name for name in self._stale(view, puts, new=len(new)) if name not in gone))
-        room = self._max_bullets - len(view) + len(drops)
-        for name in new[room:]:  # nothing else could go
-            del puts[name]
-        return PlaybookChange(drops=drops, puts=tuple(puts.values()), merged=(reflection.id,))
+        return PlaybookChange(drops=tuple(gone), puts=tuple(puts.values()), merged=(reflection.id,))
 
     def _twin(
         self, proposal: PlaybookBullet, view: View, near: Sequence[PlaybookBullet], *, embed: Embed
@@ -213,16 +202,6 @@ class SemanticCurator:
 
     def _needed(self, bullet: PlaybookBullet) -> float:
         return self._sequence_threshold if bullet.tool_sequence else self._threshold
-
-    def _stale(self, view: View, puts: Mapping[str, PlaybookBullet], *, new: int) -> tuple[str, ...]:
-        """What has to go so that the domain keeps within its size; a tenth at once, so that it is rare."""
-        size = len(view) + new
-        if size <= self._max_bullets:
-            return ()
-        surplus = size - self._max_bullets + self._max_bullets // 10
-        protect = max(0, max(1, self._max_bullets // 4) - new)  # the new ones are the newest
-        stale = view.stale(surplus + len(puts), protect=protect)
-        return tuple(name for name in stale if name not in puts)[:surplus]
 
     def _consolidation(self, view: View, *, now: float) -> PlaybookChange:
         groups: dict[tuple[str, tuple[str, ...]], list[PlaybookBullet]] = {}
@@ -269,13 +248,6 @@ def _side(bullet: PlaybookBullet, run: Reflection) -> bool | None:
         return True
     is_before = bool(bullet.lesson) and not bullet.is_visible
     return False if is_before or bullet.id in run.held else None
-
-
-def _is_aside(bullet: PlaybookBullet, run: Reflection) -> bool:
-    """Whether a run says something of a bullet although it is no verdict on it."""
-    if bullet.lesson:
-        return not run.has_called(bullet.tool_sequence)
-    return run.aside(bullet.tool_sequence) is not None
 
 
 def _helped(bullet: PlaybookBullet, run: Reflection) -> bool | None:

@@ -9,24 +9,19 @@ from sys import maxsize
 from typing import Any
 from uuid import uuid4
 
-from typing_extensions import override
-
 from wesichain.agent import (
     AgentRuntime,
-    Caller,
     Completed,
-    Effects,
     Failed,
     LoopGuard,
     Outcome,
     resolve_model,
 )
-from wesichain.core import Advice, Clock, CompletionLlm, JsonValue, LlmRequest, LlmResponse, ToolCallingLlm
-from wesichain.core.internal import SystemClock, dump_json
+from wesichain.core import Advice, Clock, CompletionLlm, ToolCallingLlm
+from wesichain.core.internal import SystemClock
 from wesichain.errors import (
     AgentError,
     BudgetExceededError,
-    CodecError,
     ConfigError,
     LlmRejectedError,
     ModelTransportError,
@@ -34,7 +29,7 @@ from wesichain.errors import (
     ToolDefinitionError,
 )
 from wesichain.policy import Budget, Fail, N, PolicyEngine, Recovery, Reprompt, Retry, Rule
-from wesichain.tools import PreparedCall, ToolRegistry, ToolResult, ToolSet
+from wesichain.tools import ToolRegistry, ToolSet
 
 from .advising import AdviceOffer
 from .entities import TaskInput, TaskOutput, fingerprints_of
@@ -42,7 +37,6 @@ from .playbook import Playbook
 from .trace_log import TraceLog
 
 DEFAULT_LIMIT = 10  # iterations, where neither the task nor the generator says otherwise
-_OTHERS = 8  # tools that an error names beside the one that failed; the model knows the rest
 _RUNTIMES = 64  # sets of tools that are kept ready
 _THINK = "Think step by step. End with a line that begins with 'Answer:' and holds the answer alone."
 _GUARD = LoopGuard()
@@ -139,7 +133,6 @@ class ReActGenerator:
             run_id=run_id,
             advice=advice,
             budget=Budget(steps=task.max_iterations or self._max_iters),
-            effects=lambda live: _Explaining(live, runtime.registry),
         )
         seconds = self._clock.monotonic() - began
         notes = {
@@ -227,46 +220,6 @@ class CoTGenerator:
 
     async def forward(self, task: TaskInput) -> TaskOutput:
         return await self._inner.forward(task)
-
-
-class _Explaining(Effects):
-    """The world, whose tools say what was tried, what was expected and what else there is when they fail."""
-
-    def __init__(self, world: Effects, registry: ToolRegistry) -> None:
-        self._world = world
-        self._registry = registry
-
-    @override
-    async def ask(self, request: LlmRequest, *, step_id: int, on_text: Any) -> LlmResponse:
-        return await self._world.ask(request, step_id=step_id, on_text=on_text)
-
-    @override
-    async def call(self, prepared: PreparedCall, caller: Caller) -> ToolResult:
-        result = await self._world.call(prepared, caller)
-        if result.error is not None:
-            name = prepared.tool.name
-            others = ", ".join([other for other in self._registry.names if other != name][:_OTHERS]) or "none"
-            expected = f"{name}({_parameters(prepared.tool.spec.parameters)})"
-            hint = f" (tried {_short(prepared.call.args)}; expected {expected}; other tools: {others})"
-            result.error.args = (f"{result.error}{hint}",)
-        return result
-
-
-def _parameters(schema: Any) -> str:
-    required = schema.get("required", ())
-    parts = [
-        f"{name}{'' if name in required else '?'}: {about.get('type', 'any')}"
-        for name, about in schema.get("properties", {}).items()
-    ]
-    return ", ".join(parts)
-
-
-def _short(args: JsonValue) -> str:
-    try:
-        text = dump_json(args)
-    except CodecError:
-        text = repr(args)
-    return text if len(text) <= 200 else f"{text[:200]}..."
 
 
 def _output(

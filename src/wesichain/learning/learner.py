@@ -1,4 +1,4 @@
-"""The learner: solve, reflect, curate, gate; over a batch of tasks or beside live traffic.
+"""The learner: solve, reflect, curate; over a batch of tasks or beside live traffic.
 
 Learning is off the hot path: a live run is handed over with `submit` and costs its caller nothing more.
 One worker does all the writing, in the order in which the runs came in.
@@ -9,13 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from os import PathLike
-from pathlib import Path
 from typing import Any, Protocol, TypeAlias, cast
 
 from wesichain.agent import Agent, resolve_model
-from wesichain.core import ToolCallingLlm, from_json, to_json
-from wesichain.errors import CodecError, ConfigError, PlaybookError
+from wesichain.core import ToolCallingLlm
+from wesichain.errors import ConfigError
 
 from .curator import SemanticCurator
 from .entities import Feedback, TaskInput, TaskOutput
@@ -23,13 +21,11 @@ from .model_reflector import ModelReflector
 from .playbook import Playbook
 from .reflector import Reflection, RunReader
 from .report import LearningSummary, RunRecord
-from .storage import append, exclusive, read_lines
 
 Judge: TypeAlias = Callable[[TaskInput, TaskOutput], Feedback | bool | None]
 FeedbackSource: TypeAlias = (
     Mapping[str, Feedback] | Judge | Feedback | None
 )  # by task id, by a function, one for all
-Progress: TypeAlias = Callable[[int, int, RunRecord], None]
 
 
 class Generator(Protocol):
@@ -51,8 +47,6 @@ class Learner:
 
     Lessons are worded by a model: `llm`, or that of the generator or the `agent`. Without any model, only
     owners' words and calls that a run has mended teach, and which tools served which kind of task.
-    `feedback` judges the runs of which nothing else is said. `log` makes a batch resumable: tasks that stand
-    in it are not run again.
     """
 
     def __init__(
@@ -64,9 +58,6 @@ class Learner:
         agent: Agent[Any, Any] | None = None,
         reflector: Reflector | None = None,
         curator: SemanticCurator | None = None,
-        feedback: FeedbackSource = None,
-        log: str | PathLike[str] | None = None,
-        progress: Progress | None = None,
     ) -> None:
         if playbook is None:
             raise ConfigError("a learner needs a playbook to teach: Learner(playbook=playbook)")
@@ -74,9 +65,6 @@ class Learner:
         self._playbook = playbook
         self._reflector: Reflector = reflector or _default_reflector(llm, agent, generator)
         self._curator = curator or SemanticCurator()
-        self._feedback = feedback
-        self._log = None if log is None else Path(log)
-        self._progress = progress
         self._writing = asyncio.Lock()
         self._pending: set[asyncio.Task[RunRecord]] = set()
         self._waiting: list[Coroutine[Any, Any, RunRecord]] = []  # submitted where no loop was running
@@ -108,17 +96,15 @@ class Learner:
             if len(each) != len(tasks):
                 raise ConfigError(f"feedback is one for each task; got {len(each)} for {len(tasks)}")
             feedback = {task.task_id: item for task, item in zip(tasks, each, strict=True)}
+        if self._generator is None:
+            raise ConfigError(
+                "this learner has no generator to solve tasks with: Learner(generator, playbook)"
+            )
         self._summary = LearningSummary()
-        done = self._resume()
-        for number, task in enumerate(tasks, 1):
-            record = done.get(task.task_id)
-            if record is None:
-                output = await self._solver().forward(task)
-                record = await self.learn(task, output, feedback=feedback)
-                self._keep(record)
+        for task in tasks:
+            output = await self._generator.forward(task)
+            record = await self.learn(task, output, feedback=feedback)
             self._summary = self._summary.plus(records=(record,))
-            if self._progress is not None:
-                self._progress(number, len(tasks), record)
         return self._summary
 
     async def learn(
@@ -126,7 +112,7 @@ class Learner:
     ) -> RunRecord:
         """Take in one run."""
         async with self._writing:
-            known = _feedback(feedback, task, output) or _feedback(self._feedback, task, output)
+            known = _feedback(feedback, task, output)
             found = self._reflector.reflect(task, output, known)
             reflection = found if isinstance(found, Reflection) else await found
             delta = await asyncio.to_thread(self._curator.merge, self._playbook, reflection)
@@ -172,34 +158,6 @@ class Learner:
         for learning in waiting:
             await learning
         await asyncio.gather(*self._pending)
-
-    def _solver(self) -> Generator:
-        if self._generator is None:
-            raise ConfigError(
-                "this learner has no generator to solve tasks with: Learner(generator, playbook)"
-            )
-        return self._generator
-
-    # --- resuming ---
-
-    def _resume(self) -> dict[str, RunRecord]:
-        """The tasks that an earlier batch has finished."""
-        if self._log is None or not self._log.exists():
-            return {}
-        found: dict[str, RunRecord] = {}
-        for line in read_lines(self._log)[0]:
-            try:
-                record = from_json(RunRecord, line)
-            except CodecError as error:
-                raise PlaybookError(f"{self._log} is not the log of a learner: {error}") from error
-            found[record.task_id] = record
-        return found
-
-    def _keep(self, record: RunRecord) -> None:
-        if self._log is not None:
-            self._log.parent.mkdir(parents=True, exist_ok=True)
-            with exclusive(self._log.with_name(f"{self._log.name}.lock")):
-                append(self._log, [to_json(record).encode()], sync=True)
 
 
 def _default_reflector(

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from wesichain.core import LlmRequest, LlmResponse, Message, Role, ToolCallingLlm
 from wesichain.core.internal import dump_json, is_object, parse_json
@@ -23,13 +23,14 @@ from .entities import (
     Feedback,
     Lesson,
     PlaybookBullet,
+    Provenance,
     TaskInput,
     TaskOutput,
     ToolCallingStrategy,
     one_line,
 )
 from .lesson_guard import LessonGuard
-from .reflector import Reflection, RunReader, specs_of
+from .reflector import Reflection, RunReader, origin_of, specs_of
 
 SHARE = 0.05  # of the runs' tokens that reflecting may take
 HEAD_START = 2  # calls that are made before enough runs have been seen to have a share
@@ -44,25 +45,20 @@ _BY_NAME: Mapping[str, Lesson] = {kind: kind for kind in _KINDS}
 class ModelReflector:
     """Reflects with a model; where the model fails or says nothing of use, as `RunReader` does.
 
-    `prompt` is a text or a file in place of the usual instructions, `most` the number of rules that are taken
-    from one run. The model may be another than the one that runs. `share` bounds its tokens, in sum, by a
-    share of those of the runs; the first `head_start` calls are made in any case.
+    `prompt` is a text or a file in place of the usual instructions. `share` bounds its tokens, in
+    sum, by a share of those of the runs; the first `head_start` calls are made in any case.
     """
 
     def __init__(
         self,
         llm: ToolCallingLlm,
         *,
-        reader: RunReader | None = None,
         prompt: str | Path | None = None,
-        most: int = 1,
         share: float = SHARE,
         head_start: int = HEAD_START,
     ) -> None:
         self._llm = llm
-        self._reader = reader or RunReader()
         self._prompt = _read(prompt)
-        self._most = most
         self._share = share
         self._head_start = head_start
         self._model = str(getattr(llm, "model", "") or type(llm).__name__)
@@ -74,7 +70,7 @@ class ModelReflector:
         self, task: TaskInput, output: TaskOutput, feedback: Feedback | None = None
     ) -> Reflection:
         """Return what the run of a task shows, with the lessons that a model words."""
-        run = self._reader.reflect(task, output, feedback)
+        run = RunReader().reflect(task, output, feedback)
         self.run_tokens += _tokens_of(output)
         specs = specs_of(output)
         if not specs or not _is_informative(run, output, feedback):
@@ -94,8 +90,9 @@ class ModelReflector:
             feedback.why if feedback and not feedback.lesson else "",
         ]
         guard = LessonGuard(specs, foreign, ours=self._prompt)
-        lessons = [*self._lessons(reply.content, specs, guard, run, output)][: self._most]
-        return replace(run, proposals=(*run.proposals, *lessons))
+        origin = replace(origin_of(run, output, "model"), model=self._model)
+        lesson = _lesson(reply.content, specs, guard, about=run.intent, origin=origin)
+        return run if lesson is None else replace(run, proposals=(*run.proposals, lesson))
 
     def _request(self, facts: Any, specs: Sequence[Mapping[str, Any]]) -> LlmRequest:
         messages = (Message(Role.SYSTEM, self._prompt), Message(Role.USER, dump_json(facts)))
@@ -111,34 +108,31 @@ class ModelReflector:
         told = reply.usage.total_tokens
         self.spent_tokens += told or _estimate(request) + len(reply.content) // _CHARACTERS_A_TOKEN
 
-    def _lessons(
-        self,
-        text: str,
-        specs: Sequence[Mapping[str, Any]],
-        guard: LessonGuard,
-        run: Reflection,
-        output: TaskOutput,
-    ) -> Iterator[PlaybookBullet]:
-        tools = {str(spec["name"]): spec for spec in specs}
-        origin = replace(self._reader.origin(run, output, "model"), model=self._model)
-        for item in _items(text):
-            about = _BY_NAME.get(str(item.get("about")))
-            tool, rule = item.get("tool"), one_line(str(item.get("rule") or ""))
-            parameter = str(item.get("parameter") or "")
-            if about is None or tool not in tools or guard.refusal(rule):
-                continue
-            known = tools[tool].get("parameters", {}).get("properties", {})
-            if about in ("argument", "format") and parameter not in known:
-                continue
-            parameter = parameter if parameter in known else ""
-            yield ToolCallingStrategy(
-                content=_sentence(tool, parameter, rule),
-                tool_sequence=(tool,),
-                parameter=parameter,
-                example_task=run.intent,
-                lesson=about,
-                provenance=origin,
-            )
+
+def _lesson(
+    text: str, specs: Sequence[Mapping[str, Any]], guard: LessonGuard, *, about: str, origin: Provenance
+) -> PlaybookBullet | None:
+    """Return the lesson of a reply; None where it has none that may be kept."""
+    tools = {str(spec["name"]): spec for spec in specs}
+    item = _object_in(text)
+    kind = _BY_NAME.get(str(item.get("about")))
+    tool, rule = item.get("tool"), one_line(str(item.get("rule") or ""))
+    if kind is None or tool not in tools or guard.refusal(rule):
+        return None
+    known = tools[tool].get("parameters", {}).get("properties", {})
+    parameter = str(item.get("parameter") or "")
+    if parameter not in known:
+        if kind in ("argument", "format"):
+            return None
+        parameter = ""
+    return ToolCallingStrategy(
+        content=_sentence(tool, parameter, rule),
+        tool_sequence=(tool,),
+        parameter=parameter,
+        example_task=about,
+        lesson=kind,
+        provenance=origin,
+    )
 
 
 def _read(prompt: str | Path | None) -> str:
@@ -224,18 +218,14 @@ def _reply_schema(specs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-def _items(text: str) -> Sequence[Mapping[str, Any]]:
-    """Return the objects in a reply: of its first array, or the one that it is."""
-    for first, last in (("[", "]"), ("{", "}")):
-        start, end = text.find(first), text.rfind(last)
-        try:
-            found: object = parse_json(text[start : end + 1]) if 0 <= start < end else None
-        except CodecError:
-            continue
-        items = cast("list[object]", found) if isinstance(found, list) else [found]
-        if known := [item for item in items if is_object(item)]:
-            return known
-    return []
+def _object_in(text: str) -> Mapping[str, Any]:
+    """Return the JSON object in a reply, whatever stands around it; empty where there is none."""
+    start, end = text.find("{"), text.rfind("}")
+    try:
+        found: object = parse_json(text[start : end + 1]) if 0 <= start < end else None
+    except CodecError:
+        return {}
+    return found if is_object(found) else {}
 
 
 def _sentence(tool: str, parameter: str, rule: str) -> str:

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from os import PathLike
 from pathlib import Path
-from threading import Lock
+from threading import Lock, RLock
 from typing import Any, Self, cast
 
 from typing_extensions import override
 
 from wesichain._elsewhere import PLAYBOOK, Translated, names_ours
 from wesichain.core import Advice, Clock, StrategySource, ToolSpec
-from wesichain.core.internal import SystemClock
+from wesichain.core.internal import SystemClock, dump_json
 from wesichain.errors import PlaybookError
 
 from .advising import FLOOR, AdviceOffer, Shares, is_near
 from .crediting import earned as earned_of
-from .crediting import recorded, ruled, settled
-from .embedders import CachingEmbedder, Embedder, UnknownEmbedder, Vectors
+from .crediting import recorded, settled
+from .embedders import Embedder, UnknownEmbedder, Vectors, rows_for
 from .entities import (
     VISIBLE,
     Evidence,
@@ -40,11 +40,16 @@ from .storage import (
     Condition,
     Decide,
     Delta,
-    Library,
+    Eraser,
     Match,
     PlaybookChange,
     Repaired,
     View,
+    back_to,
+    bullet_back_to,
+    draft,
+    find,
+    fingerprint,
     meant,
     parse_where,
     rank,
@@ -55,7 +60,7 @@ _IS_VISIBLE = Condition("stage", "$in", VISIBLE)
 
 
 class Playbook(Translated, StrategySource):
-    """Bullets by domain. A domain sees nothing of another unless `cross_domain` is asked for.
+    """Bullets by domain. Domains are separate unless `cross_domain` is set.
 
     Safe to share between threads and processes. Close it (or use `with`) so that the index is saved;
     without that nothing is lost but the time to embed again.
@@ -71,9 +76,11 @@ class Playbook(Translated, StrategySource):
     ) -> None:
         self.shares = shares or Shares()
         self._clock = clock or SystemClock()
-        self._library = Library(backend, embedder=embedder, clock=self._clock)
-        self._queries = CachingEmbedder(embedder)
-        self._guard = Lock()
+        self._backend = backend
+        self._embedder = embedder
+        self._embedding = Lock()  # an embedder need not be safe to share between threads
+        self._views: dict[str, View] = {}
+        self._guard = RLock()  # of the views
 
     @classmethod
     @names_ours(PLAYBOOK)
@@ -106,10 +113,11 @@ class Playbook(Translated, StrategySource):
     @classmethod
     def browse(cls, path: str | PathLike[str], *, clock: Clock | None = None) -> Playbook:
         """A playbook in a folder, to look at and to go back in; what needs its embedder raises."""
-        from .storage.files import stored_embedder  # needs FAISS
+        from .storage.files import read_description  # needs FAISS
 
-        known = stored_embedder(Path(path))
-        return cls.open(path, None if known is None else UnknownEmbedder(*known), clock=clock)
+        known = read_description(Path(path))
+        embedder = None if known is None else UnknownEmbedder(known["embedder"], known["dimension"])
+        return cls.open(path, embedder, clock=clock)
 
     @classmethod
     def postgres(
@@ -148,26 +156,8 @@ class Playbook(Translated, StrategySource):
 
         `cross_domain` adds bullets of other domains whose similarity is at least 0.75.
         """
-        found = self.search(task, domain=domain, k=k, where=where, cross_domain=cross_domain)
-        return tuple(match.bullet for match in found)
-
-    def search(
-        self,
-        task: str,
-        *,
-        domain: str,
-        k: int = 3,
-        where: Mapping[str, Any] | None = None,
-        cross_domain: bool = False,
-        floor: float = 0.0,
-    ) -> Sequence[Match]:
-        """As `retrieve`, with the similarity and the domain of each bullet.
-
-        `floor` leaves out bullets whose example task is less similar; of those without an example, whose
-        own words are compared, only what is about nothing of the kind.
-        """
-        found = self._ranked(task, domain, k=k, where=where, cross_domain=cross_domain, floor=floor)
-        return found[:k] if k > 0 else ()
+        found = self._ranked(task, domain, k=k, where=where, cross_domain=cross_domain)
+        return tuple(match.bullet for match in found[:k])
 
     def _matches(self, task: str, *, domain: str, k: int) -> Sequence[Match]:
         """The k best learned matches for a task, and every sentence of an owner that fits it."""
@@ -193,14 +183,14 @@ class Playbook(Translated, StrategySource):
             return ()
         vector = self.embed([task])[0]
         found = list(self._nearest(vector, domain, k=k, conditions=conditions))
-        for other in self._library.domains() if cross_domain else ():
+        for other in self.domains() if cross_domain else ():
             if other != domain:
                 matches = self._nearest(vector, other, k=k, conditions=conditions)
                 found += [match for match in matches if match.similarity >= TRANSFER]
         found += self._owned(vector, domain, conditions, known={match.bullet.id for match in found})
         marks = marks_of(task)
         near = [item for item in found if is_near(item, floor) and fits(item.bullet.condition, marks)]
-        return sorted(near, key=lambda match: rank(match, near), reverse=True)
+        return sorted(near, key=rank, reverse=True)
 
     async def advise(
         self,
@@ -235,7 +225,7 @@ class Playbook(Translated, StrategySource):
         return bullet.tally.evidence
 
     def domains(self) -> Sequence[str]:
-        return self._library.domains()
+        return self._backend.domains()
 
     def bullets(self, domain: str) -> Sequence[PlaybookBullet]:
         """Every bullet of a domain, whatever its stage, oldest first."""
@@ -252,7 +242,9 @@ class Playbook(Translated, StrategySource):
 
     def journal(self, domain: str) -> Sequence[Delta]:
         """Every change of a domain, oldest first."""
-        return tuple(self._library.journal(check_domain(domain)))
+        entry = self._view(domain)
+        with entry.guard:
+            return tuple(entry.log.journal())
 
     # --- writing ---
 
@@ -296,7 +288,11 @@ class Playbook(Translated, StrategySource):
 
     def quarantine(self, id: str, *, domain: str | None = None) -> PlaybookBullet:
         """Take a bullet out of sight until it is promoted again."""
-        return self._rule(id, ruled("quarantined"), cause="quarantine", domain=domain)
+
+        def hidden(bullet: PlaybookBullet) -> PlaybookBullet:
+            return replace(bullet, ruling="quarantined")
+
+        return self._rule(id, hidden, cause="quarantine", domain=domain)
 
     def rollback(self, domain: str, *, to: int | str | Delta, id: str | None = None) -> Delta | None:
         """Bring back the state right after a delta (or its number, or hash; 0 is the beginning).
@@ -306,13 +302,23 @@ class Playbook(Translated, StrategySource):
         """
         check_domain(domain)
         if isinstance(to, str):
-            known = {delta.hash: delta.seq for delta in self._library.journal(domain)}
+            known = {delta.hash: delta.seq for delta in self.journal(domain)}
             if to not in known:
                 raise PlaybookError(f"the journal of {domain!r} has no delta with the hash {to!r}")
             to = known[to]
         if not isinstance(cast("object", to), int | Delta):
             raise PlaybookError(f"rollback goes to a delta, its number or its hash; got {to!r}")
-        return self._library.rollback(domain, to=to.seq if isinstance(to, Delta) else to, id=id)
+        number = to.seq if isinstance(to, Delta) else to
+        with self._locked(domain) as entry:
+            shelf = entry.log.shelf
+            if not 0 <= number <= shelf.seq:
+                raise PlaybookError(
+                    f"the deltas of {domain!r} are numbered up to {shelf.seq}; there is no {number}"
+                )
+            then = entry.log.state_at(number)
+            change = back_to(then, shelf) if id is None else bullet_back_to(id, then, shelf)
+            note = f"to {number}" if id is None else id
+            return self._write(entry, change, cause="rollback", note=note)
 
     def forget(
         self, *, id: str | None = None, task_id: str | None = None, matching: str | None = None
@@ -325,18 +331,13 @@ class Playbook(Translated, StrategySource):
         """
         is_meant = meant(id=id, task_id=task_id, matching=matching)
         tasks = () if task_id is None else (task_id,)
-        found = sum(self._library.forget(domain, is_meant, tasks=tasks) for domain in self.domains())
-        with self._guard:
-            self._queries.clear()
-        return found
-
-    def compact(self, domain: str, *, keep_history: bool = True) -> None:
-        """Make a domain quick to open; without its history no earlier state can be brought back."""
-        self._library.compact(check_domain(domain), keep_history=keep_history)
+        return sum(self._forget(domain, is_meant, tasks=tasks) for domain in self.domains())
 
     def repair(self, domain: str) -> Repaired:
         """Set damaged records aside, so that all others can be read again."""
-        return self._library.repair(check_domain(domain))
+        entry = self._view(domain)
+        with entry.guard, entry.log.locked():
+            return entry.log.repair()
 
     # --- as a page ---
 
@@ -371,22 +372,33 @@ class Playbook(Translated, StrategySource):
 
     def change(self, domain: str, decide: Decide, *, cause: Cause, note: str = "") -> Delta | None:
         """Decide on the state as it is now and write the change; nobody else writes in between."""
-        return self._library.commit(check_domain(domain), decide, cause=cause, note=note)
+        with self._locked(domain) as entry:
+            return self._write(entry, decide(entry), cause=cause, note=note)
 
-    def view(self, domain: str) -> AbstractContextManager[View]:
+    @contextmanager
+    def view(self, domain: str) -> Generator[View]:
         """The state of a domain as it is now, for reading."""
-        return self._library.view(check_domain(domain))
+        entry = self._view(domain)
+        with entry.guard:
+            entry.refresh()
+            yield entry
+            entry.save(at_least=max(256, len(entry) // 8))
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """The vectors of texts, masked: what similarity is taken on."""
-        with self._guard:
-            return self._queries.embed([mask(text) for text in texts])
+        with self._embedding:
+            return rows_for(self._embedder, [mask(text) for text in texts])
 
     def now(self) -> float:
         return self._clock.time()
 
     def close(self) -> None:
-        self._library.close()
+        with self._guard:
+            for entry in self._views.values():
+                with entry.guard:  # a thread of a run that was cancelled may still be at work in it
+                    entry.save(at_least=1)
+            self._views.clear()
+            self._backend.close()
 
     def __enter__(self) -> Self:
         return self
@@ -396,24 +408,68 @@ class Playbook(Translated, StrategySource):
 
     # --- inside ---
 
+    def _view(self, domain: str) -> View:
+        with self._guard:
+            if check_domain(domain) not in self._views:
+                self._views[domain] = View(self._backend.log(domain), self._embedder)
+            return self._views[domain]
+
+    @contextmanager
+    def _locked(self, domain: str) -> Generator[View]:
+        """A domain as it is now, which nobody else writes to meanwhile, wherever it runs."""
+        entry = self._view(domain)
+        with entry.guard, entry.log.locked():
+            entry.refresh()
+            yield entry
+
+    def _write(self, entry: View, change: PlaybookChange, *, cause: Cause, note: str = "") -> Delta | None:
+        """Append one delta, whose cost does not grow with the playbook; None where nothing changes."""
+        if not change:
+            return None
+        shelf, at = entry.log.shelf, self._clock.time()
+        delta, line = draft(change, seq=shelf.seq + 1, prev=shelf.hash, at=at, cause=cause, note=note)
+        entry.log.append(delta, line)
+        entry.follow([change])
+        if entry.log.is_long():
+            entry.log.compact()
+        return delta
+
+    def _forget(
+        self, domain: str, is_meant: Callable[[PlaybookBullet], bool], *, tasks: Collection[str]
+    ) -> int:
+        with self._locked(domain) as entry:
+            lines = entry.log.lines()
+            found = find(lines, is_meant)
+            if not found and not any(dump_json(name).encode() in line for name in tasks for line in lines):
+                return 0
+            eraser = Eraser(found, tasks=tasks)
+            entry.log.rewrite(eraser.line, intents=[bullet.intent for bullet in found.values()])
+            entry.resync()
+            if found:
+                hashes = tuple(sorted(map(fingerprint, found.values())))
+                self._write(entry, PlaybookChange(forgotten=hashes), cause="forget")
+            return len(found)
+
     def _nearest(
         self, vector: Vectors, domain: str, *, k: int, conditions: Sequence[Condition]
     ) -> Sequence[Match]:
-        with self._library.view(domain) as view:  # more than k, so that evidence can order those alike
+        with self.view(domain) as view:  # more than k, so that evidence can order those alike
             return view.nearest(vector, k=4 * k + 8, conditions=conditions)
 
     def _owned(
         self, vector: Vectors, domain: str, conditions: Sequence[Condition], *, known: Collection[str]
     ) -> Sequence[Match]:
         """The sentences of owners that are not among the nearest: they are found by their tools."""
-        with self._library.view(domain) as view:
-            rest = [item for item in view.owned() if item.id not in known and item.tool_sequence]
-            if not rest:
-                return ()
-            fitting = view.meeting([item.id for item in rest], conditions)
+        with self.view(domain) as view:
+            rest = [
+                item
+                for item in view.owned()
+                if item.id not in known
+                and item.tool_sequence
+                and all(condition.is_met(item, domain) for condition in conditions)
+            ]
             likeness = view.vectors([item.id for item in rest]) @ vector
-        pairs = zip(rest, likeness.tolist(), strict=True)
-        return [Match(item, similarity, domain) for item, similarity in pairs if item.id in fitting]
+        return [Match(item, float(near), domain) for item, near in zip(rest, likeness, strict=True)]
 
     def _rule(
         self, id: str, rule: Callable[[PlaybookBullet], PlaybookBullet], *, cause: Cause, domain: str | None
@@ -435,8 +491,8 @@ class Playbook(Translated, StrategySource):
 
     def _domain_of(self, id: str) -> str | None:
         found: list[str] = []
-        for name in self._library.domains():
-            with self._library.view(name) as view:
+        for name in self.domains():
+            with self.view(name) as view:
                 if view.get(id) is not None:
                     found.append(name)
         if len(found) > 1:

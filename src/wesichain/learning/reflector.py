@@ -7,7 +7,7 @@ owner said about it. Nothing is inferred from the words of a task, an answer, a 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from hashlib import sha256
 from typing import Any
@@ -18,10 +18,7 @@ from wesichain.errors import CodecError
 from wesichain.trace import redact
 
 from .entities import (
-    LATE,
-    OTHER,
     Feedback,
-    Kind,
     Outcome,
     PlaybookBullet,
     Provenance,
@@ -47,22 +44,13 @@ _NAME_IN_TEXT = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*[A-Za-z0-9_]|[A-Za-z_]")
 
 
 @dataclass(frozen=True, slots=True)
-class Adaptation:
-    """A tool failed, and another one did the work."""
-
-    failed: str
-    instead: str
-
-
-@dataclass(frozen=True, slots=True)
 class Reflection:
     """What one run showed. The id is made from the run: reflecting on it again gives the same id.
 
     `worked` are the tools whose calls went well, `attempted` all that were called, both in order and
     without immediate repeats.
-    `shown` and `held` are the bullets that the run was shown and those that were held back from it; `advised`
-    says that they are known. `tools` has a fingerprint of each tool that there was, `marks` a hash of each
-    word of the task.
+    `shown` and `held` are the bullets that the run was shown and those that were held back from it. `tools`
+    has a fingerprint of each tool that there was, `marks` a hash of each word of the task.
     `proposals` are bullets that the run speaks for; their counters are 0, because the curator counts.
     """
 
@@ -75,11 +63,9 @@ class Reflection:
     run_id: str = ""
     worked: tuple[str, ...] = ()
     attempted: tuple[str, ...] = ()
-    adaptations: tuple[Adaptation, ...] = ()
     iterations: int = 0
     shown: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
-    advised: bool = False
     tools: Mapping[str, str] = field(default_factory=dict[str, str])
     marks: tuple[str, ...] = ()
     proposals: tuple[PlaybookBullet, ...] = ()
@@ -96,62 +82,39 @@ class Reflection:
     def verdict_on(self, sequence: Sequence[str]) -> bool | None:
         """Whether following the sequence helped (True) or harmed; None where it was not followed.
 
-        It also harmed where one of its calls failed and the run found another way. Found after others had
-        failed, in a run that failed, says nothing of it: the detour may have been what was wrong.
+        It also harmed where one of its calls failed and the run found another way.
         """
-        if self.outcome == "unknown" or self.aside(sequence) is not None:
+        if self.outcome == "unknown":
             return None
         if is_followed(sequence, self.worked):
             return self.outcome == "success"
         return False if is_followed(sequence, self.attempted) else None
 
-    def aside(self, sequence: Sequence[str]) -> Kind | None:
-        """What a run was to a sequence that it is no verdict on, None where nothing.
-
-        It went another way; or it went that way after other tools had failed, and failed all the same.
-        """
-        if not self.has_called(sequence):
-            return OTHER if self.attempted and self.outcome != "unknown" else None
-        found = {item.instead for item in self.adaptations}
-        is_late = self.outcome == "failure" and not found.isdisjoint(sequence)
-        return LATE if is_late and is_followed(sequence, self.worked) else None
+    def went_elsewhere(self, sequence: Sequence[str]) -> bool:
+        """Whether the run is known to have called other tools, and none of these."""
+        return self.outcome != "unknown" and bool(self.attempted) and not self.has_called(sequence)
 
 
 class GroundedReflector:
-    """Reflects without a model. Beside what `RunReader` reads, ways that failed become warnings (pitfalls).
-
-    `tool_set` is the version of the tools, for the provenance. `redactor` takes out of a task what must not
-    be kept, beside the secrets that are always taken out: names, say.
-    """
-
-    def __init__(self, *, tool_set: str = "", redactor: Callable[[str], str] | None = None) -> None:
-        self._reader = RunReader(tool_set=tool_set, redactor=redactor)
+    """Reflects without a model: as `RunReader` does, and ways that failed become warnings (pitfalls)."""
 
     def reflect(self, task: TaskInput, output: TaskOutput, feedback: Feedback | None = None) -> Reflection:
         """Return what the run of a task shows, given what is known about its result."""
-        run = self._reader.reflect(task, output, feedback)
+        run = RunReader().reflect(task, output, feedback)
         if run.outcome != "failure":
             return run
-        origin = self._reader.origin(run, output)
-        warning = _bullet("Pitfalls", run.attempted, about=run.intent, origin=origin)
+        warning = _bullet("Pitfalls", run.attempted, about=run.intent, origin=origin_of(run, output))
         return replace(run, proposals=(warning, *run.proposals))
 
 
 class RunReader:
-    """Reads a run: how it went, which tools served it, which refused calls it mended, and an owner's words.
-
-    The options are those of `GroundedReflector`.
-    """
-
-    def __init__(self, *, tool_set: str = "", redactor: Callable[[str], str] | None = None) -> None:
-        self._tool_set = tool_set
-        self._redactor = redactor
+    """Reads how a run went, which tools served it, which refused calls it mended, and an owner's words."""
 
     def reflect(self, task: TaskInput, output: TaskOutput, feedback: Feedback | None = None) -> Reflection:
         """Return what the run of a task shows, given what is known about its result."""
         outcome, signal = (feedback or Feedback()).judge(output)
         readable = task.description.encode(errors="replace").decode()  # half a character cannot be kept
-        about = mask(self._redact(one_line(readable)))[:_EXAMPLE]  # kept to find the bullet again
+        about = mask(redact(one_line(readable)))[:_EXAMPLE]  # kept to find the bullet again
         calls = [
             call
             for step in output.structured_trace
@@ -170,55 +133,44 @@ class RunReader:
             run_id=str(output.metadata.get("run_id") or task.task_id),
             worked=worked,
             attempted=attempted,
-            adaptations=_adaptations(calls),
             iterations=output.total_iterations,
             shown=tuple(
                 dict.fromkeys((*(item.id for item in task.playbook_bullets), *_ids(output, "shown")))
             ),
             held=_ids(output, "held"),
-            advised="shown" in output.metadata,
             tools=_fingerprints(output),
             marks=marks_of(about),
         )
-        proposals = self._proposals(reflection, calls, output, feedback)
+        proposals = _proposals(reflection, calls, output, feedback)
         return replace(reflection, proposals=tuple(proposals))
 
-    def origin(self, run: Reflection, output: TaskOutput, author: str = "reflector") -> Provenance:
-        """Return where a proposal of this run comes from."""
-        model = str(output.metadata.get("model", ""))
-        return Provenance(author, run.task_id, run.id, model, self._tool_set)
 
-    def _proposals(
-        self,
-        run: Reflection,
-        calls: Sequence[ToolInvocation],
-        output: TaskOutput,
-        feedback: Feedback | None,
-    ) -> Iterator[PlaybookBullet]:
-        specs = specs_of(output)
-        origin = self.origin(run, output)
-        if feedback is not None and feedback.lesson:
-            tools = tools_named(feedback.lesson, specs, called=run.attempted)
-            yield _owned(
-                feedback.lesson, tools, about=run.intent, origin=self.origin(run, output, "operator")
-            )
-        if run.outcome != "success":
-            return
-        if run.worked:
-            yield _bullet("Strategies", run.worked, about=run.intent, origin=origin)
-        for item in dict.fromkeys(mends(calls, {str(spec["name"]): spec for spec in specs})):
-            yield ToolCallingStrategy(
-                content=item.rule,
-                tool_sequence=item.tools,
-                parameter=item.parameter,
-                example_task=run.intent,
-                lesson=item.lesson,
-                provenance=origin,
-            )
+def origin_of(run: Reflection, output: TaskOutput, author: str = "reflector") -> Provenance:
+    """Return where a proposal of this run comes from."""
+    return Provenance(author, run.task_id, run.id, str(output.metadata.get("model", "")))
 
-    def _redact(self, text: str) -> str:
-        known = redact(text)
-        return known if self._redactor is None else self._redactor(known)
+
+def _proposals(
+    run: Reflection, calls: Sequence[ToolInvocation], output: TaskOutput, feedback: Feedback | None
+) -> Iterator[PlaybookBullet]:
+    specs = specs_of(output)
+    origin = origin_of(run, output)
+    if feedback is not None and feedback.lesson:
+        tools = tools_named(feedback.lesson, specs, called=run.attempted)
+        yield _owned(feedback.lesson, tools, about=run.intent, origin=origin_of(run, output, "operator"))
+    if run.outcome != "success":
+        return
+    if run.worked:
+        yield _bullet("Strategies", run.worked, about=run.intent, origin=origin)
+    for item in dict.fromkeys(mends(calls, {str(spec["name"]): spec for spec in specs})):
+        yield ToolCallingStrategy(
+            content=item.rule,
+            tool_sequence=item.tools,
+            parameter=item.parameter,
+            example_task=run.intent,
+            lesson=item.lesson,
+            provenance=origin,
+        )
 
 
 def specs_of(output: TaskOutput) -> list[Mapping[str, Any]]:
@@ -263,19 +215,6 @@ def _bullet(section: Section, tools: tuple[str, ...], *, about: str, origin: Pro
     return ToolCallingStrategy(
         content=content, section=section, tool_sequence=tools, example_task=about, provenance=origin
     )
-
-
-def _adaptations(calls: Sequence[ToolInvocation]) -> tuple[Adaptation, ...]:
-    """For each tool that only ever failed, the next other tool that worked."""
-    worked = {call.tool_name for call in calls if call.success}
-    found: dict[str, Adaptation] = {}
-    for place, call in enumerate(calls):
-        tool = call.tool_name
-        if tool not in worked and tool not in found:
-            instead = next((other.tool_name for other in calls[place:] if other.success), None)
-            if instead is not None:
-                found[tool] = Adaptation(tool, instead)
-    return tuple(found.values())
 
 
 def _ids(output: TaskOutput, name: str) -> tuple[str, ...]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import ceil
-
 from wesichain.core.internal import dataclass
 
 from .curator import CuratorDelta
@@ -27,29 +24,6 @@ class RunRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
-    """How a number of runs went; a run of which nothing is known counts as neither success nor failure."""
-
-    runs: int
-    success: float
-    iterations: float
-    p95: float
-    errors: float
-
-    @classmethod
-    def of(cls, records: Sequence[RunRecord]) -> Health:
-        judged = [record for record in records if record.outcome != "unknown"]
-        count = max(1, len(records))
-        return cls(
-            runs=len(records),
-            success=sum(record.outcome == "success" for record in judged) / max(1, len(judged)),
-            iterations=sum(record.iterations for record in records) / count,
-            p95=_percentile([record.seconds for record in records], 0.95),
-            errors=sum(bool(record.error) for record in records) / count,
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class LearningSummary:
     """What a batch came to; `records` has the tasks in the order in which they were run."""
 
@@ -57,29 +31,25 @@ class LearningSummary:
     added: int = 0
     updated: int = 0
 
-    @property
-    def health(self) -> Health:
-        return Health.of(self.records)
-
     def plus(self, *, records: tuple[RunRecord, ...] = (), delta: CuratorDelta = _NOTHING) -> LearningSummary:
         return LearningSummary(
             (*self.records, *records), self.added + len(delta.added), self.updated + len(delta.updated)
         )
 
     def text(self) -> str:
-        """Return the figures, a line each."""
+        """Return the figures, a line each; a run of which nothing is known is neither solved nor not."""
+        known = [record for record in self.records if record.outcome != "unknown"]
+        solved = sum(record.outcome == "success" for record in known) / max(1, len(known))
+        errors = sum(bool(record.error) for record in self.records)
         half = len(self.records) // 2
-        early, late, total = Health.of(self.records[:half]), Health.of(self.records[half:]), self.health
-        halves = f"first half {early.iterations:.2f}, second half {late.iterations:.2f}"
+        total, early, late = (
+            sum(record.iterations for record in part) / max(1, len(part))
+            for part in (self.records, self.records[:half], self.records[half:])
+        )
         return "\n".join(
             [
-                f"{total.runs} tasks, {total.success:.0%} solved, {total.errors:.0%} ended in errors",
-                f"iterations a task: {total.iterations:.2f} ({halves})",
+                f"{len(self.records)} tasks, {solved:.0%} solved, {errors} ended in errors",
+                f"iterations a task: {total:.2f} (first half {early:.2f}, second half {late:.2f})",
                 f"bullets: {self.added} new, {self.updated} times new evidence",
             ]
         )
-
-
-def _percentile(values: Sequence[float], share: float) -> float:
-    """The nearest rank."""
-    return sorted(values)[ceil(share * len(values)) - 1] if values else 0.0

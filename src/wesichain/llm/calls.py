@@ -169,3 +169,18 @@ def with_settings(
 def whole_number(value: object) -> int:
     """A count of tokens as a provider gives it: what is none, or below zero, counts as 0."""
     return value if type(value) is int and value > 0 else 0
+
+
+def as_string(value: object) -> str:
+    """A text field of a reply; "" of one that is no text."""
+    return value if isinstance(value, str) else ""
+
+
+def as_object(value: object) -> dict[str, Any]:
+    """An object in a reply; an empty one for what is none."""
+    return value if is_object(value) else {}
+
+
+def as_objects(value: object) -> list[dict[str, Any]]:
+    """The objects of an array in a reply."""
+    return [item for item in value if is_object(item)] if is_array(value) else []

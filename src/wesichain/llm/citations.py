@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wesichain.core import Citation
 from wesichain.core.internal import is_array, is_object
+from wesichain.llm.calls import as_object, as_objects
 
 
 def of_chat(annotations: object) -> tuple[Citation, ...]:
     """Of the annotations of a chat completion: `{"type": "url_citation", "url_citation": {...}}`."""
     found: list[Citation] = []
-    for note in _objects(annotations):
+    for note in as_objects(annotations):
         cited = note.get("url_citation") if note.get("type") == "url_citation" else None
         if is_object(cited):
             found.append(_in_answer(cited, text=_text(cited.get("content"))))
@@ -24,9 +25,9 @@ def of_response(items: Sequence[Mapping[str, Any]]) -> tuple[Citation, ...]:
     found: list[Citation] = []
     offset = 0
     for item in items:
-        for part in _objects(item.get("content")) if item.get("type") == "message" else ():
+        for part in as_objects(item.get("content")) if item.get("type") == "message" else ():
             if part.get("type") == "output_text":
-                found += (_in_answer(note, offset=offset) for note in _objects(part.get("annotations")))
+                found += (_in_answer(note, offset=offset) for note in as_objects(part.get("annotations")))
                 offset += len(_text(part.get("text")) or "")
     return tuple(found)
 
@@ -46,7 +47,7 @@ def _in_answer(note: Mapping[str, Any], *, text: str | None = None, offset: int 
 def of_blocks(blocks: Sequence[Mapping[str, Any]]) -> tuple[Citation, ...]:
     """Of the text blocks of the messages API. Places are those in the cited document."""
     noted = [
-        note for block in blocks if block.get("type") == "text" for note in _objects(block.get("citations"))
+        note for block in blocks if block.get("type") == "text" for note in as_objects(block.get("citations"))
     ]
     return tuple(
         Citation(
@@ -63,13 +64,13 @@ def of_blocks(blocks: Sequence[Mapping[str, Any]]) -> tuple[Citation, ...]:
 
 def of_grounding(grounding: Mapping[str, Any], content: str) -> tuple[Citation, ...]:
     """Of Gemini's grounding: each segment of the answer with each of its sources, else the sources alone."""
-    chunks = [_chunk(chunk) for chunk in _objects(grounding.get("groundingChunks"))]
+    chunks = [_chunk(chunk) for chunk in as_objects(grounding.get("groundingChunks"))]
     found: list[Citation] = []
-    for support in _objects(grounding.get("groundingSupports")):
+    for support in as_objects(grounding.get("groundingSupports")):
         places = support.get("groundingChunkIndices")
         numbers = map(_number, places if is_array(places) else ())
         sources = [chunks[number] for number in numbers if number is not None and number < len(chunks)]
-        found += (_supported(source, _object(support.get("segment")), content) for source in sources)
+        found += (_supported(source, as_object(support.get("segment")), content) for source in sources)
     return tuple(found or chunks)
 
 
@@ -104,10 +105,10 @@ def of_converse(blocks: Sequence[Mapping[str, Any]]) -> tuple[Citation, ...]:
     """Of Bedrock's blocks `{"citationsContent": {"citations": [...]}}`. Places are those in the document."""
     found: list[Citation] = []
     for block in blocks:
-        for note in _objects(_object(block.get("citationsContent")).get("citations")):
-            quoted = [_text(part.get("text")) or "" for part in _objects(note.get("sourceContent"))]
-            location = _object(note.get("location"))
-            web, chars = _object(location.get("web")), _object(location.get("documentChar"))
+        for note in as_objects(as_object(block.get("citationsContent")).get("citations")):
+            quoted = [_text(part.get("text")) or "" for part in as_objects(note.get("sourceContent"))]
+            location = as_object(note.get("location"))
+            web, chars = as_object(location.get("web")), as_object(location.get("documentChar"))
             found.append(
                 Citation(
                     text="".join(quoted) or None,
@@ -119,14 +120,6 @@ def of_converse(blocks: Sequence[Mapping[str, Any]]) -> tuple[Citation, ...]:
                 )
             )
     return tuple(found)
-
-
-def _object(value: object) -> dict[str, Any]:
-    return value if is_object(value) else {}
-
-
-def _objects(value: object) -> Iterator[dict[str, Any]]:
-    yield from (item for item in value if is_object(item)) if is_array(value) else ()
 
 
 def _text(value: object) -> str | None:

@@ -16,9 +16,10 @@ from typing import Any
 from wesichain.core import LlmResponse, StreamItem, TextChunk, ToolCall, ToolSpec
 from wesichain.core.internal import dataclass
 from wesichain.llm.react_text.dialects import REACT, read_reply
-from wesichain.llm.react_text.native import AROUND_CALLS, CALL_START, INPUT_KEYS, TOOL_KEYS, begins_with_call
+from wesichain.llm.react_text.native import AROUND_CALLS, CALL_START, INPUT_KEYS, TOOL_KEYS
 from wesichain.llm.react_text.reasoning import ReasonedText, ReasoningFilter, ReasoningStyle, split_reasoning
 from wesichain.llm.react_text.rules import check
+from wesichain.llm.react_text.structure import TextReply
 
 _USE_INTERFACE = (
     "Your reply holds a tool call as text, which is not run. Call the tool through the interface for tool "
@@ -49,10 +50,10 @@ class ForeignText:
             reasoned = ReasonedText(content)  # the answer mentions channels
         if reasoned.text != content:
             thoughts = "\n".join(filter(None, [response.reasoning, reasoned.reasoning]))
-            response = replace(response, content=reasoned.text, reasoning=thoughts)
+            response = replace(response, content=reasoned.text or reasoned.remark, reasoning=thoughts)
         if response.tool_calls or not self.tools or response.finish_reason == "length":
             return response  # of a reply that was cut, no call is known to be complete
-        return self._with_calls(response, content, is_message=bool(reasoned.calls))
+        return self._with_calls(response, content, is_message=bool(reasoned.calls) and not reasoned.remark)
 
     async def stream(self, items: AsyncGenerator[StreamItem, None]) -> AsyncGenerator[StreamItem, None]:
         """A streamed reply without reasoning. Text that may be a call is kept back until that is known.
@@ -78,11 +79,11 @@ class ForeignText:
         """The response, run or refused if its text is calls and nothing else."""
         text = content if is_message else response.content
         parsed = read_reply(text, REACT, strict=True, truncated=False)
-        is_marked = is_message or begins_with_call(text)
-        if parsed.kind == "action":
+        is_marked = is_message or _begins_call(TextReply(text).text)
+        if parsed.kind == "action" and not is_message:
             named = {self.name_of(call.name) for call in parsed.calls}
-            is_alone = not parsed.remark and (is_message or not parsed.thought)
-            if not is_alone or not (is_marked or named <= {tool.name for tool in self.tools}):
+            is_known = is_marked or named <= {tool.name for tool in self.tools}
+            if parsed.remark or parsed.thought or not is_known:
                 return response
         elif not is_marked:
             return response
@@ -164,5 +165,6 @@ class _TextStream:
 
 
 def _begins_call(start: str) -> bool:
-    found = CALL_START.search(start[:200])
-    return not AROUND_CALLS.sub("", start[: found.start()] if found else start)
+    """Whether a text begins as a native call, complete or not, within nothing but its own marks."""
+    found = CALL_START.search(start)
+    return found is not None and not AROUND_CALLS.sub("", start[: found.start()])

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from wesichain.core import LlmRequest, LlmResponse, ToolCall
 from wesichain.core.internal import dump_json, is_object, parse_json, strict_schema, without_nulls
 from wesichain.errors import CodecError
 
-_made: dict[int, tuple[Mapping[str, Any], dict[str, Any] | None]] = {}
+Make: TypeAlias = Callable[[Mapping[str, Any]], dict[str, Any] | None]
+_made: dict[tuple[int, Make], tuple[Mapping[str, Any], dict[str, Any] | None]] = {}
 _MOST = 1024
 
 
-def strict_form(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The strict form of a schema, or None. A run sends the same schemas each step: each is made once."""
-    found = _made.get(id(schema))
+def strict_form(schema: Mapping[str, Any], make: Make = strict_schema) -> dict[str, Any] | None:
+    """The strict form of a schema, or None. A run sends the same schemas each step: each is made once.
+
+    `make` writes it as one provider wants it.
+    """
+    found = _made.get((id(schema), make))
     if found is None or found[0] is not schema:
         if len(_made) >= _MOST:
             _made.clear()
-        found = _made[id(schema)] = schema, strict_schema(schema)
+        found = _made[id(schema), make] = schema, make(schema)
     return found[1]
 
 

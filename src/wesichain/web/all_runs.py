@@ -17,6 +17,7 @@ from wesichain.trace import Recording, load, redact
 from wesichain.trace import RunSummary as RecordedRun
 
 from .marks import Mark
+from .price_rows import price_rows
 from .run_store import PAGE_EVENTS, Filter, RunStore, is_file_name, is_marked, place_at, place_of, time_of
 from .stats import CURVE, statistics
 
@@ -74,7 +75,7 @@ class AllRuns:
             return self._recorded(wanted, limit, ""), self._stored(wanted, limit, None)
         run = None if is_file_name(after) else await self.find(after)
         if run is None and not is_file_name(after):
-            raise ConfigError(f"there is no run {after[:80]!r} for the list to go on after")
+            raise ConfigError(f"there is no run {after[:80]!r} for the list to continue after")
         if run is None or isinstance(run, RecordedRun):
             place = after if run is None else place_of(run)
             earlier = time_of(place)
@@ -164,7 +165,7 @@ class AllRuns:
         events = b",".join([to_json(redact(event)).encode() async for event in self._events(run)])
         head: Row = {
             "run": self._row(run),
-            "prices": self.store.prices_of(run.model or ""),
+            "prices": price_rows(self.store.prices_of(run.model or "")),
             "next": None,
             "cursor": 0,
             "problems": [],

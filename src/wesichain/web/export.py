@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -16,15 +15,18 @@ from html import escape
 from importlib.resources import files
 
 from wesichain.core import to_json
+from wesichain.core.internal import Prices
 from wesichain.trace import Recording
+
+from .price_rows import price_rows
 
 _MODULES = ("dom.js", "markdown.js", "waterfall.js", "timeline.js", "graph.js", "exported.js")
 _IMPORT = re.compile(r"^import .*;\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const|let) )", re.MULTILINE)
 
 
-def export_html(recording: Recording, *, prices: Mapping[str, Sequence[float]] | None = None) -> str:
-    """The whole run as a page. `prices` are per million tokens, (input, output), by model."""
+def export_html(recording: Recording, *, prices: Prices | None = None) -> str:
+    """The whole run as a page. `prices` are per million tokens, by model: (input, output), or a `Price`."""
     style = static_text("style.css")
     script = "".join(_EXPORT.sub("", _IMPORT.sub("", static_text(name))) for name in _MODULES)
     policy = (
@@ -56,7 +58,7 @@ def _source(text: str) -> str:
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
-def _data(recording: Recording, prices: Mapping[str, Sequence[float]] | None) -> str:
+def _data(recording: Recording, prices: Prices | None) -> str:
     """JSON in which no text can end the element that holds it."""
     data = {
         "run": {
@@ -67,7 +69,7 @@ def _data(recording: Recording, prices: Mapping[str, Sequence[float]] | None) ->
             "started_at": recording.started_at,
         },
         "events": recording.events,
-        "prices": dict(prices or {}),
+        "prices": price_rows(prices or {}),
         "problems": recording.problems,
     }
     return to_json(data).replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")

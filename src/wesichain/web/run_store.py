@@ -14,13 +14,14 @@ from time import time
 from typing import Any, get_args
 
 from wesichain.core import Event
-from wesichain.core.internal import Price, Prices, dump_json, is_object, parse_json, to_plain
+from wesichain.core.internal import Prices, dump_json, is_object, parse_json, to_plain
 from wesichain.errors import CodecError, ConfigError
 from wesichain.policy import find_cost, find_price
 from wesichain.trace import RunSummary, find_run, list_runs
 
 from .digests import Digests
 from .marks import Mark, Marks, Scores
+from .price_rows import price_rows
 
 PAGE_EVENTS = 1_000
 _PAGE_BYTES = 8 * 1024 * 1024
@@ -38,7 +39,7 @@ _FRESH = 120.0  # seconds for which a run without an end is called live after it
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which runs a list shows: all of what is given must hold."""
+    """Which runs a list has: those that match all fields."""
 
     search: str = ""
     status: str = ""
@@ -114,7 +115,7 @@ class RunStore:
             self.digests.of(run.path, run.size)
 
     def status(self, run: RunSummary) -> str:
-        """How a run ended; `live` while it goes on, as far as its file tells."""
+        """How a run ended; `live` while it is active, according to its file."""
         if run.status != "unfinished":
             return run.status
         try:
@@ -219,14 +220,10 @@ class RunStore:
         """The newest file for each end of a name, which is the run's id where that is a plain word."""
         return {name.partition("Z-")[2].removesuffix(_SUFFIX): name for name in sorted(self.names())}
 
-    def prices_of(self, model: str) -> dict[str, Sequence[float]]:
-        """The prices that were given, and the published one of a model: of a million tokens, in and out."""
+    def prices_of(self, model: str) -> Prices:
+        """The prices that were given, and the published one of a model."""
         published = find_price(model, self.prices)
-        found = {**self.prices, **({} if published is None else {model: published})}
-        return {
-            name: [price.input, price.output] if isinstance(price, Price) else [*price[:2]]
-            for name, price in found.items()
-        }
+        return {**self.prices, **({} if published is None else {model: published})}
 
     def names(self) -> Sequence[str]:
         try:
@@ -235,11 +232,11 @@ class RunStore:
             return []
 
     def page(self, run: RunSummary, *, cursor: int = 0, limit: int = PAGE_EVENTS) -> bytes:
-        """A run and a page of its events, as JSON: the events as they are written, nothing is made anew."""
+        """A run and a page of its events, as JSON: the events as they are in the file."""
         page = read_page(run.path, cursor=cursor, limit=limit)
         head = {
             "run": self.plain(run),
-            "prices": self.prices_of(run.model),
+            "prices": price_rows(self.prices_of(run.model)),
             "next": None if page.is_last else page.cursor,
             "cursor": page.cursor,
             "problems": page.problems,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import secrets
-import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +11,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from wesichain.agent import Agent
-from wesichain.core.internal import Prices
+from wesichain.core.internal import Prices, is_loopback, listening_socket
 from wesichain.errors import ConfigError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -81,7 +79,7 @@ def run_server(
     """
     if token is not None and not re.fullmatch(r"[A-Za-z0-9_~.-]{16,}", token):
         raise ConfigError("a token has 16 or more letters, digits and any of '_-.~'; leave it out to get one")
-    if not _is_loopback(host) and not (allow_remote and hosts):
+    if not is_loopback(host) and not (allow_remote and hosts):
         raise ConfigError(
             f"{host!r} can be reached from other machines, and recordings hold what your agents read and "
             f"wrote; use 127.0.0.1, or say allow_remote=True and name the hosts it is reached by "
@@ -93,7 +91,7 @@ def run_server(
         _explain(error)
         raise
     token = token or secrets.token_urlsafe(32)
-    with _bound(host, port) as listener:
+    with listening_socket(host, port) as listener:
         taken = listener.getsockname()[1]
         name = f"[{host}]" if ":" in host else host
         served = [*hosts, *(f"{each}:{taken}" for each in {name, "127.0.0.1", "localhost", "[::1]"})]
@@ -120,30 +118,6 @@ def run_server(
         announce(f"http://{hosts[0] if hosts else f'{name}:{taken}'}/#token={token}")
         with suppress(KeyboardInterrupt):  # the usual way to stop it
             uvicorn.Server(config).run(sockets=[listener])
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-    except OSError as error:
-        listener.close()
-        raise ConfigError(
-            f"{host}:{port} cannot be used: {error.strerror}; port 0 takes a free one"
-        ) from error
-    listener.listen(128)
-    return listener
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _explain(error: ModuleNotFoundError) -> None:

@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from wesichain.errors import PlaybookError
 from wesichain.learning import Embedder, FunctionEmbedder, Playbook, mask
-from wesichain.learning.embedders import CachingEmbedder, unit_rows
+from wesichain.learning.embedders import rows_for, unit_rows
 from wesichain.learning.embedders.openai import OpenAiEmbedder
 from wesichain.learning.embedders.use import UseEmbedder
 
@@ -74,24 +74,11 @@ def test_rows_that_break_the_promise_are_refused(rows: Any, message: str) -> Non
         unit_rows(rows, dimension=4, name="odd")
 
 
-def test_a_cache_asks_for_each_text_once() -> None:
-    asked: list[str] = []
-
-    def function(texts: list[str]) -> Any:
-        asked.extend(texts)
-        return [[len(text), 1.0] for text in texts]
-
-    cache = CachingEmbedder(FunctionEmbedder("spy", 2, function=function), size=2)
-    first = cache.embed(["a", "bb", "a"])
-    assert np.array_equal(cache.embed(["bb", "a"]), first[[1, 2]])
-    assert asked == ["a", "bb"]
-    cache.embed(["ccc"])
-    cache.embed(["bb"])
-    assert asked == ["a", "bb", "ccc", "bb"]
-    assert cache.embed([]).shape == (0, 2)
-    short = CachingEmbedder(FunctionEmbedder("short", 2, function=lambda _: [[1.0, 1.0]]))
+def test_a_row_is_expected_for_each_text() -> None:
+    short = FunctionEmbedder("short", 2, function=lambda _: [[1.0, 1.0]])
     with pytest.raises(PlaybookError, match="gave 1 rows for 2 texts"):
-        short.embed(["a", "b"])
+        rows_for(short, ["a", "b"])
+    assert rows_for(short, []).shape == (0, 2)
 
 
 class _Endpoint(BaseHTTPRequestHandler):

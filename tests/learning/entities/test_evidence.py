@@ -94,9 +94,14 @@ def test_how_many_losses_are_alarming_depends_on_the_rate_without_it(
     assert needed == losses
 
 
-def test_a_lesson_that_never_won_is_losing_after_three_runs() -> None:
-    assert [after([(True, False)] * count).is_losing for count in (2, 3)] == [False, True]
-    assert not after([(True, True), *[(True, False)] * 3]).is_losing
+@pytest.mark.parametrize("wins", [0, 1, 9])
+def test_three_losses_in_a_row_are_losing_whatever_came_before(wins: int) -> None:
+    tally = EvidenceTally(held_runs=20, held_successes=1)
+    for success in [True] * wins + [False, False]:
+        tally = tally.tested(success=success)
+    assert not tally.is_losing
+    assert not tally.tested(success=True).tested(success=False).is_losing
+    assert tally.tested(success=False).is_losing
 
 
 def test_1000_successes_do_not_outlive_a_tool_that_changed() -> None:

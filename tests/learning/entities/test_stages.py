@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wesichain.learning import stage_of
-from wesichain.learning.entities import EvidenceTally, earned_by, settle
+from wesichain.learning.entities import settle
 
 counts = st.integers(0, 200)
 
@@ -67,5 +67,4 @@ RULINGS = [
 
 @pytest.mark.parametrize(("helpful", "harmful", "ruling", "stage", "left"), RULINGS)
 def test_a_ruling(helpful: int, harmful: int, ruling: str, stage: str, left: str) -> None:
-    earned = earned_by(EvidenceTally(), helpful, harmful)
-    assert settle(earned, ruling) == (stage, left)  # type: ignore[arg-type]  # a table of texts
+    assert settle(stage_of(helpful, harmful), ruling) == (stage, left)  # type: ignore[arg-type]  # a table of texts

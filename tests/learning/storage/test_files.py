@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.learning.kit import ids, note, reflect, strategy, words
+from tests.learning.kit import compact, ids, note, reflect, strategy, words
 from wesichain.errors import CorruptRecordError, PlaybookError
 from wesichain.learning import DATA_MODEL, Playbook, SemanticCurator
 from wesichain.learning.entities import hashed_name
@@ -64,7 +64,9 @@ DAMAGE = [
 
 
 @pytest.mark.parametrize("harm", DAMAGE)
-def test_a_bad_record_in_the_middle_is_named_and_the_rest_can_be_saved(path: Path, harm: object) -> None:
+def test_a_bad_record_in_the_middle_is_named_and_the_rest_can_be_saved(
+    path: Path, harm: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lines = log_of(path).read_bytes().split(b"\n")
     lines[3] = harm(lines[3])  # type: ignore[operator]  # a table of functions
     log_of(path).write_bytes(b"\n".join(lines))
@@ -81,9 +83,9 @@ def test_a_bad_record_in_the_middle_is_named_and_the_rest_can_be_saved(path: Pat
         assert [delta.seq for delta in book.journal("shop")] == [1, 2, 4, 5, 6]
         book.rollback("shop", to=4)
         assert ids(book.bullets("shop")) == ["0", "1", "3"]
-        book.compact("shop")
+        compact(book, monkeypatch)
         assert book.repair("shop").damaged == ()
-        assert len(book.journal("shop")) == 6
+        assert len(book.journal("shop")) == 7
 
 
 def test_a_line_that_is_missing_is_noticed(path: Path) -> None:
@@ -96,9 +98,9 @@ def test_a_line_that_is_missing_is_noticed(path: Path) -> None:
         assert ids(book.bullets("shop")) == ["0", "1", "3", "4"]
 
 
-def test_a_lost_head_or_state_line_costs_only_itself(path: Path) -> None:
+def test_a_lost_head_or_state_line_costs_only_itself(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_at(path) as book:
-        book.compact("shop")
+        compact(book, monkeypatch)
         book.record(note("next", id="next"), domain="shop")
     lines = log_of(path).read_bytes().split(b"\n")
     for bad in range(3):
@@ -176,7 +178,8 @@ def test_an_index_is_rebuilt_that_was(path: Path, tmp_path: Path, kind: str | by
         assert saved not in harmed.values()
         index.write_bytes(kind if isinstance(kind, bytes) else harmed[kind])
     with open_at(path) as book:
-        found = book.search("pay a bill", domain="shop", k=9)
+        with book.view("shop") as view:
+            found = view.nearest(book.embed(["pay a bill"])[0], k=9)
         assert len(found) == 5
         assert all(match.similarity > 0.99 for match in found)
 

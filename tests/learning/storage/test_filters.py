@@ -9,8 +9,6 @@ import pytest
 from tests.learning.kit import ids, note, strategy
 from wesichain.errors import PlaybookError
 from wesichain.learning import Playbook
-from wesichain.learning.storage import parse_where
-from wesichain.learning.storage.filters import Columns
 
 BULLETS = [
     strategy("pay a bill", "a", helpful=3, id="one"),
@@ -67,15 +65,12 @@ def test_what_is_unknown_is_an_error(playbook: Playbook, where: dict[str, Any], 
         playbook.retrieve("pay", domain="shop", where=where)
 
 
-def test_columns_grow_and_forget() -> None:
-    columns = Columns()
-    for row in range(200):
-        columns.set(row, BULLETS[row % 3])
-    columns.clear(1)
-    chosen = columns.chosen(200, parse_where({"tool_count": 2}), domain="shop")
-    assert chosen.sum() == 66
-    assert not chosen[1]
-    assert chosen[4]
+def test_the_few_that_meet_a_condition_are_found_behind_many_that_do_not(playbook: Playbook) -> None:
+    near = [strategy("pay a bill", "a", helpful=3, id=f"near{number}") for number in range(60)]
+    far = [strategy("paint a fence", "b", helpful=9, id=f"far{number}") for number in range(3)]
+    playbook.record_all([*near, *far], domain="shop")
+    found = playbook.retrieve("pay a bill", domain="shop", k=3, where={"helpful_count": {"$gt": 8}})
+    assert set(ids(found)) == {"far0", "far1", "far2"}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from wesichain.core import LlmRequest, LlmResponse, Message, Role, StreamItem, TextChunk, ToolSpec
 from wesichain.llm.foreign_text import ForeignText
 from wesichain.llm.react_text import TextReAct
-from wesichain.llm.react_text.reasoning import ReasoningFilter, ReasoningStyle
+from wesichain.llm.react_text.reasoning import MARK, ReasoningFilter, ReasoningStyle
 
 SECRET = "hush"  # a word of the reasoning, and of nothing else
 OPENED = [
@@ -36,12 +36,27 @@ OPENED = [
     ("analysis", "assistantfinal"),
 ]
 BARE = ["</think>", "</thinking>", "[/THINK]", "<|END_THINKING|>", "</reasoning>", "\u25c1/think\u25b7"]
-WORDS = st.lists(
-    st.sampled_from(
-        [*"<>[]`\"'{}: \n", "say", "Thought:", "Final Answer:", "<b>", "</b>", "[1]", "a < b", "think", "|>"]
-    ),
-    max_size=12,
-).map("".join)
+WORDS = (
+    st.lists(
+        st.sampled_from(
+            [
+                *"<>[]`\"'{}: \n",
+                "say",
+                "Thought:",
+                "Final Answer:",
+                "<b>",
+                "</b>",
+                "[1]",
+                "a < b",
+                "think",
+                "|>",
+            ]
+        ),
+        max_size=12,
+    )
+    .map("".join)
+    .filter(lambda text: MARK.search(text) is None)
+)
 CUTS = st.lists(st.integers(1, 7), min_size=1, max_size=40)
 
 

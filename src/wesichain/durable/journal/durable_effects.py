@@ -140,8 +140,8 @@ class DurableEffects(Effects):
                 return StepRecord(raised=Raised("ToolExecutionError", _unknown(call)), is_unknown=True)
             if not self._scope and self._journal.has_gone_on(ctx.step_id):
                 return StepRecord(raised=Raised("ToolExecutionError", _passed_over(call)))
-            heard: list[Event] = []
-            done = await self._live.call(prepared, _Overheard(ctx, heard))
+            events: list[Event] = []
+            done = await self._live.call(prepared, _RecordedCaller(ctx, events))
             result.append(done)
             raised = None if done.error is None else Raised.of(done.error)
             is_waiting = ctx.link is not None and ctx.link.waits(done.error)
@@ -152,7 +152,7 @@ class DurableEffects(Effects):
                 is_refusal=is_waiting,
                 duration_ms=done.duration_ms,
                 parts=done.parts,
-                events=tuple(heard),
+                events=tuple(events),
             )
 
         entry = await self._journal.perform(name, asked, perform, step_id=ctx.step_id)
@@ -215,8 +215,8 @@ class DurableEffects(Effects):
     def below(self, call: str, number: int) -> Callable[[Effects], Effects]:
         """The effects of a run inside a call: of a second one in the same call, under a name of its own."""
         label = _label(call) if number == 1 else f"{_label(call)}~{number}"
-        told = call if number == 1 else f"{call}/~{number}"
-        place = StepPlace("" if self._run is None else self._run.run_id, f"{self._above}{told}")
+        scope = call if number == 1 else f"{call}/~{number}"
+        place = StepPlace("" if self._run is None else self._run.run_id, f"{self._above}{scope}")
         inner = f"{self._scope}{label}/"
         needs = self.needs_deps
         return lambda live: DurableEffects(self._journal, live, scope=inner, place=place, needs_deps=needs)
@@ -242,23 +242,23 @@ class DurableEffects(Effects):
         await self._journal.perform(intent, asked, intend)
 
 
-class _Overheard(Caller):
-    """The caller of a tool whose nested runs are also heard here."""
+class _RecordedCaller(Caller):
+    """The caller of a tool, which also collects the events of the runs inside the call."""
 
-    def __init__(self, ctx: ToolContext, heard: list[Event]) -> None:
+    def __init__(self, ctx: ToolContext, events: list[Event]) -> None:
         self._ctx = ctx
-        self._reply_record = heard
+        self._events = events
 
     @override
     def context(self, call: ToolCall) -> ToolContext:
         emit = self._ctx.emit
 
-        def overhear(event: Event) -> None:
-            self._reply_record.append(event)
+        def record(event: Event) -> None:
+            self._events.append(event)
             if emit is not None:
                 emit(event)
 
-        return replace(self._ctx, emit=overhear)
+        return replace(self._ctx, emit=record)
 
 
 def _label(call_id: str) -> str:

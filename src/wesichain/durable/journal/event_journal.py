@@ -76,7 +76,7 @@ class EventJournal(EventSink):
     async def _list(self, inside: Inside, events: list[Event]) -> None:
         """Have the runs listed that have begun; those that have ended are, with the step that follows."""
         for event in events:
-            begun = self._visitors.hear(event)
+            begun = self._visitors.receive(event)
             if begun is not None:
                 await inside.begin(begun)
             inside.ended(self._visitors.ends(event))

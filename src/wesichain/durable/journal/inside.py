@@ -25,8 +25,8 @@ class Inside:
         self.begin = begin
         self._ended: list[ChildResult] = []
 
-    def hear(self, events: Iterable[Event]) -> None:
-        """Take the ends of runs out of what is told."""
+    def receive(self, events: Iterable[Event]) -> None:
+        """Note the runs inside that these events end."""
         for event in events:
             if event.scope:
                 self.ended(_ends(event))
@@ -50,7 +50,7 @@ class Visitors:
     def __init__(self) -> None:
         self._ids: dict[str, str] = {}  # by scope
 
-    def hear(self, event: Event) -> NewChild | None:
+    def receive(self, event: Event) -> NewChild | None:
         """Take the next event of the log; of a run that starts inside, or goes on, what is listed of it."""
         if not isinstance(event, RunStarted) or not event.own_id:
             return None

@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from wesichain.core import Clock, Event
 from wesichain.core.internal import dataclass
+from wesichain.durable.store import LostRunError
 from wesichain.errors import ReplayMismatchError
 from wesichain.tools import CancellationToken
 
@@ -27,14 +28,6 @@ Step: TypeAlias = Callable[[str, Callable[[], Awaitable[str]]], Awaitable[str]]
 OnStepText: TypeAlias = Callable[[int, str], None]
 
 MAX_STEP = 4 * 1024 * 1024  # bytes
-
-
-class LostRunError(BaseException):
-    """The run is not this process's any more: it was cancelled, or another one has taken it over."""
-
-
-class CancelledRunError(LostRunError):
-    """The run was cancelled: the database says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +45,7 @@ class StepJournal(Clock):
     """Performs the steps of one run, and is its clock: time passes in steps alone, and is recorded with them.
 
     `recorded` has the texts of finished steps by name; `step` does a new one and keeps its text, or raises.
-    `told` has the events of the run so far, where they are to be kept with the steps.
+    `events` has the events of the run so far, where they are to be kept with the steps.
     """
 
     def __init__(
@@ -73,12 +66,12 @@ class StepJournal(Clock):
         self._at = at
         self._elapsed = 0.0
         self._sleeps = 0
-        self._last_seq = max((told.seq for r in self._recorded.values() for told in r.told), default=0)
-        self._kept = 0  # of `told`: how many need no look
+        self._last_seq = max((event.seq for r in self._recorded.values() for event in r.told), default=0)
+        self._kept = 0  # of `events`: how many need no look
         asked = [name.split()[1] for name in self._recorded if name.startswith("ask ")]  # "ask 3 for view 0"
         self._last_ask = max(map(int, asked), default=0)
         self.is_adopted = any(record.by != program.version for record in self._recorded.values())
-        self.told: Sequence[Event] = ()
+        self.events: Sequence[Event] = ()
         self.token: CancellationToken | None = None  # of the loop, once it drives the run
         self.inside: Inside | None = None  # where the runs inside are listed
         self.on_text: OnStepText | None = None  # takes the text of a step while the model says it
@@ -97,14 +90,14 @@ class StepJournal(Clock):
         """Whether another program went on from this step: what it did not run then is not run now."""
         return self.is_adopted and step_id < self._last_ask
 
-    def untold(self) -> tuple[Event, ...]:
+    def unrecorded(self) -> tuple[Event, ...]:
         """The events since the last record, which then count as kept."""
-        new = [event for event in self.told[self._kept :] if event.seq > self._last_seq]
-        self._kept = len(self.told)
+        new = [event for event in self.events[self._kept :] if event.seq > self._last_seq]
+        self._kept = len(self.events)
         if new:
             self._last_seq = new[-1].seq
             if self.inside is not None:
-                self.inside.hear(new)
+                self.inside.receive(new)
         return tuple(new)
 
     async def perform(self, name: str, asked: str, act: Act, *, step_id: int = 0) -> StepRecord:
@@ -131,7 +124,7 @@ class StepJournal(Clock):
         async def act_and_write() -> str:
             entry = await act()
             elapsed = before + self._clock.monotonic() - began
-            by, told = self._program.version, self.untold()
+            by, told = self._program.version, self.unrecorded()
             record = JournalRecord(asked, self._clock.time(), elapsed, entry, by, told)
             record, text = written(record, limit=self._max_step)
             kept.append(record)

@@ -1,61 +1,57 @@
 """The store: what durable runs keep in their database, beside what DBOS keeps there for them."""
 
-from .children import Children, ChildResult, ChildRun, NewChild, end_children
+from .children import ChildResult, ChildRow, NewChild, end_children
 from .database import AWAY, Database, brief, checked_url
-from .leases import Lease, Leases, ServedVersion, Serving
+from .leases import Lease
 from .ledger import (
+    EXPLAINED,
     Follow,
     Ledger,
     NewRun,
     Note,
     RunFilters,
     RunPage,
+    RunRow,
     RunStats,
-    RunStatusRow,
     RunTotal,
     WorkflowResult,
-    queue_of,
 )
-from .queue import Claimed, Concurrency, Queue, Rate, Wanted, concurrency_of, rates_of
-from .step_table import NotOursError, Step, StepRow, StepTable
-from .store import Payload, Store
+from .queue import Claimed, Concurrency, Queue, Rate, Serving, concurrency_of, rates_of
+from .step_table import CANCELLED, CancelledRunError, LostRunError, Step, StepRow
+from .store import Store
 
 __all__ = [
     "AWAY",
+    "CANCELLED",
+    "EXPLAINED",
+    "CancelledRunError",
     "ChildResult",
-    "ChildRun",
-    "Children",
+    "ChildRow",
     "Claimed",
     "Concurrency",
     "Database",
     "Follow",
     "Lease",
-    "Leases",
     "Ledger",
+    "LostRunError",
     "NewChild",
     "NewRun",
-    "NotOursError",
     "Note",
-    "Payload",
     "Queue",
     "Rate",
     "RunFilters",
     "RunPage",
+    "RunRow",
     "RunStats",
-    "RunStatusRow",
     "RunTotal",
-    "ServedVersion",
     "Serving",
     "Step",
     "StepRow",
-    "StepTable",
     "Store",
-    "Wanted",
     "WorkflowResult",
     "brief",
     "checked_url",
     "concurrency_of",
     "end_children",
-    "queue_of",
     "rates_of",
 ]

@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from wesichain.core.internal import dataclass
+from wesichain.durable.states import RunState, RunSummary
 
 from .database import Database
 from .dbos_tables import IF_OWNED, RUN_COLUMNS, RUN_TABLES, STATES, state_in
-from .ledger import RunPage, RunStatusRow, status_row_of
+from .ledger import RunPage, RunRow, run_row_of
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -73,18 +74,12 @@ class ChildResult:
 
 
 @dataclass(frozen=True, slots=True)
-class ChildRun:
-    """A run inside another, with where the run at the top stands."""
+class ChildRow:
+    """A run inside another as it is listed, its scope in the log, and the run at the top."""
 
-    id: str
-    parent: str
-    agent: str
+    run: RunSummary
     scope: str
-    state: str
-    error: str | None
-    created_at: float
-    updated_at: float
-    top: RunStatusRow
+    top: RunRow
 
 
 class Children:
@@ -102,11 +97,11 @@ class Children:
             if db.execute(self._db.sql(_OPEN), ours).rowcount == 0:
                 db.execute(self._db.sql(_NEW), {**ours, **new})
 
-    def find(self, child_id: str) -> ChildRun | None:
+    def find(self, child_id: str) -> ChildRow | None:
         rows = self._db.read(_ONE, {"id": child_id})
         return _child(rows[0]) if rows else None
 
-    def listed(self, page: RunPage) -> list[ChildRun]:
+    def listed(self, page: RunPage) -> list[ChildRow]:
         """The runs of a page, the newest first."""
         wheres, values = page.conditions("c.created_at", "c.id")
         if page.state is not None:
@@ -121,17 +116,20 @@ def end_children(database: Database, db: sa.Connection, run_id: str, ended: Sequ
         db.execute(database.sql(_ENDED), values)
 
 
-def _child(row: Any) -> ChildRun:
-    top = status_row_of(row)
-    changed = row.changed_at / 1000 if row.ended else max(row.changed_at / 1000, top.updated_at)
-    return ChildRun(
+def _child(row: Any) -> ChildRow:
+    top = run_row_of(row)
+    begun, changed = row.begun_at / 1000, row.changed_at / 1000
+    run = RunSummary(
         row.id,
-        row.parent,
         row.child,
-        row.scope,
-        row.child_state,
+        RunState(row.child_state),
+        top.run.version,
+        begun,
+        changed if row.ended else max(changed, top.run.updated_at),
         row.child_error,
-        row.begun_at / 1000,
-        changed,
-        top,
+        priority=top.run.priority,
+        key=top.run.key,
+        parent=row.parent,
+        task=top.run.task,
     )
+    return ChildRow(run, row.scope, top)

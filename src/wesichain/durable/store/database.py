@@ -46,8 +46,7 @@ _TABLES = (
     """CREATE TABLE IF NOT EXISTS wesichain_runs (
         run TEXT PRIMARY KEY, agent TEXT NOT NULL, asked TEXT NOT NULL, stretch BIGINT NOT NULL,
         current TEXT NOT NULL, outcome TEXT NOT NULL, cancelled BIGINT NOT NULL, ending TEXT,
-        created_at BIGINT NOT NULL, task TEXT, noted BIGINT, error TEXT, waiting TEXT,
-        cost DOUBLE PRECISION, tokens BIGINT, model TEXT, steps BIGINT, tools TEXT, result TEXT
+        created_at BIGINT NOT NULL
     )""",
     "CREATE INDEX IF NOT EXISTS wesichain_runs_created ON wesichain_runs (created_at, run)",
     "CREATE INDEX IF NOT EXISTS wesichain_runs_outcome ON wesichain_runs (outcome, created_at)",
@@ -61,8 +60,7 @@ _TABLES = (
     )""",
     "CREATE INDEX IF NOT EXISTS wesichain_children_created ON wesichain_children (created_at, id)",
     """CREATE TABLE IF NOT EXISTS wesichain_leases (
-        executor TEXT PRIMARY KEY, host TEXT NOT NULL, pid BIGINT NOT NULL, beat BIGINT NOT NULL,
-        beat_at BIGINT NOT NULL DEFAULT 0, lease BIGINT NOT NULL DEFAULT 0
+        executor TEXT PRIMARY KEY, host TEXT NOT NULL, pid BIGINT NOT NULL, beat BIGINT NOT NULL
     )""",
     """CREATE TABLE IF NOT EXISTS wesichain_watch (
         name TEXT PRIMARY KEY, executor TEXT NOT NULL, host TEXT NOT NULL, pid BIGINT NOT NULL,
@@ -80,7 +78,7 @@ _TABLES = (
     )""",
 )
 
-# Columns that tables of the first format lack, with their types.
+# The columns that the second format has added to tables of the first, with their types.
 _ADDED = {
     "wesichain_runs": {
         "task": "TEXT",
@@ -133,19 +131,6 @@ def _make_file(url: str) -> None:
         raise DurableError(f"the database {path} cannot be made: {error}") from error
 
 
-class Line:
-    """A connection that one thread keeps: what it asks again and again needs no pool, and no ping of one."""
-
-    def __init__(self) -> None:
-        self.connection: sa.Connection | None = None
-
-    def close(self) -> None:
-        connection, self.connection = self.connection, None
-        if connection is not None:
-            with suppress(SQLAlchemyError):
-                connection.close()
-
-
 class Database:
     """A database of durable runs. Any thread may use it; every failure of it is a `DurableError`."""
 
@@ -167,6 +152,7 @@ class Database:
         )
         self._names = {**names_of(is_sqlite=self.is_sqlite), "now": now}
         self._made: dict[str, sa.TextClause] = {}
+        self._kept: sa.Connection | None = None
 
     def make(self, migrate: Callable[[], object], check: Callable[[], object]) -> None:
         """Create the tables of DBOS, by `migrate`, and ours, where they are missing.
@@ -218,8 +204,9 @@ class Database:
                 db.exec_driver_sql(statement)
             for table, added in _ADDED.items():
                 there = {*db.exec_driver_sql(f"SELECT * FROM {table} LIMIT 0").keys()}
-                for name in added.keys() - there:
-                    db.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {name} {added[name]}")
+                for name, kind in added.items():
+                    if name not in there:
+                        db.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {name} {kind}")
             db.execute(sa.text(_FORMATTED), {"number": FORMAT})
 
     def sql(self, text: str) -> sa.TextClause:
@@ -240,32 +227,41 @@ class Database:
             yield db
 
     @contextmanager
-    def writing_on(self, line: Line) -> Generator[sa.Connection]:
-        """A transaction that writes, on a connection that is kept for the next one."""
-        if line.connection is None:
-            line.connection = self.engine.connect()
-            line.connection.detach()  # the pool knows nothing of it
-        db = line.connection
+    def writing_again(self) -> Generator[sa.Connection]:
+        """A transaction that writes, for one thread, on a connection that is kept for its next one.
+
+        What is asked again and again needs no pool, and no ping of one.
+        """
+        if self._kept is None:
+            self._kept = self.engine.connect()
+            self._kept.detach()  # the pool knows nothing of it
         try:
-            with db.begin():
+            with self._kept.begin():
                 if self.is_sqlite:
-                    db.exec_driver_sql("BEGIN IMMEDIATE")
-                yield db
+                    self._kept.exec_driver_sql("BEGIN IMMEDIATE")
+                yield self._kept
         except BaseException:
-            line.close()
+            self._let_go()
             raise
+
+    def _let_go(self) -> None:
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            with suppress(SQLAlchemyError):
+                kept.close()
 
     def read(self, text: str, values: Mapping[str, object] | None = None) -> list[Any]:
         with self.engine.connect() as db:
             return list(db.execute(self.sql(text), values or {}))
 
-    def shrink(self, size: int) -> None:
-        """Close the connections that are not in use, if there are more of them than this."""
+    def shrink(self) -> None:
+        """Close the connections that are not in use, but for the one that is kept."""
         pool: Any = self.engine.pool
-        if pool.checkedin() > size:
+        if pool.checkedin() > 0:
             self.engine.dispose()
 
     def close(self) -> None:
+        self._let_go()
         self.engine.dispose()
 
 

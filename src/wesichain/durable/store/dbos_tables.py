@@ -94,14 +94,14 @@ RUN_TABLES = "FROM wesichain_runs r JOIN {workflows} w ON w.workflow_uuid = r.cu
 TOOK = f"w.status IN {OVER} AND w.updated_at - r.created_at >= :took"
 OVER_SINCE = f"w.updated_at < {{now}} - :over AND w.status IN {OVER} AND NOT ({STATES['interrupted']})"
 STATS = (
-    "SELECT w.queue_name AS queue, "
-    "SUM(CASE WHEN w.status = 'PENDING' THEN 0 ELSE 1 END) AS queued, "
-    "SUM(CASE WHEN w.status = 'PENDING' THEN 1 ELSE 0 END) AS running, 0 AS waiting, "
-    "MIN(CASE WHEN w.status = 'ENQUEUED' THEN w.updated_at END) AS oldest FROM {workflows} w "
-    "WHERE w.status IN ('ENQUEUED', 'PENDING', 'DELAYED') AND w.queue_name LIKE 'wesichain.%' "
-    "GROUP BY w.queue_name UNION ALL "
-    f"SELECT '{APPLICATION}.' || r.agent, 0, 0, COUNT(*), NULL {RUN_TABLES} "
-    f"WHERE r.outcome = 'interrupted' AND {STATES['interrupted']} GROUP BY r.agent"
+    "SELECT q.queue, SUM(q.queued) AS queued, SUM(q.running) AS running, SUM(q.waiting) AS waiting, "
+    "MIN(q.since) AS oldest, {now} AS now FROM ("
+    "SELECT w.queue_name AS queue, CASE WHEN w.status = 'PENDING' THEN 0 ELSE 1 END AS queued, "
+    "CASE WHEN w.status = 'PENDING' THEN 1 ELSE 0 END AS running, 0 AS waiting, "
+    "CASE WHEN w.status = 'ENQUEUED' THEN w.updated_at END AS since FROM {workflows} w "
+    "WHERE w.status IN ('ENQUEUED', 'PENDING', 'DELAYED') AND w.queue_name LIKE 'wesichain.%' UNION ALL "
+    f"SELECT '{APPLICATION}.' || r.agent, 0, 0, 1, NULL {RUN_TABLES} "
+    f"WHERE r.outcome = 'interrupted' AND {STATES['interrupted']}) q GROUP BY q.queue ORDER BY q.queue"
 )
 TOTALS = (
     f"SELECT s.state, COUNT(*) AS runs, SUM(s.cost) AS cost FROM (SELECT r.cost, {state_in(STATES)} AS state "
@@ -178,10 +178,12 @@ RUNNING = (
     "SELECT queue_partition_key AS key, COUNT(*) AS number FROM {workflows} WHERE queue_name = :queue "
     "AND status = 'PENDING' AND status IN ('ENQUEUED', 'PENDING') GROUP BY queue_partition_key"
 )
-BEGUN = (
+_BEGUN = (
     "SELECT queue_partition_key AS key, COUNT(*) AS number FROM {workflows} WHERE queue_name = :queue "
-    "AND started_at_epoch_ms > {now} - :period GROUP BY queue_partition_key"
+    "AND started_at_epoch_ms > {now} - :period "
 )
+BEGUN = f"{_BEGUN}GROUP BY queue_partition_key"
+BEGUN_HERE = f"{_BEGUN}AND executor_id = :executor GROUP BY queue_partition_key"
 CLAIM = (
     "UPDATE {workflows} SET status = 'PENDING', owner_xid = :owner, executor_id = :executor, "
     "application_version = :version, application_name = 'wesichain', started_at_epoch_ms = {now}, "

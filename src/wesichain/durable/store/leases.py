@@ -27,6 +27,7 @@ from .dbos_tables import (
     RELEASE_DELAYED,
 )
 from .machine import is_gone
+from .queue import Serving
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -88,15 +89,6 @@ class Lease:
     pid: int
     beat: int
     seconds: float = 0.0  # of a process of an older version: not known
-
-
-@dataclass(frozen=True, slots=True)
-class Serving:
-    """An agent that a process serves, as one version of its program."""
-
-    agent: str
-    version: str
-    max_recoveries: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import Any, TypedDict
 import sqlalchemy as sa
 
 from wesichain.core.internal import dataclass, dump_json
+from wesichain.durable.states import RunState, RunSummary
 from wesichain.errors import DurableError
 
 from .database import Database
@@ -122,15 +123,16 @@ NOTED = tuple(one.name for one in fields(Note))  # the columns of a note
 class WorkflowResult:
     """How a workflow has ended: its outcome and the text of its ending, or the error that refused it."""
 
-    outcome: str
+    outcome: str  # completed, failed or interrupted
     text: str | None
-    refused: tuple[str, str] | None = None  # class and message
     note: Note = Note()
+    refused: tuple[str, str] | None = None  # class and message
+    value: Any = None  # the outcome itself, for a caller in this process
 
 
 @dataclass(frozen=True, slots=True)
 class RunStats:
-    """The runs of one queue, for whoever decides how many workers it needs."""
+    """The numbers of one queue, for an autoscaler."""
 
     queue: str
     queued: int
@@ -150,35 +152,27 @@ class RunTotal:
 
 
 @dataclass(frozen=True, slots=True)
-class RunStatusRow:
-    """Where a run stands: its own row, and that of the workflow it is in."""
+class RunRow:
+    """A run as it is listed, and what else those need to know who change it."""
 
-    run_id: str
-    agent: str
-    current: str
+    run: RunSummary
+    current: str  # the workflow that it is in
     stretch: int
     outcome: str
     is_cancelled: bool
     asked: str
-    created_at: float
-    status: str  # as DBOS has it
-    version: str
+    dbos_status: str  # as DBOS has it
     executor: str
-    updated_at: float
-    priority: int
-    key: str | None
-    task: str
-    state: str
     note: Note | None  # None of a run that an older version ended
 
     @property
     def is_over(self) -> bool:
         """Whether nobody works on it, nor will unless somebody says so."""
-        return self.status in OVER
+        return self.dbos_status in OVER
 
 
 class RunFilters(TypedDict, total=False):
-    """Which runs a list shows; all of what is given holds. A run inside another is found by that one.
+    """Which runs a list has: those that match all fields. A run inside another is found by that one.
 
     `search` has words, each of which the task, the id, the agent, the model or the answer has. `tool` is one
     that the run has called. `since` and `until` are times at which it was created, in seconds since 1970;
@@ -259,17 +253,11 @@ class Ledger:
 
     # --- looking -------------------------------------------------------------------------------------
 
-    def status_row(self, run_id: str) -> RunStatusRow:
-        found = self.find(run_id)
-        if found is None:
-            raise DurableError(f"there is no run {run_id!r} in this database")
-        return found
-
-    def find(self, run_id: str) -> RunStatusRow | None:
+    def find(self, run_id: str) -> RunRow | None:
         rows = self._db.read(_ONE, {"run": run_id})
-        return status_row_of(rows[0]) if rows else None
+        return run_row_of(rows[0]) if rows else None
 
-    def listed(self, page: RunPage, *, over: float | None = None) -> list[RunStatusRow]:
+    def listed(self, page: RunPage, *, over: float | None = None) -> list[RunRow]:
         """The runs of a page, the newest first; `over`: those that have been so for so many seconds."""
         wheres, values = page.conditions("r.created_at", "r.run")
         if page.state is not None:
@@ -278,7 +266,7 @@ class Ledger:
             wheres.append(OVER_SINCE)
             values["over"] = _milliseconds(over)
         text = f"{_MANY}{' AND '.join(wheres)} ORDER BY r.created_at DESC, r.run DESC LIMIT :limit"
-        return [status_row_of(row) for row in self._db.read(text, values)]
+        return [run_row_of(row) for row in self._db.read(text, values)]
 
     def place(self, run_id: str) -> tuple[int, str]:
         """The place of a run, or of a run inside another, in the order of lists."""
@@ -289,20 +277,16 @@ class Ledger:
 
     def stats(self) -> list[RunStats]:
         """The queued, running and waiting runs of each agent that has any."""
-        found: dict[str, RunStats] = {}
-        rows = self._db.read("SELECT q.*, {now} AS now FROM (" + STATS + ") q")
-        for row in rows:
-            agent = str(row.queue).removeprefix(f"{APPLICATION}.")
-            old = found.get(agent, RunStats(agent, 0, 0, 0, 0.0))
-            age = 0.0 if row.oldest is None else max(0.0, (row.now - row.oldest) / 1000)
-            found[agent] = RunStats(
-                agent,
-                old.queued + int(row.queued),
-                old.running + int(row.running),
-                old.waiting + int(row.waiting),
-                max(old.oldest_queued_seconds, age),
+        return [
+            RunStats(
+                str(row.queue).removeprefix(f"{APPLICATION}."),
+                int(row.queued),
+                int(row.running),
+                int(row.waiting),
+                0.0 if row.oldest is None else max(0.0, (row.now - row.oldest) / 1000),
             )
-        return [found[agent] for agent in sorted(found)]
+            for row in self._db.read(STATS)
+        ]
 
     def decided(self) -> set[tuple[str, str]]:
         """The decisions on interrupted runs that have not been queued again yet: run and token."""
@@ -347,7 +331,7 @@ class Ledger:
     def decide(
         self,
         run_id: str,
-        check: Callable[[RunStatusRow, Mapping[str, str]], Mapping[str, str]],
+        check: Callable[[RunRow, Mapping[str, str]], Mapping[str, str]],
         follow: Follow,
     ) -> None:
         """Keep decisions, and queue the run when none is missing: all of it, or nothing.
@@ -356,42 +340,41 @@ class Ledger:
         nothing else is waited for.
         """
         with self._db.writing() as db:
-            standing = self._locked(db, run_id)
+            row = self._locked(db, run_id)
             decided = self._decided(db, run_id)
-            given = check(standing, decided)
+            given = check(row, decided)
             for token, decision in given.items():
                 values = {"run": run_id, "token": token, "decision": decision}
                 if db.execute(self._db.sql(_DECIDE), values).rowcount != 1:
                     raise DurableError("that was decided already")
-            self._follow(db, standing, follow({**decided, **given}))
+            self._follow(db, row, follow({**decided, **given}))
 
     def follow(self, run_id: str, follow: Follow) -> bool:
         """Queue an interrupted run again, with what was decided; False if something is waited for."""
         with self._db.writing() as db:
-            standing = self._locked(db, run_id)
-            if standing.status != "SUCCESS" or standing.outcome != "interrupted":
+            row = self._locked(db, run_id)
+            if row.dbos_status != "SUCCESS" or row.outcome != "interrupted":
                 return False
             order = follow(self._decided(db, run_id))
             if order is None:
                 db.execute(self._db.sql(_UNCANCEL), {"run": run_id})
-            self._follow(db, standing, order)
+            self._follow(db, row, order)
             return order is not None
 
-    def cancel(self, run_id: str) -> RunStatusRow:
+    def cancel(self, run_id: str) -> None:
         """Cancel a run, whatever it is doing. One that has ended stays as it is."""
         with self._db.writing() as db:
-            standing = self._locked(db, run_id)
-            if standing.status != "SUCCESS" or standing.outcome == "interrupted":
+            row = self._locked(db, run_id)
+            if row.dbos_status != "SUCCESS" or row.outcome == "interrupted":
                 db.execute(self._db.sql(_CANCEL), {"run": run_id})
-                db.execute(self._db.sql(CANCEL), {"current": standing.current})
-            return standing
+                db.execute(self._db.sql(CANCEL), {"current": row.current})
 
     def uncancel(self, run_id: str) -> None:
         """Queue a cancelled run again where it was."""
         with self._db.writing() as db:
-            standing = self._locked(db, run_id)
+            row = self._locked(db, run_id)
             db.execute(self._db.sql(_UNCANCEL), {"run": run_id})
-            values = {"current": standing.current, "queue": queue_of(standing.agent)}
+            values = {"current": row.current, "queue": queue_of(row.run.agent)}
             db.execute(self._db.sql(REQUEUE), values)
 
     def end(
@@ -429,29 +412,22 @@ class Ledger:
         """The decisions on the calls of a run so far, by their tokens."""
         return {row.token: row.decision for row in db.execute(self._db.sql(_DECIDED), {"run": run_id})}
 
-    def _locked(self, db: sa.Connection, run_id: str) -> RunStatusRow:
+    def _locked(self, db: sa.Connection, run_id: str) -> RunRow:
         db.execute(self._db.sql(_LOCK), {"run": run_id})
         row = db.execute(self._db.sql(_ONE), {"run": run_id}).first()
         if row is None:
             raise DurableError(f"there is no run {run_id!r} in this database")
-        return status_row_of(row)
+        return run_row_of(row)
 
-    def _follow(self, db: sa.Connection, standing: RunStatusRow, order: str | None) -> None:
+    def _follow(self, db: sa.Connection, row: RunRow, order: str | None) -> None:
         if order is None:
             return
-        run_id, number = standing.run_id, standing.stretch + 1
-        current = f"{run_id}/{number}"
-        new = NewRun(
-            run_id,
-            standing.agent,
-            standing.version,
-            order,
-            standing.asked,
-            priority=standing.priority,
-            key=standing.key,
-        )
+        run, number = row.run, row.stretch + 1
+        current = f"{run.run_id}/{number}"
+        given = run.run_id, run.agent, run.version, order, row.asked
+        new = NewRun(*given, priority=run.priority, key=run.key)
         self._enqueue(db, new, current)
-        db.execute(self._db.sql(_NEXT), {"run": run_id, "stretch": number, "current": current})
+        db.execute(self._db.sql(_NEXT), {"run": run.run_id, "stretch": number, "current": current})
 
 
 def _values_of(ids: Sequence[str]) -> tuple[str, dict[str, str]]:
@@ -460,23 +436,29 @@ def _values_of(ids: Sequence[str]) -> tuple[str, dict[str, str]]:
     return ", ".join(f":{name}" for name in values), values
 
 
-def status_row_of(row: Any) -> RunStatusRow:
-    return RunStatusRow(
+EXPLAINED = (RunState.FAILED, RunState.INTERRUPTED)  # the states that a list gives a reason for
+
+
+def run_row_of(row: Any) -> RunRow:
+    note = Note(*(getattr(row, name) for name in NOTED)) if row.noted == row.stretch else None
+    shown, state = note or Note(), RunState(row.state or "failed")
+    run = RunSummary(
         row.run,
         row.agent,
-        row.current,
-        row.stretch,
-        row.outcome,
-        bool(row.cancelled),
-        row.asked,
-        row.created_at / 1000,
-        row.status,
+        state,
         row.version or "",
-        row.executor or "",
+        row.created_at / 1000,
         row.updated_at / 1000,
-        row.priority,
-        row.key,
-        row.task or "",
-        row.state or "failed",
-        Note(*(getattr(row, name) for name in NOTED)) if row.noted == row.stretch else None,
+        shown.error if state in EXPLAINED else None,
+        priority=row.priority,
+        key=row.key,
+        task=row.task or "",
+        cost=shown.cost,
+        tokens=shown.tokens,
+        model=shown.model,
+        steps=shown.steps,
+        tools=tuple((shown.tools or "").split()),
+        result=shown.result,
     )
+    work = row.current, row.stretch, row.outcome, bool(row.cancelled), row.asked
+    return RunRow(run, *work, row.status, row.executor or "", note)

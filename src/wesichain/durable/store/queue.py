@@ -21,6 +21,7 @@ from .dbos_tables import (
     ANY_VERSION,
     ANY_WAITING,
     BEGUN,
+    BEGUN_HERE,
     CLAIM,
     FAIR,
     HAS_KEYS,
@@ -40,7 +41,7 @@ Per = Literal["queue", "worker", "key"]
 
 @dataclass(frozen=True, slots=True)
 class Concurrency:
-    """How many runs go on at once: in each worker, in all of them together, and of each key in all together.
+    """How many runs are active at once: in each worker, in all workers, and of each key in all workers.
 
     A key is given to `enqueue`; runs without one are not counted by it.
     """
@@ -53,10 +54,6 @@ class Concurrency:
         for name, value in (("worker", self.worker), ("queue", self.queue), ("key", self.key)):
             if value is not None and (type(value) is not int or value < 1):
                 raise ConfigError(f"Concurrency({name}={value!r}) must be a whole number above zero")
-
-    @property
-    def is_shared(self) -> bool:
-        return self.queue is not None or self.key is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +96,22 @@ _WATCH = "UPDATE wesichain_suspects SET watched = :executor WHERE id = :id"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """The work a process takes: runs of an agent, of its own version or others too, so many at most."""
+class Serving:
+    """An agent that a process serves, as one version of its program, and the limits of its queue."""
 
     agent: str
     version: str
-    adopts: bool
-    free: int
-    takes_suspect: bool
-    concurrency: Concurrency
-    rates: tuple[Rate, ...]
+    max_recoveries: int = 5
+    adopts: bool = False  # whether it takes the runs of other versions, too
+    concurrency: Concurrency = Concurrency()
+    rates: tuple[Rate, ...] = ()
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether a limit counts what other processes run."""
+        own = self.concurrency
+        is_counted = own.queue is not None or own.key is not None
+        return is_counted or any(rate.per != "worker" for rate in self.rates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,48 +133,40 @@ class Queue:
         """Whether anything waits in the queue of an agent."""
         return db.execute(self._db.sql(ANY_WAITING), {"queue": queue_of(agent)}).first() is not None
 
-    def claim(self, executor: str, wanted: Wanted) -> list[Claimed]:
-        """Take the next rows, as the limits allow."""
-        queue = queue_of(wanted.agent)
-        if wanted.free < 1:
+    def claim(
+        self, executor: str, serving: Serving, *, free: int, takes_suspect: bool = True
+    ) -> list[Claimed]:
+        """Take the next rows, `free` at most and as the limits allow."""
+        if free < 1:
             return []
-        is_shared = wanted.concurrency.is_shared or any(rate.per != "worker" for rate in wanted.rates)
-        with self._db.writing(queue if is_shared else None) as db:
-            room = _Room(self._db, db, queue, wanted)
-            claimed = self._take(db, executor, queue, wanted, room)
-            if wanted.takes_suspect and room.left > 0:
-                claimed += self._take(db, executor, queue, wanted, room, suspect=True)
+        with self._db.writing(queue_of(serving.agent) if serving.is_shared else None) as db:
+            room = _Room(self._db, db, executor, serving, free)
+            claimed = self._take(db, executor, serving, room)
+            if takes_suspect and room.left > 0:
+                claimed += self._take(db, executor, serving, room, suspect=True)
             return claimed
 
     def _take(
-        self,
-        db: sa.Connection,
-        executor: str,
-        queue: str,
-        wanted: Wanted,
-        room: _Room,
-        *,
-        suspect: bool = False,
+        self, db: sa.Connection, executor: str, serving: Serving, room: _Room, *, suspect: bool = False
     ) -> list[Claimed]:
         """Claim rows in their order; those of a key that is full are passed over, and others looked for."""
         claimed: list[Claimed] = []
         while True:
-            found = self._next(db, queue, wanted, room, suspect=suspect)
+            found = self._next(db, serving, room, suspect=suspect)
             taken = [row for row in found if room.take(row.key)]
-            claimed += [self.take(db, executor, wanted.version, row.id, is_suspect=suspect) for row in taken]
+            claimed += [self.take(db, executor, serving.version, row.id, is_suspect=suspect) for row in taken]
             if len(taken) == len(found) or suspect:
                 return claimed
 
-    def _next(
-        self, db: sa.Connection, queue: str, wanted: Wanted, room: _Room, *, suspect: bool = False
-    ) -> list[Any]:
-        free = min(1 if suspect else wanted.free, room.left)
+    def _next(self, db: sa.Connection, serving: Serving, room: _Room, *, suspect: bool) -> list[Any]:
+        free = min(1, room.left) if suspect else room.left
         if free < 1:
             return []
-        values: dict[str, object] = {"queue": queue, "version": wanted.version, "free": free}
+        queue = queue_of(serving.agent)
+        values: dict[str, object] = {"queue": queue, "version": serving.version, "free": free}
         which = "AND s.id IS NOT NULL " if suspect else "AND s.id IS NULL "
-        if wanted.adopts:
-            which, values["agent"] = which + ANY_VERSION, wanted.agent
+        if serving.adopts:
+            which, values["agent"] = which + ANY_VERSION, serving.agent
         else:
             which += OWN_VERSION
         full = [*room.full]
@@ -200,31 +195,35 @@ class Queue:
 class _Room:
     """The room that the limits of a queue leave, counted down as rows are taken."""
 
-    def __init__(self, database: Database, db: sa.Connection, queue: str, wanted: Wanted) -> None:
-        concurrency = wanted.concurrency
-        self.left = wanted.free
-        self._default: list[tuple[int, Counter[str]]] = []
-        if concurrency.is_shared:
-            running = _counts(db.execute(database.sql(RUNNING), {"queue": queue}))
-            if concurrency.queue is not None:
-                self.left = min(self.left, concurrency.queue - running.total())
+    def __init__(
+        self, database: Database, db: sa.Connection, executor: str, serving: Serving, free: int
+    ) -> None:
+        self.left = free
+        self._by_key: list[tuple[int, Counter[str]]] = []  # a limit, and what each key has of it
+        values = {"queue": queue_of(serving.agent), "executor": executor}
+        concurrency = serving.concurrency
+        if concurrency.queue is not None or concurrency.key is not None:
+            running = _counts(db.execute(database.sql(RUNNING), values))
+            self._limit(concurrency.queue, running.total())
             if concurrency.key is not None:
-                self._default.append((concurrency.key, running))
-        for rate in wanted.rates:
-            if rate.per == "worker":
-                continue
-            values = {"queue": queue, "period": int(rate.seconds * 1000)}
-            begun = _counts(db.execute(database.sql(BEGUN), values))
-            if rate.per == "queue":
-                self.left = min(self.left, rate.runs - begun.total())
+                self._by_key.append((concurrency.key, running))
+        for rate in serving.rates:
+            period = {**values, "period": int(rate.seconds * 1000)}
+            begun = _counts(db.execute(database.sql(BEGUN_HERE if rate.per == "worker" else BEGUN), period))
+            if rate.per == "key":
+                self._by_key.append((rate.runs, begun))
             else:
-                self._default.append((rate.runs, begun))
+                self._limit(rate.runs, begun.total())
+
+    def _limit(self, most: int | None, used: int) -> None:
+        if most is not None:
+            self.left = min(self.left, most - used)
 
     @property
     def full(self) -> Iterable[str]:
         """The keys of which no further run may begin."""
         return {
-            key for limit, used in self._default for key, number in used.items() if key and number >= limit
+            key for limit, used in self._by_key for key, number in used.items() if key and number >= limit
         }
 
     def take(self, key: str | None) -> bool:
@@ -232,9 +231,9 @@ class _Room:
         if self.left < 1:
             return False
         if key:
-            if any(used[key] >= limit for limit, used in self._default):
+            if any(used[key] >= limit for limit, used in self._by_key):
                 return False
-            for _, used in self._default:
+            for _, used in self._by_key:
                 used[key] += 1
         self.left -= 1
         return True

@@ -15,6 +15,8 @@ from .children import ChildResult, end_children
 from .database import Database
 from .dbos_tables import KEEP_STEP_IN_FILE, KEEP_STEP_ON_SERVER, OWNER, STEP_NAME, STEPS, step_text
 
+CANCELLED = "the run was cancelled"
+
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
@@ -30,12 +32,12 @@ class StepRow:
     children: tuple[ChildResult, ...] = ()  # runs inside that have ended with it
 
 
-class NotOursError(Exception):
-    """The workflow is not this process's any more. `is_cancelled`: nor anybody else's."""
+class LostRunError(BaseException):
+    """The run is not this process's any more: it was cancelled, or another one has taken it over."""
 
-    def __init__(self, *, is_cancelled: bool) -> None:
-        super().__init__("the workflow is not ours")
-        self.is_cancelled = is_cancelled
+
+class CancelledRunError(LostRunError):
+    """The run was cancelled: the database says so."""
 
 
 class StepTable:
@@ -63,11 +65,12 @@ class StepTable:
                 return
         row = self._db.read(OWNER, {"id": workflow_id})
         status, holder = (row[0].status, row[0].owner) if row else ("CANCELLED", None)
-        if holder != owner:
-            raise NotOursError(is_cancelled=status == "CANCELLED")
+        if holder != owner and status == "CANCELLED":
+            raise CancelledRunError(CANCELLED)
         there = self._db.read(STEP_NAME, {"id": workflow_id, "number": number})
-        if not there or there[0].name != name:  # the answer to an earlier try was lost, or something is wrong
-            raise NotOursError(is_cancelled=False)
+        is_written = bool(there) and there[0].name == name  # and the answer to an earlier try was lost
+        if holder != owner or not is_written:
+            raise LostRunError("another process has taken the run over")
 
     def read(self, workflow_id: str, *, after: int = 0) -> list[Step]:
         """The finished steps, in the order in which they ended."""

@@ -91,11 +91,6 @@ class Store:
         found = {row.workflow_id: row for row in self._client.list_workflows(workflow_ids=[*workflow_ids])}
         return [_payload(found[workflow_id]) for workflow_id in workflow_ids if workflow_id in found]
 
-    def orders(self, workflow_ids: Sequence[str]) -> dict[str, str]:
-        """The inputs of these workflows, by their ids."""
-        found = self._client.list_workflows(workflow_ids=[*workflow_ids], load_output=False)
-        return {row.workflow_id: _payload(row).order for row in found}
-
     def delete(self, run_id: str, workflow_ids: Sequence[str]) -> None:
         """Erase a run and what DBOS has of it. If it is cut off in between, the run is still listed."""
         self._client.delete_workflows([*workflow_ids])

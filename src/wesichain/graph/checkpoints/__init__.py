@@ -12,9 +12,9 @@ from .checkpointer import (
     copy_thread,
     prune,
 )
-from .journal import ThreadJournal
-from .notes import Loaded, OuterWrites, Pending, ThreadQuestions
-from .plain import ANYTHING
+from .coding import ANYTHING
+from .fold import Pending, Questions
+from .journal import Loaded, OuterWrites, ThreadJournal
 from .statecode import StoredPayload
 from .thread import Thread
 
@@ -27,11 +27,11 @@ __all__ = [
     "MemoryCheckpointer",
     "OuterWrites",
     "Pending",
+    "Questions",
     "StoredPayload",
     "Thread",
     "ThreadInfo",
     "ThreadJournal",
-    "ThreadQuestions",
     "compact",
     "conflict",
     "copy_thread",

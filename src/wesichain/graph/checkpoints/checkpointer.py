@@ -12,7 +12,7 @@ from wesichain.core.internal import SystemClock, dataclass
 from wesichain.errors import CheckpointError
 from wesichain.store import Entry, Logs, MemoryLogs
 
-from .log_reading import rebased
+from .fold import rebased
 from .parts import apart
 
 
@@ -110,7 +110,7 @@ async def copy_thread(store: Checkpointer, thread_id: str, to: str) -> None:
 async def compact(store: Checkpointer, thread_id: str, *, clock: Clock | None = None) -> None:
     """Forget how a thread came to be what it is: its newest checkpoint stays, with what is pending on it.
 
-    The checkpoint gets a new number. A run that goes on meanwhile loses: it is told so at its next step.
+    The checkpoint gets a new number. A run that is under way on the thread fails at its next write.
     """
     entries = await store.read(thread_id)
     if not entries:

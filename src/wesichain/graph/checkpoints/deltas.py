@@ -12,9 +12,18 @@ from types import NoneType
 from typing import Any
 
 from wesichain.errors import CodecError
-from wesichain.graph.state import AppendOnlyList, Unset, common_prefix, is_dict, is_list, is_set, same
+from wesichain.graph.state import (
+    AppendOnlyList,
+    Unset,
+    common_prefix,
+    is_dict,
+    is_list,
+    is_set,
+    plain_list,
+    same,
+)
 
-from .plain import ANYTHING, Coder
+from .coding import ANYTHING, Coder
 
 _DEEPEST = 30  # levels of entries within entries: below, an entry that changed is written as a whole
 
@@ -28,7 +37,7 @@ def delta(coder: Coder, old: Any, new: Any, *, kept: int | None = None, level: i
     if isinstance(new, AppendOnlyList):
         if kept is not None and coder.item is not None:
             return {"+": [kept, [coder.item.encode(item) for item in new.items(kept)]]}
-        old, new = old.shared() if isinstance(old, AppendOnlyList) else old, new.items()
+        old, new = plain_list(old), new.items()
     if isinstance(old, Unset) or type(old) is not type(new):
         return {"=": coder.encode(new)}
     if is_list(new) and coder.item is not None:

@@ -13,77 +13,84 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import field, replace
+from typing import Any
 
 from wesichain.core import Clock, JsonValue
-from wesichain.core.internal import Spent, dump_json, from_plain, to_plain
+from wesichain.core.internal import Spent, dataclass, dump_json, from_plain, to_plain
 from wesichain.errors import CheckpointError
-from wesichain.graph.context import Answered, Asked, NodeAnswer, quoted, unquoted
 from wesichain.graph.definition import Definition
-from wesichain.graph.state import NodeResult, StateValues
+from wesichain.graph.questions import Answered, GraphInterrupt, quoted, unquoted
+from wesichain.graph.state import NodeResult, StateValues, Write
 from wesichain.graph.superstep import Folded, Frontier, NodeTask, Position
 from wesichain.store import Entry
 
-from .log_reading import FORMAT, Reading, chain, moved, once_in, parsed, undamaged
-from .migrating import MigratedState, plain_values
-from .notes import (
-    Loaded,
-    Notes,
-    OuterWrites,
+from .fold import (
+    FORMAT,
+    CheckpointFold,
     Pending,
-    ThreadQuestions,
+    Questions,
+    chain,
+    moved,
+    once_in,
+    parsed,
     read_answered,
+    undamaged,
     write_answer,
     write_answered,
     write_questions,
 )
+from .migrating import MigratedState, plain_values
 from .statecode import ReadValues, StateCode, with_values
 from .thread import Thread
 
 _REBASE_RATIO = 4  # a whole state is written once the deltas since the last one are this much larger than it
 _REBASE_LEAST = 65_536  # and not before they have this many characters
-
-
 _OTHER_NOTES = {"error", "questions", "answer", "did", "asked", "answers"}  # than a result
 
 
-class _CheckpointOrigin(NamedTuple):
-    """How the checkpoint that a journal stands on was made."""
+@dataclass(frozen=True, slots=True)
+class OuterWrites:
+    """The writes of an inner graph so far, for the graph outside: the names of the keys that it wrote, and
+    its writes to those that have a reducer there, in order.
+    """
 
+    keys: frozenset[str] = frozenset()
+    writes: tuple[Write, ...] = ()
+
+    def __or__(self, more: OuterWrites) -> OuterWrites:
+        return OuterWrites(self.keys | more.keys, (*self.writes, *more.writes))
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A checkpoint, read. What it says comes from the log, under the names that nodes have in this program.
+
+    `refusal`: why this program cannot go on with its values; `stored` are those as plain data then.
+    `renamed`: the ids of tasks that had others when it was written, by those. `settled`: the questions that
+    were answered before it, as they are stored.
+    """
+
+    checkpoint: int
     parent: int | None
+    position: Position
     source: str
+    run_id: str
     at: float
-    event: int
+    last_event: int
+    visits: Mapping[str, int]
+    pending: Pending
+    outer: OuterWrites
+    refusal: CheckpointError | None = None
+    stored: Mapping[str, Any] | None = None
+    renamed: Mapping[str, str] = field(default_factory=dict[str, str])
+    settled: Sequence[Any] = ()
+    counted_from: int = 0  # the step that `max_steps` counts from
+    spent: Spent | None = None
 
 
 class ThreadJournal:
     """The checkpoints of one graph in a thread: the root graph's, or those of a graph inside a task."""
-
-    __slots__ = (
-        "_answered",
-        "_clock",
-        "_code",
-        "_definition",
-        "_enough",
-        "_kept_event",
-        "_made",
-        "_migration",
-        "_moment",
-        "_name",
-        "_noted",
-        "_owner",
-        "_size",
-        "_thread",
-        "_version",
-        "able_at",
-        "base",
-        "can_go_on",
-        "counted_from",
-        "head",
-        "last_event",
-        "spent",
-    )
 
     def __init__(
         self, thread: Thread, definition: Definition, *, clock: Clock, owner: str = "", name: str = ""
@@ -94,22 +101,22 @@ class ThreadJournal:
         self._clock = clock
         self._owner = owner
         self._name = name
-        self._version = definition.version  # of what was read
-        self._migration: MigratedState | None = None
+        self._fold = CheckpointFold(thread.thread_id)  # up to the checkpoint that this journal is at
+        self._migration: MigratedState | None = None  # of what was read last
         self.can_go_on = False  # whether this program was found to be able to
         self.able_at: Frontier | None = None  # the tasks from which it was found to be able to
-        self._answered: list[Any] = []  # what was answered up to the head, as it is stored
         self.counted_from = 0  # the step that `max_steps` counts from
         self.spent: Callable[[], Spent] | None = None  # of the run that writes
         self._noted = Spent()
-        self.head = 0
-        self.base = 0
-        self._made = _CheckpointOrigin(None, "", 0.0, 0)
-        self._moment = 0  # the checkpoint that the head stands for: itself, or that which it branched from
         self.last_event = 0
         self._kept_event = 0  # the last one that the log has
         self._size = 0  # characters written since the base
         self._enough = _REBASE_LEAST  # of them, to ask whether a new base would be worth its size
+
+    @property
+    def head(self) -> int:
+        """The number of the checkpoint that this journal is at; 0 before the first."""
+        return self._fold.entry.seq
 
     @property
     def thread_id(self) -> str:
@@ -121,7 +128,7 @@ class ThreadJournal:
 
     def moment(self, task: NodeTask, step: int) -> str:
         """The name of a task of the next super-step, the same on every branch that begins there."""
-        return f"{f'{self._name}/{step}' if self._name else self._moment}/{quoted(task.id)}"
+        return f"{f'{self._name}/{step}' if self._name else self._fold.moment}/{quoted(task.id)}"
 
     def inside(self, owner: str, name: str, definition: Definition) -> ThreadJournal:
         """The journal of a graph that runs inside a task."""
@@ -140,45 +147,66 @@ class ThreadJournal:
         source: str,
         run_id: str,
         ran: Iterable[str] = (),
-        visits: Mapping[str, int] | None = None,
         outer: OuterWrites | None = None,
-        so_far: OuterWrites | None = None,
     ) -> str:
-        """Write a checkpoint on the one this run stands on, and stand on it. Its id.
+        """Write a checkpoint on the one this journal is at, and go on to it. Its id.
 
-        `ran`: the nodes of this super-step. `visits`: those of the whole run, counted. `outer`: the writes of
-        this super-step for the graph outside; `so_far`: those of all of them.
+        `ran`: the nodes of this super-step. `outer`: its writes for the graph outside.
         """
-        whole = self._base_checkpoint(folded)
-        body = self._body(position, source=source, run_id=run_id, is_whole=whole is not None)
-        if counted := Counter(ran) if whole is None else dict(visits or {}):
-            body["ran"] = counted
-        if whole is None and folded.dropped:
-            body["gone"] = list(folded.dropped)
-        if (out := outer if whole is None else so_far) is not None:
-            body |= {"wrote": sorted(out.keys), "out": self._code.writes(out.writes)}
-        values = self._code.deltas(folded) if whole is None else whole
+        fold, counted = self._fold, Counter(ran)
+        out = None if outer is None else (sorted(outer.keys), self._code.writes(outer.writes))
         settles = self._pending_owner(self.head) if self.head else None
         if settles is not None and not self._thread.has_pending(settles):
             settles = None
         answered = [] if settles is None else [write_answered(one) for one in self._thread.answered(settles)]
-        if answered or (whole is not None and self._answered):
-            body["answered"] = answered if whole is None or self._owner else [*self._answered, *answered]
+        whole = self._base_checkpoint(folded)
+        if whole is not None:  # nothing before it is read any more
+            counted = counted if source == "input" else self._visits(fold) + counted
+            if self._owner:
+                keys, writes = out or ((), ())
+                out = sorted(fold.wrote.union(keys)), [*fold.out, *writes]
+            else:
+                answered = [*fold.answered, *answered]
+        body = self._body(position, source=source, run_id=run_id, is_whole=whole is not None)
+        if counted:
+            body["ran"] = counted
+        if whole is None and folded.dropped:
+            body["gone"] = list(folded.dropped)
+        if out is not None:
+            body["wrote"], body["out"] = out
+        if answered:
+            body["answered"] = answered
         if self._thread.once:
             is_all = source == "update" or (whole is not None and not self._owner)
             body |= self._done_once(settles, is_all=is_all)
-        text = with_values(dump_json(body), values)
-        base, now = self.base if whole is None else 0, self._clock.time()
-        made = _CheckpointOrigin(self.head or None, source, now, self.last_event)
-        self.head = self._moment = await self._thread.append(
-            self._owner, [text], at=now, base=base, settles=settles
-        )
-        self._made, self._kept_event = made, self.last_event
-        self._answered += answered
-        if whole is not None:
-            self.base, self._size = self.head, 0
-        self._size += len(text)
+        values = self._code.deltas(folded) if whole is None else whole
+        await self._write_checkpoint(body, values, settles=settles)
         return str(self.head)
+
+    async def _write_checkpoint(
+        self,
+        body: dict[str, Any],
+        values: Mapping[str, str],
+        *,
+        pending: Sequence[Entry] = (),
+        settles: str | None = None,
+    ) -> None:
+        """Write a checkpoint, with what is pending on this one if that goes along, and go on to it."""
+        text, base, now = with_values(dump_json(body), values), self._fold.base, self._clock.time()
+        is_whole = "format" in body
+
+        def entries(first: int) -> list[Entry]:
+            checkpoint = Entry(first, self._owner, first if is_whole else base, now, text)
+            return [checkpoint, *moved(pending, self.head, first)]
+
+        last = await self._thread.write(entries, settles=settles)
+        seq = last - len(pending)
+        # The values of the fold are of no use any more: whoever goes on from here has them.
+        self._fold.take(Entry(seq, self._owner, seq if is_whole else base, now, ""), {**body, "values": {}})
+        self._kept_event = max(self._kept_event, body.get("event", 0))
+        if is_whole:
+            self._size, self._migration = 0, None
+        self._size += len(text) if self._size >= 0 else 0
 
     def _body(self, position: Position, *, source: str, run_id: str, is_whole: bool) -> dict[str, Any]:
         frontier = position.frontier
@@ -211,19 +239,14 @@ class ThreadJournal:
         self._noted = spent
         return spent
 
-    async def note_spent(self) -> None:
-        """Keep what a run that stopped has spent since the last checkpoint."""
-        if self.head and (spent := self._new_spending()) is not None:
-            await self._note({"spent": to_plain(spent)})
-
     def _base_checkpoint(self, folded: Folded) -> dict[str, str] | None:
         """All values, where a new base is due: at the start, or when reading the deltas costs too much."""
         if self.head == 0 or self._size < 0:
-            return self._code.whole(folded)
+            return self._code.all_values(folded)
         if self._size < self._enough:
             return None
-        whole = self._code.whole(folded)
-        size = sum(map(len, whole.values())) + len(dump_json(self._answered))
+        whole = self._code.all_values(folded)
+        size = sum(map(len, whole.values())) + len(dump_json(self._fold.answered))
         # Asked again when the deltas have doubled: looking at the whole must not cost more than they do.
         self._enough = max(_REBASE_LEAST, _REBASE_RATIO * size, 2 * self._size)
         return whole if self._size > _REBASE_RATIO * size else None
@@ -239,21 +262,13 @@ class ThreadJournal:
 
         What was done once on any branch stays done on this one.
         """
-        body = parsed(self._thread.owned(self._owner)[self.head])
-        stays: dict[str, Any] = {"source": "branch", "parent": self.head, "moment": self._moment}
+        body = self._fold.body
+        stays: dict[str, Any] = {"source": "branch", "parent": self.head, "moment": self._fold.moment}
         stays |= {key: body[key] for key in ("step", "next", "joins", "deferred", "from") if key in body}
         if self._thread.once:
             stays["once"] = self._thread.once
-        text, pending = with_values(dump_json(stays), {}), self._thread.below(self._pending_owner(self.head))
-        made = _CheckpointOrigin(self.head, "branch", self._clock.time(), self.last_event)
-
-        def entries(first: int) -> list[Entry]:
-            branch = Entry(first, self._owner, self.base, made.at, text)
-            return [branch, *moved(pending, self.head, first)]
-
-        last = await self._thread.write(entries)
-        self.head, self._made = last - len(pending), made
-        self._size += len(text) if self._size >= 0 else 0
+        pending = self._thread.below(self._pending_owner(self.head))
+        await self._write_checkpoint(stays, {}, pending=pending)
 
     async def note(self, notes: Sequence[tuple[NodeTask, NodeResult]]) -> None:
         """Keep the results of finished tasks until the super-step is over."""
@@ -264,11 +279,15 @@ class ThreadJournal:
     async def note_error(self, task: NodeTask, error: str) -> None:
         await self._note({"task": task.id, "error": error, "event": self.last_event})
 
-    async def note_event(self, last: int) -> None:
-        """Keep how far the log has come, where there is something to resume."""
-        if self.head and last > self._kept_event:
-            self.last_event = last
-            await self._note({"event": last})
+    async def note_stop(self, last_event: int) -> None:
+        """Keep the number of the last event of a run that stopped, and what it has spent by then."""
+        note: dict[str, Any] = {}
+        if last_event > self._kept_event:
+            note["event"] = self.last_event = last_event
+        if (spent := self._new_spending()) is not None:
+            note["spent"] = to_plain(spent)
+        if self.head and note:
+            await self._note(note)
 
     async def note_done(self, task: NodeTask, name: str, data: JsonValue, once: str | None = None) -> None:
         """Keep something that a task has done, before it does the next; under an id that is used `once`, for
@@ -281,89 +300,59 @@ class ThreadJournal:
         """The data kept under an id that is used once, wherever in the thread that was done."""
         return self._thread.once.get(key)
 
-    async def note_questions(self, task: NodeTask, asked: Sequence[Asked]) -> None:
+    async def note_questions(self, task: NodeTask, asked: Sequence[GraphInterrupt]) -> None:
         """Keep the questions of a task, and what goes with each, in place of those that it asked before."""
         await self._note({**write_questions(task.id, task.node, asked), "event": self.last_event})
 
-    async def answer(self, answers: Sequence[tuple[Asked, NodeAnswer]]) -> None:
+    async def answer(self, answers: Sequence[Answered]) -> None:
         """Keep the answers to questions, wherever in the thread they were asked: all of them, or none."""
-        texts = [(asked.owner, dump_json(write_answer(given, asked))) for asked, given in answers]
-        if texts:
-            now = self._clock.time()
-            await self._thread.write(
-                lambda first: [
-                    Entry(seq, owner, self.base, now, text)
-                    for seq, (owner, text) in enumerate(texts, start=first)
-                ]
-            )
+        await self._write_notes([(given.question.owner, write_answer(given)) for given in answers])
 
     async def _note(self, *bodies: Mapping[str, Any]) -> None:
-        texts = [dump_json(body) for body in bodies]
-        await self._thread.append(
-            self._pending_owner(self.head), texts, at=self._clock.time(), base=self.base
-        )
+        owner = self._pending_owner(self.head)
+        await self._write_notes([(owner, body) for body in bodies])
         self._kept_event = max([self._kept_event, *[body["event"] for body in bodies if "event" in body]])
+
+    async def _write_notes(self, notes: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+        texts = [(owner, dump_json(body)) for owner, body in notes]
+        base, now = self._fold.base, self._clock.time()
+        if texts:
+            await self._thread.write(
+                lambda first: [
+                    Entry(seq, owner, base, now, text) for seq, (owner, text) in enumerate(texts, start=first)
+                ]
+            )
 
     # --- reading -----------------------------------------------------------------------------------
 
     def load(self, checkpoint: int | None = None) -> Loaded | None:
-        """Read a checkpoint, by default the newest, and stand on it. None where there is none."""
+        """Read a checkpoint, by default the newest, and go to it. None where there is none."""
         bodies = self._thread.owned(self._owner)
         seq = max(bodies, default=None) if checkpoint is None else checkpoint
         if seq is None or seq not in bodies:
             return None
         with undamaged(self.thread_id):
-            reading = Reading(self.thread_id, chain(bodies, seq))
-            loaded = self._loaded(reading)
-        self.head, self.base = seq, reading.base
-        self._moment = reading.moment
-        self._made = _CheckpointOrigin(loaded.parent, loaded.source, loaded.at, reading.last_event)
-        self.last_event = self._kept_event = loaded.last_event
-        self._size = sum(len(entry.body) for number, entry in bodies.items() if self.base <= number <= seq)
+            fold = CheckpointFold(self.thread_id, chain(bodies, seq))
+            loaded = self._loaded(fold)
+        self._fold = fold
+        self._size = sum(len(entry.body) for number, entry in bodies.items() if fold.base <= number <= seq)
         if self._size > _REBASE_LEAST:
-            self._enough = max(_REBASE_LEAST, _REBASE_RATIO * len(dump_json(reading.stored)))
-        self._version, self._answered = reading.version, list(reading.answered)
-        self.counted_from = loaded.counted_from
-        if reading.version != self._definition.version or loaded.refusal is not None:
+            self._enough = max(_REBASE_LEAST, _REBASE_RATIO * len(dump_json(fold.stored)))
+        if fold.version != self._definition.version or loaded.refusal is not None:
             self._size = -1  # what was migrated is no delta of what is stored
-        return loaded
+        return self._gone_to(loaded)
 
-    def remembered(self, loaded: Loaded) -> Loaded:
-        """A checkpoint that this journal stands on already, with what is pending on it now."""
+    def reload(self, position: Position) -> Loaded:
+        """The checkpoint that this journal is at, of a run that has come to this position there."""
+        values = self._code.kept(position.values)
         with undamaged(self.thread_id):
-            notes = self._thread.notes(self._pending_owner(self.head))
-            pending = self._pending_of(notes, self._migration, self._version)
-        self.last_event = self._kept_event = max(loaded.last_event, notes.last_event)
-        counted = loaded.position.step if pending.answers else loaded.counted_from
-        return replace(
-            loaded,
-            pending=pending,
-            last_event=self.last_event,
-            answered=self._all_answered(self._answered, self.head),
-            counted_from=counted,
-        )
+            return self._gone_to(self._loaded(self._fold, values, position.frontier))
 
-    def _all_answered(self, rows: Sequence[Any], checkpoint: int) -> tuple[Answered, ...]:
-        """What was answered up to a checkpoint, and on it."""
-        pending = self._thread.answered(self._pending_owner(checkpoint))
-        return (*map(read_answered, rows), *pending)
-
-    def standing(self, position: Position, *, visits: Mapping[str, int], run_id: str) -> Loaded:
-        """The checkpoint that this journal stands on, of a run that has come to it."""
-        return Loaded(
-            checkpoint=self.head,
-            parent=self._made.parent,
-            position=Position(self._code.kept(position.values), position.frontier, position.step),
-            source=self._made.source,
-            run_id=run_id,
-            at=self._made.at,
-            last_event=self._made.event,
-            visits=Counter(visits),
-            pending=Pending(),
-            outer=OuterWrites(),
-            counted_from=self.counted_from,
-            spent=None if self.spent is None else self.spent(),
-        )
+    def _gone_to(self, loaded: Loaded) -> Loaded:
+        self.last_event = self._kept_event = loaded.last_event
+        self.counted_from = loaded.counted_from
+        self._noted = loaded.spent or self._noted
+        return loaded
 
     async def is_current(self, *, in_place: bool) -> bool:
         """Whether the thread is still as this journal left it."""
@@ -374,15 +363,15 @@ class ThreadJournal:
         bodies = self._thread.owned(self._owner)
         found: list[Loaded] = []
         unwanted = 0 if limit is None else max(0, len(bodies) - limit)
-        reading, values = Reading(self.thread_id), None
+        fold, values = CheckpointFold(self.thread_id), None
         with undamaged(self.thread_id):
             for index, seq in enumerate(sorted(bodies)):
-                if not reading.take_next(bodies[seq]):  # a branch, or a new base: read it from there
-                    reading, values = Reading(self.thread_id, chain(bodies, seq)), None
+                if not fold.take_next(bodies[seq]):  # a branch, or a new base: read it from there
+                    fold, values = CheckpointFold(self.thread_id, chain(bodies, seq)), None
                 if index >= unwanted:
                     if values is not None:
-                        values = self._next_values(values, reading)
-                    found.append(self._loaded(reading, values))
+                        values = self._next_values(values, fold)
+                    found.append(self._loaded(fold, values))
                     values = None if found[-1].refusal is not None else found[-1].position.values
         return found[::-1]
 
@@ -393,7 +382,7 @@ class ThreadJournal:
 
     @property
     def is_newest(self) -> bool:
-        """Whether this journal stands on the newest checkpoint of its thread."""
+        """Whether this journal is at the newest checkpoint of its thread."""
         return self.head > 0 and self.head == max(self._thread.owned(self._owner), default=0)
 
     def is_branch_of(self, checkpoint: int) -> bool:
@@ -402,90 +391,97 @@ class ThreadJournal:
         body = parsed(bodies[max(bodies)]) if bodies else {}
         return body.get("source") == "branch" and body.get("parent") == checkpoint
 
-    def _next_values(self, values: StateValues, reading: Reading) -> StateValues | None:
+    def _next_values(self, values: StateValues, fold: CheckpointFold) -> StateValues | None:
         """The values one checkpoint on; None where they have to be read from the beginning."""
-        if reading.version != self._definition.version:
+        if fold.version != self._definition.version:
             return None
         try:
-            return self._code.next_values(values, reading.stored, reading.body)
+            return self._code.next_values(values, fold.stored, fold.body)
         except CheckpointError:
             return None
 
-    def _loaded(self, reading: Reading, values: StateValues | None = None) -> Loaded:
-        """`values`: where they are known already."""
-        entry, body, code, version = reading.entry, reading.body, self._code, reading.version
-        read = ReadValues(values) if values is not None else code.values(reading.stored, version)
-        frontier, renamed = code.frontier(body, read.migration, version, is_old=reading.format < 2)
-        owner = self._pending_owner(entry.seq)
-        notes = Notes(owner, self._thread.owned(owner).values(), renamed)
-        pending = self._pending_of(notes, read.migration, version)
+    def _loaded(
+        self, fold: CheckpointFold, values: StateValues | None = None, frontier: Frontier | None = None
+    ) -> Loaded:
+        """`values`, `frontier`: where they are known already."""
+        entry, body, code, version = fold.entry, fold.body, self._code, fold.version
+        read = code.values(fold.stored, version) if values is None else ReadValues(values, self._migration)
         self._migration = read.migration
-        refusal = read.refusal or pending.refusal
-        visits = Counter[str]()
-        for node, count in reading.visits.items():
-            visits[self._definition.renamed(node, version)] += count
+        renamed: dict[str, str] = {}
+        if frontier is None:
+            frontier, renamed = code.frontier(body, read.migration, version, is_old=fold.format < 2)
+        pending = self._pending(entry.seq, renamed, read.migration, version)
+        spent = pending.spent or fold.spent
         return Loaded(
             checkpoint=entry.seq,
             parent=body.get("parent"),
             position=Position(read.values, frontier, int(body["step"])),
             source=body["source"],
-            run_id=reading.run_id,
+            run_id=fold.run_id,
             at=entry.at,
-            last_event=max(reading.last_event, notes.last_event),
-            visits=visits,
+            last_event=max(fold.last_event, pending.last_event),
+            visits=self._visits(fold),
             pending=pending,
-            outer=OuterWrites(frozenset(reading.wrote), code.read_writes(reading.out)),
-            refusal=refusal,
-            stored=plain_values(reading.stored) if read.refusal is not None else None,
+            outer=OuterWrites(frozenset(fold.wrote), code.read_writes(fold.out)),
+            refusal=read.refusal or pending.refusal,
+            stored=plain_values(fold.stored) if read.refusal is not None else None,
             renamed=renamed,
-            answered=self._all_answered(reading.answered, entry.seq),
-            counted_from=int(body["step"]) if pending.answers else reading.counted_from,
-            spent=self._read_spent(notes.spent or reading.spent),
+            settled=tuple(fold.answered),
+            counted_from=int(body["step"]) if pending.answers else fold.counted_from,
+            spent=None if spent is None else from_plain(Spent, spent),
         )
 
-    def _read_spent(self, stored: Any) -> Spent | None:
-        found = None if stored is None else from_plain(Spent, stored)
-        self._noted = found or self._noted
-        return found
+    def _visits(self, fold: CheckpointFold) -> Counter[str]:
+        """How often nodes have run, under the names that they have in this program."""
+        visits = Counter[str]()
+        for node, count in fold.visits.items():
+            visits[self._definition.renamed(node, fold.version)] += count
+        return visits
 
-    def _pending_of(self, notes: Notes, migration: MigratedState | None, version: int) -> Pending:
-        """The notes, for a run to go on with; each result is read once."""
-        while notes.unread:
-            task, stored = notes.unread.popitem()
+    def _pending(
+        self, checkpoint: int, renamed: Mapping[str, str], migration: MigratedState | None, version: int
+    ) -> Pending:
+        """What is pending on a checkpoint, for a run to go on with; each result is read once."""
+        owner = self._pending_owner(checkpoint)
+        if renamed:
+            pending = Pending(owner, self._thread.owned(owner).values(), renamed)
+        else:
+            pending = self._thread.pending(owner)
+        while pending.unread:
+            task, stored = pending.unread.popitem()
             try:
-                notes.pending.results[task] = self._code.read_result(stored, migration, version)
+                pending.results[task] = self._code.read_result(stored, migration, version)
             except CheckpointError as error:
-                notes.pending.refusal = error
-        notes.pending.moved = frozenset()
-        notes.pending.waiting = (
-            dict(notes.asked) if self._owner else {}
-        )  # the outermost graph's may be deeper
-        return notes.pending
+                pending.refusal = error
+        # Those of the outermost graph may wait deeper: whoever resumes it says which tasks go on waiting.
+        pending.waiting, pending.moved = dict(pending.asked) if self._owner else {}, frozenset()
+        return pending
+
+    def answered(self, loaded: Loaded) -> tuple[Answered, ...]:
+        """The questions that were answered up to a checkpoint, and on it."""
+        pending = self._thread.answered(self._pending_owner(loaded.checkpoint))
+        return (*map(read_answered, loaded.settled), *pending)
 
     async def migrate(self, loaded: Loaded) -> Loaded:
         """Write a checkpoint of an older version anew, with what is pending on it, under the names that nodes
         have in this one, and stand on it. The old one stays as it was.
         """
         body = self._body(loaded.position, source="migration", run_id=loaded.run_id, is_whole=True)
-        body["moment"] = self._moment
+        body["moment"] = self._fold.moment
         if loaded.visits:
             body["ran"] = dict(loaded.visits)
         if self._thread.once:
             body["once"] = self._thread.once
-        if self._answered and not self._owner:
-            body["answered"] = self._answered
+        if loaded.settled and not self._owner:
+            body["answered"] = loaded.settled
         if self._owner:
             out = loaded.outer
             body |= {"wrote": sorted(out.keys), "out": self._code.writes(out.writes)}
-        text = with_values(dump_json(body), self._code.whole(Folded(loaded.position.values, {})))
-        owner, now = self._pending_owner(self.head), self._clock.time()
+        owner = self._pending_owner(self.head)
         pending = [self._migrated(entry, owner, loaded) for entry in self._thread.below(owner)]
-
-        def entries(first: int) -> list[Entry]:
-            return [Entry(first, self._owner, first, now, text), *moved(pending, self.head, first)]
-
+        values = self._code.all_values(Folded(loaded.position.values, {}))
         # An inner graph has no branches: what was pending on its old checkpoint is on the new one alone.
-        await self._thread.write(entries, settles=owner if self._owner else None)
+        await self._write_checkpoint(body, values, pending=pending, settles=owner if self._owner else None)
         found = self.load()
         assert found is not None, "it was written just now"
         return found
@@ -502,18 +498,21 @@ class ThreadJournal:
             return entry
         task = body["task"] = ids.get(body["task"], body["task"])
         if "node" in body:
-            body["node"] = self._definition.renamed(body["node"], self._version)
+            body["node"] = self._definition.renamed(body["node"], self._fold.version)
         if task in loaded.pending.results and not body.keys() & _OTHER_NOTES:
             node = loaded.position.frontier.by_id[task].node
             body = {"task": task, **self._code.result(node, loaded.pending.results[task])}
         return replace(entry, body=dump_json(body))
 
-    def open_questions(self, checkpoint: int, frontier: Frontier) -> ThreadQuestions:
+    def open_questions(self, loaded: Loaded) -> Questions:
         """The questions that wait on a checkpoint, at any depth, in the order of the tasks that ask."""
         with undamaged(self.thread_id):
-            questions = self._thread.questions(self._pending_owner(checkpoint))
-            questions.put_in_order(frontier)
-        return questions
+            questions = self._thread.questions(self._pending_owner(loaded.checkpoint))
+        found, planned = questions.by_task, loaded.position.frontier.by_id
+        tasks = [*filter(found.__contains__, planned)]
+        if len(tasks) < len(found):  # some had other names
+            tasks = [*(task for task in found if task not in planned), *tasks]
+        return questions if tasks == [*found] else Questions.of({task: found[task] for task in tasks})
 
     async def copy_to(self, thread_id: str, checkpoint: int) -> None:
         """Begin a thread with a checkpoint of this one, all that there is of what led to it, what is pending

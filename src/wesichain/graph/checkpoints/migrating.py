@@ -13,13 +13,11 @@ from wesichain.errors import CheckpointError, CodecError
 from wesichain.graph.definition import Definition
 from wesichain.graph.state import HIDDEN, clone, is_mapping, same
 
-from .plain import ANYTHING
+from .coding import ANYTHING
 
 
 class MigratedState:
     """One state on its way from the version that it was written by: as it was, and as it is now."""
-
-    __slots__ = ("_definition", "_version", "after", "before")
 
     def __init__(self, definition: Definition, stored: Mapping[str, Any], version: int) -> None:
         self._definition = definition

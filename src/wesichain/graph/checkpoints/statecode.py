@@ -25,14 +25,14 @@ from wesichain.graph.state import (
     copier_grown,
     is_dict,
     is_overwrite,
+    plain_list,
     put,
 )
 from wesichain.graph.superstep import Folded, Frontier, NodeTask
 
-from .coding import coder_of, list_of
+from .coding import ANYTHING, Coder, coder_of, list_of, text_of
 from .deltas import delta
 from .migrating import MigratedState
-from .plain import ANYTHING, Coder, text_of
 
 
 class StoredPayload:
@@ -57,8 +57,6 @@ class ReadValues(NamedTuple):
 class StateCode:
     """Writes and reads what a checkpoint holds. Every refusal names the node and the key."""
 
-    __slots__ = ("_coders", "_definition")
-
     def __init__(self, definition: Definition) -> None:
         self._definition = definition
         self._coders: dict[int, Coder] = {}
@@ -69,26 +67,21 @@ class StateCode:
         """The changes of a super-step, key by key, as JSON texts."""
         changed: dict[str, str] = {}
         for name, change in folded.changes.items():
-            key = self._key(name)
-            if key is None or not key.tracked:
+            if (key := self._tracked(name)) is None:
                 continue
-            try:
+            with _Naming(change.node, name):
                 new = folded.values.data[name]
                 changed[name] = text_of(delta(self._coder(key), change.old, new, kept=change.kept))
-            except (CodecError, RecursionError) as error:
-                raise _refused(change.node, name, error) from error
         return changed
 
-    def whole(self, folded: Folded) -> dict[str, str]:
+    def all_values(self, folded: Folded) -> dict[str, str]:
         """All values, so that nothing before this checkpoint is needed to read it."""
         stored: dict[str, str] = {}
         for name, value in folded.values.data.items():
-            key = self._key(name)
-            if key is not None and key.tracked:
+            if (key := self._tracked(name)) is not None:
                 change = folded.changes.get(name)
                 with _Naming(START if change is None else change.node, name):
-                    plain = value.items() if isinstance(value, AppendOnlyList) else value
-                    stored[name] = text_of({"=": self._coder(key).encode(plain)})
+                    stored[name] = text_of({"=": self._coder(key).encode(plain_list(value))})
         return stored
 
     def values(self, stored: Mapping[str, Any], version: int) -> ReadValues:
@@ -110,8 +103,7 @@ class StateCode:
             read += [(name, item, self._adopted) for name, item in migration.after.items()]
         read += [(name, data, self._decoded) for name, data in stored.items()]
         for name, data, decode in read:
-            key = self._key(name)
-            if key is None or not key.tracked:
+            if (key := self._tracked(name)) is None:
                 continue
             try:
                 with _Naming(None, name):
@@ -130,8 +122,7 @@ class StateCode:
         data, copiers = dict(values.data), dict(values.copiers)
         start = self._definition.schema.start()
         for name, change in body["values"].items():
-            key = self._key(name)
-            if key is None or not key.tracked:
+            if (key := self._tracked(name)) is None:
                 continue
             coder, old = self._coder(key), data.get(name)
             with _Naming(None, name):
@@ -175,6 +166,11 @@ class StateCode:
 
     def _key(self, name: str) -> Key | None:
         return self._definition.schema.key(name)
+
+    def _tracked(self, name: str) -> Key | None:
+        """The key of that name, if there is one whose values are stored."""
+        key = self._key(name)
+        return key if key is not None and key.tracked else None
 
     def _coder(self, key: Key) -> Coder:
         found = self._coders.get(id(key))  # graphs inside may have keys of the same name
@@ -296,7 +292,7 @@ class StateCode:
 
     def writes(self, writes: Sequence[Write]) -> list[Any]:
         """Writes that the graph outside is handed, of an inner graph that goes on."""
-        return [self._write(START, name, value) for name, value in writes if self._is_tracked(name)]
+        return [self._write(START, name, value) for name, value in writes if self._tracked(name)]
 
     def read_writes(self, stored: Sequence[Any]) -> tuple[Write, ...]:
         return tuple([self._read(*write) for write in stored if self._key(write[0]) is not None])
@@ -306,17 +302,12 @@ class StateCode:
         writes: list[Write] = []
         for name, how, data in stored:
             for new, item in migration.writes({name: data}).items():
-                key = self._key(new)
-                if key is None or not key.tracked:
+                if (key := self._tracked(new)) is None:
                     continue
                 with _Naming(None, new):
                     value = item if how == "plain" else self._adopted(key, item)
                 writes.append((new, _SETTING[how](value) if how in _SETTING else value))
         return writes
-
-    def _is_tracked(self, name: str) -> bool:
-        key = self._key(name)
-        return key is not None and key.tracked
 
     def _write(self, node: str, name: str, value: Any) -> list[Any]:
         key = self._key(name)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
 
 from wesichain.core import JsonValue
-from wesichain.graph.context import Answered
+from wesichain.graph.questions import Answered, tasks_of
 from wesichain.store import Entry, is_settled
 
 from .checkpointer import Checkpointer
-from .log_reading import ONCE, once_in, parsed
-from .notes import Notes, ThreadQuestions, read_answered
+from .fold import ONCE, Pending, Questions, once_in, parsed, read_answered
 from .parts import HAS_BYTES, apart
 
 _ANSWER = '"answer'  # of a note, or of a checkpoint that has settled some
@@ -28,20 +27,6 @@ class Thread:
     `in_place`: nobody waits beside the run, so that a store that can does its work at once, in this thread.
     """
 
-    __slots__ = (
-        "_checkpoints",
-        "_in_place",
-        "_last",
-        "_lock",
-        "_notes",
-        "_pending",
-        "_questions",
-        "_store",
-        "_with_answers",
-        "once",
-        "thread_id",
-    )
-
     def __init__(
         self, store: Checkpointer, thread_id: str, entries: Sequence[Entry], *, in_place: bool = False
     ) -> None:
@@ -49,15 +34,12 @@ class Thread:
         self._in_place = in_place
         self.thread_id = thread_id
         self._checkpoints = {entry.seq: entry for entry in entries if not entry.owner}
-        self._pending: dict[str, list[Entry]] = {}
+        self._entries: dict[str, list[Entry]] = {}  # of checkpoints that are pending, by owner
+        self._pending: dict[str, Pending] = {}  # folded from them
         self._with_answers: set[str] = set()  # owners of entries that an answer is in
         for entry in entries:
             if entry.owner:
-                self._pending.setdefault(entry.owner, []).append(entry)
-                if _ANSWER in entry.body:
-                    self._with_answers.add(entry.owner)
-        self._notes: dict[str, Notes] = {}
-        self._questions: dict[str, ThreadQuestions] = {}
+                self._keep(entry)
         self.once: dict[str, JsonValue] = once_in(entries)
         self._last = entries[-1] if entries else None
         self._lock = asyncio.Lock()
@@ -75,17 +57,6 @@ class Thread:
         if self._last is None:
             return False
         return list(await _read(self._store, self.thread_id, self._last.seq, in_place)) == [self._last]
-
-    async def append(
-        self, owner: str, texts: Sequence[str], *, at: float, base: int = 0, settles: str | None = None
-    ) -> int:
-        """Write entries of one owner; the number of the last one. `base` 0 makes an entry a base itself."""
-        return await self.write(
-            lambda first: [
-                Entry(seq, owner, base or seq, at, text) for seq, text in enumerate(texts, start=first)
-            ],
-            settles=settles,
-        )
 
     async def write(self, make: Callable[[int], Sequence[Entry]], *, settles: str | None = None) -> int:
         """Write the entries that are made for the next number; the number of the last one."""
@@ -114,8 +85,11 @@ class Thread:
 
     def _written(self, entries: Sequence[Entry], settles: str | None) -> None:
         self._last = entries[-1]
-        if settles is not None and self._pending:
-            self._settle(settles)
+        if settles is not None:
+            for owner in self._below(settles):
+                del self._entries[owner]
+                self._pending.pop(owner, None)
+                self._with_answers.discard(owner)
         for entry in entries:
             if ONCE in entry.body:
                 self.once |= once_in((entry,))
@@ -124,39 +98,31 @@ class Thread:
             else:  # whoever goes on from here needs none of those before
                 self._checkpoints = {entry.seq: entry}
 
-    def _settle(self, settles: str) -> None:
-        for owner in [owner for owner in self._pending if is_settled(owner, settles)]:
-            del self._pending[owner]
-            self._with_answers.discard(owner)
-            notes = self._notes.pop(owner, None)
-            self._questions.pop(owner, None)
-            if notes is not None and (questions := self._questions.get(_top(owner))) is not None:
-                questions.drop([one for asked in notes.asked.values() for one in asked])
-
     def _keep(self, entry: Entry) -> None:
         owner = entry.owner
-        self._pending.setdefault(owner, []).append(entry)
+        self._entries.setdefault(owner, []).append(entry)
         if _ANSWER in entry.body:
             self._with_answers.add(owner)
-        questions = self._questions.get(_top(owner))
-        if owner in self._notes:
-            self._notes[owner].take(entry, questions)
-        elif questions is not None and _has_notes(owner):
-            questions.add([one for asked in self.notes(owner).asked.values() for one in asked])
+        if owner in self._pending:
+            self._pending[owner].take(entry)
+
+    def _below(self, owner: str) -> list[str]:
+        """The owner, and those inside its tasks, as far as they have entries."""
+        return [one for one in self._entries if is_settled(one, owner)]
 
     def has_pending(self, owner: str) -> bool:
         """Whether the log has entries of an owner, or of what goes on inside its tasks."""
-        return any(is_settled(one, owner) for one in self._pending) if self._pending else False
+        return any(is_settled(one, owner) for one in self._entries)
 
     def owned(self, owner: str) -> dict[int, Entry]:
         """The entries of an owner, by number."""
-        return {entry.seq: entry for entry in self._pending.get(owner, ())} if owner else self._checkpoints
+        return {entry.seq: entry for entry in self._entries.get(owner, ())} if owner else self._checkpoints
 
-    def notes(self, owner: str, old_ids: Mapping[str, str] | None = None) -> Notes:
-        """The notes of an owner; read once, and then kept up with what is written."""
-        if owner not in self._notes:
-            self._notes[owner] = Notes(owner, self._pending.get(owner, ()), old_ids or {})
-        return self._notes[owner]
+    def pending(self, owner: str) -> Pending:
+        """The notes of an owner; folded once, and then kept up with what is written."""
+        if owner not in self._pending:
+            self._pending[owner] = Pending(owner, self._entries.get(owner, ()))
+        return self._pending[owner]
 
     def answered(self, owner: str) -> list[Answered]:
         """The answers that are pending on a checkpoint, given in its tasks and inside them, oldest first."""
@@ -164,32 +130,28 @@ class Thread:
         for one in self._with_answers:
             if is_settled(one, owner):
                 if _has_notes(one):
-                    found += self.notes(one).answered.values()
+                    found += self.pending(one).answered()
                 else:
-                    found += [read_answered(row) for e in self._pending[one] for row in _answered_in(e)]
+                    found += [read_answered(row) for e in self._entries[one] for row in _answered_in(e)]
         found.sort(key=_AT)
         return found
 
-    def questions(self, checkpoint: str) -> ThreadQuestions:
-        """The questions that wait on a checkpoint; looked for once, and then kept up with what is written."""
-        depth = checkpoint.count("/") // 3
-        found = self._questions.get(checkpoint)
-        if found is None:
-            owners = [
-                (ones[0].seq, owner)
-                for owner, ones in self._pending.items()
-                if is_settled(owner, checkpoint) and _has_notes(owner)
-            ]
-            notes = [self.notes(owner) for _, owner in sorted(owners)]
-            waiting = [one for each in notes for asked in each.asked.values() for one in asked]
-            found = ThreadQuestions(waiting, depth=depth)
-            if not depth:
-                self._questions[checkpoint] = found
-        return found
+    def questions(self, owner: str) -> Questions:
+        """The questions that wait on a checkpoint, at any depth."""
+        own = self.pending(owner)
+        inner = [one for one in self._below(owner) if one != owner and _has_notes(one)]
+        if not inner:
+            return Questions(own.asked, own.by_id)
+        found, depth = dict(own.asked), owner.count("/") // 3
+        for one in inner:
+            task = tasks_of(one)[depth]
+            for asked in self.pending(one).asked.values():
+                found[task] = (*found.get(task, ()), *asked)
+        return Questions.of(found)
 
     def below(self, owner: str) -> list[Entry]:
         """The entries of an owner and of what goes on inside its tasks, in order."""
-        found = [entry for own, ones in self._pending.items() if is_settled(own, owner) for entry in ones]
+        found = [entry for one in self._below(owner) for entry in self._entries[one]]
         return sorted(found, key=lambda entry: entry.seq)
 
     async def copy(self, thread_id: str, entries: Sequence[Entry]) -> None:
@@ -205,11 +167,6 @@ def _answered_in(entry: Entry) -> list[Any]:
     """The answers that a checkpoint of an inner graph has settled."""
     rows: list[Any] = parsed(entry).get("answered", [])
     return rows
-
-
-def _top(owner: str) -> str:
-    """The checkpoint of the outermost graph that something is pending on."""
-    return owner.partition("/")[0]
 
 
 def _has_notes(owner: str) -> bool:

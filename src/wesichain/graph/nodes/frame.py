@@ -13,8 +13,9 @@ from wesichain.core import Clock
 from wesichain.core.internal import abandon, dataclass
 from wesichain.errors import CheckpointError, GraphInterruptedError, GraphTimeoutError
 from wesichain.graph.checkpoints import ThreadJournal
-from wesichain.graph.context import ExecutionOptions, GraphContext, GraphInterrupt, Record
+from wesichain.graph.context import ExecutionOptions, GraphContext, TaskRecord
 from wesichain.graph.definition import Definition
+from wesichain.graph.questions import GraphInterrupt
 from wesichain.graph.state import StateValues
 from wesichain.graph.watch import RunLog, RunReport, ScopedSink
 from wesichain.policy import Account
@@ -55,7 +56,7 @@ class Frame:
         """The scope of what runs inside a task."""
         return f"{self.scope}/{task}" if self.scope else task
 
-    def context_of(self, node: str, step: int, task: str, record: Record | None = None) -> GraphContext:
+    def context_of(self, node: str, step: int, task: str, record: TaskRecord | None = None) -> GraphContext:
         """The context of a node, for one task of a super-step."""
         limit, scope, log = self.options.max_steps, self.within(task), self.report.log
         return GraphContext(
@@ -100,9 +101,7 @@ class Frame:
         """
         if self.journal is not None:
             with suppress(CheckpointError):  # the thread is somebody else's by now
-                if self.log.has_listeners:
-                    await self.journal.note_event(self.log.last_seq)
-                await self.journal.note_spent()
+                await self.journal.note_stop(self.log.last_seq if self.log.has_listeners else 0)
 
 
 T = TypeVar("T")

@@ -10,22 +10,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
-from typing_extensions import override
-
 from wesichain.core import JsonValue
 from wesichain.core.internal import GRACE, TEXT_LISTENER, CallHook, around
 from wesichain.errors import GraphError, GraphTimeoutError, NodeFailedError
-from wesichain.graph.checkpoints import OuterWrites, ThreadJournal
-from wesichain.graph.context import (
-    CURRENT,
-    IN_PLACE,
-    GraphContext,
-    NodeAnswer,
-    NodeQuestion,
-    Paused,
-    Record,
-    paused_in,
-)
+from wesichain.graph.checkpoints import OuterWrites
+from wesichain.graph.context import IN_PLACE, GraphContext, TaskRecord
+from wesichain.graph.questions import CURRENT, Answered, Paused, TaskQuestions, paused_in
 from wesichain.graph.state import (
     HIDDEN,
     NOTHING,
@@ -75,8 +65,8 @@ def _look_at(running: asyncio.Future[Any]) -> None:
 
 
 def close_coroutine(begun: object) -> None:
-    """Close a coroutine that nobody will await any more."""
-    if isinstance(begun, Coroutine):
+    """Close a coroutine that was not awaited, and will not be any more."""
+    if inspect.iscoroutine(begun) and inspect.getcoroutinestate(begun) == inspect.CORO_CREATED:
         begun.close()
 
 
@@ -89,7 +79,7 @@ def _of_group(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 class NodeRun:
-    """One task being carried out. Made for it, used once."""
+    """One run of one task. Made for it, used once."""
 
     __slots__ = (
         "_answers",
@@ -111,7 +101,7 @@ class NodeRun:
         at: Position,
         task: NodeTask,
         *,
-        answers: Mapping[str, NodeAnswer],
+        answers: Mapping[str, Answered],
         done: Mapping[str, JsonValue],
         is_alone: bool,
     ) -> None:
@@ -123,7 +113,7 @@ class NodeRun:
         self._answers = answers
         self._done = done
         self._record: TaskRecord | None = None
-        self._asked: NodeQuestion | None = None  # those of the last attempt
+        self._asked: TaskQuestions | None = None  # those of the last attempt
         self._is_alone = is_alone
         self._view: Any = None
         self._started = 0.0
@@ -242,8 +232,9 @@ class NodeRun:
     async def _attempt(self, begun: Awaitable[Any] | None) -> Any:
         asking = self._asked = self._open_question()
         if begun is None and self._has_thread:
-            return await self._call_in_thread(asking)
-        returned = self._call(asking) if begun is None else begun
+            returned = await self._call_in_thread(asking)
+        else:
+            returned = self._call(asking) if begun is None else begun
         if not inspect.isawaitable(returned):
             return returned
         token = CURRENT.set(asking)
@@ -252,7 +243,7 @@ class NodeRun:
         finally:
             CURRENT.reset(token)
 
-    async def _call_in_thread(self, asking: NodeQuestion) -> Any:
+    async def _call_in_thread(self, asking: TaskQuestions) -> Any:
         """Call the node in a thread, within its time; one that is late cannot be stopped, and is left."""
         returned: Any = None
         is_left = False
@@ -280,15 +271,9 @@ class NodeRun:
             running.add_done_callback(_look_at)
             raise late
         running.result()
-        if not inspect.isawaitable(returned):
-            return returned
-        token = CURRENT.set(asking)
-        try:
-            return await self._bounded(returned)
-        finally:
-            CURRENT.reset(token)
+        return returned
 
-    def _call(self, asking: NodeQuestion) -> Any:
+    def _call(self, asking: TaskQuestions) -> Any:
         token, in_place = CURRENT.set(asking), IN_PLACE.set(not self._node.is_async)
         try:
             if not self._node.wants_context:
@@ -327,23 +312,10 @@ class NodeRun:
         seconds, late = self._limit()
         return await (returned if seconds is None else within(returned, seconds, late))
 
-    def _open_question(self) -> NodeQuestion:
-        task = self._task
-        return NodeQuestion(
-            self._frame,
-            task.node,
-            task.id,
-            locate=self._locate,
-            answers=self._answers,
-            is_alone=self._is_alone,
+    def _open_question(self) -> TaskQuestions:
+        return TaskQuestions(
+            self._frame, self._at.step, self._task, answers=self._answers, is_alone=self._is_alone
         )
-
-    def _locate(self) -> tuple[str, str]:
-        """Where in its thread the task is kept, and what names it for good."""
-        frame, task, journal = self._frame, self._task, self._frame.journal
-        if journal is None:
-            return "", f"{frame.scope}/{self._at.step}/{task.id}"
-        return journal.place(task), journal.moment(task, self._at.step)
 
     # --- before and after --------------------------------------------------------------------------
 
@@ -419,31 +391,3 @@ class NodeRun:
 
     def _took(self) -> float:
         return (self._frame.clock.monotonic() - self._started) * 1000
-
-
-class TaskRecord(Record):
-    """The record of one task: in its thread's log, where there is one, until the super-step is over."""
-
-    __slots__ = ("_journal", "_known", "_once", "_task")
-
-    def __init__(self, journal: ThreadJournal | None, task: NodeTask, known: Mapping[str, JsonValue]) -> None:
-        self._journal = journal
-        self._task = task
-        self._known = dict(known)
-        self._once: dict[str, JsonValue] = {}
-
-    @override
-    def read(self, name: str) -> JsonValue:
-        return self._known.get(name)
-
-    @override
-    async def write(self, name: str, data: JsonValue, *, once: str | None = None) -> None:
-        if self._journal is not None:
-            await self._journal.note_done(self._task, name, data, once)
-        elif once is not None:
-            self._once[once] = data
-        self._known[name] = data
-
-    @override
-    def read_once(self, once: str) -> JsonValue:
-        return self._once.get(once) if self._journal is None else self._journal.once(once)

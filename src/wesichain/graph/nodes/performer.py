@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
-from operator import attrgetter
 from typing import Any, Final, NoReturn
 
 from wesichain.core.internal import abandon
-from wesichain.errors import GraphError, NodeFailedError
+from wesichain.errors import CheckpointError, GraphError, NodeFailedError
 from wesichain.graph.checkpoints import Pending
-from wesichain.graph.context import Asked, Paused
+from wesichain.graph.questions import GraphInterrupt, Paused
 from wesichain.graph.state import NodeResult
 from wesichain.graph.superstep import Done, Frontier, NodeTask, Position
 from wesichain.trace import redact
@@ -39,7 +39,12 @@ class Performer:
         """The results of all tasks, in the order in which they were planned."""
         tasks, known = self._at.frontier.tasks, self._pending
         todo = known.todo(self._at.frontier)
-        await self._together(todo)
+        try:
+            await self._together(todo)
+        except BaseException:
+            with suppress(CheckpointError):  # the thread is somebody else's by now
+                await self._save_results()  # what has finished is not run again
+            raise
         if known.waiting or len(self._done) < len(todo):
             await self._give_up(todo)
         done = {**known.results, **self._done} if known.results else self._done
@@ -94,7 +99,7 @@ class Performer:
             while running or to_begin:
                 while to_begin and len(running) < most:
                     task, visit, begun = to_begin.popleft()
-                    running[task.id] = begin(ends.take(task, visit.carried_out(begun)))
+                    running[task.id] = begin(ends.take(task, visit, begun))
                 if self._unsaved:
                     await self._save_results()
                 await self._wait(ends, waiting[0][0].node)
@@ -104,13 +109,13 @@ class Performer:
                     if not self._take(task, outcome):
                         return
         finally:
-            for _, _, begun in to_begin:
-                close_coroutine(begun)
             if running:
                 await abandon(running.values())
                 for task, outcome in ends.found:  # some may have finished while another failed
                     if not isinstance(outcome, _CancelledOutsideError):
                         self._take(task, outcome)
+            for _, _, begun in waiting:  # a task may be cancelled before its first step
+                close_coroutine(begun)
 
     async def _wait(self, ends: _Ends, node: str) -> None:
         frame = self._frame
@@ -164,24 +169,24 @@ class Performer:
         """The error that a run ends in while it waits for an answer."""
         frame = self._frame
         found = _in_order(self._at.frontier, self._pending.waiting, paused)
-        asked = list(chain.from_iterable(found))
+        asked = tuple(chain.from_iterable(found))
         if frame.is_inner:  # the thread has them, if there is one
             return Paused(tuple([one if one.owner else replace(one, owner=frame.scope) for one in asked]))
-        questions = tuple(map(_QUESTION, asked))
-        nodes = ", ".join(map(repr, dict.fromkeys([one.node for one in questions[:_NAMED]])))
+        nodes = ", ".join(map(repr, dict.fromkeys([one.node for one in asked[:_NAMED]])))
         problems = "".join(f": {pause.problem}" for _, pause in paused if pause.problem)
-        return frame.interrupted(f"the run waits for an answer to {nodes}{problems}", questions)
+        return frame.interrupted(f"the run waits for an answer to {nodes}{problems}", asked)
 
 
-_QUESTION = attrgetter("question")
 _NAMED = 100  # questions whose nodes a message names
 _NOTHING: Final = Pending()
 _NONE: Mapping[str, Any] = {}
 
 
 def _in_order(
-    frontier: Frontier, waiting: Mapping[str, tuple[Asked, ...]], paused: Sequence[tuple[NodeTask, Paused]]
-) -> Iterable[tuple[Asked, ...]]:
+    frontier: Frontier,
+    waiting: Mapping[str, tuple[GraphInterrupt, ...]],
+    paused: Sequence[tuple[NodeTask, Paused]],
+) -> Iterable[tuple[GraphInterrupt, ...]]:
     """The questions of the tasks, in the order of planning. Those that wait are in it already."""
     if not paused:
         return waiting.values()
@@ -208,9 +213,9 @@ class _Ends:
         self._failure: BaseException | None = None
         self._waiter: asyncio.Future[None] | None = None
 
-    async def take(self, task: NodeTask, visit: Awaitable[Outcome]) -> None:
+    async def take(self, task: NodeTask, visit: NodeRun, begun: Awaitable[Any] | None) -> None:
         try:
-            self.found.append((task, await visit))
+            self.found.append((task, await visit.carried_out(begun)))
         except asyncio.CancelledError:
             outcome = _CancelledOutsideError("a node was cancelled from outside of the run")
             self.found.append((task, outcome))

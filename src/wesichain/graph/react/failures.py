@@ -42,7 +42,7 @@ class ToolFailurePolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Continue(FailFast):
-    """Tools that fail are told to the model; everything else ends the run."""
+    """Returns the errors of tools to the model; everything else ends the run."""
 
     @override
     def on_tool_error(self, state: RunView, error: ToolFailedError) -> PolicyDecision:

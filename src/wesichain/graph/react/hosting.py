@@ -9,7 +9,8 @@ from wesichain.agent import AgentRuntime, Completed, Decision, Failed, Interrupt
 from wesichain.core import Event, PromptTemplate, ToolCallingLlm
 from wesichain.core.internal import to_plain
 from wesichain.errors import GraphError, NodeFailedError
-from wesichain.graph.context import GraphContext, NodeAnswer, pause, recall
+from wesichain.graph.context import GraphContext
+from wesichain.graph.questions import Answered, pause, recall
 from wesichain.graph.state import is_mapping
 from wesichain.graph.watch import RunLog, RunReport, ScopedSink
 from wesichain.policy import Budget
@@ -41,7 +42,7 @@ def node_runtime(
 
 
 class Listener:
-    """Takes the events of one run. Where no graph is around, an observer is told of its tools here."""
+    """Takes the events of one run. Without a graph around it, the observer is called from here."""
 
     def __init__(self, ctx: GraphContext) -> None:
         self._ctx = ctx
@@ -49,15 +50,12 @@ class Listener:
         if ctx.observer is not None and not isinstance(ctx.events, ScopedSink):
             self._report = RunReport(RunLog(ctx.run_id, clock=ctx.clock), observer=ctx.observer)
 
-    def context(self) -> ToolContext | None:
-        """The tool context that makes a run report here, and spend from the graph's account."""
-        is_heard = self._ctx.events is not None or self._report is not None
-        if not is_heard and self._ctx.account is None:
-            return None
-        emit = self.hear if is_heard else None
-        return ToolContext(correlation_id=self._ctx.run_id, emit=emit, budget=self._ctx.account)
+    @property
+    def emit(self) -> Callable[[Event], None] | None:
+        """The function that takes the events of the run; None where nobody listens."""
+        return None if self._ctx.events is None and self._report is None else self.receive
 
-    def hear(self, event: Event) -> None:
+    def receive(self, event: Event) -> None:
         if self._ctx.events is not None:
             self._ctx.events.emit(event)
         if self._report is not None:
@@ -87,6 +85,28 @@ def run_id_in(ctx: GraphContext) -> str | None:
     return f"{ctx.run_id}:{ctx.scope}:{ctx.step}" if ctx.run_id else None
 
 
+def run_options(
+    ctx: GraphContext,
+    emit: Callable[[Event], None] | None,
+    recording: NodeRecording | None,
+    *,
+    budget: Budget,
+    stream: bool,
+) -> dict[str, Any]:
+    """The options of an agent's run in a node: it reports to `emit`, and spends from the graph's account."""
+    parent = None
+    if emit is not None or ctx.account is not None:
+        parent = ToolContext(correlation_id=ctx.run_id, emit=emit, budget=ctx.account)
+    return {
+        "deps": ctx.context,
+        "budget": budget,
+        "parent": parent,
+        "stream": stream or ctx.is_streamed,
+        "effects": None if recording is None else recording.effects,
+        "clock": ctx.clock,
+    }
+
+
 async def run_in_node(
     runtime: AgentRuntime[Any],
     ctx: GraphContext,
@@ -102,19 +122,12 @@ async def run_in_node(
     failed raises the graph's error, with the state that `state_of` makes of the outcome.
     """
     listener, recording = Listener(ctx), NodeRecording(ctx.record)
-    options: dict[str, Any] = {
-        "deps": ctx.context,
-        "budget": budget,
-        "parent": listener.context(),
-        "stream": stream or ctx.is_streamed,
-        "effects": recording.effects,
-        "clock": ctx.clock,
-    }
+    options = run_options(ctx, listener.emit, recording, budget=budget, stream=stream)
     try:
         if (answer := recall()) is None:
             outcome = await begin(run_id=run_id_in(ctx), **options)
         else:
-            waiting = stored(answer.memo)
+            waiting = stored(answer.question.memo)
             decided = _decided(answer, waiting, runtime, now=ctx.clock.time())
             outcome = await runtime.resume_run(waiting, decided, **options)
     finally:
@@ -130,10 +143,10 @@ async def run_in_node(
 
 
 def _decided(
-    answer: NodeAnswer, waiting: Interrupted[Any], runtime: AgentRuntime[Any], *, now: float
+    answer: Answered, waiting: Interrupted[Any], runtime: AgentRuntime[Any], *, now: float
 ) -> dict[str, Decision]:
     """The decisions that an answer gives; where it gives none, the question is asked again."""
     try:
-        return decisions(answer.value, waiting.pending, runtime.refusal_of, now=now)
+        return decisions(answer.answer, waiting.pending, runtime.refusal_of, now=now)
     except GraphError as error:
-        pause(question(waiting.pending), answer.memo, problem=str(error))
+        pause(question(waiting.pending), answer.question.memo, problem=str(error))

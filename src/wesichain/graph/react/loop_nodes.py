@@ -13,29 +13,30 @@ from typing import Annotated, Any, TypedDict, cast
 
 from wesichain.agent import (
     Acting,
+    AgentRuntime,
     ApproveWith,
     Completed,
     Conversation,
     Decision,
     Failed,
     Interrupted,
-    LoopGuard,
     OpenRun,
     RunOptions,
 )
-from wesichain.core import ErrorStep, Event, Message, PromptTemplate, ReActStep, Role, ToolCallingLlm
+from wesichain.core import ErrorStep, Event, Message, PromptTemplate, ReActStep, Role
 from wesichain.core.internal import PendingCall, read_state, to_plain, write_state
 from wesichain.errors import ConfigError, GraphError, NodeFailedError
-from wesichain.graph.context import CURRENT, GraphContext, pause, recall
+from wesichain.graph.context import GraphContext
 from wesichain.graph.nodes import Frame
+from wesichain.graph.questions import CURRENT, pause, recall
 from wesichain.graph.state import Append, Overwrite, StateValues, Untracked
 from wesichain.graph.watch import ScopedSink
 from wesichain.policy import Budget
-from wesichain.tools import PreparedCall, ToolContext, ToolRegistry
+from wesichain.tools import PreparedCall
 
 from .approvals import decisions, question, stored
-from .failures import ToolFailurePolicy, raise_failure
-from .hosting import Listener, instructions, node_runtime, run_id_in, seconds_left
+from .failures import raise_failure
+from .hosting import Listener, instructions, run_id_in, run_options, seconds_left
 from .recorded import NodeRecording
 
 _NONE: Mapping[str, Decision] = {}
@@ -129,17 +130,8 @@ class Live:
         """The options with which the run is opened: the graph's limits are its limits too."""
         if ctx.record is not None:
             self._recording = NodeRecording(ctx.record)
-        parent = None
-        if ctx.events is not None or ctx.account is not None:
-            parent = ToolContext(correlation_id=ctx.run_id, emit=self._receive, budget=ctx.account)
-        return {
-            "deps": ctx.context,
-            "budget": budget,
-            "parent": parent,
-            "stream": stream or ctx.is_streamed,
-            "effects": None if self._recording is None else self._recording.wrap,
-            "clock": ctx.clock,
-        }
+        emit = self._receive if ctx.events is not None else None
+        return run_options(ctx, emit, self._recording, budget=budget, stream=stream)
 
     def memo(self, waiting: Interrupted[str]) -> Any:
         """The run as data, for as long as it waits for a person."""
@@ -159,7 +151,7 @@ class Live:
 
     def _receive(self, event: Event) -> None:
         if self._listener is not None:
-            self._listener.hear(event)
+            self._listener.receive(event)
 
 
 class ReactSteps:
@@ -167,26 +159,19 @@ class ReactSteps:
 
     def __init__(
         self,
-        llm: ToolCallingLlm,
-        registry: ToolRegistry,
+        runtime: AgentRuntime[str],
         *,
         prompt: str | PromptTemplate | None,
         budget: Budget,
-        policy: ToolFailurePolicy,
-        loop_guard: LoopGuard | None,
-        tool_concurrency: int,
         stream: bool,
         max_tokens: int | None,
     ) -> None:
         Conversation(max_tokens)  # a wrong number is found here, not at the second question
         self._max_tokens = max_tokens
-        self._registry = registry
         self._prompt = prompt
         self._budget = budget
         self._stream = stream
-        self._runtime = node_runtime(
-            llm, registry, policy=policy, loop_guard=loop_guard, tool_concurrency=tool_concurrency
-        )
+        self._runtime = runtime
 
     # --- the nodes ---------------------------------------------------------------------------------
 
@@ -302,17 +287,18 @@ class ReactSteps:
         answer = recall()
         if answer is None:
             return _run_from_state(state, state.get("run")), _NONE
-        waiting = _run_from_state(state, state.get("run") if answer.memo is None else answer.memo)
+        memo = answer.question.memo
+        waiting = _run_from_state(state, state.get("run") if memo is None else memo)
         # In threads of the first version there is no memo, and every call waits, asked about or not.
-        asked = waiting.pending if answer.memo is not None else tuple(filter(self._asks, waiting.pending))
+        asked = waiting.pending if memo is not None else tuple(filter(self._asks, waiting.pending))
         try:
-            return waiting, decisions(answer.value, asked, self._runtime.refusal_of, now=ctx.clock.time())
+            return waiting, decisions(answer.answer, asked, self._runtime.refusal_of, now=ctx.clock.time())
         except GraphError as error:
-            memo = _run_without_state_keys(waiting) if answer.memo is None else answer.memo
-            pause(question(asked), memo, problem=str(error))
+            kept = _run_without_state_keys(waiting) if memo is None else memo
+            pause(question(asked), kept, problem=str(error))
 
     def _asks(self, one: PendingCall) -> bool:
-        prepared = self._registry.prepare(one.call)
+        prepared = self._runtime.registry.prepare(one.call)
         return isinstance(prepared, PreparedCall) and prepared.needs_approval
 
 

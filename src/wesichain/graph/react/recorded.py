@@ -1,13 +1,13 @@
-"""Effects with a record: what an agent in a node was told is not asked again, what it did is not done again.
+"""Effects with a record: an agent in a node that is run again repeats no model call and no tool call.
 
 A node that is run anew, after its process was killed or an attempt of it failed, takes the replies and
 results of the time before from its task's record, and goes on live where that ends: with what ended the run,
-if something did. What failed and was survived is told again as it was, so that the run takes the same way.
+if something did. An error that the run survived is raised again as it was, so that it takes the same way.
 
-A call whose effect must happen once leaves its intent there first: where only that is found, nobody knows
-what came of it, and the model is told so. Its record is the thread's, by the call's idempotency key: a branch
-or a fork that comes to the same call is given what came of it then. A branch may also come to another call
-under that key, since its model is asked anew: that is one of its own, and its key says so.
+A call whose effect must happen once writes its intent there first: where only that is found, nobody knows
+what came of it, and the model gets that as the result. Its record is the thread's, by the call's idempotency
+key: a branch or a fork that comes to the same call is given what came of it then. A branch may also come to
+another call under that key, since its model is called again: that is one of its own, and its key says so.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from wesichain.agent import (
 from wesichain.core import Event, JsonValue, LlmRequest, LlmResponse, Part, ToolCall
 from wesichain.core.internal import CancellationToken, dump_json, from_plain, to_plain
 from wesichain.errors import CheckpointError, CodecError, LlmError
-from wesichain.graph.context import Record
+from wesichain.graph.context import TaskRecord
 from wesichain.graph.state import is_dict
 from wesichain.tools import PreparedCall, ToolContext, ToolResult
 
@@ -45,7 +45,7 @@ _INTENT = "intent"
 class NodeRecording:
     """The record of one visit to a node, as the effects of the agent that runs in it."""
 
-    def __init__(self, record: Record | None) -> None:
+    def __init__(self, record: TaskRecord | None) -> None:
         self.record = record
         self.failure: CheckpointError | None = None
         self.cancellation = CancellationToken()
@@ -235,7 +235,7 @@ def _marked(done: JsonValue, call: ToolCall) -> JsonValue:
 
 def _kept(result: ToolResult, *, is_once: bool) -> JsonValue:
     """A result as it is recorded; None for one that is not. A failure of a call that must not be made again
-    is what the model is told of it from then on.
+    is its result from then on.
     """
     failure = None if result.error is None else f"Error: {result.error}"
     if failure is not None and not is_once:

@@ -18,9 +18,10 @@ from wesichain.graph.definition import END
 from wesichain.graph.graph import Graph
 from wesichain.graph.state import is_mapping
 from wesichain.policy import Budget
-from wesichain.tools import ToolRegistry, ToolSet
+from wesichain.tools import ToolRegistry
 
 from .failures import ToolFailurePolicy
+from .hosting import node_runtime
 from .loop_nodes import ReActOutput, ReActSteps, ReactSteps, after_model
 
 _GUARD = LoopGuard()
@@ -86,17 +87,11 @@ def react_graph(
     A thread that is asked again remembers what was asked and answered on it: all of it, or with `max_tokens`
     the newest that fits. `context` is the tools' deps.
     """
-    steps = ReactSteps(
-        llm,
-        tools if isinstance(tools, ToolRegistry) else ToolSet.of(tools).build(),
-        prompt=prompt,
-        budget=Budget(steps=max_iterations),
-        policy=tool_failure_policy,
-        loop_guard=loop_guard,
-        tool_concurrency=tool_concurrency,
-        stream=stream,
-        max_tokens=max_tokens,
+    runtime = node_runtime(
+        llm, tools, policy=tool_failure_policy, loop_guard=loop_guard, tool_concurrency=tool_concurrency
     )
+    budget = Budget(steps=max_iterations)
+    steps = ReactSteps(runtime, prompt=prompt, budget=budget, stream=stream, max_tokens=max_tokens)
     builder = GraphBuilder(ReActSteps, output_type=ReActOutput)
     builder.add_node("prepare", steps.prepare, blocking=False)
     builder.add_node("model", steps.model, blocking=False).add_node("tools", steps.tools, blocking=False)

@@ -15,7 +15,7 @@ from .kinds import (
     is_typed_dict,
     kind_of,
 )
-from .owned import AppendOnlyList, Copier, StateView, clone, copier_grown, copier_of
+from .owned import AppendOnlyList, Copier, StateView, clone, copier_grown, copier_of, plain_list
 from .reducers import (
     UNSET,
     Add,
@@ -95,6 +95,7 @@ __all__ = [
     "is_typed_dict",
     "kind_of",
     "known_key",
+    "plain_list",
     "put",
     "read_result",
     "same",

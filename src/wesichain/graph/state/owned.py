@@ -60,6 +60,11 @@ class AppendOnlyList:
         return self._items if len(self._items) == self._length else self.items()
 
 
+def plain_list(value: Any) -> Any:
+    """The list behind one that grows, to be read only; any other value as it is."""
+    return value.shared() if isinstance(value, AppendOnlyList) else value
+
+
 # --- copying ---------------------------------------------------------------------------------------
 
 

@@ -13,7 +13,7 @@ from wesichain.core.internal import dataclass
 from wesichain.errors import GraphDefinitionError
 
 from .kinds import fields_of, is_dataclass_type, is_mapping, is_model, is_typed_dict
-from .owned import AppendOnlyList, Copier, StateView, clone, copier_of
+from .owned import AppendOnlyList, Copier, StateView, clone, copier_of, plain_list
 from .reducers import UNSET, Append, Marker, Overwrite, PerStep, Reducer, Untracked, Zero, as_items, zero_of
 
 HIDDEN = "__inner__:"  # how the names of hidden keys begin
@@ -171,7 +171,7 @@ class Schema:
             return value
         model = cast("Any", self.type)
         probe = model.model_construct(
-            **{name: _plain(item) for name, item in data.items() if name in self.keys}
+            **{name: plain_list(item) for name, item in data.items() if name in self.keys}
         )
         model.__pydantic_validator__.validate_assignment(probe, key, value)
         return getattr(probe, key)
@@ -198,10 +198,6 @@ def put(data: dict[str, Any], copiers: dict[str, Copier], key: Key, value: Any) 
         copiers[key.name] = copier
     else:
         copiers.pop(key.name, None)
-
-
-def _plain(value: Any) -> Any:
-    return value.shared() if isinstance(value, AppendOnlyList) else value
 
 
 # --- reading a type --------------------------------------------------------------------------------

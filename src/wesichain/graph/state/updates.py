@@ -10,7 +10,7 @@ from wesichain.core.internal import constructor_of, dataclass
 
 from .compare import same
 from .kinds import is_dict, is_items, is_list, is_mapping, is_tuple
-from .owned import AppendOnlyList, StateView, clone
+from .owned import AppendOnlyList, StateView, clone, plain_list
 from .reducers import UNSET, Append, Overwrite, Reducer, ReplacedValue
 from .schema import Key, Schema, StateValues
 
@@ -157,14 +157,13 @@ def difference(key: Key, old: Any, new: Any) -> list[Write]:
     """The write that makes the new value of the old one: folded alone, it gives just that, and beside others
     it takes nothing away from them. Nothing, where they are the same; `ReplacedValue`, where there is none.
     """
-    old = old.shared() if isinstance(old, AppendOnlyList) else old
+    old = plain_list(old)
     if same(old, new):
         return []
     if key.reducer is None:
         return [(key.name, clone(new))]
     if key.per_step:  # each super-step folds it from its beginning
-        old = key.start() if key.start is not None else None
-        old = old.items() if isinstance(old, AppendOnlyList) else old
+        old = plain_list(key.start()) if key.start is not None else None
     for part in (_added(old, new), new):
         if _folds_to(key.reducer, old, part, new):
             return [(key.name, clone(part))]
@@ -187,8 +186,6 @@ def _folds_to(reducer: Reducer, old: Any, part: Any, new: Any) -> bool:
         folded = reducer.fold(AppendOnlyList(old) if reducer is Append else clone(old), clone(part))
         if isinstance(folded, float) and isinstance(new, float | int):
             return isclose(folded, new, rel_tol=1e-12)
-        return same(folded.items() if isinstance(folded, AppendOnlyList) else folded, new) or bool(
-            folded == new
-        )
+        return same(plain_list(folded), new) or bool(folded == new)
     except Exception:  # noqa: BLE001  # a reducer that does not take it: it was not written so
         return False

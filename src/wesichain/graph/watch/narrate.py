@@ -19,8 +19,6 @@ _log = logging.getLogger("wesichain")
 class RunLog:
     """One log, one run id, one sequence: shared by a graph, its subgraphs and the agents in its nodes."""
 
-    __slots__ = ("_broken", "_clock", "_redactor", "_seq", "_sinks", "has_listeners", "run_id", "tap")
-
     def __init__(
         self,
         run_id: str,
@@ -61,7 +59,7 @@ class RunLog:
         self._emit(replace(event, run_id=self.run_id, seq=seq, scope=inner, node=node, task_id=task))
 
     def emit(self, kind: Callable[..., Event], scope: str, step: int, *fields: Any, **more: Any) -> None:
-        """Make an event of this run and tell it, if anybody listens."""
+        """Emit an event of this run, if there are listeners."""
         if self.has_listeners:
             self._emit(
                 kind(self.run_id, step, self._next(), self._clock.time(), *fields, scope=scope, **more)

@@ -1,4 +1,4 @@
-"""Reports: what happens in one graph of a run, told once, to all who listen."""
+"""Reports of what happens in one graph of a run: events for its log, and calls of the observer."""
 
 from __future__ import annotations
 
@@ -21,23 +21,11 @@ _METHODS = [name for name in vars(Observer) if name.startswith("on_")]
 
 
 class RunReport:
-    """Tells the log in events, and the observer by its methods; neither can hurt the run.
+    """Emits events to the log and calls the observer; neither can make the run fail.
 
-    `is_heard`: somebody listens; where nobody does, nothing is told. `is_awaited`: the observer is async, and
+    `has_listeners`: where nobody listens, nothing is reported. `is_awaited`: the observer is async, and
     nodes wait for it: what its methods return is `owed` until `settle`.
     """
-
-    __slots__ = (
-        "_is_broken",
-        "_lock",
-        "_observer",
-        "_scope",
-        "_tools",
-        "has_listeners",
-        "is_awaited",
-        "log",
-        "owed",
-    )
 
     def __init__(self, log: RunLog, *, scope: str = "", observer: Observer | None = None) -> None:
         self.log = log
@@ -82,11 +70,11 @@ class RunReport:
         if self.log.has_listeners:
             self.log.take(event, scope, node, task)
         if self.log.tap is not None:
-            self.log.tap.hear(event, node, self._scope)
+            self.log.tap.receive(event, node, self._scope)
         self.observe(event, node)
 
     def observe(self, event: Event, node: str) -> None:
-        """Tell the observer of an agent's tools."""
+        """Call the observer for the tool calls of an agent."""
         if self._observer is None:
             return
         match event:
@@ -114,7 +102,7 @@ class RunReport:
                 self.owed.append(pending)
 
     async def settle(self) -> None:
-        """Wait for the observer, in the order in which it was told."""
+        """Await what the methods of an async observer returned, in the order of the calls."""
         if self._lock is None:
             self._lock = asyncio.Lock()
         async with self._lock:
@@ -133,7 +121,7 @@ class RunReport:
 
 
 class ScopedSink(EventSink):
-    """Where an agent inside a node tells its events: they join the graph's report, under the node's scope."""
+    """The sink of an agent inside a node: its events join the report of the graph, under the node's scope."""
 
     __slots__ = ("_node", "_report", "_scope", "_task")
 

@@ -54,7 +54,7 @@ class Tap(EventSink):
         elif "events" in self.modes:
             self.give("events", getattr(event, "node", ""), event.scope, event)
 
-    def hear(self, event: Event, node: str, subgraph: str) -> None:
+    def receive(self, event: Event, node: str, subgraph: str) -> None:
         """An event of an agent that runs in a node."""
         if isinstance(event, TextDelta) and self.wants("messages"):
             self.give("messages", node, subgraph, event.text)

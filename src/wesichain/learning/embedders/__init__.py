@@ -2,7 +2,6 @@
 
 from .protocol import (
     DEFAULT_EMBEDDER,
-    CachingEmbedder,
     Embedder,
     FunctionEmbedder,
     UnknownEmbedder,
@@ -13,7 +12,6 @@ from .protocol import (
 
 __all__ = [
     "DEFAULT_EMBEDDER",
-    "CachingEmbedder",
     "Embedder",
     "FunctionEmbedder",
     "UnknownEmbedder",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -45,40 +44,13 @@ class FunctionEmbedder:
         return unit_rows(self._function(list(texts)), dimension=self.dimension, name=self.name)
 
 
-class CachingEmbedder:
-    """Another embedder that remembers its last texts; a task is asked for more than once."""
-
-    def __init__(self, inner: Embedder, *, size: int = 1024) -> None:
-        self._inner = inner
-        self._size = size
-        self._known: OrderedDict[str, Vectors] = OrderedDict()
-        self.name = inner.name
-        self.dimension = inner.dimension
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        missing = [text for text in dict.fromkeys(texts) if text not in self._known]
-        if missing:
-            self._known.update(zip(missing, rows_for(self._inner, missing), strict=True))
-        result = np.stack([self._known[text] for text in texts]) if texts else self._none()
-        for text in texts:
-            self._known.move_to_end(text)
-        while len(self._known) > self._size:
-            self._known.popitem(last=False)
-        return result
-
-    def clear(self) -> None:
-        """Remember nothing."""
-        self._known.clear()
-
-    def _none(self) -> Vectors:
-        return np.empty((0, self.dimension), dtype=np.float32)
-
-
 def rows_for(embedder: Embedder, texts: Sequence[str]) -> Vectors:
     """A unit row for each text; whatever the embedder does else is a `PlaybookError`.
 
     Half a character, which a model may write, is handed over as a question mark.
     """
+    if not texts:
+        return np.empty((0, embedder.dimension), dtype=np.float32)
     whole = [text.encode(errors="replace").decode() for text in texts]
     try:
         rows = embedder.embed(whole)

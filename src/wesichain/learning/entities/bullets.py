@@ -35,7 +35,6 @@ class Provenance:
     task: str = ""
     reflection: str = ""
     model: str = ""
-    tool_set: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +298,7 @@ _OPTIONAL = {
 _KNOWN = {kind: ("id", "content", *(name for name, _ in rest)) for kind, rest in _OPTIONAL.items()}
 _TEXTS = {
     *("id", "content", "example_task", "condition", "parameter"),
-    *("author", "task", "reflection", "model", "tool_set"),
+    *("author", "task", "reflection", "model"),
 }
 
 

@@ -16,15 +16,14 @@ from .evidence import chance_above
 from .wording import mask
 
 MOST = 32  # cases that are kept
-Kind: TypeAlias = Literal["0", "1", "2", "3"]
-BAD: Kind = "0"  # the run went the strategy's way, and it or the run failed
-GOOD: Kind = "1"  # went its way, and succeeded
-LATE: Kind = "2"  # went its way after others had failed; the way worked, the run failed all the same
-OTHER: Kind = "3"  # went another way, whatever came of it
+Kind: TypeAlias = Literal["0", "1", "3"]
+BAD: Kind = "0"  # the run followed the strategy, and it or the run failed
+GOOD: Kind = "1"  # the run followed it, and succeeded
+OTHER: Kind = "3"  # the run called other tools, whatever came of it
+_WELL = (GOOD, "2")  # "2" is of playbooks before 1.3: it worked, after others had failed in a failed run
 _WORDS = 24  # of a case
 _EACH = 3  # cases with a word, and without it, before it can decide
 _LUCK = 0.05  # the chance that luck does, shared by the words that are looked at
-_DEEPEST = 2  # words of a condition
 _PART = re.compile(r"[+-][^+-]+")
 _WORD = re.compile(r"[^\W\d_]{3,}")
 
@@ -47,11 +46,6 @@ def fits(condition: str, marks: Collection[str]) -> bool:
     return all((part[1:] in marks) == part.startswith("+") for part in _PART.findall(condition))
 
 
-def can_be_split(condition: str) -> bool:
-    """Whether a condition may get one more word."""
-    return len(_PART.findall(condition)) < _DEEPEST
-
-
 def case_of(kind: Kind, marks: Sequence[str]) -> str:
     """A run as it is kept: what it was to the strategy, and the words of its task."""
     return f"{kind}{','.join(marks)}"
@@ -69,27 +63,9 @@ def count_of(kind: Kind, cases: Sequence[str]) -> int:
     return sum(case.startswith(kind) for case in cases)
 
 
-def is_worth_trial(cases: Sequence[str]) -> bool:
-    """Whether a way has worked each time, at least three times and once in time: worth a trial by itself."""
-    good, late, bad = (count_of(kind, cases) for kind in (GOOD, LATE, BAD))
-    return good >= 1 and good + late >= _EACH and bad == 0
-
-
-def is_for_others(cases: Sequence[str], marks: Collection[str]) -> bool:
-    """Whether a task has more words of those that the strategy was not for than of those it was for."""
-    asked = frozenset(marks)
-    nearest = {True: 0.0, False: 0.0}
-    for case in cases:
-        words = frozenset(case[1:].split(","))
-        likeness = len(asked & words) / max(1, len(asked | words))
-        side = case[0] in (GOOD, LATE)
-        nearest[side] = max(nearest[side], likeness)
-    return nearest[False] > nearest[True]
-
-
 def deciding(cases: Sequence[str]) -> str | None:
     """The hash of the word that surely tells the cases that went well from the others, or None."""
-    known = [(case[0] in (GOOD, LATE), frozenset(case[1:].split(","))) for case in cases]
+    known = [(case[0] in _WELL, frozenset(case[1:].split(","))) for case in cases]
     good = sum(went_well for went_well, _ in known)
     if min(good, len(known) - good) < _EACH:
         return None

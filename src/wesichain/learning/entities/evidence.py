@@ -15,7 +15,7 @@ import numpy.typing as npt
 from wesichain.core.internal import OMIT, dataclass
 
 LIMIT = 4.6  # how much likelier harm must be than help, as a logarithm, to withdraw a bullet
-FEWEST = 3  # runs with a lesson that all failed, which withdraw it too
+LOSSES = 3  # runs with a lesson that failed in a row, which withdraw it too
 _Z = 1.645  # of a 90 % interval
 _GRID = np.linspace(0.0025, 0.9975, 200)
 _LOGS = np.log(np.stack([_GRID, 1 - _GRID]))
@@ -43,8 +43,8 @@ class EvidenceTally:
     """The fading counts of a bullet.
 
     `lost_helpful` and `lost_harmful` are how much of its counters has faded. `alarm` is the logarithm of how
-    much likelier the runs with it are if it harms than if it helps; `withdrawn` counts how often it was taken
-    back because it was losing.
+    much likelier the runs with it are if it harms than if it helps; `losses` counts failures in a row, and
+    `withdrawn` how often it was taken back because it was losing.
     """
 
     shown_runs: float = 0.0
@@ -54,6 +54,7 @@ class EvidenceTally:
     lost_helpful: float = 0.0
     lost_harmful: float = 0.0
     alarm: float = 0.0
+    losses: int = field(default=0, metadata=OMIT)
     withdrawn: int = field(default=0, metadata=OMIT)
 
     @property
@@ -67,9 +68,8 @@ class EvidenceTally:
 
     @property
     def is_losing(self) -> bool:
-        """Whether a lesson is to be withdrawn: it is alarming, or its first three runs have all failed."""
-        has_never_won = self.shown_successes == 0 and round(self.shown_runs) >= FEWEST
-        return self.is_alarming or has_never_won
+        """Whether a lesson is to be withdrawn: three runs in a row have failed with it, or it is alarming."""
+        return self.losses >= LOSSES or self.is_alarming
 
     @property
     def evidence(self) -> Evidence:
@@ -115,7 +115,8 @@ class EvidenceTally:
         rate = _mean(*self._sides()[1])
         helps, harms = (1 + rate) / 2, rate / 2
         ratio = log(harms / helps) if success else log((1 - harms) / (1 - helps))
-        return replace(self, alarm=max(-LIMIT, self.alarm + ratio))
+        losses = 0 if success else self.losses + 1
+        return replace(self, alarm=max(-LIMIT, self.alarm + ratio), losses=losses)
 
     def reset(self, helpful: int, harmful: int) -> EvidenceTally:
         """Nothing that was seen of the bullet counts any more; the runs without it still do."""
@@ -135,7 +136,10 @@ class EvidenceTally:
             for name in (*sides, "lost_helpful", "lost_harmful")
         }
         return EvidenceTally(
-            **sums, alarm=max(self.alarm, other.alarm), withdrawn=max(self.withdrawn, other.withdrawn)
+            **sums,
+            alarm=max(self.alarm, other.alarm),
+            losses=max(self.losses, other.losses),
+            withdrawn=max(self.withdrawn, other.withdrawn),
         )
 
     def _sides(self) -> tuple[tuple[float, float], tuple[float, float]]:

@@ -28,7 +28,6 @@ class Feedback:
     execution: bool | None = None
     self_check: bool | None = None
     answer: str | None = None
-    exact: bool = False
     why: str = ""
     by: str | None = None
 
@@ -43,19 +42,19 @@ class Feedback:
 
     @property
     def lesson(self) -> str:
-        """The owner's sentence on one line; empty where there is none, or it is somebody else's."""
+        """The owner's sentence on one line; empty if there is none, or if it is not an owner's."""
         return one_line(self.why) if self.by == "owner" else ""
 
     @classmethod
-    def expected(cls, answer: str, *, exact: bool = False) -> Feedback:
+    def expected(cls, answer: str) -> Feedback:
         """Compare with the right answer.
 
         It has to stand in the output as whole words, in order; case, punctuation and the way that a
-        number is written (1,200.50 or 1200.5) do not matter. `exact`: nothing else may stand there.
+        number is written (1,200.50 or 1200.5) do not matter.
         """
         if cast("object", answer) is None or not _words(str(answer)):
             raise ValueError(f"an expected answer has at least one letter or digit; got {answer!r}")
-        return cls(answer=str(answer), exact=exact)
+        return cls(answer=str(answer))
 
     def judge(self, output: TaskOutput) -> tuple[Outcome, Signal]:
         """The outcome of the run, and the signal that says so. Words in the answer are never read for this.
@@ -65,7 +64,7 @@ class Feedback:
         """
         label = self.label
         if label is None and self.answer is not None:
-            label = is_named(self.answer, output.answer, exact=self.exact)
+            label = is_named(self.answer, output.answer)
         signals: tuple[tuple[Signal, bool | None], ...] = (
             ("label", label),
             ("tests", self.tests),
@@ -82,11 +81,9 @@ _NUMBER = r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?"
 _TOKEN = re.compile(rf"{_NUMBER}|\w+")
 
 
-def is_named(value: str, text: str, *, exact: bool = False) -> bool:
-    """Whether a value stands in a text as whole words, or is all of it."""
+def is_named(value: str, text: str) -> bool:
+    """Whether a value stands in a text as whole words."""
     wanted, words = _words(value), _words(text)
-    if exact:
-        return wanted == words
     size = len(wanted)
     return size > 0 and any(words[start : start + size] == wanted for start in range(len(words) - size + 1))
 

@@ -41,12 +41,6 @@ def stage_of(helpful: int, harmful: int, *, section: Section = "Strategies") -> 
     return "shadow"
 
 
-def earned_by(tally: EvidenceTally, helpful: int, harmful: int, *, section: Section = "Strategies") -> Stage:
-    """Return the stage that a strategy's counts give it, as they fade."""
-    left, lost = helpful - tally.lost_helpful, harmful - tally.lost_harmful
-    return stage_of(round(left), round(lost), section=section)
-
-
 def lesson_stage(tally: EvidenceTally, *, taught: int, helpful: int, harmful: int) -> Stage:
     """Return the stage of a model's lesson, which `taught` different runs have given.
 

@@ -15,20 +15,14 @@ from wesichain.core import (
     RunFailed,
     RunInterrupted,
     RunStarted,
-    StepStarted,
     ToolsOffered,
 )
-from wesichain.core.internal import HEADING, dataclass, dump_json, to_plain
+from wesichain.core.internal import dataclass, dump_json, to_plain
 
 from .bullets import PlaybookBullet, fingerprints_of, has_text, is_count, is_number
 from .domains import check_domain
 from .steps import ReasoningStep
 from .transcript import NO_ANSWER, read_steps, render
-
-_FORMER = (  # headings of old recordings
-    "Advice from earlier runs of similar tasks; follow it where it fits:",
-    "What earlier runs of this task have shown; do it this way:",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,17 +200,11 @@ def _part_of(events: Sequence[Event], agent: str, run_id: str, last: str) -> lis
 
 
 def _facts(events: Sequence[Event]) -> dict[str, Any]:
-    """The bullets that a run was shown, and those held back, where its log says so."""
-    advice_events = [event for event in events if isinstance(event, AdviceShown)]
-    if advice_events:
-        shown = dict.fromkeys(bullet for event in advice_events for bullet in event.ids)
-        held = dict.fromkeys(
-            bullet for event in advice_events for bullet in event.held if bullet not in shown
-        )
-        return {"shown": [*shown], "held": [*held]}
-    told = [message.text for event in events if isinstance(event, StepStarted) for message in event.messages]
-    is_advised = any(heading in text for text in told for heading in (HEADING, *_FORMER))
-    return {} if is_advised else {"shown": [], "held": []}
+    """The bullets that a run was shown, and those held back."""
+    advice = [event for event in events if isinstance(event, AdviceShown)]
+    shown = dict.fromkeys(bullet for event in advice for bullet in event.ids)
+    held = dict.fromkeys(bullet for event in advice for bullet in event.held if bullet not in shown)
+    return {"shown": [*shown], "held": [*held]}
 
 
 def _last_text(events: Sequence[Event]) -> str:

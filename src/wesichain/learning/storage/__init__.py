@@ -1,10 +1,11 @@
 """Where a playbook is kept: files (with FAISS) or Postgres (with psycopg)."""
 
-from .backend import Backend, Repaired, append, exclusive, read_lines, write_file
-from .erasing import meant
+from .backend import Backend, Repaired, write_file
+from .erasing import Eraser, find, fingerprint, meant
 from .filters import Condition, parse_where
-from .journal import Cause, Delta, PlaybookChange
-from .library import Decide, Library, Match, View, rank
+from .journal import Cause, Delta, PlaybookChange, draft
+from .shelf import back_to, bullet_back_to
+from .view import Decide, Match, View, rank
 
 __all__ = [
     "Backend",
@@ -12,16 +13,18 @@ __all__ = [
     "Condition",
     "Decide",
     "Delta",
-    "Library",
+    "Eraser",
     "Match",
     "PlaybookChange",
     "Repaired",
     "View",
-    "append",
-    "exclusive",
+    "back_to",
+    "bullet_back_to",
+    "draft",
+    "find",
+    "fingerprint",
     "meant",
     "parse_where",
     "rank",
-    "read_lines",
     "write_file",
 ]

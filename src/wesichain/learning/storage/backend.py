@@ -14,7 +14,7 @@ from wesichain.learning.embedders import DEFAULT_EMBEDDER, Embedder
 from wesichain.store import Lines
 
 from .journal import Delta, PlaybookChange
-from .shelf import LONG, Shelf
+from .shelf import LONG, Shelf, follow
 
 if TYPE_CHECKING:  # needs FAISS
     from .index import VectorIndex
@@ -38,7 +38,6 @@ class Log(ABC):
         self.domain = domain
         self.shelf = Shelf(domain)
         self._deltas = 0  # since the state that a reader begins with: what a compaction would clear away
-        self._index: VectorIndex | None = None
 
     @abstractmethod
     def locked(self) -> AbstractContextManager[None]:
@@ -53,28 +52,45 @@ class Log(ABC):
         """Write one delta and apply it; called while locked."""
 
     @abstractmethod
-    def journal(self) -> Sequence[Delta]:
-        """Every delta that is kept, oldest first."""
+    def chains(self) -> Sequence[tuple[str, Sequence[bytes]]]:
+        """Return the logs that are kept, oldest first: the place of each, and its lines from the head on."""
 
-    @abstractmethod
+    def journal(self) -> Sequence[Delta]:
+        """Return every delta that is kept, oldest first."""
+        deltas: list[Delta] = []
+        for where, lines in self.chains():
+            known = deltas[-1].seq if deltas else 0  # a compaction cut short leaves a log twice
+            records = follow(lines, Shelf(self.domain), where=where)
+            deltas += [item for item in records if isinstance(item, Delta) and item.seq > known]
+        return deltas
+
     def state_at(self, seq: int) -> Shelf:
-        """The state right after delta `seq`."""
+        """Return the state right after delta `seq`, from the latest log that begins before it."""
+        for where, lines in reversed(self.chains()):
+            shelf = Shelf(self.domain)
+            for _ in follow(lines, shelf, where=where, until=seq):
+                pass
+            if shelf.seq <= seq:
+                return shelf
+        if seq == 0:
+            return Shelf(self.domain)
+        raise PlaybookError(f"the journal of {self.domain!r} begins after delta {seq}: that state is gone")
 
     def is_long(self) -> bool:
         """Whether a compaction is due."""
         return self._deltas > max(LONG, 8 * len(self.shelf.bullets))
 
     @abstractmethod
-    def compact(self, *, keep_history: bool) -> None:
-        """Make the state quick to read; called while locked."""
+    def compact(self) -> None:
+        """Make the state quick to read, and keep the history; called while locked."""
 
-    @abstractmethod
     def repair(self) -> Repaired:
-        """Set aside what cannot be read; called while locked."""
+        """Set aside what cannot be read; called while locked. A database's own backup is its repair."""
+        return Repaired(len(self.journal()), ())
 
     @abstractmethod
     def lines(self) -> Sequence[bytes]:
-        """Every line that is kept, oldest first: what a state begins with, and the deltas."""
+        """Return every line that is kept, oldest first: what a state begins with, and the deltas."""
 
     @abstractmethod
     def rewrite(self, edit: Callable[[bytes], bytes], *, intents: Sequence[str]) -> None:
@@ -84,12 +100,12 @@ class Log(ABC):
         """
 
     @abstractmethod
-    def open_index(self, embedder: Embedder) -> VectorIndex:
-        """An index of the shelf, with the vectors that are kept; the caller keeps it up to date."""
+    def load_vectors(self, index: VectorIndex, embedder: Embedder) -> None:
+        """Supply an index with the vectors that are kept for its texts."""
 
     @abstractmethod
-    def save_index(self) -> None:
-        """Keep the vectors of the opened index, for the next process."""
+    def save_vectors(self, index: VectorIndex, embedder: Embedder) -> None:
+        """Keep the vectors of an index, for the next process."""
 
 
 class Backend(Protocol):

@@ -28,7 +28,7 @@ from wesichain.learning.entities import DATA_MODEL, hashed_name
 from wesichain.store import sync_folder
 
 from .backend import Backend, Log, Repaired, append, exclusive, mismatch, read_lines, write_file
-from .index import VectorIndex
+from .index import VectorIndex, pack, unpack
 from .journal import Delta, Gap, Head, PlaybookChange, Record, check_format, gap_line, head_line, read_record
 from .shelf import Shelf, follow, snapshot
 
@@ -44,7 +44,7 @@ class FileBackend(Backend):
         except OSError as error:
             raise PlaybookError(f"no playbook can be kept at {path}: {error.strerror}") from error
         with exclusive(path / "lock"):
-            self._check_meta(embedder, reembed=reembed)
+            self._check_description(embedder, reembed=reembed)
 
     @override
     def domains(self) -> Sequence[str]:
@@ -62,60 +62,46 @@ class FileBackend(Backend):
     def close(self) -> None:
         """Nothing is held open between calls."""
 
-    def _check_meta(self, embedder: Embedder, *, reembed: bool) -> None:
+    def _check_description(self, embedder: Embedder, *, reembed: bool) -> None:
         path = self._root / "playbook.json"
         mine = {"embedder": embedder.name, "dimension": embedder.dimension}
-        meta: Any = None
-        if path.exists():
-            meta = _description(path, reembed=reembed)
-            if (
-                meta is not None
-                and not reembed
-                and any(meta.get(name) != value for name, value in mine.items())
-            ):
-                raise mismatch(("--path", str(self._root)), meta, embedder)
+        found = read_description(self._root, is_renewed=reembed)
+        if found is not None and not reembed and any(found[name] != value for name, value in mine.items()):
+            raise mismatch(("--path", str(self._root)), found, embedder)
         wanted = {"format": DATA_MODEL, **mine}
-        if meta != wanted:
+        if found != wanted:
             write_file(path, [dump_json(wanted).encode() + b"\n"], sync=self._sync)
 
 
-def _description(path: Path, *, reembed: bool) -> dict[str, Any] | None:
-    """The contents of `playbook.json`; None for a damaged one where it is made anew."""
+def read_description(root: Path, *, is_renewed: bool = False) -> dict[str, Any] | None:
+    """Return the contents of `playbook.json`: format, embedder and dimension; None where there is none.
+
+    A damaged one is an error, or None where it `is_renewed`.
+    """
+    path = root / "playbook.json"
     try:
-        meta: Any = parse_json(path.read_bytes())
-    except CodecError as error:
-        meta = error
-    if not (is_object(meta) and isinstance(meta.get("format"), str)):
-        if reembed:
-            return None
-        raise damaged(path, meta if isinstance(meta, CodecError) else CodecError("it has no format"))
-    found = dict(meta)
-    try:
-        check_format(found["format"])
-    except CodecError as error:
-        raise PlaybookError(f"{path} is not the description of a playbook: {error}") from error
-    return found
-
-
-def damaged(path: Path, error: Exception) -> PlaybookError:
-    command = shlex.join(["wesichain", "playbook", "reembed", "--path", str(path.parent)])
-    return PlaybookError(
-        f"{path} is not the description of a playbook: {error}; what was learned is in other files, and "
-        f"not lost: '{command}' writes it anew (in code: open it with reembed=True)"
-    )
-
-
-def stored_embedder(root: Path) -> tuple[str, int] | None:
-    """The name and the dimension of the embedder that a playbook was made with; None where there is none."""
-    try:
-        meta: Any = parse_json((root / "playbook.json").read_bytes())
-        return str(meta["embedder"]), int(meta["dimension"])
+        found: Any = parse_json(path.read_bytes())
     except FileNotFoundError:
         return None
-    except (CodecError, LookupError, TypeError, ValueError) as error:
-        raise damaged(root / "playbook.json", error) from error
+    except CodecError as error:
+        found = {"damage": error}
     except OSError as error:
         raise PlaybookError(f"{root} holds no playbook: {error}") from error
+    if is_object(found) and isinstance(found.get("format"), str):
+        try:
+            check_format(found["format"])
+        except CodecError as error:
+            raise PlaybookError(f"{path} is not the description of a playbook: {error}") from error
+        if {"embedder", "dimension"} <= set(found):
+            return dict(found)
+    if is_renewed:
+        return None
+    damage = found.get("damage", "it names no embedder") if is_object(found) else "it is no object"
+    command = shlex.join(["wesichain", "playbook", "reembed", "--path", str(root)])
+    raise PlaybookError(
+        f"{path} is not the description of a playbook: {damage}; what was learned is in other files, and "
+        f"not lost: '{command}' writes it anew (in code: open it with reembed=True)"
+    )
 
 
 class FileLog(Log):
@@ -172,40 +158,15 @@ class FileLog(Log):
         self._seen = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
 
     @override
-    def journal(self) -> list[Delta]:
-        """Every delta that is kept, oldest first."""
-        deltas: list[Delta] = []
-        for path in self._files():
-            known = deltas[-1].seq if deltas else 0  # a compaction cut short leaves a log twice
-            records = follow(read_lines(path)[0], Shelf(self.domain), where=str(path))
-            deltas += [item for item in records if isinstance(item, Delta) and item.seq > known]
-        return deltas
+    def chains(self) -> list[tuple[str, list[bytes]]]:
+        return [(str(path), read_lines(path)[0]) for path in self._files()]
 
     @override
-    def state_at(self, seq: int) -> Shelf:
-        """The state right after delta `seq`, from the latest log that begins before it."""
-        for path in reversed(self._files()):
-            shelf = Shelf(self.domain)
-            for _ in follow(read_lines(path)[0], shelf, where=str(path), until=seq):
-                pass
-            if shelf.seq <= seq:
-                return shelf
-        if seq == 0:
-            return Shelf(self.domain)
-        raise PlaybookError(f"the journal of {self.domain!r} begins after delta {seq}: that state is gone")
-
-    @override
-    def compact(self, *, keep_history: bool) -> None:
+    def compact(self) -> None:
         """Start a new log from the state as it is."""
-        if not self._deltas:
-            return
-        if keep_history:
-            past = self.folder / f"past-{self.shelf.seq:012}.jsonl"
-            write_file(past, [self.path.read_bytes()[: self._offset]], sync=self._sync)
+        past = self.folder / f"past-{self.shelf.seq:012}.jsonl"
+        write_file(past, [self.path.read_bytes()[: self._offset]], sync=self._sync)
         self._put(self.path, snapshot(self.shelf))
-        if not keep_history:
-            for old in self._files()[:-1]:
-                old.unlink()
         self._deltas = 0
 
     @override
@@ -228,7 +189,7 @@ class FileLog(Log):
 
     @override
     def lines(self) -> list[bytes]:
-        return [line for path in self._files() for line in read_lines(path)[0]]
+        return [line for _, lines in self.chains() for line in lines]
 
     @override
     def rewrite(self, edit: Callable[[bytes], bytes], *, intents: Sequence[str]) -> None:
@@ -240,20 +201,13 @@ class FileLog(Log):
         self._read_all()
 
     @override
-    def open_index(self, embedder: Embedder) -> VectorIndex:
-        try:
-            saved = self._vectors.read_bytes()
-        except OSError:
-            saved = b""
-        index = VectorIndex(embedder, domain=self.domain)
-        index.restore(saved, self.shelf.bullets.values())
-        self._index = index
-        return index
+    def load_vectors(self, index: VectorIndex, embedder: Embedder) -> None:
+        with suppress(OSError):
+            index.supply(unpack(embedder, self._vectors.read_bytes()))
 
     @override
-    def save_index(self) -> None:
-        if self._index is not None:
-            write_file(self._vectors, self._index.dump(), sync=False)
+    def save_vectors(self, index: VectorIndex, embedder: Embedder) -> None:
+        write_file(self._vectors, pack(embedder, *index.save(everything=True)), sync=False)
 
     def _put(self, path: Path, lines: Sequence[bytes]) -> None:
         write_file(path, [line + b"\n" for line in lines], sync=self._sync)

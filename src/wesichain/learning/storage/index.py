@@ -1,15 +1,13 @@
 """The index: FAISS over the intents of a domain's bullets, derived from the log and always rebuildable.
 
-Every bullet has a slot: its number in FAISS and its row in the columns that filters read. On disk the
-index is a cache of vectors, each under the hash of the text it was made from, so that a file that is
-missing, damaged, behind the log or from elsewhere costs time and never gives a wrong answer.
+Vectors are kept under the hash of the text they were made from, so that a cache of them that is missing,
+damaged, behind the log or from elsewhere costs time and never gives a wrong answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import sha256
-from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -18,8 +16,6 @@ from wesichain.core.internal import dump_json, is_object, parse_json
 from wesichain.errors import CodecError, MissingDependencyError
 from wesichain.learning.embedders import Embedder, Vectors, rows_for
 from wesichain.learning.entities import PlaybookBullet
-
-from .filters import Columns, Condition
 
 try:
     import faiss
@@ -33,230 +29,154 @@ _ALONE = 10_000  # vectors, below which one thread finds the nearest sooner than
 
 
 class VectorIndex:
-    """Slots, columns and vectors of one domain. `ivf_above`: the size from which a search is approximate."""
+    """The vectors of one domain's bullets. A text is embedded when its vector is first needed."""
 
-    def __init__(self, embedder: Embedder, *, domain: str, ivf_above: int = 100_000) -> None:
+    def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
-        self._domain = domain
-        self._ivf_above = ivf_above
-        self._slots: dict[str, int] = {}
-        self._names: list[str] = []  # by slot; "" where the vector belongs to no bullet
-        self._keys: list[bytes] = []  # by slot
-        self._pending: dict[int, str] = {}  # slots whose text is not embedded yet
-        self._columns = Columns()
-        self._vectors: Any = _flat(embedder.dimension)
-        self._trained_at = 0
-        self._fresh: set[int] = set()  # slots with vectors that are not saved
+        self._vectors: Any = _empty(embedder.dimension)
+        self._keys: dict[str, bytes] = {}  # the hash of each bullet's text, by the bullet's id
+        self._waiting: dict[str, str] = {}  # texts that are not embedded yet, by the bullet's id
+        self._numbers: dict[str, int] = {}  # of the vectors in FAISS, by the bullet's id
+        self._ids: dict[int, str] = {}  # the other way round
+        self._next = 0
+        self._unsaved: set[str] = set()
 
     @property
     def unsaved(self) -> int:
-        return len(self._fresh)
+        """The number of vectors that no cache has."""
+        return len(self._unsaved)
 
     def put(self, bullet: PlaybookBullet) -> None:
-        """Add a bullet, or take over its new counters; a new text is embedded when it is first needed."""
-        intent = bullet.intent
-        slot = self._slots.get(bullet.id)
-        if slot is None or self._keys[slot] != text_key(intent):
-            self.drop(bullet.id)
-            slot = self._new_slot(bullet.id, text_key(intent))
-            self._pending[slot] = intent
-        self._columns.set(slot, bullet)
+        """Add a bullet, or replace one whose text has changed."""
+        key = text_key(bullet.intent)
+        if self._keys.get(bullet.id) != key:
+            self.drop([bullet.id])
+            self._keys[bullet.id], self._waiting[bullet.id] = key, bullet.intent
 
-    def drop(self, id: str) -> None:
-        slot = self._slots.pop(id, None)
-        if slot is not None:
-            self._names[slot] = ""
-            self._columns.clear(slot)
-            self._fresh.discard(slot)
-            if self._pending.pop(slot, None) is not None:
-                self._keys[slot] = bytes(_KEY)  # the slot never gets a vector: nobody may claim it by its key
+    def drop(self, ids: Collection[str]) -> None:
+        """Remove bullets and their vectors."""
+        for name in ids:
+            self._keys.pop(name, None)
+            self._waiting.pop(name, None)
+        gone = [self._numbers.pop(name) for name in ids if name in self._numbers]
+        for number in gone:
+            del self._ids[number]
+        self._unsaved.difference_update(ids)
+        if gone:
+            self._vectors.remove_ids(np.array(gone, dtype=np.int64))
 
     def sync(self, bullets: Iterable[PlaybookBullet]) -> None:
         """Hold exactly these bullets."""
-        gone = set(self._slots)
-        for bullet in bullets:
+        wanted = {bullet.id: bullet for bullet in bullets}
+        self.drop([name for name in self._keys if name not in wanted])
+        for bullet in wanted.values():
             self.put(bullet)
-            gone.discard(bullet.id)
-        for name in gone:
-            self.drop(name)
-        if gone:  # others have taken them out, perhaps to forget them: their vectors go as well
-            self.purge()
-
-    def purge(self) -> None:
-        """Keep no vector of a bullet that is gone."""
-        self._embed_pending()
-        self._rebuild()
 
     def vectors(self, ids: Sequence[str]) -> Vectors:
-        """One row for each of these bullets."""
-        self._embed_pending()
-        return self._rows(ids)
+        """Return one row for each of these bullets."""
+        self._embed_waiting()
+        if not ids:
+            return np.empty((0, self._embedder.dimension), dtype=np.float32)
+        numbers = np.array([self._numbers[name] for name in ids], dtype=np.int64)
+        found: Vectors = self._vectors.reconstruct_batch(numbers)
+        return found
 
-    def meeting(self, ids: Sequence[str], conditions: Sequence[Condition]) -> set[str]:
-        """Those of these bullets that meet the conditions."""
-        chosen = self._columns.chosen(len(self._names), conditions, domain=self._domain)
-        return {name for name in ids if chosen[self._slots[name]]}
-
-    def search(
-        self, vector: Vectors, *, k: int, conditions: Sequence[Condition] = ()
-    ) -> list[tuple[str, float]]:
-        """The k most similar bullets that meet the conditions: ids and cosines, best first."""
-        self._embed_pending()
-        chosen = self._columns.chosen(len(self._names), conditions, domain=self._domain)
-        count = min(k, int(np.count_nonzero(chosen)))
+    def search(self, vector: Vectors, *, k: int) -> list[tuple[str, float]]:
+        """Return the k most similar bullets: ids and cosines, best first."""
+        self._embed_waiting()
+        count = min(k, len(self._numbers))
         if count == 0:
             return []
-        selector = None if chosen.all() else _faiss.IDSelectorBitmap(np.packbits(chosen, bitorder="little"))
         query = np.ascontiguousarray(vector.reshape(1, -1), dtype=np.float32)
         threads = _faiss.omp_get_max_threads()
-        if len(self._names) < _ALONE:
+        if len(self._numbers) < _ALONE:
             _faiss.omp_set_num_threads(1)  # for this thread: with more, all but one of them only spin
         try:
-            scores, slots = self._vectors.search(query, count, params=self._parameters(selector))
+            scores, numbers = self._vectors.search(query, count)
         finally:
             _faiss.omp_set_num_threads(threads)
-        found = zip(slots[0].tolist(), scores[0].tolist(), strict=True)
-        return [(self._names[slot], min(1.0, max(-1.0, score))) for slot, score in found if slot >= 0]
+        found = zip(numbers[0].tolist(), scores[0].tolist(), strict=True)
+        return [(self._ids[number], min(1.0, max(-1.0, score))) for number, score in found]
 
-    # --- on disk ---
-
-    def dump(self) -> list[bytes | memoryview]:
-        """The vectors as parts of a file, so that the next process need not embed the texts again."""
-        self._embed_pending()
-        keys = b"".join(self._keys)
-        vectors = memoryview(_faiss.serialize_index(self._vectors))
-        head = {
-            "embedder": self._embedder.name,
-            "dimension": self._embedder.dimension,
-            "count": len(self._keys),
-            "trained_at": self._trained_at,
-            "sha256": _digest(keys, vectors),
-        }
-        self._fresh.clear()
-        return [dump_json(head).encode() + b"\n", keys, vectors]
-
-    def restore(self, saved: bytes, bullets: Iterable[PlaybookBullet]) -> None:
-        """Hold these bullets, with whatever vectors a dump can give; any bytes will do, or none."""
-        known = self._adopt(saved)
-        for bullet in bullets:
-            key = text_key(bullet.intent)
-            slots = known.get(key)
-            if slots:
-                slot = slots.pop()
-                self._slots[bullet.id], self._names[slot] = slot, bullet.id
-            self.put(bullet)
-
-    def fresh(self) -> list[tuple[bytes, Vectors]]:
-        """The vectors since the last dump or call of this, each under the hash of its text."""
-        self._embed_pending()
-        found = [(self._keys[slot], self._vectors.reconstruct(slot)) for slot in self._fresh]
-        self._fresh.clear()
-        return found
+    # --- the cache ---
 
     def supply(self, known: Mapping[bytes, Vectors]) -> None:
         """Use vectors that are known already for texts that wait to be embedded."""
-        slots = [slot for slot in self._pending if self._keys[slot] in known]
-        if slots:
-            self._add(slots, np.stack([known[self._keys[slot]] for slot in slots]))
+        ids = [name for name in self._waiting if self._keys[name] in known]
+        if ids:
+            self._add(ids, np.stack([known[self._keys[name]] for name in ids]))
 
     def waiting(self) -> list[bytes]:
-        """The hashes of the texts that are not embedded yet."""
-        return [self._keys[slot] for slot in self._pending]
+        """Return the hashes of the texts that are not embedded yet."""
+        return [self._keys[name] for name in self._waiting]
 
-    def _adopt(self, saved: bytes) -> dict[bytes, list[int]]:
-        """Take over the vectors of a dump; the slots under the hash of each text."""
-        head_line, _, rest = saved.partition(b"\n")
-        try:
-            head: Any = parse_json(head_line)
-        except CodecError:
-            return {}
-        count = head.get("count") if is_object(head) else None
-        if not isinstance(count, int) or not 0 < count * _KEY <= len(rest):
-            return {}
-        keys, vectors = rest[: count * _KEY], memoryview(rest)[count * _KEY :]
-        mine = {"embedder": self._embedder.name, "dimension": self._embedder.dimension}
-        mine["sha256"] = _digest(keys, vectors)
-        if any(head.get(name) != value for name, value in mine.items()):
-            return {}
-        self._vectors = _faiss.deserialize_index(np.frombuffer(vectors, dtype=np.uint8))
-        self._trained_at = head.get("trained_at", 0)
-        self._keys = [keys[at : at + _KEY] for at in range(0, len(keys), _KEY)]
-        self._names = [""] * count
-        known: dict[bytes, list[int]] = {}
-        for slot in reversed(range(count)):
-            known.setdefault(self._keys[slot], []).append(slot)
-        return known
+    def save(self, *, everything: bool) -> tuple[list[bytes], Vectors]:
+        """Return the vectors that no cache has, or all of them, under the hashes of their texts.
 
-    # --- vectors ---
+        They count as saved from then on.
+        """
+        self._embed_waiting()
+        ids = list(self._numbers if everything else self._unsaved)
+        self._unsaved.clear()
+        return [self._keys[name] for name in ids], self.vectors(ids)
 
-    def _new_slot(self, id: str, key: bytes) -> int:
-        slot = len(self._names)
-        self._slots[id] = slot
-        self._names.append(id)
-        self._keys.append(key)
-        return slot
-
-    def _rows(self, ids: Sequence[str]) -> Vectors:
-        found = np.empty((len(ids), self._embedder.dimension), dtype=np.float32)
-        for row, name in enumerate(ids):
-            found[row] = self._vectors.reconstruct(self._slots[name])
-        return found
-
-    def _embed_pending(self) -> None:
-        waiting = list(self._pending.items())
+    def _embed_waiting(self) -> None:
+        waiting = list(self._waiting.items())
         for start in range(0, len(waiting), _BATCH):
             batch = waiting[start : start + _BATCH]
-            vectors = rows_for(self._embedder, [text for _, text in batch])
-            self._add([slot for slot, _ in batch], vectors)
-            self._fresh.update(slot for slot, _ in batch)
-        size = len(self._slots)
-        is_full_of_holes = len(self._names) > 1024 and size < len(self._names) // 2
-        needs_training = size > self._ivf_above and size > 2 * self._trained_at
-        if is_full_of_holes or needs_training:
-            self._rebuild()
+            ids = [name for name, _ in batch]
+            self._add(ids, rows_for(self._embedder, [text for _, text in batch]))
+            self._unsaved.update(ids)
 
-    def _add(self, slots: Sequence[int], vectors: Vectors) -> None:
-        self._vectors.add_with_ids(vectors, np.array(slots, dtype=np.int64))
-        for slot in slots:
-            del self._pending[slot]
-
-    def _rebuild(self) -> None:
-        """Lay the slots out anew: without holes, and in clusters once there are many."""
-        order = sorted(self._slots, key=self._slots.__getitem__)
-        vectors = self._rows(order)
-        columns = self._columns.reordered([self._slots[name] for name in order])
-        self._keys = [self._keys[self._slots[name]] for name in order]
-        self._names, self._columns = order, columns
-        self._slots = {name: slot for slot, name in enumerate(order)}
-        size, dimension = vectors.shape
-        self._vectors, self._trained_at = _flat(dimension), 0
-        if size > self._ivf_above:
-            self._vectors, self._trained_at = _clustered(vectors), size
-        self._vectors.add_with_ids(vectors, np.arange(size, dtype=np.int64))
-        self._fresh = set(range(size))
-
-    def _parameters(self, selector: Any) -> Any:
-        if self._trained_at:
-            return _faiss.SearchParametersIVF(sel=selector, nprobe=max(8, isqrt(self._trained_at) // 10))
-        return _faiss.SearchParameters(sel=selector) if selector else None
+    def _add(self, ids: Sequence[str], vectors: Vectors) -> None:
+        numbers = range(self._next, self._next + len(ids))
+        self._next += len(ids)
+        self._vectors.add_with_ids(vectors, np.array(numbers, dtype=np.int64))
+        for name, number in zip(ids, numbers, strict=True):
+            self._numbers[name], self._ids[number] = number, name
+            del self._waiting[name]
 
 
-def _flat(dimension: int) -> Any:
+def pack(embedder: Embedder, keys: Sequence[bytes], vectors: Vectors) -> list[bytes | memoryview]:
+    """Return vectors as the parts of a file: a line that describes it, the hashes, a FAISS index."""
+    index = _empty(embedder.dimension)
+    index.add_with_ids(vectors, np.arange(len(keys), dtype=np.int64))
+    hashes, rows = b"".join(keys), memoryview(_faiss.serialize_index(index))
+    head = {
+        "embedder": embedder.name,
+        "dimension": embedder.dimension,
+        "count": len(keys),
+        "sha256": _digest(hashes, rows),
+    }
+    return [dump_json(head).encode() + b"\n", hashes, rows]
+
+
+def unpack(embedder: Embedder, saved: bytes) -> dict[bytes, Vectors]:
+    """Return the vectors of a file by the hash of their text; nothing where it is not what was packed."""
+    head_line, _, rest = saved.partition(b"\n")
+    try:
+        head: Any = parse_json(head_line)
+    except CodecError:
+        return {}
+    count = head.get("count") if is_object(head) else None
+    if not isinstance(count, int) or not 0 < count * _KEY <= len(rest):
+        return {}
+    hashes, rows = rest[: count * _KEY], memoryview(rest)[count * _KEY :]
+    mine = {"embedder": embedder.name, "dimension": embedder.dimension, "sha256": _digest(hashes, rows)}
+    if any(head.get(name) != value for name, value in mine.items()):
+        return {}
+    index = _faiss.deserialize_index(np.frombuffer(rows, dtype=np.uint8))
+    keys = [hashes[at : at + _KEY] for at in range(0, len(hashes), _KEY)]
+    # files of 0.2.0 have hashes of zeros where a bullet was dropped, without a vector
+    return {key: index.reconstruct(number) for number, key in enumerate(keys) if any(key)}
+
+
+def _empty(dimension: int) -> Any:
     return _faiss.IndexIDMap2(_faiss.IndexFlatIP(dimension))
 
 
-def _clustered(vectors: Vectors) -> Any:
-    size, dimension = vectors.shape
-    quantizer = _faiss.IndexFlatIP(dimension)
-    index = _faiss.IndexIVFFlat(quantizer, dimension, isqrt(size), _faiss.METRIC_INNER_PRODUCT)
-    index.cp.max_points_per_centroid = 64  # enough for good clusters; training takes seconds, not minutes
-    index.train(vectors)
-    index.set_direct_map_type(_faiss.DirectMap.Hashtable)  # for reconstruct
-    return index
-
-
 def text_key(text: str) -> bytes:
-    """The hash that the vector of a text is kept under."""
+    """Return the hash that the vector of a text is kept under."""
     return sha256(text.encode()).digest()[:_KEY]
 
 

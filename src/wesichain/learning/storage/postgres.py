@@ -18,7 +18,7 @@ from wesichain.errors import CorruptRecordError, MissingDependencyError, Playboo
 from wesichain.learning.embedders import Embedder, Vectors
 from wesichain.learning.entities import DATA_MODEL
 
-from .backend import Backend, Log, Repaired, mismatch
+from .backend import Backend, Log, mismatch
 from .index import VectorIndex, text_key
 from .journal import Delta, Head, PlaybookChange, check_format, head_line, read_record
 from .shelf import Shelf, follow, snapshot
@@ -106,7 +106,6 @@ class PostgresLog(Log):
         super().__init__(domain)
         self._backend = backend
         self._is_ahead = False  # the shelf holds a delta that is not committed yet
-        self._embedder = ""
 
     @override
     @contextmanager
@@ -155,45 +154,24 @@ class PostgresLog(Log):
         self._deltas += 1
 
     @override
-    def journal(self) -> Sequence[Delta]:
+    def chains(self) -> Sequence[tuple[str, Sequence[bytes]]]:
+        """Return the whole history; where an earlier version has cut it off, the state and what follows."""
         lines = self._lines(0)
-        shelf = Shelf(self.domain)
-        shelf.follow(_head_before(lines, domain=self.domain))
-        return [record for record in follow(lines, shelf, where=self._where) if isinstance(record, Delta)]
+        first = read_record(lines[0]) if lines else None
+        begin = [head_line(Head(self.domain))]
+        if isinstance(first, Delta) and first.seq > 1:
+            begin = self._state_lines()
+            head = read_record(begin[0])
+            lines = self._lines(head.seq if isinstance(head, Head) else 0)
+        return [(self._where, [*begin, *lines])]
 
     @override
-    def state_at(self, seq: int) -> Shelf:
-        lines = self._lines(0)
-        begin = _head_before(lines, domain=self.domain)
-        shelf = Shelf(self.domain)
-        if begin.seq == 0:
-            shelf.follow(begin)
-        else:
-            for _ in follow(self._state_lines(), shelf, where=self._where):
-                pass
-            lines = self._lines(shelf.seq)
-        if shelf.seq > seq:
-            raise PlaybookError(
-                f"the journal of {self.domain!r} begins after delta {seq}: that state is gone"
-            )
-        for _ in follow(lines, shelf, until=seq, where=self._where):
-            pass
-        return shelf
-
-    @override
-    def compact(self, *, keep_history: bool) -> None:
+    def compact(self) -> None:
         lines = [(self.domain, place, line.decode()) for place, line in enumerate(snapshot(self.shelf))]
         with self._backend.use() as database, database.cursor() as cursor:
             cursor.execute("DELETE FROM wesichain_playbook_state WHERE domain = %s", (self.domain,))
             cursor.executemany("INSERT INTO wesichain_playbook_state VALUES (%s, %s, %s)", lines)
-            if not keep_history:
-                cursor.execute("DELETE FROM wesichain_playbook_delta WHERE domain = %s", (self.domain,))
         self._deltas = 0
-
-    @override
-    def repair(self) -> Repaired:
-        """The database guards its own pages: where it failed to, its backup is the repair."""
-        return Repaired(len(self.journal()), ())
 
     @override
     def lines(self) -> Sequence[bytes]:
@@ -216,9 +194,7 @@ class PostgresLog(Log):
         self.refresh()
 
     @override
-    def open_index(self, embedder: Embedder) -> VectorIndex:
-        index = VectorIndex(embedder, domain=self.domain)
-        index.sync(self.shelf.bullets.values())
+    def load_vectors(self, index: VectorIndex, embedder: Embedder) -> None:
         with self._backend.use() as database:
             rows = database.execute(
                 "SELECT key, embedding FROM wesichain_playbook_vector WHERE embedder = %s AND key = ANY(%s)",
@@ -226,13 +202,11 @@ class PostgresLog(Log):
                 binary=True,
             ).fetchall()
         index.supply({bytes(key): _from_binary(vector) for key, vector in rows})
-        self._index, self._embedder = index, embedder.name
-        return index
 
     @override
-    def save_index(self) -> None:
-        fresh = [] if self._index is None else self._index.fresh()
-        rows = [(self._embedder, key, f"[{','.join(map(str, vector.tolist()))}]") for key, vector in fresh]
+    def save_vectors(self, index: VectorIndex, embedder: Embedder) -> None:
+        fresh = zip(*index.save(everything=False), strict=True)
+        rows = [(embedder.name, key, f"[{','.join(map(str, vector.tolist()))}]") for key, vector in fresh]
         with self._backend.use() as database, database.cursor() as cursor:
             cursor.executemany(
                 "INSERT INTO wesichain_playbook_vector VALUES (%s, %s, %s) ON CONFLICT DO NOTHING", rows
@@ -258,11 +232,6 @@ class PostgresLog(Log):
                 "SELECT line FROM wesichain_playbook_state WHERE domain = %s ORDER BY place", (self.domain,)
             ).fetchall()
         return [row[0].encode() for row in rows] or [head_line(Head(self.domain))]
-
-
-def _head_before(lines: Sequence[bytes], *, domain: str) -> Head:
-    first = read_record(lines[0]) if lines else None
-    return Head(domain, first.seq - 1, first.prev) if isinstance(first, Delta) else Head(domain)
 
 
 def _from_binary(data: bytes) -> Vectors:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import assert_never
 
 from wesichain.errors import CodecError, CorruptRecordError
-from wesichain.learning.entities import STAGES, PlaybookBullet, collapse
+from wesichain.learning.entities import PlaybookBullet, collapse
 
 from .journal import (
     GENESIS,
@@ -38,13 +38,11 @@ class Shelf:
         "merged",
         "owned",
         "seq",
-        "touched",
     )
 
     def __init__(self, domain: str) -> None:
         self.domain = domain
         self.bullets: dict[str, PlaybookBullet] = {}
-        self.touched: dict[str, int] = {}  # the delta that last changed a bullet: age without a clock
         self.by_sequence: dict[tuple[str, ...], dict[str, None]] = {}
         self.owned: dict[str, None] = {}
         self.merged: set[str] = set()
@@ -80,34 +78,16 @@ class Shelf:
             gone = self.bullets.pop(name, None)
             self.owned.pop(name, None)
             if gone is not None:
-                del self.by_sequence[collapse(gone.tool_sequence)][name], self.touched[name]
+                del self.by_sequence[collapse(gone.tool_sequence)][name]
         for bullet in change.puts:
             self.bullets[bullet.id] = bullet
             self.by_sequence.setdefault(collapse(bullet.tool_sequence), {})[bullet.id] = None
-            self.touched[bullet.id] = self.seq
             if bullet.is_owned:
                 self.owned[bullet.id] = None
             else:
                 self.owned.pop(bullet.id, None)
         self.merged.update(change.merged)
         self.merged.difference_update(change.unmerged)
-
-    def stale(self, count: int, *, protect: int) -> list[str]:
-        """The `count` least valuable bullets, never one of the `protect` newest.
-
-        Least trusted first, then least evidence, then longest untouched.
-        """
-        open_to_it = list(self.bullets)[: max(0, len(self.bullets) - protect)]
-        return sorted(open_to_it, key=self._worth)[:count]
-
-    def _worth(self, id: str) -> tuple[bool, int, int, int]:
-        bullet = self.bullets[id]
-        return (
-            bullet.is_owned,
-            STAGES.index(bullet.stage),
-            bullet.helpful_count + bullet.harmful_count,
-            self.touched[id],
-        )
 
 
 def follow(lines: Iterable[bytes], shelf: Shelf, *, where: str, until: int | None = None) -> Iterator[Record]:

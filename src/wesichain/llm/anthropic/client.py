@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from typing_extensions import Unpack
 
-from wesichain.core import LlmRequest, LlmTraits
+from wesichain.core import LlmRequest, LlmTraits, ToolSpec
+from wesichain.core.internal import is_array, is_object
 from wesichain.errors import ConfigError, LlmRejectedError, MissingDependencyError
 from wesichain.llm.calls import ToolNames
+from wesichain.llm.strict_forms import strict_form
 from wesichain.llm.supported_settings import supported
 
 try:
@@ -41,6 +44,11 @@ _FIELDS = frozenset(MessageCreateParamsNonStreaming.__annotations__)
 _ANTHROPIC = KeyAccount(
     url="https://api.anthropic.com", url_variable="ANTHROPIC_BASE_URL", key_variable="ANTHROPIC_API_KEY"
 )
+
+
+# What a request may have: strict tools, and optional parameters of all of them together.
+_MOST_STRICT, _MOST_OPTIONAL = 20, 24
+_STRICT = re.compile(r"answered 400.*(?:strict|grammar|too complex|optional param)", re.IGNORECASE)
 
 
 class AnthropicClient(HttpLlm):
@@ -78,6 +86,7 @@ class AnthropicClient(HttpLlm):
         self._client = client
         api = api_version(settings.get("base_url"), settings.get("headers") or {}, client)
         support = supported("anthropic", model, api=api)
+        self._is_strict = bool(api)
 
         def write(request: LlmRequest, names: ToolNames, **more: Any) -> dict[str, Any]:
             if request.output_schema is not None:
@@ -89,13 +98,23 @@ class AnthropicClient(HttpLlm):
                 max_tokens=max_tokens,
                 caching=caching,
                 form=support.reasoning,
+                strict=strict_tools(request.tools) if self._is_strict else None,
                 **more,
             )
 
         is_own = settings.get("base_url") is None
-        adapter = Adapter(support, write, MessageReply.read, MessageReply, is_own)
+        adapter = Adapter(support, write, MessageReply, is_own, loosen=self._loosen)
         transport = partial(HttpTransport, self._connect, is_borrowed=client is not None)
         super().__init__(model, adapter, transport, client=client, **settings)
+
+    def _loosen(self, refusal: LlmRejectedError) -> bool:
+        """Send no strict tools any more if they are what was refused.
+
+        The size of the grammar that the API makes of them has a limit which is not published, and older
+        models have none.
+        """
+        self._is_strict, was_strict = self._is_strict and not _STRICT.search(str(refusal)), self._is_strict
+        return was_strict and not self._is_strict
 
     def _connect(self, http: httpx2.AsyncClient | None) -> ProviderRoute:
         sdk, key = self._sdk(http)
@@ -149,10 +168,42 @@ def api_version(
 
 
 def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema in the dialect that the API accepts: closed objects, constraints told in words."""
+    """The schema in the dialect that the API accepts: closed objects, constraints described in words."""
     try:
         return anthropic.transform_schema(dict(schema))
     except (ValueError, AssertionError) as error:
         raise LlmRejectedError(
             f"the output schema cannot be put to Anthropic: {error}; give every part of the type a type"
         ) from error
+
+
+def strict_tools(tools: Sequence[ToolSpec]) -> dict[str, dict[str, Any]]:
+    """The strict schemas of the tools that fit into the limits of one request, in the order of the tools."""
+    found: dict[str, dict[str, Any]] = {}
+    room = _MOST_OPTIONAL
+    for tool in tools:
+        form = strict_form(tool.parameters, _strict_parameters)
+        optional = 0 if form is None else _optional(form)
+        if form is not None and optional <= room and len(found) < _MOST_STRICT:
+            found[tool.name] = form
+            room -= optional
+    return found
+
+
+def _strict_parameters(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The strict form of a tool's schema; None where it would take other arguments than the schema itself."""
+    try:
+        return None if strict_form(schema) is None else strict_schema(schema)
+    except LlmRejectedError:
+        return None
+
+
+def _optional(schema: Any) -> int:
+    """The number of properties, at any depth, that need not be given."""
+    if is_array(schema):
+        return sum(map(_optional, schema))
+    if not is_object(schema):
+        return 0
+    fields = schema.get("properties")
+    here = len(fields.keys() - set(schema.get("required", ()))) if is_object(fields) else 0
+    return here + sum(map(_optional, schema.values()))

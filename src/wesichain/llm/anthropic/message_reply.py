@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wesichain.core import LlmResponse, StreamItem, TextChunk, ToolCall, ToolCallChunk, Usage
-from wesichain.core.internal import is_array, is_object, parse_json
-from wesichain.errors import CodecError
+from wesichain.core.internal import is_array, is_object
 from wesichain.llm import citations
-from wesichain.llm.calls import REFUSAL, ToolNames, read_args, sealed, whole_number
+from wesichain.llm.calls import REFUSAL, ToolNames, as_string, read_args, sealed, whole_number
 from wesichain.llm.finish_reasons import ANTHROPIC, Ending, ending_of, with_ending
-from wesichain.llm.transport import Endpoint, SseEvent
+from wesichain.llm.transport import Endpoint, SseEvent, event_object
 
 from .wire import OPAQUE
 
@@ -57,28 +56,21 @@ class MessageReply:
         self._stop: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
 
-    @staticmethod
-    def read(
-        body: object, *, names: ToolNames, endpoint: Endpoint, omitted: Sequence[str] = ()
-    ) -> LlmResponse:
+    def read(self, body: object) -> LlmResponse:
         """The response in a body that came in one piece."""
         content = body.get("content") if is_object(body) else None
         if not is_object(body) or not is_array(content):
             if is_object(body) and body.get("error"):
-                raise endpoint.reported(body["error"])
-            raise endpoint.unreadable("JSON that is not a message")
-        usage = body.get("usage")
-        blocks = [block for block in content if is_object(block)]
-        counts = usage if is_object(usage) else {}
-        return _response(blocks, end=body, usage=counts, names=names, host=endpoint.host, omitted=omitted)
+                raise self._endpoint.reported(body["error"])
+            raise self._endpoint.unreadable("JSON that is not a message")
+        self._blocks = {place: _Block(block) for place, block in enumerate(content) if is_object(block)}
+        self._stop = body
+        self._count(body)
+        self.is_over = self._has_begun = True
+        return self.whole()
 
     def take(self, event: SseEvent) -> Iterator[StreamItem]:
-        try:
-            data = parse_json(event.data)
-        except CodecError as error:
-            raise self._endpoint.unreadable(f"an event that is not JSON ({error})") from None
-        if not is_object(data):
-            raise self._endpoint.unreadable("an event that is not an object")
+        data = event_object(event, self._endpoint)
         match data.get("type"):
             case "message_start":
                 # A second one begins another message: nothing of the first may be taken for it.
@@ -107,14 +99,25 @@ class MessageReply:
         if not self._has_begun:
             raise self._endpoint.unreadable("no message in it")
         blocks = [block.whole() for _, block in sorted(self._blocks.items())]
-        return _response(
-            blocks,
-            end=self._stop,
-            usage=self._usage,
-            names=self._names,
-            host=self._endpoint.host,
+        texts = [as_string(block.get("text")) for block in blocks if block.get("type") == "text"]
+        thoughts = [as_string(block.get("thinking")) for block in blocks if block.get("type") == "thinking"]
+        calls = tuple(_call(block, self._names) for block in blocks if block.get("type") == "tool_use")
+        finish: Ending = "tool_calls" if calls else "stop"
+        if stop := self._stop.get("stop_reason"):
+            finish = ending_of(str(stop), ANTHROPIC, host=self._endpoint.host)
+        details = self._stop.get("stop_details")
+        refusal = details.get("explanation") if is_object(details) and stop == "refusal" else None
+        layout = _layout(blocks) if any(_is_own(block) for block in blocks) else []
+        response = LlmResponse(
+            content="".join(texts),
+            tool_calls=calls,
+            usage=_usage(self._usage),
+            reasoning="".join(thoughts),
+            opaque=sealed({OPAQUE: layout, REFUSAL: refusal}),
             omitted=self._omitted,
+            citations=citations.of_blocks(blocks),
         )
+        return with_ending(response, finish, word=str(stop))
 
     def _start(self, data: dict[str, Any]) -> Iterator[StreamItem]:
         block = data.get("content_block")
@@ -123,10 +126,10 @@ class MessageReply:
             raise self._endpoint.unreadable("a content block without its content")
         self._blocks[index] = _Block(block)
         if block.get("type") == "tool_use":
-            name = self._names.from_wire(_string(block.get("name")))
-            yield ToolCallChunk(self._place(index), id=_string(block.get("id")), name=name)
+            name = self._names.from_wire(as_string(block.get("name")))
+            yield ToolCallChunk(self._place(index), id=as_string(block.get("id")), name=name)
         elif block.get("type") == "text" and block.get("text"):
-            yield TextChunk(_string(block["text"]))
+            yield TextChunk(as_string(block["text"]))
 
     def _grow(self, data: dict[str, Any]) -> Iterator[StreamItem]:
         delta, index = data.get("delta"), data.get("index")
@@ -135,16 +138,16 @@ class MessageReply:
         block = self._blocks[index]
         match delta.get("type"):
             case "text_delta":
-                piece = _string(delta.get("text"))
+                piece = as_string(delta.get("text"))
                 block.pieces.append(piece)
                 yield TextChunk(piece)
             case "input_json_delta":
-                piece = _string(delta.get("partial_json"))
+                piece = as_string(delta.get("partial_json"))
                 block.pieces.append(piece)
                 if block.kind == "tool_use":
                     yield ToolCallChunk(self._place(index), args=piece)
             case "thinking_delta":
-                block.pieces.append(_string(delta.get("thinking")))
+                block.pieces.append(as_string(delta.get("thinking")))
             case "citations_delta":
                 block.cite(delta.get("citation"))
             case _:  # signatures, and the fields of blocks that are the provider's own
@@ -160,36 +163,6 @@ class MessageReply:
             self._usage |= {key: value for key, value in usage.items() if value is not None}
 
 
-def _response(
-    blocks: Sequence[dict[str, Any]],
-    *,
-    end: Mapping[str, Any],
-    usage: Mapping[str, Any],
-    names: ToolNames,
-    host: str,
-    omitted: Sequence[str],
-) -> LlmResponse:
-    texts = [_string(block.get("text")) for block in blocks if block.get("type") == "text"]
-    thoughts = [_string(block.get("thinking")) for block in blocks if block.get("type") == "thinking"]
-    calls = tuple(_call(block, names) for block in blocks if block.get("type") == "tool_use")
-    finish: Ending = "tool_calls" if calls else "stop"
-    if stop := end.get("stop_reason"):
-        finish = ending_of(str(stop), ANTHROPIC, host=host)
-    details = end.get("stop_details")
-    refusal = details.get("explanation") if is_object(details) and stop == "refusal" else None
-    layout = _layout(blocks) if any(_is_own(block) for block in blocks) else []
-    response = LlmResponse(
-        content="".join(texts),
-        tool_calls=calls,
-        usage=_usage(usage),
-        reasoning="".join(thoughts),
-        opaque=sealed({OPAQUE: layout, REFUSAL: refusal}),
-        omitted=tuple(omitted),
-        citations=citations.of_blocks(blocks),
-    )
-    return with_ending(response, finish, word=str(stop))
-
-
 def _usage(usage: Mapping[str, Any]) -> Usage:
     """The API counts what was read fresh, from the cache and into it, each without the others."""
     cached = whole_number(usage.get("cache_read_input_tokens"))
@@ -203,8 +176,8 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
 
 def _call(block: dict[str, Any], names: ToolNames) -> ToolCall:
     args = block.get("input")
-    name = names.from_wire(_string(block.get("name")))
-    return ToolCall(_string(block.get("id")), name, {} if args is None else args)
+    name = names.from_wire(as_string(block.get("name")))
+    return ToolCall(as_string(block.get("id")), name, {} if args is None else args)
 
 
 def _is_own(block: dict[str, Any]) -> bool:
@@ -215,7 +188,3 @@ def _is_own(block: dict[str, Any]) -> bool:
 def _layout(blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The blocks as they go back; calls are only marked, since the message itself holds them."""
     return [{"type": "tool_use"} if block.get("type") == "tool_use" else block for block in blocks]
-
-
-def _string(value: object) -> str:
-    return value if isinstance(value, str) else ""

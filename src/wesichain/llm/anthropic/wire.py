@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from wesichain.core import Audio, Content, Image, JsonValue, LlmRequest, Message, Role, ToolCall
+from wesichain.core import Audio, Content, Image, JsonValue, LlmRequest, Message, Role, ToolCall, ToolSpec
 from wesichain.core.internal import Media
 from wesichain.llm.block_turns import (
     assistant_blocks,
@@ -37,12 +37,14 @@ def to_wire(
     stream: bool,
     caching: bool = False,
     form: ReasoningForm = "budget",
+    strict: Mapping[str, Mapping[str, Any]] | None = None,
     omitted: list[str] | None = None,
 ) -> dict[str, Any]:
     """The body for a request; its output schema must be one that the provider takes.
 
     `caching` marks the prefixes that the next request will have too; `form` is how an effort of reasoning is
-    put to the model. What cannot be sent is replaced by a line, which `omitted` is told as well.
+    put to the model; `strict` has the schemas of the tools that are sent in a strict form. What cannot be
+    sent is replaced by a line, which is added to `omitted`.
     """
     require_ids(request.messages)
     left_out = [] if omitted is None else omitted
@@ -51,14 +53,7 @@ def to_wire(
     if instructions := instructions_of(request):
         body["system"] = instructions
     if request.tools:
-        body["tools"] = [
-            {
-                "name": names.to_wire(tool.name),
-                "description": tool.description,
-                "input_schema": tool.parameters,
-            }
-            for tool in request.tools
-        ]
+        body["tools"] = [_tool(tool, names, (strict or {}).get(tool.name)) for tool in request.tools]
     if request.output_schema is not None:
         answer = {"type": "json_schema", "schema": request.output_schema}
         body["output_config"] = {"format": answer}
@@ -68,6 +63,15 @@ def to_wire(
         _mark(body, lifetime)
     written = message_settings(request, names, max_tokens=max_tokens, form=form)
     return with_settings(body, options, request, written)
+
+
+def _tool(tool: ToolSpec, names: ToolNames, form: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {
+        "name": names.to_wire(tool.name),
+        "description": tool.description,
+        "input_schema": form or tool.parameters,
+        **({"strict": True} if form else {}),
+    }
 
 
 def _mark(body: dict[str, Any], lifetime: dict[str, str]) -> None:

@@ -105,7 +105,7 @@ class BedrockClient(HttpLlm):
             )
 
         is_own = settings.get("base_url") is None
-        adapter = Adapter(support, write, ConverseReply.read, ConverseReply, is_own, is_strict=is_claude)
+        adapter = Adapter(support, write, ConverseReply, is_own, is_strict=is_claude)
         super().__init__(
             model, adapter, partial(HttpTransport, self._connect, scanner=FrameScanner), **settings
         )

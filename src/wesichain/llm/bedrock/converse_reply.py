@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from wesichain.core import LlmResponse, StreamItem, TextChunk, ToolCall, ToolCallChunk, Usage
-from wesichain.core.internal import is_array, is_object, parse_json
-from wesichain.errors import CodecError
+from wesichain.core.internal import is_array, is_object
 from wesichain.llm import citations
-from wesichain.llm.calls import ToolNames, read_args, sealed, whole_number
-from wesichain.llm.finish_reasons import CONVERSE, ending_of, with_ending
-from wesichain.llm.transport import Endpoint, SseEvent
+from wesichain.llm.calls import ToolNames, as_object, as_string, read_args, sealed, whole_number
+from wesichain.llm.finish_reasons import CONVERSE, Ending, ending_of, with_ending
+from wesichain.llm.transport import Endpoint, SseEvent, event_object
 
 from .wire import OPAQUE
 
@@ -28,35 +27,19 @@ class ConverseReply:
         self._stop: str | None = None
         self._usage: Mapping[str, Any] = {}
 
-    @staticmethod
-    def read(
-        body: object, *, names: ToolNames, endpoint: Endpoint, omitted: Sequence[str] = ()
-    ) -> LlmResponse:
+    def read(self, body: object) -> LlmResponse:
         """The response in a body that came in one piece."""
-        output = _object(body.get("output") if is_object(body) else None)
-        content = _object(output.get("message")).get("content")
+        output = as_object(body.get("output") if is_object(body) else None)
+        content = as_object(output.get("message")).get("content")
         if not is_object(body) or not is_array(content):
             if is_object(body) and body.get("message"):
-                raise endpoint.reported(body)
-            raise endpoint.unreadable("JSON that is not a reply of Converse")
+                raise self._endpoint.reported(body)
+            raise self._endpoint.unreadable("JSON that is not a reply of Converse")
         blocks = [block for block in content if is_object(block)]
-        stop = _string(body.get("stopReason"))
-        return _response(
-            blocks,
-            stop=stop,
-            usage=_object(body.get("usage")),
-            names=names,
-            omitted=omitted,
-            host=endpoint.host,
-        )
+        return self._response(blocks, as_string(body.get("stopReason")), as_object(body.get("usage")))
 
     def take(self, event: SseEvent) -> Iterator[StreamItem]:
-        try:
-            data = parse_json(event.data)
-        except CodecError as error:
-            raise self._endpoint.unreadable(f"an event that is not JSON ({error})") from None
-        if not is_object(data):
-            raise self._endpoint.unreadable("an event that is not an object")
+        data = event_object(event, self._endpoint)
         if event.name == "error":
             raise self._endpoint.reported(data)
         match event.name:
@@ -65,9 +48,9 @@ class ConverseReply:
             case "contentBlockDelta":
                 yield from self._grow(data)
             case "messageStop":
-                self._stop = _string(data.get("stopReason"))
+                self._stop = as_string(data.get("stopReason"))
             case "metadata":  # the last one: what it cost
-                self._usage = _object(data.get("usage"))
+                self._usage = as_object(data.get("usage"))
                 self.is_over = self._stop is not None
             case _:
                 pass  # the start of the message, ends of blocks, and what is yet to be invented
@@ -76,31 +59,42 @@ class ConverseReply:
         if self._stop is None:
             raise self._endpoint.cut()
         blocks = [_read_input(block) for _, block in sorted(self._blocks.items())]
-        return _response(
-            blocks,
-            stop=self._stop,
-            usage=self._usage,
-            names=self._names,
+        return self._response(blocks, self._stop, self._usage)
+
+    def _response(self, blocks: Sequence[dict[str, Any]], stop: str, usage: Mapping[str, Any]) -> LlmResponse:
+        uses = [block["toolUse"] for block in blocks if is_object(block.get("toolUse"))]
+        calls = tuple(_call(use, self._names) for use in uses)
+        is_own = any(block.keys() - {"text", "toolUse"} for block in blocks)
+        response = LlmResponse(
+            content="".join(_text_of(block) for block in blocks),
+            tool_calls=calls,
+            usage=_usage(usage),
+            reasoning="".join(_thought_of(block) for block in blocks),
+            opaque=sealed({OPAQUE: _layout(blocks) if is_own else []}),
             omitted=self._omitted,
-            host=self._endpoint.host,
+            citations=citations.of_converse(blocks),
         )
+        ending: Ending = "tool_calls" if calls else "stop"
+        if stop:
+            ending = ending_of(stop, CONVERSE, host=self._endpoint.host)
+        return with_ending(response, ending, word=stop)
 
     def _start(self, data: dict[str, Any]) -> Iterator[StreamItem]:
-        index, start = self._index(data), _object(data.get("start"))
+        index, start = self._index(data), as_object(data.get("start"))
         if not is_object(use := start.get("toolUse")):
             return
         self._blocks[index] = {"toolUse": {**use, "input": ""}}
-        name = self._names.from_wire(_string(use.get("name")))
-        yield ToolCallChunk(self._place(index), id=_string(use.get("toolUseId")), name=name)
+        name = self._names.from_wire(as_string(use.get("name")))
+        yield ToolCallChunk(self._place(index), id=as_string(use.get("toolUseId")), name=name)
 
     def _grow(self, data: dict[str, Any]) -> Iterator[StreamItem]:
-        index, delta = self._index(data), _object(data.get("delta"))
+        index, delta = self._index(data), as_object(data.get("delta"))
         block = self._blocks.setdefault(index, {})
         if isinstance(text := delta.get("text"), str):
-            block["text"] = _string(block.get("text")) + text
+            block["text"] = as_string(block.get("text")) + text
             yield TextChunk(text)
         elif is_object(use := delta.get("toolUse")) and "toolUse" in block:
-            piece = _string(use.get("input"))
+            piece = as_string(use.get("input"))
             block["toolUse"]["input"] += piece
             yield ToolCallChunk(self._place(index), args=piece)
         elif is_object(thought := delta.get("reasoningContent")):
@@ -139,44 +133,20 @@ def _read_input(block: dict[str, Any]) -> dict[str, Any]:
     return block
 
 
-def _response(
-    blocks: Sequence[dict[str, Any]],
-    *,
-    stop: str,
-    usage: Mapping[str, Any],
-    names: ToolNames,
-    omitted: Sequence[str],
-    host: str,
-) -> LlmResponse:
-    calls = tuple(_call(block["toolUse"], names) for block in blocks if is_object(block.get("toolUse")))
-    is_own = any(block.keys() - {"text", "toolUse"} for block in blocks)
-    response = LlmResponse(
-        content="".join(_text_of(block) for block in blocks),
-        tool_calls=calls,
-        usage=_usage(usage),
-        reasoning="".join(_thought_of(block) for block in blocks),
-        opaque=sealed({OPAQUE: _layout(blocks) if is_own else []}),
-        omitted=tuple(omitted),
-        citations=citations.of_converse(blocks),
-    )
-    ending = ending_of(stop, CONVERSE, host=host) if stop else ("tool_calls" if calls else "stop")
-    return with_ending(response, ending, word=stop)
-
-
 def _text_of(block: Mapping[str, Any]) -> str:
-    cited = _object(block.get("citationsContent")).get("content")
-    parts = [_object(part) for part in cited] if is_array(cited) else []
-    return _string(block.get("text")) + "".join(_string(part.get("text")) for part in parts)
+    cited = as_object(block.get("citationsContent")).get("content")
+    parts = [as_object(part) for part in cited] if is_array(cited) else []
+    return as_string(block.get("text")) + "".join(as_string(part.get("text")) for part in parts)
 
 
 def _thought_of(block: Mapping[str, Any]) -> str:
-    return _string(_object(_object(block.get("reasoningContent")).get("reasoningText")).get("text"))
+    return as_string(as_object(as_object(block.get("reasoningContent")).get("reasoningText")).get("text"))
 
 
 def _call(use: dict[str, Any], names: ToolNames) -> ToolCall:
     args = use.get("input")
-    name = names.from_wire(_string(use.get("name")))
-    return ToolCall(_string(use.get("toolUseId")), name, {} if args is None else args)
+    name = names.from_wire(as_string(use.get("name")))
+    return ToolCall(as_string(use.get("toolUseId")), name, {} if args is None else args)
 
 
 def _layout(blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -190,11 +160,3 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
     stored = whole_number(usage.get("cacheWriteInputTokens"))
     read = whole_number(usage.get("inputTokens")) + cached + stored
     return Usage(read, whole_number(usage.get("outputTokens")), cached, stored)
-
-
-def _object(value: object) -> dict[str, Any]:
-    return value if is_object(value) else {}
-
-
-def _string(value: object) -> str:
-    return value if isinstance(value, str) else ""

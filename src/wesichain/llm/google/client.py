@@ -98,9 +98,7 @@ class GoogleClient(HttpLlm):
         self._project, self._location, self._credentials = project, location, credentials
         support = supported("google", model)
         is_own = settings.get("base_url") is None
-        adapter = Adapter(
-            support, partial(to_wire, form=support.reasoning), GeminiReply.read, GeminiReply, is_own
-        )
+        adapter = Adapter(support, partial(to_wire, form=support.reasoning), GeminiReply, is_own)
         super().__init__(model, adapter, partial(_SdkTransport, self._connect), client=client, **settings)
 
     def _is_vertex(self) -> bool:

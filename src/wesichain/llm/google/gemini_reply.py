@@ -42,15 +42,11 @@ class GeminiReply:
         self._calls = 0
         self._grounding: dict[str, Any] = {}
 
-    @classmethod
-    def read(
-        cls, body: Any, *, names: ToolNames, endpoint: Endpoint, omitted: Sequence[str] = ()
-    ) -> LlmResponse:
+    def read(self, body: Any) -> LlmResponse:
         """The response in a body that came in one piece."""
-        reply = cls(names, endpoint, omitted)
-        for _ in reply.take(body):
+        for _ in self.take(body):
             pass
-        return reply.whole()
+        return self.whole()
 
     def take(self, body: Mapping[str, Any]) -> Iterator[StreamItem]:
         """Follow one more piece, or the only one."""

@@ -16,12 +16,11 @@ from wesichain.core import (
     ToolCallChunk,
     Usage,
 )
-from wesichain.core.internal import dump_json, is_array, is_object, parse_json
-from wesichain.errors import CodecError
+from wesichain.core.internal import dump_json, is_array, is_object
 from wesichain.llm import citations
-from wesichain.llm.calls import REFUSAL, ToolNames, read_args, sealed, whole_number
+from wesichain.llm.calls import REFUSAL, ToolNames, as_string, read_args, sealed, whole_number
 from wesichain.llm.finish_reasons import CHAT, Ending, ending_of, with_ending
-from wesichain.llm.transport import Endpoint, SseEvent
+from wesichain.llm.transport import Endpoint, SseEvent, event_object
 
 from .wire import OPAQUE
 
@@ -64,40 +63,25 @@ class ChatReply:
         self._usage = Usage()
         self._citations: tuple[Citation, ...] = ()
 
-    @classmethod
-    def read(
-        cls,
-        body: object,
-        *,
-        names: ToolNames,
-        endpoint: Endpoint,
-        omitted: Sequence[str] = (),
-        is_own: bool = False,
-    ) -> LlmResponse:
+    def read(self, body: object) -> LlmResponse:
         """The response in a body that came in one piece."""
-        reply = cls(names, endpoint, omitted, is_own=is_own)
         choices = body.get("choices") if is_object(body) else None
         if not is_object(body) or not is_array(choices) or not choices:
             if is_object(body) and body.get("error"):
-                raise endpoint.reported(body["error"])
-            raise endpoint.unreadable("JSON that is not a chat completion")
-        reply._take_usage(body)
-        for _ in reply._take_choice(choices[0], part="message"):
+                raise self._endpoint.reported(body["error"])
+            raise self._endpoint.unreadable("JSON that is not a chat completion")
+        self._take_usage(body)
+        for _ in self._take_choice(choices[0], part="message"):
             pass
-        reply.is_over = True
-        return reply.whole()
+        self.is_over = True
+        return self.whole()
 
     def take(self, event: SseEvent) -> Iterator[StreamItem]:
         data = event.data.strip()
         if data.startswith("[DONE]"):
             self.is_over = True
         elif data:
-            try:
-                chunk = parse_json(data)
-            except CodecError as error:
-                raise self._endpoint.unreadable(f"an event that is not JSON ({error})") from None
-            if not is_object(chunk):
-                raise self._endpoint.unreadable("an event that is not a chat completion chunk")
+            chunk = event_object(event, self._endpoint)
             fault = chunk.get("error") or (chunk if event.name == "error" else None)
             if fault and not self._finish:  # after the finish reason it is a remark on a whole reply
                 raise self._endpoint.reported(fault)
@@ -155,7 +139,7 @@ class ChatReply:
     def _take_choice(self, choice: object, *, part: str) -> Iterator[StreamItem]:
         if is_object(choice):
             self._has_begun = True
-            self._finish = _string(choice.get("finish_reason")) or self._finish
+            self._finish = as_string(choice.get("finish_reason")) or self._finish
             if is_object(message := choice.get(part)):
                 yield from self._take_message(message, is_whole=part == "message")
 
@@ -183,13 +167,13 @@ class ChatReply:
     def _take_call(self, given: dict[str, Any], *, index: object) -> ToolCallChunk:
         function = given.get("function")
         function = function if is_object(function) else {}
-        call_id, name = _string(given.get("id")), _string(function.get("name"))
+        call_id, name = as_string(given.get("id")), as_string(function.get("name"))
         call = self._call_for(index if isinstance(index, int) else None, id=call_id, name=name)
         call_id, name = "" if call.id else call_id, "" if call.name else name  # each is told once
         call.id += call_id
         call.name += name
         arguments = function.get("arguments")
-        piece = dump_json(arguments) if is_object(arguments) else _string(arguments)
+        piece = dump_json(arguments) if is_object(arguments) else as_string(arguments)
         call.pieces.append(piece)
         call.extra = given.get("extra_content") or call.extra
         return ToolCallChunk(call.place, id=call_id, name=self._names.from_wire(name), args=piece)
@@ -216,7 +200,7 @@ def _text_and_thought(content: object) -> tuple[str, str]:
         elif is_object(part) and part.get("type") == "thinking":
             thought += "".join(_text_and_thought(part.get("thinking")))
         elif is_object(part):
-            text += _string(part.get("text"))
+            text += as_string(part.get("text"))
     return text, thought
 
 
@@ -231,13 +215,9 @@ def _extend(details: list[dict[str, Any]], new: object) -> None:
             continue
         for key, value in item.items():
             if key in ("text", "summary", "data") and isinstance(value, str):
-                last[key] = _string(last.get(key)) + value
+                last[key] = as_string(last.get(key)) + value
             elif value is not None:
                 last[key] = value
-
-
-def _string(value: object) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _usage(usage: dict[str, Any]) -> Usage:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from typing_extensions import Unpack, override
+from typing_extensions import Unpack
 
 from wesichain.core import LlmTraits
 from wesichain.errors import ConfigError, MissingDependencyError
@@ -28,6 +28,7 @@ from wesichain.llm.transport import (
     HttpSettings,
     HttpTransport,
     KeyAccount,
+    MakeTransport,
     ProviderRoute,
     asked_key,
     host_of,
@@ -61,14 +62,6 @@ _TRAITS = LlmTraits(
 _OWN = replace(_TRAITS, output_with_tools=True)  # of other servers some then never call a tool
 
 
-class OpenAiSettings(HttpSettings, total=False):
-    """The further settings of the clients for OpenAI: Azure's version, an SDK client, another account."""
-
-    api_version: str | None
-    client: openai.AsyncOpenAI | None
-    account: KeyAccount | None
-
-
 class OpenAiClient(HttpLlm):
     """A `StreamingLlm` over chat completions: OpenAI, Azure, vLLM, Ollama, llama.cpp, Groq and the like.
 
@@ -82,9 +75,6 @@ class OpenAiClient(HttpLlm):
     """
 
     traits = _TRAITS
-    _own_traits = _OWN
-    _path = "/chat/completions"
-    _is_deployed = True  # on Azure, the path names the deployment
 
     def __init__(
         self,
@@ -96,46 +86,136 @@ class OpenAiClient(HttpLlm):
         text_calls: bool = False,
         **settings: Unpack[HttpSettings],
     ) -> None:
-        if client is not None and not isinstance(client, openai.AsyncOpenAI):  # pyright: ignore[reportUnnecessaryIsInstance]  # hosts pass anything
-            raise ConfigError(f"client= is {type(client).__name__}; give an openai.AsyncOpenAI")
-        self._api_version = api_version
-        self._client = client
-        self._account = account or (AZURE if api_version else OPENAI)
-        is_own = is_openai(self._account, settings.get("base_url"), client)
-        provider = _provider_at(self._account, settings.get("base_url"), client, is_own=is_own)
-        transport = partial(HttpTransport, self._connect, is_borrowed=client is not None)
-        super().__init__(model, self._adapter_for(model, provider), transport, client=client, **settings)
-        if settings.get("traits") is None and is_own:
-            self.traits = self._own_traits
-        if text_calls:
-            self.traits = replace(self.traits, text_calls=True)
-
-    def _adapter_for(self, model: str, provider: str) -> Adapter:
-        is_own = provider == "openai"  # other servers may refuse a field that they do not know
-        return Adapter(
-            supported(provider, model),
-            partial(to_wire, model=model, provider=provider, strict=is_own),
-            partial(ChatReply.read, is_own=is_own),
+        server = OpenAiServer(model, settings, api_version, client, account)
+        is_own = server.is_own  # other servers may refuse a field that they do not know
+        adapter = Adapter(
+            supported(server.provider, model),
+            partial(to_wire, model=model, provider=server.provider, strict=is_own),
             partial(ChatReply, is_own=is_own),
             is_own,
             is_strict=is_own,
             has_text_calls=True,
         )
+        super().__init__(model, adapter, server.transport("/chat/completions"), client=client, **settings)
+        if settings.get("traits") is None and is_own:
+            self.traits = _OWN
+        if text_calls:
+            self.traits = replace(self.traits, text_calls=True)
 
-    def _connect(self, http: httpx2.AsyncClient | None) -> ProviderRoute:
-        sdk, key = self._sdk(http)
-        return line_to(sdk, self._path, self._endpoint(sdk, key), asked=asked_key(self._api_key))
 
-    def _endpoint(self, sdk: openai.AsyncOpenAI, key: str) -> Endpoint:
-        return Endpoint(
+_REASONS = re.compile(r"(o\d|gpt-[5-9]|codex|gpt-oss)(?!.*chat)")
+
+
+class ResponsesClient(HttpLlm):
+    """A `StreamingLlm` over the Responses API of OpenAI and Azure.
+
+    The provider stores nothing: reasoning comes encrypted in `LlmResponse.opaque` and goes back with the
+    message that carries it. The provider's own tools stand in `options` beside the agent's
+    (`{"tools": [{"type": "web_search"}]}`). `reasons` says whether the model reasons, where its name does
+    not. The address, keys and settings are those of `OpenAiClient`.
+    """
+
+    traits = replace(_OWN, audio=False)
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        reasons: bool | None = None,
+        api_version: str | None = None,
+        client: openai.AsyncOpenAI | None = None,
+        account: KeyAccount | None = None,
+        **settings: Unpack[HttpSettings],
+    ) -> None:
+        server = OpenAiServer(model, settings, api_version, client, account)
+        reasons = _REASONS.match(model) is not None if reasons is None else reasons
+        adapter = Adapter(
+            supported("responses", model),
+            partial(to_items, model=model, reasons=reasons),
+            ResponseReply,
+            server.is_own,
+            is_strict=True,
+        )
+        # On Azure, the path of responses names no deployment.
+        transport = server.transport("/responses", is_deployed=False)
+        super().__init__(model, adapter, transport, client=client, **settings)
+
+
+class OpenAiServer:
+    """OpenAI, Azure or a server with a compatible API: who it is, and how requests are sent to it."""
+
+    def __init__(
+        self,
+        model: str,
+        settings: HttpSettings,
+        api_version: str | None,
+        client: openai.AsyncOpenAI | None,
+        account: KeyAccount | None,
+    ) -> None:
+        if client is not None and not isinstance(client, openai.AsyncOpenAI):  # pyright: ignore[reportUnnecessaryIsInstance]  # hosts pass anything
+            raise ConfigError(f"client= is {type(client).__name__}; give an openai.AsyncOpenAI")
+        self._model = model
+        self._base_url = settings.get("base_url")
+        self._api_key = settings.get("api_key")
+        self._headers = settings.get("headers")
+        self._api_version = api_version
+        self._client = client
+        self._account = account or (AZURE if api_version else OPENAI)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is OpenAI itself, or Azure: what they take is known."""
+        if self._account is AZURE or isinstance(self._client, openai.AsyncAzureOpenAI):
+            return True
+        url = self._base_url or os.environ.get(self._account.url_variable)
+        if self._client is not None:
+            url = str(self._client.base_url)
+        return self._account is OPENAI and (not url or url.rstrip("/") == OPENAI.url)
+
+    @property
+    def provider(self) -> str:
+        """The provider whose settings are known; "chat" of any other server with a compatible API."""
+        if self.is_own:
+            return "openai"
+        url = self._account.address(self._base_url) if self._client is None else str(self._client.base_url)
+        host = host_of(url) if url else ""
+        if host.endswith(":11434"):
+            return "ollama"
+        known = (name for name, one in ACCOUNTS.items() if one is self._account or host_of(one.url) == host)
+        return next(known, "chat")
+
+    def transport(self, path: str, *, is_deployed: bool = True) -> MakeTransport:
+        """A transport that posts to `path`; on Azure the address has the deployment, if `is_deployed`."""
+        connect = partial(self._connect, path, is_deployed)
+        return partial(HttpTransport, connect, is_borrowed=self._client is not None)
+
+    def _connect(self, path: str, is_deployed: bool, http: httpx2.AsyncClient | None) -> ProviderRoute:
+        sdk, key = self._sdk(http, is_deployed=is_deployed)
+        asked = asked_key(self._api_key)
+
+        async def post(content: bytes, _stream: bool, key: str) -> httpx2.Response:
+            # `create` walks every message on every call; a ready body is posted as it is.
+            authorized: Any = {"headers": {"Authorization": f"Bearer {key}"}} if asked is not None else {}
+            reply = await sdk.post(
+                path,
+                cast_to=object,
+                content=content,
+                options=authorized,
+                stream=True,
+                stream_cls=openai.AsyncStream[object],
+            )
+            return reply.response
+
+        endpoint = Endpoint(
             host_of(str(sdk.base_url)),
-            self.model,
+            self._model,
             key_variable=self._account.key_variable,
             key=key,
             is_borrowed=self._client is not None,
         )
+        return ProviderRoute(endpoint, post, sdk_error=openai.OpenAIError, key=asked)
 
-    def _sdk(self, http: httpx2.AsyncClient | None) -> tuple[openai.AsyncOpenAI, str]:
+    def _sdk(self, http: httpx2.AsyncClient | None, *, is_deployed: bool) -> tuple[openai.AsyncOpenAI, str]:
         """The SDK's client, whose own retries are off, and the key that it sends."""
         if self._client is not None:
             return self._client.with_options(max_retries=0), ""
@@ -162,7 +242,7 @@ class OpenAiClient(HttpLlm):
             )
         azure = openai.AsyncAzureOpenAI(
             azure_endpoint=url,
-            azure_deployment=self.model if self._is_deployed else None,
+            azure_deployment=self._model if is_deployed else None,
             api_version=self._api_version,
             api_key=key,
             azure_ad_token=PLACEHOLDER if has_token else None,
@@ -171,91 +251,3 @@ class OpenAiClient(HttpLlm):
             http_client=http,
         )
         return azure, key or ""
-
-
-def is_openai(account: KeyAccount, base_url: str | None, client: openai.AsyncOpenAI | None) -> bool:
-    """Whether OpenAI itself, or Azure, is asked: what they take is known."""
-    if account is AZURE or isinstance(client, openai.AsyncAzureOpenAI):
-        return True
-    url = str(client.base_url) if client is not None else base_url or os.environ.get(account.url_variable)
-    return account is OPENAI and (not url or url.rstrip("/") == OPENAI.url)
-
-
-def _provider_at(
-    account: KeyAccount, base_url: str | None, client: openai.AsyncOpenAI | None, *, is_own: bool
-) -> str:
-    """The provider whose settings are known; "chat" of any other server with a compatible API."""
-    if is_own:
-        return "openai"
-    url = str(client.base_url) if client is not None else account.address(base_url)
-    host = host_of(url) if url else ""
-    if host.endswith(":11434"):
-        return "ollama"
-    known = (name for name, one in ACCOUNTS.items() if one is account or host_of(one.url) == host)
-    return next(known, "chat")
-
-
-def line_to(sdk: openai.AsyncOpenAI, path: str, endpoint: Endpoint, *, asked: Any) -> ProviderRoute:
-    """A line that posts ready bodies: `create` walks every message on every call."""
-
-    async def post(content: bytes, _stream: bool, key: str) -> httpx2.Response:
-        authorized: Any = {"headers": {"Authorization": f"Bearer {key}"}} if asked is not None else {}
-        reply = await sdk.post(
-            path,
-            cast_to=object,
-            content=content,
-            options=authorized,
-            stream=True,
-            stream_cls=openai.AsyncStream[object],
-        )
-        return reply.response
-
-    return ProviderRoute(endpoint, post, sdk_error=openai.OpenAIError, key=asked)
-
-
-_REASONS = re.compile(r"(o\d|gpt-[5-9]|codex|gpt-oss)(?!.*chat)")
-
-
-class ResponsesClient(OpenAiClient):
-    """A `StreamingLlm` over the Responses API of OpenAI and Azure.
-
-    The provider stores nothing: reasoning comes encrypted in `LlmResponse.opaque` and goes back with the
-    message that carries it. The provider's own tools stand in `options` beside the agent's
-    (`{"tools": [{"type": "web_search"}]}`). `reasons` says whether the model reasons, where its name does
-    not. The rest is as with `OpenAiClient`.
-    """
-
-    traits = LlmTraits(
-        native_output=True,
-        output_with_tools=True,
-        parallel_calls=True,
-        images=True,
-        documents=True,
-        reasoning=True,
-        caching=True,
-    )
-
-    _own_traits = traits
-    _path = "/responses"
-    _is_deployed = False  # on Azure, the path of responses names no deployment
-
-    def __init__(
-        self,
-        model: str,
-        *,
-        reasons: bool | None = None,
-        **settings: Unpack[OpenAiSettings],
-    ) -> None:
-        self._reasons = _REASONS.match(model) is not None if reasons is None else reasons
-        super().__init__(model, **settings)
-
-    @override
-    def _adapter_for(self, model: str, provider: str) -> Adapter:
-        return Adapter(
-            supported("responses", model),
-            partial(to_items, model=model, reasons=self._reasons),
-            ResponseReply.read,
-            ResponseReply,
-            is_own=provider == "openai",
-            is_strict=True,
-        )

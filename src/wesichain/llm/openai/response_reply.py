@@ -17,12 +17,12 @@ from wesichain.core import (
     ToolCallChunk,
     Usage,
 )
-from wesichain.core.internal import is_array, is_object, media_type_of, parse_json
-from wesichain.errors import CodecError, LlmResponseError
+from wesichain.core.internal import is_array, is_object, media_type_of
+from wesichain.errors import LlmResponseError
 from wesichain.llm import citations
-from wesichain.llm.calls import REFUSAL, ToolNames, read_args, sealed, whole_number
+from wesichain.llm.calls import REFUSAL, ToolNames, as_objects, as_string, read_args, sealed, whole_number
 from wesichain.llm.finish_reasons import RESPONSES, ending_of
-from wesichain.llm.transport import Endpoint, SseEvent
+from wesichain.llm.transport import Endpoint, SseEvent, event_object
 
 from .items import OPAQUE
 
@@ -50,36 +50,28 @@ class ResponseReply:
         self._places: dict[int, int] = {}  # of calls: the number of each among the calls
         self._end: dict[str, Any] = {}
 
-    @staticmethod
-    def read(
-        body: object, *, names: ToolNames, endpoint: Endpoint, omitted: Sequence[str] = ()
-    ) -> LlmResponse:
+    def read(self, body: object) -> LlmResponse:
         """The response in a body that came in one piece."""
         if not is_object(body) or not (is_array(body.get("output")) or body.get("error")):
-            raise endpoint.unreadable("JSON that is not a response")
-        return _response(body, names=names, endpoint=endpoint, omitted=omitted)
+            raise self._endpoint.unreadable("JSON that is not a response")
+        self._end, self.is_over = body, True
+        return self.whole()
 
     def take(self, event: SseEvent) -> Iterator[StreamItem]:
-        data = event.data.strip()
-        if data.startswith("[DONE]"):
+        if event.data.lstrip().startswith("[DONE]"):
             return
-        try:
-            body = parse_json(data)
-        except CodecError as error:
-            raise self._endpoint.unreadable(f"an event that is not JSON ({error})") from None
-        if not is_object(body):
-            raise self._endpoint.unreadable("an event that is not an object")
+        body = event_object(event, self._endpoint)
         kind = body.get("type")
         index = body.get("output_index")
         place = index if isinstance(index, int) else -1
         if kind == "error":
             raise self._endpoint.reported(body.get("error") or body)
         if kind == "response.output_text.delta":
-            yield TextChunk(_string(body.get("delta")))
+            yield TextChunk(as_string(body.get("delta")))
         elif kind == "response.output_item.added":
             yield from self._start(body.get("item"), place)
         elif kind == "response.function_call_arguments.delta" and place in self._places:
-            yield ToolCallChunk(self._places[place], args=_string(body.get("delta")))
+            yield ToolCallChunk(self._places[place], args=as_string(body.get("delta")))
         elif kind == "response.output_item.done" and is_object(item := body.get("item")):
             self._items[place] = item
         elif kind in _ENDS:
@@ -93,36 +85,34 @@ class ResponseReply:
         body = dict(self._end)
         if not is_array(body.get("output")) or not body["output"]:
             body["output"] = [item for _, item in sorted(self._items.items())]
-        return _response(body, names=self._names, endpoint=self._endpoint, omitted=self._omitted)
+        if body.get("status") in ("failed", "cancelled") or (body.get("error") and not body["output"]):
+            error = body.get("error") or {"message": f"the response is {body.get('status')}"}
+            raise self._endpoint.reported(error)
+        items = [item for item in body["output"] if is_object(item)]
+        _check_answerable(items, self._endpoint)
+        messages = [item for item in items if item.get("type") == "message"]
+        said = [part for message in messages for part in as_objects(message.get("content"))]
+        refusal = "".join(as_string(part.get("refusal")) for part in said if part.get("type") == "refusal")
+        calls = tuple(_call(item, self._names) for item in items if item.get("type") == "function_call")
+        return LlmResponse(
+            content="".join(
+                as_string(part.get("text")) for part in said if part.get("type") == "output_text"
+            ),
+            tool_calls=calls,
+            usage=_usage(body.get("usage")),
+            finish_reason=_finish(body, self._endpoint, has_calls=bool(calls), is_refused=bool(refusal)),
+            reasoning="\n".join(_thoughts(items)),
+            opaque=sealed({OPAQUE: _layout(items), REFUSAL: refusal}),
+            parts=tuple(_pictures(items)),
+            omitted=tuple(self._omitted),
+            citations=citations.of_response(items),
+        )
 
     def _start(self, item: object, place: int) -> Iterator[StreamItem]:
         if is_object(item) and item.get("type") == "function_call":
             number = self._places[place] = len(self._places)
-            name = self._names.from_wire(_string(item.get("name")))
-            yield ToolCallChunk(number, id=_string(item.get("call_id")), name=name)
-
-
-def _response(
-    body: Mapping[str, Any], *, names: ToolNames, endpoint: Endpoint, omitted: Sequence[str]
-) -> LlmResponse:
-    if body.get("status") in ("failed", "cancelled") or (body.get("error") and not body.get("output")):
-        raise endpoint.reported(body.get("error") or {"message": f"the response is {body.get('status')}"})
-    items = [item for item in body.get("output") or () if is_object(item)]
-    _check_answerable(items, endpoint)
-    said = [part for item in items if item.get("type") == "message" for part in _objects(item.get("content"))]
-    refusal = "".join(_string(part.get("refusal")) for part in said if part.get("type") == "refusal")
-    calls = tuple(_call(item, names) for item in items if item.get("type") == "function_call")
-    return LlmResponse(
-        content="".join(_string(part.get("text")) for part in said if part.get("type") == "output_text"),
-        tool_calls=calls,
-        usage=_usage(body.get("usage")),
-        finish_reason=_finish(body, endpoint, has_calls=bool(calls), is_refused=bool(refusal)),
-        reasoning="\n".join(_thoughts(items)),
-        opaque=sealed({OPAQUE: _layout(items), REFUSAL: refusal}),
-        parts=tuple(_pictures(items)),
-        omitted=tuple(omitted),
-        citations=citations.of_response(items),
-    )
+            name = self._names.from_wire(as_string(item.get("name")))
+            yield ToolCallChunk(number, id=as_string(item.get("call_id")), name=name)
 
 
 def _check_answerable(items: Sequence[dict[str, Any]], endpoint: Endpoint) -> None:
@@ -160,8 +150,8 @@ def _finish(
 
 
 def _call(item: dict[str, Any], names: ToolNames) -> ToolCall:
-    name = names.from_wire(_string(item.get("name")))
-    return ToolCall(_string(item.get("call_id")), name, read_args(_string(item.get("arguments"))))
+    name = names.from_wire(as_string(item.get("name")))
+    return ToolCall(as_string(item.get("call_id")), name, read_args(as_string(item.get("arguments"))))
 
 
 def _layout(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -178,14 +168,14 @@ def _layout(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def _thoughts(items: Sequence[dict[str, Any]]) -> Iterator[str]:
     for item in items:
         if item.get("type") == "reasoning":
-            for part in (*_objects(item.get("summary")), *_objects(item.get("content"))):
-                if text := _string(part.get("text")):
+            for part in (*as_objects(item.get("summary")), *as_objects(item.get("content"))):
+                if text := as_string(part.get("text")):
                     yield text
 
 
 def _pictures(items: Sequence[dict[str, Any]]) -> Iterator[Part]:
     for item in items:
-        if item.get("type") == "image_generation_call" and (held := _string(item.get("result"))):
+        if item.get("type") == "image_generation_call" and (held := as_string(item.get("result"))):
             try:
                 data = a2b_base64(held)
             except ValueError:
@@ -202,11 +192,3 @@ def _usage(usage: object) -> Usage:
     cached = whole_number(of_read.get("cached_tokens")) if is_object(of_read) else 0
     thought = whole_number(of_written.get("reasoning_tokens")) if is_object(of_written) else 0
     return Usage(read, written, min(cached, read), 0, min(thought, written))
-
-
-def _objects(value: object) -> list[dict[str, Any]]:
-    return [item for item in value if is_object(item)] if is_array(value) else []
-
-
-def _string(value: object) -> str:
-    return value if isinstance(value, str) else ""

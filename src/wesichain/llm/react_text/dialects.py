@@ -13,15 +13,16 @@ from typing import Any
 
 from wesichain.core import JsonValue, ToolSpec
 from wesichain.core.internal import dump_json, is_array, is_object
-from wesichain.errors import CodecError, ConfigError
+from wesichain.errors import ConfigError
 
 from .inputs import Input, read_input, read_name, tidy
 from .lenient import load
-from .native import NoCallError
-from .parsed import Parsed, TextCall, action, malformed
-from .react import BOTH, REACT_GRAMMAR, SEVERAL, Grammar, TextReading, called, read_text
+from .native import NO_TOOL, named_call
+from .parsed import NoCallError, Parsed, TextCall, TextReading, action, malformed
+from .react import BOTH, REACT_GRAMMAR, SEVERAL, Grammar, called, read_text, remark_in
 from .reasoning import ReasonedText, split_reasoning
 from .rules import check
+from .structure import DECIDES, TextReply
 
 
 def write_json(value: JsonValue) -> str:
@@ -93,17 +94,17 @@ def read_reply(text: str, dialect: Dialect, *, strict: bool, truncated: bool) ->
 
 def _read_messages(reasoned: ReasonedText, *, truncated: bool) -> Parsed:
     """Read calls that are messages to functions: all of them, or none."""
-    if reasoned.is_final:
-        return malformed(BOTH, thought=reasoned.reasoning)
+    before, thought = TextReply(reasoned.lead), reasoned.reasoning
+    if reasoned.is_final or any(section.mark in DECIDES for section in before.sections):
+        return malformed(BOTH, thought=thought)
     try:
-        read = [called(name, given or "{}", truncated=truncated) for name, given in reasoned.calls]
+        read = [named_call(name, tidy(given) or "{}", closed=truncated) for name, given in reasoned.calls]
+        behind = remark_in(reasoned.remark)
     except NoCallError as error:
-        return malformed(str(error), thought=reasoned.reasoning)
+        return malformed(str(error), thought=thought)
+    remarks = [before.introduction(len(before.text)), *(reading.remark for reading in read), behind]
     calls = [call for reading in read for call in reading.calls]
-    if wrong := next((call.name for call in calls if not is_object(call.args)), None):
-        return malformed(f"the input of {wrong!r} is not one JSON object", thought=reasoned.reasoning)
-    remarks = [reasoned.remark, *(reading.remark for reading in read)]
-    return action(*calls, thought=reasoned.reasoning, remark="\n".join(remarks))
+    return action(*calls, thought=thought, remark="\n".join(filter(None, remarks)))
 
 
 def find_dialect(dialect: str | Dialect) -> Dialect:
@@ -130,17 +131,12 @@ def _split_by(opener: str, closer: str, arguments: Callable[[str], Input]) -> Ca
 
     def split(text: str) -> TextReading:
         (line, given), behind = _bracketed(text, opener, closer)
-        name, aside = read_name(line)
-        if not name or aside:
-            raise NoCallError("the Action does not name a tool")
-        try:
-            read = arguments(given.strip())
-        except CodecError as error:
-            raise NoCallError(f"the input of {name!r} cannot be read ({error})") from None
-        if name.lower() == "finish":
-            return TextReading(answer=_answer(read.value, given))
-        call = TextCall(name, read.value, read.text, is_bare=read.is_bare)
-        return TextReading([call], f"{read.remark}\n{behind}")
+        if read_name(line).remark:
+            raise NoCallError(NO_TOOL)
+        reading = called(line, given.strip(), read=arguments, remark=behind)
+        if reading.calls[0].name.lower() == "finish":
+            return TextReading(answer=_answer(reading.calls[0].args, given))
+        return reading
 
     return split
 

@@ -14,8 +14,9 @@ from .lenient import load
 _LEAD = re.compile(r"[\s*`~]*+(?:json\b\s*+)?+", re.IGNORECASE)  # noise before JSON: markdown, a fence
 _WRAPPER = re.compile(r"[A-Z]\w*+\(\s*+(?=\{)")  # a class around it; `print({...})` is code
 # What only JSON, or an attempt at it, begins with; `{a word}` and `[a word]` may be prose.
-JSON_START = re.compile(r"""\{\s*+(?:["'}/\u201c\u2018]|[\w$-]++\s*+:)|\[\s*+[]["'{\u201c\u2018]""")
+JSON_START = re.compile(r"""\{\{?+\s*+(?:["'}/\u201c\u2018]|[\w$-]++\s*+:)|\[\s*+[]["'{\u201c\u2018]""")
 _OBJECT = re.compile(r"""\{\s*+(?:["']|[\w$-]++\s*+:)""")
+BEHIND = " \t\r\n,;)`"  # what may stand behind JSON, and says nothing
 _LONGEST_NAME = 200
 _UNSEEN = (
     "\u00ad\u115f\u1160\u180e\u200b\u200c\u200d\u200e\u200f"
@@ -78,14 +79,17 @@ def load_data(text: str, *, truncated: bool) -> tuple[Any, str] | None:
         if meant:
             raise
         return None
-    rest = rest.lstrip(" \t\r\n,;)`")
-    if rest.startswith("{") or _OBJECT.search(rest) or JSON_START.match(rest):
-        raise CodecError("there is more than one JSON value")
+    rest = rest.lstrip(BEHIND)
     if rest and not is_object(value):
         if meant:
             raise CodecError("there is more than an array")
         return None
     return value, rest
+
+
+def holds_data(text: str) -> bool:
+    """Whether a remark holds an object, or begins with an array."""
+    return text.startswith("{") or _OBJECT.search(text) is not None or JSON_START.match(text) is not None
 
 
 def check_encoding(value: object) -> None:
@@ -147,11 +151,17 @@ def read_name(text: str) -> Name:
     remark = f"{bracket}{aside}\n{more}".strip(_AROUND_NAME + "\n").removeprefix("()")
     if len(said) > _LONGEST_NAME:
         return Name("", remark)
-    name = said.replace("\\_", "_").strip(_AROUND_NAME)
+    name = clean_name(said)
     if name.startswith("[") and name.endswith("]"):
-        name = name[1:-1].strip(_AROUND_NAME)
-    is_none = name.lower() in _NOTHING or ":" in name or name.startswith("<") or " [" in name
+        name = clean_name(name[1:-1])
+    is_none = ":" in name or name.startswith("<") or " [" in name
     return Name("" if is_none else name, remark)
+
+
+def clean_name(text: str) -> str:
+    """A tool's name without the markdown and quotes around it; "" of one that says that there is none."""
+    name = text.replace("\\_", "_").strip(_AROUND_NAME)
+    return "" if name.lower() in _NOTHING else name
 
 
 def _unquoted(text: str) -> str:

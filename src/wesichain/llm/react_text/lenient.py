@@ -3,7 +3,8 @@
 Text that is nearly JSON is rewritten, token by token, into text that should be JSON; the strict
 reader of the core then judges it, so that its rules (no duplicate keys, no NaN, no lone surrogates,
 bounded depth) hold for repaired text as well. Mended: Python's quotes and literals, bare keys,
-trailing commas, comments, raw line breaks in strings, closing brackets forgotten at the very end.
+trailing commas, comments, raw line breaks in strings, closing brackets forgotten at the very end, and
+the double braces that some templates teach.
 Not mended: whatever would need a guess, such as a missing comma or a string cut in two.
 """
 
@@ -51,6 +52,16 @@ def load(text: str, *, closed: bool = False) -> tuple[Any, str]:
 
     `closed`: brackets that are still open at the end are an error, because the text may have been cut.
     """
+    if not text.startswith("{{"):
+        return _load(text, closed=closed)
+    try:  # only the outer braces are doubled, or all of them
+        value, rest = _load(text[1:], closed=True)
+        return value, rest.removeprefix("}")
+    except CodecError:
+        return _load(text.replace("{{", "{").replace("}}", "}"), closed=True)
+
+
+def _load(text: str, *, closed: bool) -> tuple[Any, str]:
     mended, end = _mend(text, closed=closed)
     return parse_json(mended), text[end:]
 

@@ -1,38 +1,24 @@
-"""Native calls in the text of a reply, in the forms in which models are trained to write them."""
+"""Whole calls in the text of a reply: JSON that names its tool, and the native forms of models."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from wesichain.core import JsonValue
 from wesichain.core.internal import dump_json, is_array, is_object, parse_json
 from wesichain.errors import CodecError
 
+from .inputs import check_encoding, clean_name, without_lead
 from .lenient import load
-from .parsed import TextCall
-from .structure import TextReply
+from .parsed import NoCallError, TextCall, TextReading
 
 TOOL_KEYS = ("action", "tool", "name", "tool_name")
 INPUT_KEYS = ("action_input", "tool_input", "arguments", "args", "parameters", "input")
 _ASIDE_KEYS = frozenset(
     {*("thought", "thoughts", "reasoning", "id", "type", "index"), *("call_id", "tool_call_id", "function")}
 )
-
-
-class NoCallError(Exception):
-    """The text looks like a call and is none; says why.
-
-    `name`: the tool, where only its input is missing. `thought`, `remark`: what is said before and beside it.
-    """
-
-    def __init__(
-        self, why: str, *, name: str | None = None, thought: str | None = None, remark: str = ""
-    ) -> None:
-        super().__init__(why)
-        self.name = name
-        self.thought = thought
-        self.remark = remark
 
 
 def call_of(value: object) -> tuple[str, Any]:
@@ -69,10 +55,26 @@ def call_of(value: object) -> tuple[str, Any]:
     return name, args
 
 
+def json_calls(text: str, *, closed: bool) -> TextReading:
+    """The calls in JSON, an object or an array of them, which names its tools; what follows is the remark."""
+    try:
+        value, rest = load(without_lead(text), closed=closed)
+    except CodecError as error:
+        raise NoCallError(f"the JSON of the call cannot be read ({error})") from None
+    thought = str(value.get("thought") or "") or None if is_object(value) else None
+    try:
+        named = [call_of(item) for item in (value if is_array(value) and value else [value])]
+    except NoCallError as error:
+        error.thought, error.remark, error.is_data = thought, rest, error.name is None
+        raise
+    return TextReading([_call(*each) for each in named], rest, thought=thought)
+
+
 # --- where calls stand ----------------------------------------------------------------------------
 
 CALL_START = re.compile(
-    r"<tool_calls?>|<\|tool_calls?_|<[|\uff5c]tool\u2581|\[TOOL_CALLS\]|<\|python_tag\|>|<function=|<invoke\s|<function_calls>"
+    r"<tool_calls?>|<\|tool_calls?_(?:section_)?begin|<[|\uff5c]tool\u2581calls?\u2581begin|\[TOOL_CALLS\]"
+    r"|<\|python_tag\|>|<function=|<invoke\s|<function_calls>"
 )
 _OPENER = re.compile(
     r"""<tool_calls?+>|<\|tool_call_begin\|>|<[|\uff5c]tool\u2581call\u2581begin[|\uff5c]>|\[TOOL_CALLS\]|<\|python_tag\|>
@@ -93,45 +95,24 @@ _VALUE = re.compile(
       |<arg_key>(?P<key>[^<>]{1,64})</arg_key>\s*+<arg_value>""",
     re.VERBOSE,
 )
-_FENCE = re.compile(r"[\s`]*+(?:json\b)?\s*+")
 # What stands around and between calls and says nothing: special tokens, and the elements around several.
 AROUND_CALLS = re.compile(
     r"<[|\uff5c][^<>|\uff5c]{0,60}[|\uff5c]>|</?+(?:\w{1,20}[:_])?(?:tool|function)_calls?>|</s>|</function>|\s++"
 )
-_RESULT = re.compile(r"\n[ \t]*+observation\b|<tool_response>|<observation>", re.IGNORECASE)
+_NO_NAME = re.compile(r'[\n<>"]')
 _UNFINISHED = "a call was begun and not finished"
+NO_TOOL = "the call does not name a tool"
 
 
-def native_calls(text: str) -> tuple[list[TextCall], str]:
-    """The calls in the text, in order, and what is said behind them.
-
-    What begins as a call and is none raises `NoCallError`, and so does text between two calls: several are
-    all read, or none is. What follows the first made-up result does not count.
-    """
-    calls: list[TextCall] = []
-    result = _RESULT.search(text)
-    end = 0
-    for opener in _OPENER.finditer(text):
-        if calls and result and end <= result.start() < opener.start():
-            break
-        if opener.start() < end or (opener.group() == "<tool_calls>" and not _holds_json(text, opener.end())):
-            continue
-        if calls and without_markers(text[end : opener.start()]):
-            raise NoCallError("there is text between two calls; write them one behind the other, or only one")
-        found, end = _read(opener, text)
-        calls += found
-    if not calls:
+def read_native(text: str, at: int) -> tuple[TextReading, int]:
+    """The native calls that begin here, and where they end; raises `NoCallError` for what is none."""
+    opener = _OPENER.search(text, at)
+    while opener and opener.group() == "<tool_calls>" and not _holds_json(text, opener.end()):
+        opener = _OPENER.search(text, opener.end())
+    if opener is None or without_markers(text[at : opener.start()]):
         raise NoCallError(_UNFINISHED)
-    return calls, without_markers(
-        text[end : result.start() if result and result.start() >= end else len(text)]
-    )
-
-
-def begins_with_call(text: str) -> bool:
-    """Whether the text begins as a native call, complete or not, within nothing but its own marks."""
-    reply = TextReply(text)
-    found = CALL_START.search(reply.text)
-    return found is not None and not AROUND_CALLS.sub("", reply.text[: found.start()])
+    calls, end = _read(opener, text)
+    return TextReading(calls), end
 
 
 def without_markers(text: str) -> str:
@@ -143,12 +124,12 @@ def _holds_json(text: str, at: int) -> bool:
     return text[at : at + 20].lstrip().startswith(("[", "{"))
 
 
-def _read(opener: re.Match[str], text: str) -> tuple[list[TextCall], int]:
+def _read(opener: re.Match[str], text: str) -> tuple[Sequence[TextCall], int]:
     """The calls that begin here, and where they end; a stop sequence may have eaten the closing mark."""
     key = opener.lastgroup or next((key for key in _CLOSERS if key in opener.group()), "")
     closer = _CLOSERS[key].search(text, opener.end()) if key else None
     body = text[opener.end() : closer.start() if closer else len(text)]
-    calls, rest = _read_body((opener["function"] or opener["invoke"] or ""), body)
+    calls, rest, *_ = _read_body((opener["function"] or opener["invoke"] or ""), body)
     if not key:
         return calls, len(text) - len(rest)
     if rest.strip(" \t\r\n`}]"):
@@ -156,13 +137,11 @@ def _read(opener: re.Match[str], text: str) -> tuple[list[TextCall], int]:
     return calls, closer.end() if closer else len(text)
 
 
-def _read_body(name: str, body: str) -> tuple[list[TextCall], str]:
+def _read_body(name: str, body: str) -> TextReading:
     """The calls between two marks, and what follows: JSON that names its tool, or a name with its input."""
-    start = _FENCE.sub("", body, count=1)
+    start = without_lead(body)
     if not name and start.startswith(("{", "[")):
-        value, rest = load_call(body)
-        named = [call_of(item) for item in (value if is_array(value) else [value])]
-        return [_call(name, args) for name, args in named], rest
+        return json_calls(start, closed=True)
     inner = _OPENER.match(start)
     if inner and inner["function"] and not name:
         return _read_body(inner["function"], start[inner.end() :].partition("</function>")[0])
@@ -174,19 +153,33 @@ def _read_body(name: str, body: str) -> tuple[list[TextCall], str]:
         name = before.strip()
         if separator and separator.group().startswith("<|"):
             name = name.removeprefix("functions.").partition(":")[0]
-        if not rest or not name or len(name) > 64:
+        if not rest or not name or len(name) > 64 or _NO_NAME.search(name):
             raise NoCallError(_UNFINISHED)
         start = rest if separator else f"<arg_key>{rest}"
-    value, rest = load_call(start)
-    if is_object(value):
-        return [_call(name, value)], rest
-    return [_call(name, _values(name, start), is_raw=True)], ""
+    if without_lead(start).startswith(("{", "[")):
+        return named_call(name, start, closed=True)
+    return TextReading([_call(name, _values(name, start), is_raw=True)])
+
+
+def named_call(name: str, text: str, *, closed: bool) -> TextReading:
+    """The call of a tool with one JSON object; what follows is the remark."""
+    try:
+        value, rest = load(without_lead(text), closed=closed)
+    except CodecError as error:
+        raise NoCallError(f"the input of {name!r} cannot be read ({error})") from None
+    if not is_object(value):
+        raise NoCallError(f"the input of {name!r} is not one JSON object")
+    return TextReading([_call(name, value)], rest)
 
 
 def _call(name: str, args: JsonValue, *, is_raw: bool = False) -> TextCall:
-    name = name.strip().strip("`\"'")
+    name = clean_name(name)
     if not name:
-        raise NoCallError("the call does not name a tool")
+        raise NoCallError(NO_TOOL)
+    try:
+        check_encoding(args)
+    except CodecError as error:
+        raise NoCallError(f"the input of {name!r} cannot be read ({error})") from None
     return TextCall(name, args, dump_json(args), is_raw=is_raw)
 
 
@@ -212,19 +205,3 @@ def _values(name: str, body: str) -> dict[str, JsonValue]:
     if body.strip() and not args:
         raise NoCallError(f"the input of {name!r} is not one JSON object")
     return args
-
-
-def load_call(text: str) -> tuple[Any, str]:
-    """The JSON that the text begins with. Some templates teach double braces, and models copy them."""
-    found = _FENCE.match(text)
-    body = text[found.end() :] if found else text
-    try:
-        if body.startswith("{{"):
-            try:
-                value, rest = load(body[1:], closed=True)
-                return value, rest.removeprefix("}")
-            except CodecError:
-                return load(body.replace("{{", "{").replace("}}", "}"), closed=True)
-        return load(body, closed=True) if body.startswith(("{", "[")) else (None, body)
-    except CodecError as error:
-        raise NoCallError(f"the JSON of the call cannot be read ({error})") from None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
 from wesichain.core import JsonValue
 from wesichain.core.internal import dataclass
@@ -11,7 +12,7 @@ from wesichain.core.internal import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TextCall:
-    """A call that a reply asks for. `input` is the text that `args` was read from.
+    """A call in a reply. `input` is the text that `args` was read from.
 
     `is_bare`: the input is text that nothing delimits. `is_raw`: the values of `args` are texts, whatever the
     types of the parameters.
@@ -22,6 +23,32 @@ class TextCall:
     input: str = ""
     is_bare: bool = False
     is_raw: bool = False
+
+
+class TextReading(NamedTuple):
+    """The calls of a reply and what is said around them, or the final answer; with a thought of their own."""
+
+    calls: Sequence[TextCall] = ()
+    remark: str = ""
+    answer: str | None = None
+    thought: str | None = None
+
+
+class NoCallError(Exception):
+    """The text looks like a call and is none; says why.
+
+    `name`: the tool, where only its input is missing. `thought`, `remark`: what is said before and beside it.
+    `is_data`: it is JSON, and of no call.
+    """
+
+    def __init__(
+        self, why: str, *, name: str | None = None, thought: str | None = None, remark: str = ""
+    ) -> None:
+        super().__init__(why)
+        self.is_data = False
+        self.name = name
+        self.thought = thought
+        self.remark = remark
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from wesichain.core import JsonValue, ToolSpec
 from wesichain.core.internal import is_array, is_object
 
-from .inputs import is_nothing
+from .inputs import holds_data, is_nothing
 from .parsed import Parsed, TextCall, action, is_placeholder, malformed
 from .signature import WrongInputError, fit, takes_nothing
 
@@ -26,6 +26,8 @@ def check(parsed: Parsed, tools: Sequence[ToolSpec] = ()) -> Parsed:
     specs = {call.name: find_tool(tools, call.name) for call in parsed.calls}
     if parsed.kind == "malformed":
         return _without_input(parsed, find_tool(tools, parsed.tool))
+    if holds_data(parsed.remark):
+        return malformed(f"the reply has more than one object; {ALONE}", thought=parsed.thought)
     effects = [call for call in parsed.calls if not _is_pure(specs[call.name])]
     if effects and parsed.remark:
         why = f"there is more in the reply than the call of {effects[0].name!r}"

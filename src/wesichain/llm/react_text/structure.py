@@ -1,10 +1,11 @@
-"""Structure: the sections of a reply (`Thought:`, `Action:`, ...), and the parts that only quote something.
+"""Structure: the sections of a reply (`Thought:`, `Action:`, whole calls), and what is only quoted in it.
 
 A marker stands at the start of a line, in any case, perhaps indented, numbered or set off in markdown. What
 stands in a closed code fence, in a quotation, in a comment or in an element that belongs to no call format
 (`<document>`, `<page>`) is quoted: there are no markers and no calls in it. A fence that begins the reply
 around its markers is only wrapping. Only a fence quotes within an action or its input: quotation marks and
-tags in arguments are part of them. Every scan is linear.
+tags in arguments are part of them. A whole call, in a native form or as JSON that names its tool, is a
+section of its own; the block of code that ends a reply may hold one in JSON. Every scan is linear.
 """
 
 from __future__ import annotations
@@ -15,18 +16,29 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import Literal, NamedTuple, TypeAlias, cast
 
-Mark: TypeAlias = Literal["plain", "thought", "action", "input", "observation", "final", "answer"]
-Place: TypeAlias = tuple[int, int, Mark | Literal["fence", "quotation"]]
-DECIDES = ("action", "input", "final", "answer")  # the marks that make a reply a call or an answer
+from .inputs import JSON_START, tidy
+from .native import CALL_START, TOOL_KEYS, json_calls, read_native
+from .parsed import NoCallError, TextReading
+
+Mark: TypeAlias = Literal["plain", "thought", "action", "input", "observation", "final", "answer", "call"]
+Place: TypeAlias = tuple[int, int, Mark | Literal["fence", "quotation", "json"]]
+QUOTED = (
+    "the call is only quoted; write it on lines of its own, outside of quotations and code, if it is meant"
+)
+DECIDES = ("action", "input", "final", "answer", "call")  # the marks that make a reply a call or an answer
 
 
 class Section(NamedTuple):
-    """A marker's place in the reply: where it begins, where its text begins, and where that ends."""
+    """A marker's place in the reply: where it begins, where its text begins, and where that ends.
+
+    `whole` is what a whole call says, or why it cannot be read.
+    """
 
     mark: Mark
     at: int
     start: int
     end: int
+    whole: TextReading | NoCallError | None = None
 
 
 # Possessive throughout (`++`, `*+`, `?+`): nothing is ever tried again, so the scan is linear.
@@ -46,41 +58,62 @@ _MARKER = rf"""
 _TOKEN = re.compile(rf"^{_BLANK}*+(?=[*\#taof]){_MARKER}", re.MULTILINE | re.IGNORECASE | re.VERBOSE)
 _FENCE = re.compile(rf"^{_BLANK}*+(`{{3,}}+|~{{3,}}+)([^\n`]*+)$", re.MULTILINE)
 _LINE = re.compile(rf"\n(?={_BLANK}*+[*\#taof])", re.IGNORECASE)  # before a line that may begin with a marker
+_RESULT = re.compile("(?P<observation><tool_response>|<observation>)", re.IGNORECASE)
+_BLOB = re.compile(r"^[^\S\n]*+(`*+)(?:json)?+[^\S\n]*+(?=[{\[])", re.MULTILINE | re.IGNORECASE)
+_MENTION = re.compile(r"[ \t]*+[>|]")
 _LABEL = re.compile(rf"\s*+(?:{_MARKER}|question\s*+:)", re.IGNORECASE | re.VERBOSE)
 
 
 class TextReply:
     """The text of a reply without a fence around it, its sections, and the spans of it that are quoted.
 
-    `marks`: the markers of a dialect beside the classic ones, in groups with the names of marks.
+    `marks`: the markers of a dialect beside the classic ones, in groups with the names of marks. `failed` is
+    why what may have been meant as a call within a text is none.
     """
 
-    __slots__ = ("quoted", "sections", "text")
+    __slots__ = ("_truncated", "failed", "quoted", "sections", "text")
 
-    def __init__(self, text: str, marks: re.Pattern[str] | None = None) -> None:
+    def __init__(self, text: str, marks: re.Pattern[str] | None = None, *, truncated: bool = False) -> None:
         fence = _FENCE.match(text, len(text) - len(text.lstrip()))
         is_wrapped = fence is not None and _begins_a_call(text, fence)
         if fence and is_wrapped:
             text = text[fence.end() + 1 :]
         self.text = text
         self.quoted: list[tuple[int, int]] = []
-        places = [*_fences(text, is_wrapped=is_wrapped), *_elements(text), *_quotations(text)]
+        self.failed: NoCallError | None = None
+        self._truncated = truncated
+        places = list(map(_place, _RESULT.finditer(text))) if "<" in text else []
+        places += [*_fences(text, is_wrapped=is_wrapped), *_elements(text), *_quotations(text)]
         places += map(_place, _tokens(text))
+        places += _calls(text)
         if marks is not None:
             places += map(_place, marks.finditer(text))
         self.sections = list(self._scan(sorted(places, key=itemgetter(0))))
 
     def _scan(self, places: list[Place]) -> Iterator[Section]:
-        """The sections; the first is what stands before any marker. None begins in a quotation."""
+        """The sections; the first is what stands before any marker. None begins in a quotation or a call."""
         mark: Mark = "plain"
-        at = start = hidden = 0
+        at = start = hidden = called = 0
+        is_broken = False  # a native call is quoted, or does not end: what follows may be part of it
         for begin, end, kind in places:
+            if begin < called:
+                continue
             match kind:
                 case "fence" | "quotation":
                     if kind == "fence" or mark not in ("action", "input"):
                         first = self.quoted.pop()[0] if begin < hidden else begin
                         hidden = max(hidden, end)
                         self.quoted.append((first, hidden))
+                case "call" | "json":
+                    is_meant = self._is_meant(begin, mark, start) or called > 0
+                    if is_broken or not _may_begin(kind, mark, is_meant=is_meant):
+                        continue
+                    section = self._call((begin, end, kind), hidden, is_meant=is_meant)
+                    is_broken = kind == "call" and (section is None or section.whole is self.failed)
+                    if section is not None:
+                        yield Section(mark, at, start, section.at)
+                        yield section
+                        mark, at, start, called = "plain", section.end, section.end, section.end
                 case _ if begin < hidden:
                     continue
                 case "plain" if mark in ("plain", "thought") or not self.text[start:begin].strip():
@@ -89,6 +122,43 @@ class TextReply:
                     yield Section(mark, at, start, begin)
                     mark, at, start = kind, begin, end
         yield Section(mark, at, start, len(self.text))
+
+    def _is_meant(self, begin: int, mark: Mark, start: int) -> bool:
+        """Whether what looks like a call begins a line, or the answer; else it may be a word of the text."""
+        is_answer = mark in ("final", "answer") and not self.text[start:begin].strip()
+        return is_answer or self.begins_line(begin)
+
+    def _call(self, place: Place, hidden: int, *, is_meant: bool) -> Section | None:
+        """The whole call that begins here; None where there is none."""
+        begin, end, kind = place
+        is_native = kind == "call"
+        at = self.quoted[-1][0] if begin < hidden else begin
+        is_code = begin < hidden and not is_native and self._ends_with_code(at, begin, hidden)
+        if not is_code and (begin < hidden or self._is_mentioned(begin)):
+            self.failed = NoCallError(QUOTED)
+            return None
+        try:
+            found, after = read_native(self.text, begin) if is_native else self._read_json(end)
+        except NoCallError as error:
+            self.failed = error
+            return Section("call", at, at, len(self.text), error) if is_native and is_meant else None
+        if is_code:
+            self.quoted.pop()
+        return Section("call", at, at, max(hidden, after), found)
+
+    def _read_json(self, start: int) -> tuple[TextReading, int]:
+        found = json_calls(self.text[start:], closed=self._truncated)
+        return found, len(self.text) - len(found.remark)
+
+    def _is_mentioned(self, at: int) -> bool:
+        if self.text[at - 1 : at] in ("`", '"', "'"):
+            return True
+        return _MENTION.match(self.text, self.text.rfind("\n", 0, at) + 1, at) is not None
+
+    def _ends_with_code(self, start: int, at: int, end: int) -> bool:
+        """Whether a block of code begins with what stands here, and ends what the model has to say."""
+        fence = _FENCE.match(self.text, start)
+        return fence is not None and fence.end() + 1 == at and _REST.match(tidy(self.text[end:])) is not None
 
     def quotes(self, at: int, *, call: bool = True) -> bool:
         """Whether the text at this place is quoted. A quotation that never ends may quote a call; it takes no
@@ -106,16 +176,35 @@ class TextReply:
 
     def introduction(self, at: int) -> str:
         """The line that leads to this place, if it is no thought and ends in a colon; else ""."""
-        section = next(section for section in reversed(self.sections) if section.start <= at)
-        lead = self.text[section.start : at] if section.mark == "plain" else ""
-        before, _, line = lead.rstrip().rpartition("\n")
-        if _FENCE.match(line):
-            line = before.rstrip().rpartition("\n")[2]
-        line = line.rstrip(" \t`~*_")
+        section = next((section for section in reversed(self.sections) if section.at < at), None)
+        lead = self.text[section.start : at] if section and section.mark == "plain" else ""
+        line = _CODE_OPENS.sub("", lead).rstrip().rpartition("\n")[2].rstrip(" \t`~*_")
         return line if line.endswith((":", "\uff1a")) else ""
 
     def _line_before(self, at: int) -> str:
         return self.text[self.text.rfind("\n", 0, at) + 1 : at]
+
+
+def _may_begin(kind: str, mark: Mark, *, is_meant: bool) -> bool:
+    """Whether a call may begin in a section: in no action, and of an answer only a native one in its line."""
+    if mark in ("final", "answer"):
+        return kind == "call" and is_meant
+    return mark not in ("action", "input")
+
+
+_CODE_OPENS = re.compile(r"(?:`{3,}|~{3,})\w*\s*\Z")
+_REST = re.compile(r"\Z|observation\b|<observation>|<tool_response>", re.IGNORECASE)
+
+
+def _calls(text: str) -> Iterator[Place]:
+    """Where native calls begin, and the first JSON that may name a tool."""
+    if "<" in text or "[" in text:
+        for found in CALL_START.finditer(text):
+            yield found.start(), found.end(), "call"
+    blob = _BLOB.search(text) if "{" in text else None
+    is_data = blob and len(blob[1]) not in (1, 2) and JSON_START.match(text, blob.end())
+    if blob and is_data and any(f'"{key}"' in text for key in (*TOOL_KEYS, "function")):
+        yield blob.start(), blob.end(), "json"
 
 
 def _tokens(text: str) -> Iterator[re.Match[str]]:

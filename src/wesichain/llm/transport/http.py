@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import httpx2
 
 from wesichain.core import LlmResponse, StreamItem, to_json
-from wesichain.core.internal import around, name_reply, parse_json
+from wesichain.core.internal import around, is_object, name_reply, parse_json
 from wesichain.errors import CodecError, ConfigError, LlmError, LlmResponseError, LlmTransportError
 from wesichain.llm.loops import PerLoop
 
@@ -58,6 +58,10 @@ class Reply(Protocol):
     @property
     def is_over(self) -> bool:
         """Whether the end marker has come."""
+        ...
+
+    def read(self, body: object) -> LlmResponse:
+        """The response in a body that came in one piece."""
         ...
 
     def take(self, event: SseEvent) -> Iterable[StreamItem]: ...
@@ -226,6 +230,17 @@ class HttpTransport:
 
     def _overdue(self, seconds: float) -> LlmError:
         return self._links.get().line.endpoint.overdue(seconds)
+
+
+def event_object(event: SseEvent, endpoint: Endpoint) -> dict[str, Any]:
+    """The JSON object that an event carries."""
+    try:
+        value = parse_json(event.data)
+    except CodecError as error:
+        raise endpoint.unreadable(f"an event that is not JSON ({error})") from None
+    if not is_object(value):
+        raise endpoint.unreadable("an event that is not an object")
+    return value
 
 
 @cache

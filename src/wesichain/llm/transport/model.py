@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self, TypedDict
 
 from wesichain.core import Clock, JsonValue, LlmRequest, LlmResponse, LlmTraits, ModelSettings, StreamItem
 from wesichain.core.internal import SystemClock, dataclass, streams_to_listener
-from wesichain.errors import ConfigError
+from wesichain.errors import ConfigError, LlmRejectedError
 from wesichain.llm.calls import ToolNames, checked_options
 from wesichain.llm.foreign_text import ForeignText
 from wesichain.llm.react_text.reasoning import ReasoningStyle
@@ -58,14 +58,6 @@ class WriteRequest(Protocol):
     ) -> dict[str, Any]: ...
 
 
-class ReadReply(Protocol):
-    """Reads the response in a body that came in one piece."""
-
-    def __call__(
-        self, body: object, *, names: ToolNames, endpoint: Endpoint, omitted: list[str]
-    ) -> LlmResponse: ...
-
-
 class ProviderTransport(Protocol):
     """Sends requests and receives replies, with retries, deadlines and limits."""
 
@@ -90,18 +82,20 @@ class MakeTransport(Protocol):
 class Adapter:
     """One provider's API: how a request is written, and how a reply is read.
 
-    `reply` makes the object that puts a streamed response together; `settings` are those of the model.
+    `reply` makes the object that reads one reply, whole or streamed; `settings` are those of the model.
     `is_strict`: schemas are sent in their strict form. Of a server that is not the provider's (`is_own`),
     reasoning is looked for in the text, and tool calls where the API has them there (`has_text_calls`).
+    `loosen` is called with a refusal; True means that requests are now written less strictly, and that this
+    one is sent again.
     """
 
     settings: SupportedSettings
     write: WriteRequest
-    read: ReadReply
     reply: Callable[[ToolNames, Endpoint, list[str]], Any]
     is_own: bool
     is_strict: bool = False
     has_text_calls: bool = False
+    loosen: Callable[[LlmRejectedError], bool] | None = None
 
 
 class HttpLlm:
@@ -152,16 +146,47 @@ class HttpLlm:
 
     @streams_to_listener
     async def complete(self, request: LlmRequest) -> LlmResponse:
+        try:
+            return await self._ask(request)
+        except LlmRejectedError as error:
+            if self._adapter.loosen is None or not self._adapter.loosen(error):
+                raise
+        return await self._ask(request)
+
+    async def _ask(self, request: LlmRequest) -> LlmResponse:
         wire, names, omitted = self._write(request, stream=False)
-        read = self._adapter.read
-        reply = await self._transport.ask(
-            wire, lambda body, at: read(body, names=names, endpoint=at, omitted=omitted)
-        )
+        start = self._adapter.reply
+        reply = await self._transport.ask(wire, lambda body, at: start(names, at, omitted).read(body))
         text = self._foreign_text(request, names)
         reply = reply if text is None else text.read(reply)
         return as_asked(reply, request) if self._adapter.is_strict else reply
 
     def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
+        items, loosen = self._pieces(request), self._adapter.loosen
+        return items if loosen is None else self._sent_again(items, request, loosen)
+
+    async def _sent_again(
+        self,
+        items: AsyncGenerator[StreamItem, None],
+        request: LlmRequest,
+        loosen: Callable[[LlmRejectedError], bool],
+    ) -> AsyncGenerator[StreamItem, None]:
+        """The stream of a request, which is sent once more where the refusal of the first was `loosen`ed."""
+        has_begun = False
+        try:
+            async with aclosing(items):
+                async for item in items:
+                    has_begun = True
+                    yield item
+            return
+        except LlmRejectedError as error:
+            if has_begun or not loosen(error):
+                raise
+        async with aclosing(self._pieces(request)) as rewritten:
+            async for item in rewritten:
+                yield item
+
+    def _pieces(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
         wire, names, omitted = self._write(request, stream=True)
         items = self._transport.stream(wire, lambda at: self._adapter.reply(names, at, omitted))
         text = self._foreign_text(request, names)

@@ -101,8 +101,8 @@ export class Timeline {
   // What a reply cost: as it was told, else by the prices; null where neither says.
   costOf(event) {
     if (event.cost) return event.cost;
-    const { spent, price: rate } = this.spent(event);
-    return rate ? (spent.input_tokens * rate[0] + spent.output_tokens * rate[1]) / 1e6 : null;
+    const rows = this.prices[this.models.get(event.scope ?? "")];
+    return rows ? charge(event.response?.usage ?? {}, rows) : null;
   }
 
   // Shows a step of the run and puts the keyboard there.
@@ -127,12 +127,22 @@ export class Timeline {
       fact("Faults", count(this.numbers.faults), this.numbers.faults ? "bad" : ""));
   }
 
-  // What a reply took, and its price.
+  // The tokens that a reply took.
   spent(event) {
     const usage = event.response?.usage ?? {};
-    const spent = { input_tokens: usage.input_tokens ?? 0, output_tokens: usage.output_tokens ?? 0 };
-    return { spent, price: this.prices[this.models.get(event.scope ?? "")] };
+    return { input_tokens: usage.input_tokens ?? 0, output_tokens: usage.output_tokens ?? 0 };
   }
+}
+
+// The cost of a reply by the rows of its model's price: of those for longer requests, the highest that holds.
+// What the cache held is charged at the cache's price, and once.
+export function charge(usage, rows) {
+  const read = usage.input_tokens ?? 0;
+  const cached = usage.cache_read_tokens ?? 0;
+  const stored = usage.cache_write_tokens ?? 0;
+  const [, input, output, cacheRead, cacheWrite] = rows.findLast(([over]) => read > over);
+  const fresh = Math.max(0, read - cached - stored);
+  return (fresh * input + cached * cacheRead + stored * cacheWrite + (usage.output_tokens ?? 0) * output) / 1e6;
 }
 
 // --- what is counted when an event comes ---
@@ -143,7 +153,7 @@ const COUNTED = {
     if (!event.scope) line.status = "unfinished";
   },
   model_responded(line, event) {
-    const { spent } = line.spent(event);
+    const spent = line.spent(event);
     const cost = line.costOf(event);
     line.usage.input_tokens += spent.input_tokens;
     line.usage.output_tokens += spent.output_tokens;
@@ -276,7 +286,7 @@ const SHOWN = {
   model_responded(line, event, item) {
     const { chips, body } = card(line, event, item);
     const reply = event.response ?? {};
-    const { spent } = line.spent(event);
+    const spent = line.spent(event);
     const cost = line.costOf(event);
     item.live?.remove();
     item.live = null;

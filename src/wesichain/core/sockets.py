@@ -1,0 +1,36 @@
+"""Sockets: the address that a server of ours listens at."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+
+from wesichain.errors import ConfigError
+
+_BACKLOG = 128  # connections that may wait
+
+
+def listening_socket(host: str, port: int) -> socket.socket:
+    """A socket that listens; raises `ConfigError` if the address cannot be used. Port 0 takes a free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise ConfigError(
+            f"{host}:{port} cannot be used: {error.strerror}; port 0 takes a free one"
+        ) from error
+    listener.listen(_BACKLOG)
+    return listener
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs of this machine reach the address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

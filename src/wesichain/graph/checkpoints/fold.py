@@ -1,0 +1,420 @@
+"""The fold of a thread's log: checkpoints into what is stored, notes into what is pending on a checkpoint.
+
+Nothing here waits, writes or asks what this program can do with what it finds. A note is one of these:
+
+{"task": id, "writes": [...], "goto": [...]}       what a finished task returned
+{"task": id, "error": text}                        how it failed
+{"task": id, "node": name, "questions": [...]}     what it asks, in place of what it asked before
+{"task": id, "answer": [name, value, memo]}        what one of its questions was answered with, "by" whom;
+                                                   "default": nobody answered in time
+{"task": id, "did": [name, data]}                  what it has done already, and must not do again
+{"event": number}                                  the last event of a run that stopped here
+{"spent": data}                                    what its agents have spent
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from wesichain.core import JsonValue
+from wesichain.core.internal import dump_json, is_object, parse_json
+from wesichain.errors import CheckpointError, CodecError
+from wesichain.graph.questions import Answered, GraphInterrupt, tasks_of
+from wesichain.graph.state import NodeResult
+from wesichain.graph.superstep import Frontier, NodeTask
+from wesichain.store import Entry, is_settled
+
+from .coding import ANYTHING, text_of
+from .deltas import undelta
+from .parts import together
+
+FORMAT = 3
+ONCE = '"once":'
+
+
+# --- checkpoints -----------------------------------------------------------------------------------
+
+
+class CheckpointFold:
+    """Folds checkpoints, one after the other, into what was stored at the last of them."""
+
+    def __init__(self, thread_id: str, chain: Iterable[tuple[Entry, dict[str, Any]]] = ()) -> None:
+        self._thread_id = thread_id
+        self.entry = Entry(0, "", 0, 0.0, "")
+        self.body: Mapping[str, Any] = {}
+        self.base = 0
+        self.stored: dict[str, Any] = {}
+        self.visits: Counter[str] = Counter()
+        self.run_id = ""
+        self.last_event = 0
+        self.format = FORMAT
+        self.version = 1  # of the state's form
+        self.moment = 0  # the checkpoint that this one stands for: itself, or that which it branched from
+        self.answered: list[Any] = []
+        self.counted_from = 0
+        self.spent: Any = None
+        self.wrote: set[str] = set()
+        self.out: list[Any] = []
+        for entry, body in chain:
+            self.take(entry, body)
+
+    def take_next(self, entry: Entry) -> bool:
+        """Go on to this checkpoint, if it was made on the last one."""
+        body = parsed(entry)
+        if body.get("parent") != self.entry.seq or entry.base == entry.seq:
+            return False
+        self.take(entry, body)
+        return True
+
+    def take(self, entry: Entry, body: Mapping[str, Any]) -> None:
+        """Fold one more checkpoint; a base begins anew."""
+        self.entry, self.body, self.base = entry, body, entry.base
+        self.moment = body.get("moment", entry.seq)
+        try:
+            if entry.seq == entry.base:
+                self.format, self.version = body.get("format", 0), body.get("version", 1)
+                self.answered, self.wrote, self.out = [], set[str](), []
+                self.stored.clear()
+                self.visits.clear()
+            self.answered += body.get("answered", ())
+            self.counted_from = body.get("from", 0)
+            self.spent = body.get("spent", self.spent)
+            for name, change in body["values"].items():
+                self.stored[name] = undelta(self.stored.get(name), change)
+            for name in body.get("gone", ()):
+                self.stored.pop(name, None)
+            if body["source"] == "input":
+                self.visits.clear()
+            self.visits.update(body.get("ran", {}))
+            self.run_id = body.get("run", self.run_id)
+            self.last_event = max(self.last_event, body.get("event", 0))
+            if self.format < 3 and body["source"] == "loop":
+                self._take_old_writes(body)
+            else:
+                self.wrote.update(body.get("wrote", ()))
+                self.out += body.get("out", ())
+        except (CodecError, LookupError, TypeError, AttributeError) as error:
+            raise CheckpointError(
+                f"checkpoint {entry.seq} of {self._thread_id!r} is damaged: {error!r}"
+            ) from error
+
+    def _take_old_writes(self, body: Mapping[str, Any]) -> None:
+        """Make the writes of an inner graph of its changes: those to lists, sets and mappings were not stored
+        before format 3, and before format 2 none were.
+        """
+        self.wrote.update(body.get("wrote", body["values"]))
+        stored = body.get("out", [])
+        self.out += stored
+        for name, change in body["values"].items():
+            if any(name == write[0] for write in stored):
+                continue
+            if "+" in change:
+                self.out.append([name, "typed", change["+"][1]])
+            elif "~" in change and "$set" not in change["~"]:
+                self.out.append([name, "typed", {key: self.stored[name][key] for key in change["~"]}])
+            else:
+                how = "set" if self.format < 2 else "typed"
+                self.out.append([name, how, self.stored[name]])
+
+
+def chain(entries: Mapping[int, Entry], seq: int) -> list[tuple[Entry, dict[str, Any]]]:
+    """The checkpoints that one is made of, oldest first: back to its base, along the parents."""
+    chain: list[tuple[Entry, dict[str, Any]]] = []
+    base = entries[seq].base
+    number: int | None = seq
+    while number is not None and number in entries:
+        body = parsed(entries[number])
+        chain.append((entries[number], body))
+        if number == base:
+            break
+        number = body.get("parent")
+    if chain[-1][0].seq != base:
+        raise CheckpointError(f"checkpoint {seq} cannot be read: what it is based on ({base}) is missing")
+    if (version := chain[-1][1].get("format", 0)) > FORMAT:
+        raise CheckpointError(
+            f"checkpoint {seq} was written in the format {version}; this version reads up to {FORMAT}"
+        )
+    chain.reverse()
+    return chain
+
+
+def parsed(entry: Entry) -> dict[str, Any]:
+    try:
+        body = parse_json(entry.body)
+    except CodecError as error:
+        raise CheckpointError(f"entry {entry.seq} of the thread is damaged: {error}") from error
+    if not is_object(body):
+        raise CheckpointError(f"entry {entry.seq} of the thread is damaged: it is not an object")
+    return together(entry, body)
+
+
+@contextmanager
+def undamaged(thread_id: str) -> Generator[None]:
+    """Read what a journal wrote; where it is not as it was written, the thread is damaged."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise CheckpointError(f"thread {thread_id!r} is damaged: {error!r}") from error
+
+
+def rebased(entries: Sequence[Entry], *, at: float) -> list[Entry]:
+    """The newest checkpoint of a log as one that needs nothing before it, and what is pending on it.
+
+    It stands for the same moment, so that what is asked there is the same question.
+    """
+    checkpoints = {entry.seq: entry for entry in entries if not entry.owner}
+    newest = max(checkpoints)
+    fold = CheckpointFold("", chain(checkpoints, newest))
+    body = {name: item for name, item in fold.body.items() if name not in ("parent", "gone", "ran")}
+    body |= {
+        "run": fold.run_id,
+        "format": FORMAT,
+        "values": {k: {"=": v} for k, v in fold.stored.items()},
+    }
+    if fold.version > 1:
+        body["version"] = fold.version
+    if fold.visits:
+        body["ran"] = dict(fold.visits)
+    if fold.spent:
+        body["spent"] = fold.spent
+    if fold.answered:
+        body["answered"] = fold.answered
+    if once := once_in(entries):
+        body["once"] = once
+    first = entries[-1].seq + 1
+    body["moment"] = fold.moment
+    pending = [entry for entry in entries if is_settled(entry.owner, str(newest))]
+    return [Entry(first, "", first, at, dump_json(body)), *moved(pending, newest, first)]
+
+
+def once_in(entries: Iterable[Entry]) -> dict[str, Any]:
+    """The things done once in a thread that these entries have, by their ids; the last counts."""
+    found: dict[str, Any] = {}
+    for entry in entries:
+        if ONCE in entry.body:
+            body = parsed(entry)
+            if "did" in body and isinstance(body.get("once"), str):
+                found[body["once"]] = body["did"][1]
+            elif is_object(once := body.get("once")):
+                found |= once
+    return found
+
+
+def moved(entries: Sequence[Entry], head: int, to: int) -> list[Entry]:
+    """The notes pending on one checkpoint, as they would be on another, numbered from there on."""
+    numbers = {head: to} | {entry.seq: number for number, entry in enumerate(entries, start=to + 1)}
+    return [_renumbered(entry, numbers) for entry in entries]
+
+
+def _renumbered(entry: Entry, numbers: Mapping[int, int]) -> Entry:
+    """The same entry where the log counts differently."""
+    way = entry.owner.split("/")
+    way[::3] = [str(numbers.get(int(number), number)) for number in way[::3]]
+    body = parsed(entry)
+    if "parent" in body:
+        body["parent"] = numbers[body["parent"]]
+    base = numbers.get(entry.base, numbers[entry.seq])
+    return Entry(numbers[entry.seq], "/".join(way), base, entry.at, dump_json(body))
+
+
+# --- notes -----------------------------------------------------------------------------------------
+
+
+class Questions(NamedTuple):
+    """The questions that wait on a checkpoint: by the task of its graph that each waits in, and by id."""
+
+    by_task: Mapping[str, tuple[GraphInterrupt, ...]]
+    by_id: Mapping[str, GraphInterrupt]
+
+    @classmethod
+    def of(cls, by_task: Mapping[str, tuple[GraphInterrupt, ...]]) -> Questions:
+        return cls(by_task, {one.id: one for asked in by_task.values() for one in asked})
+
+
+class Pending:
+    """Folds the notes on a checkpoint into what is known of the tasks of the next super-step, by their ids.
+
+    `asked`, `by_id`: the questions that wait in these tasks themselves. `waiting`: the questions of tasks
+    that are not run before one of theirs is answered, those of graphs inside among them. `moved`: the tasks
+    that one was answered of now. `unread`: results as they are stored.
+    """
+
+    def __init__(
+        self, owner: str = "", entries: Iterable[Entry] = (), old_ids: Mapping[str, str] | None = None
+    ) -> None:
+        """`old_ids`: what tasks are called now that were called otherwise when this was written."""
+        self._owner = owner
+        self._old_ids = old_ids or {}
+        self.done: dict[str, dict[str, JsonValue]] = {}
+        self.unread: dict[str, Mapping[str, Any]] = {}
+        self.results: dict[str, NodeResult] = {}
+        self.asked: dict[str, tuple[GraphInterrupt, ...]] = {}
+        self.by_id: dict[str, GraphInterrupt] = {}
+        self.answers: dict[str, Mapping[str, Answered]] = {}
+        self.errors: dict[str, str] = {}
+        self.last_event = 0
+        self.spent: Any = None
+        self.waiting: Mapping[str, tuple[GraphInterrupt, ...]] = {}
+        self.moved: frozenset[str] = frozenset()
+        self.refusal: CheckpointError | None = None  # why this program cannot read one of the results
+        for entry in entries:
+            self.take(entry)
+
+    def todo(self, frontier: Frontier) -> Sequence[NodeTask]:
+        """The tasks that are to be run. Where all others are known, the answered one is not looked for."""
+        if not self.results and not self.waiting:
+            return frontier.tasks
+        if len(self.moved) == 1 and len(self.results) + len(self.waiting) + 1 == len(frontier.tasks):
+            return [frontier.by_id[task] for task in self.moved if task in frontier.by_id]
+        return [
+            task for task in frontier.tasks if task.id not in self.results and task.id not in self.waiting
+        ]
+
+    def take(self, entry: Entry) -> None:
+        """Fold one more note."""
+        body = parsed(entry)
+        self.last_event = max(self.last_event, body.get("event", 0))
+        self.spent = body.get("spent", self.spent)
+        if "task" not in body and body.keys() & {"event", "spent"}:
+            return
+        task = self._old_ids.get(body["task"], body["task"])
+        if "did" in body:
+            name, data = body["did"]
+            self.done.setdefault(task, {})[name] = data
+        elif "answer" in body:
+            self._take_answer(task, body, entry.at)
+        else:
+            self._take_end(task, body)
+
+    def _take_answer(self, task: str, body: Mapping[str, Any], at: float) -> None:
+        name, value, memo = body["answer"]
+        asked = self.asked.pop(task, ())
+        question = next((one for one in asked if one.name == name), None)
+        if question is None:
+            question = GraphInterrupt("", None, "", name=name, memo=ANYTHING.decode(memo))
+        answer = Answered(question, ANYTHING.decode(value), body.get("by"), at, body.get("default", False))
+        self.answers[task] = {**self.answers.get(task, {}), name: answer}
+        self.by_id.pop(question.id, None)
+        if left := tuple(one for one in asked if one is not question):
+            self.asked[task] = left
+
+    def _take_end(self, task: str, body: Mapping[str, Any]) -> None:
+        """How a task has ended, or what it waits for: in place of what was known of that."""
+        for one in self.asked.pop(task, ()):
+            del self.by_id[one.id]
+        self.errors.pop(task, None)
+        answers = self.answers.get(task, {})
+        if "error" in body:
+            self.errors[task] = body["error"]
+        elif "questions" in body:
+            asked = self.asked[task] = tuple(
+                _question(self._owner, body, task, row) for row in body["questions"]
+            )
+            again = {one.name for one in asked} & answers.keys()
+            if again:  # the answer was none: the question is asked again
+                self.answers[task] = {name: item for name, item in answers.items() if name not in again}
+        elif "asked" in body:  # format 1
+            known, value, memo = body["asked"]
+            self.asked[task] = (_question(self._owner, body, task, (known, str(len(answers)), value, memo)),)
+        elif "answers" in body:  # format 1
+            self.answers[task] = {
+                str(number): Answered(
+                    GraphInterrupt("", None, "", memo=ANYTHING.decode(memo)),
+                    ANYTHING.decode(value),
+                    None,
+                    0.0,
+                )
+                for number, (value, memo) in enumerate(body["answers"])
+            }
+        else:
+            self.unread[task] = body
+        self.by_id |= {one.id: one for one in self.asked.get(task, ())}
+
+    def leave_waiting(
+        self, waiting: Mapping[str, tuple[GraphInterrupt, ...]], answers: Sequence[Answered]
+    ) -> None:
+        """Leave tasks alone whose questions wait, but for those of which one was answered now.
+
+        `waiting`: the open questions, by the outermost task that each waits in.
+        """
+        self.moved = frozenset((*tasks_of(one.question.owner), one.question.task)[0] for one in answers)
+        self.waiting = waits = dict(waiting)
+        for task in self.moved:
+            waits.pop(task, None)
+
+    def answered(self) -> list[Answered]:
+        """The questions that have been answered, as far as they are known."""
+        return [one for named in self.answers.values() for one in named.values() if one.question.id]
+
+
+def _question(owner: str, body: Mapping[str, Any], task: str, row: Sequence[Any]) -> GraphInterrupt:
+    known, name, value, memo, *terms = row
+    more: dict[str, Any] = dict(terms[0]) if terms else {}
+    if more:
+        more["default"] = ANYTHING.decode(more["default"])
+    more |= {"memo": ANYTHING.decode(memo), "owner": owner, "task": task}
+    scope = "/".join(tasks_of(owner))
+    return GraphInterrupt(str(known), ANYTHING.decode(value), body["node"], scope, str(name), **more)
+
+
+def write_questions(task: str, node: str, asked: Sequence[GraphInterrupt]) -> dict[str, Any]:
+    """The questions of a task, each with what is kept for its answer."""
+    what = f"node {node!r}: what it asked"
+    rows = [
+        [
+            one.id,
+            one.name,
+            *[_kept(data, what, node) for data in (one.value, one.memo)],
+            *_written_terms(one, what),
+        ]
+        for one in asked
+    ]
+    return {"task": task, "node": node, "questions": rows}
+
+
+def write_answer(given: Answered) -> dict[str, Any]:
+    question = given.question
+    answer = _kept(given.answer, f"the answer to {question.node!r}", question.node)
+    body: dict[str, Any] = {
+        "task": question.task,
+        "answer": [question.name, answer, ANYTHING.encode(question.memo)],
+    }
+    if given.by is not None:
+        body["by"] = given.by
+    if given.is_default:
+        body["default"] = True
+    return body
+
+
+def _written_terms(question: GraphInterrupt, what: str) -> list[Any]:
+    """The rest of a question's row: what its answer has to be, and what holds without one."""
+    if question.expects is None and question.expires_at is None:
+        return []
+    default = _kept(question.default, f"{what}, the default", question.node)
+    return [{"expects": question.expects, "expires_at": question.expires_at, "default": default}]
+
+
+def write_answered(answered: Answered) -> list[Any]:
+    """A question and its answer, as the checkpoint has them that the answer led to."""
+    one = answered.question
+    data = [ANYTHING.encode(item) for item in (one.value, answered.answer)]
+    return [one.id, one.node, one.scope, one.name, *data, answered.by, answered.at]
+
+
+def read_answered(row: Sequence[Any]) -> Answered:
+    known, node, scope, name, value, answer, by, at = row
+    question = GraphInterrupt(known, ANYTHING.decode(value), node, scope, name)
+    return Answered(question, ANYTHING.decode(answer), by, at)
+
+
+def _kept(value: Any, what: str, node: str) -> Any:
+    """A question or an answer, encoded."""
+    try:
+        data = ANYTHING.encode(value)
+        text_of(data)
+    except (CodecError, RecursionError) as error:
+        raise CheckpointError(f"{what} cannot be kept in the checkpoint: {error}", node=node) from error
+    return data

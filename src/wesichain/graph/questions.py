@@ -1,0 +1,312 @@
+"""Questions to people: asked by a node, stored with its thread, matched with an answer, and answered.
+
+A question is one value from `interrupt()` to the resume that answers it, and so is its answer from there on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
+from dataclasses import field
+from functools import cache
+from hashlib import sha256
+from typing import Any, Final, NoReturn
+
+from wesichain.core.internal import dataclass
+from wesichain.errors import CheckpointError, ConfigError, GraphError
+from wesichain.tools import validate_json
+
+from .state import is_dataclass_type, is_mapping, is_model, kind_of
+from .superstep import NodeTask
+
+
+@dataclass(frozen=True, slots=True)
+class GraphInterrupt:
+    """A question that waits for an answer. The id is the same each time the same moment is replayed.
+
+    `name` distinguishes it from the other questions of its task: that which `interrupt` was given, or its
+    number. `expects` is the JSON schema of an answer. From `expires_at` on, a resume without a value goes on
+    with `default`. The rest is the graph's own: `memo` is kept for the node until the answer comes; `owner`
+    and `task` say where in the thread the answer is stored, and are empty until the question is.
+    """
+
+    id: str
+    value: Any
+    node: str
+    scope: str = ""
+    name: str = ""
+    expects: Mapping[str, Any] | None = None
+    expires_at: float | None = None
+    default: Any = None
+    memo: Any = field(default=None, kw_only=True, compare=False, repr=False)
+    owner: str = field(default="", kw_only=True, compare=False, repr=False)
+    task: str = field(default="", kw_only=True, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A question and the answer that it was given: by whom, as `resume(by=...)` said, and when.
+
+    `is_default`: nobody gave it in time. It is known until the super-step of the question is over.
+    """
+
+    question: GraphInterrupt
+    answer: Any
+    by: str | None
+    at: float
+    is_default: bool = field(default=False, compare=False, repr=False)
+
+
+# --- asking ----------------------------------------------------------------------------------------
+
+
+class AnswerTerms:
+    """The terms of a question: the type of its answer, and what holds when none came in time."""
+
+    __slots__ = ("_expects", "default", "schema", "timeout")
+
+    def __init__(self, expects: Any = None, timeout: float | None = None, default: Any = None) -> None:
+        if timeout is not None and (isinstance(timeout, bool) or timeout <= 0):
+            raise ConfigError(f"interrupt(timeout={timeout!r}): use a number of seconds above 0, or None")
+        self._expects = expects
+        self.timeout = timeout
+        self.default = default
+        self.schema: Mapping[str, Any] | None = None if expects is None else _adapter(expects).json_schema()
+
+    def read(self, answer: Any, *, is_default: bool) -> Any:
+        """Return the answer as a value of the type, or raise ValueError; a default may be anything."""
+        if self._expects is None:
+            return answer
+        try:
+            return _adapter(self._expects).validate_python(answer)
+        except ValueError:
+            if is_default:
+                return answer
+            raise
+
+
+NO_TERMS = AnswerTerms()
+
+
+def plain_answer(schema: Mapping[str, Any] | None, answer: Any) -> Any:
+    """An answer to a question that expects a type, as data: a model or a dataclass is what its fields are."""
+    if schema is None:
+        return answer
+    if is_model(kind_of(answer)) or is_dataclass_type(kind_of(answer)):
+        return _adapter(kind_of(answer)).dump_python(answer, mode="json")
+    return answer
+
+
+@cache
+def _adapter(kind: Any) -> Any:
+    from pydantic import TypeAdapter  # only questions that expect a type need it
+
+    return TypeAdapter(kind)
+
+
+class Paused(BaseException):  # not an Exception: a node's `except Exception` must not swallow a question
+    """A node waits for answers; on its way to the engine. `problem`: what was wrong with the last answer."""
+
+    def __init__(self, asked: tuple[GraphInterrupt, ...], *, problem: str = "") -> None:
+        super().__init__("a node waits for an answer")
+        self.asked = asked
+        self.problem = problem
+
+
+class TaskQuestions:
+    """The questions of one task so far, and the answers to them: by name, on every replay.
+
+    `frame` is that of the run, and `step` the super-step that the task is one of.
+    """
+
+    __slots__ = ("_answers", "_asked", "_inner", "_step", "frame", "is_alone", "task")
+
+    def __init__(
+        self, frame: Any, step: int, task: NodeTask, *, answers: Mapping[str, Answered], is_alone: bool
+    ) -> None:
+        self.frame = frame
+        self.task = task
+        self.is_alone = is_alone
+        self._step = step
+        self._answers = answers
+        self._asked = 0
+        self._inner = 0
+
+    def ask(self, value: Any, *, name: str | None = None, terms: AnswerTerms = NO_TERMS) -> Any:
+        if name is None:
+            name, self._asked = str(self._asked), self._asked + 1
+        elif not name or name.isdecimal():
+            raise GraphError(f"interrupt(name={name!r}): use a text that is not a number")
+        answer = self._answers.get(name)
+        if answer is None:
+            raise self._pause(name, value, None, "", terms)
+        try:
+            return terms.read(answer.answer, is_default=answer.is_default)
+        except ValueError as error:  # the type checks more than its schema says: it is asked again
+            raise self._pause(name, value, None, str(error), terms) from error
+
+    def recall(self) -> Answered | None:
+        """The last question that was answered, with what was kept with it, and its answer."""
+        return list(self._answers.values())[-1] if self._answers else None
+
+    def pause(self, value: Any, memo: Any, problem: str) -> NoReturn:
+        """Ask what was not asked before, and keep something until the answer comes."""
+        raise self._pause(str(len(self._answers)), value, memo, problem)
+
+    def _pause(self, name: str, value: Any, memo: Any, problem: str, terms: AnswerTerms = NO_TERMS) -> Paused:
+        known = sha256(f"{self._moment}\n{name}".encode()).hexdigest()[:16]
+        expires = None if terms.timeout is None else self.frame.clock.time() + terms.timeout
+        question = GraphInterrupt(
+            known,
+            value,
+            self.task.node,
+            self.frame.scope,
+            name,
+            terms.schema,
+            expires,
+            None if expires is None else plain_answer(terms.schema, terms.default),
+            memo=memo,
+        )
+        return Paused((question,), problem=problem)
+
+    def next_inner(self) -> tuple[str, str]:
+        """The place and the moment of the next graph that this task invokes."""
+        self._inner += 1
+        journal = self.frame.journal
+        place = "" if journal is None else journal.place(self.task)
+        return f"{place}/{self._inner}", f"{self._moment}/{self._inner}"
+
+    @property
+    def _moment(self) -> str:
+        """The name of the task for good: the same on every branch that begins at its super-step."""
+        frame, task = self.frame, self.task
+        if frame.journal is None:
+            return f"{frame.scope}/{self._step}/{task.id}"
+        moment: str = frame.journal.moment(task, self._step)
+        return moment
+
+
+CURRENT: ContextVar[TaskQuestions | None] = ContextVar("wesichain_graph_task", default=None)
+
+
+def interrupt(
+    value: Any,
+    *,
+    name: str | None = None,
+    expects: Any = None,
+    timeout: float | None = None,
+    default: Any = None,
+) -> Any:
+    """Stop here and ask. The run ends in `GraphInterruptedError`; `graph.resume(thread_id, answer)` runs
+    the node again from its top, and this call then returns the answer.
+
+    Several questions of one node are distinguished by their order, or by a `name`: with one, the answer
+    finds its question also in a new version of the program that asks in another order.
+    `expects` is the type of the answer, such as a pydantic model: `resume` refuses one that does not fit, and
+    this call returns a value of that type. Once `timeout` seconds have passed, a resume without a value goes
+    on with `default`; without a timeout the default answers nothing.
+    """
+    if expects is None and timeout is None:
+        return _open_question().ask(value, name=name)
+    return _open_question().ask(value, name=name, terms=AnswerTerms(expects, timeout, default))
+
+
+def pause(value: Any, memo: Any, *, problem: str = "") -> NoReturn:
+    """Ask, and keep data for when the node runs again: `recall` gives it back with the answer."""
+    _open_question().pause(value, memo, problem)
+
+
+def recall() -> Answered | None:
+    """The last answer that this task was given; its question has the data that was kept."""
+    task = CURRENT.get()
+    return None if task is None else task.recall()
+
+
+def paused_in(group: BaseExceptionGroup[BaseException]) -> Paused | None:
+    """The questions that were asked inside a group of tasks; None where something else went wrong in it."""
+    pauses, others = group.split(Paused)
+    if pauses is None or others is not None:
+        return None
+    found = list(_leaves(pauses))
+    return Paused(
+        tuple(asked for one in found for asked in one.asked),
+        problem=next((one.problem for one in found if one.problem), ""),
+    )
+
+
+def _leaves(group: BaseExceptionGroup[Paused]) -> Iterable[Paused]:
+    for one in group.exceptions:
+        if isinstance(one, BaseExceptionGroup):
+            yield from _leaves(one)
+        else:
+            yield one
+
+
+def _open_question() -> TaskQuestions:
+    task = CURRENT.get()
+    if task is None:
+        raise GraphError("interrupt() was called outside a node of a running graph")
+    return task
+
+
+# --- in the thread ---------------------------------------------------------------------------------
+
+
+def quoted(task_id: str) -> str:
+    """A task's id as one part of an owner's path, which is checkpoint/task/call, again and again."""
+    return task_id.replace("%", "%25").replace("/", "%2F")
+
+
+def unquoted(part: str) -> str:
+    return part.replace("%2F", "/").replace("%25", "%")
+
+
+def tasks_of(owner: str) -> list[str]:
+    return [unquoted(part) for part in owner.split("/")[1::3]]
+
+
+# --- answering -------------------------------------------------------------------------------------
+
+
+class NoAnswer:
+    """The default answer of `resume`, which stands for none: None is an answer like any other."""
+
+    __slots__ = ()
+
+
+NO_ANSWER: Final = NoAnswer()
+
+
+def match_answers(
+    thread_id: str, value: Any, by_id: Mapping[str, GraphInterrupt], *, by: str | None, now: float
+) -> list[Answered]:
+    """Which question each answer is for. Without an answer, the questions whose time is over get theirs.
+
+    Raises for an answer that fits no question, or not what its question expects.
+    """
+    if value is NO_ANSWER or (value is None and not by_id):
+        expired = [one for one in by_id.values() if one.expires_at is not None and now >= one.expires_at]
+        return [Answered(one, one.default, None, now, is_default=True) for one in expired]
+    if not by_id:
+        raise CheckpointError(
+            f"thread {thread_id!r}: no question waits for an answer; resume it without a value, or go back "
+            f"to where it was asked with graph.resume({thread_id!r}, checkpoint_id=...) and answer then"
+        )
+    if is_mapping(value) and value and value.keys() <= by_id.keys():
+        found = [(by_id[known], answer) for known, answer in value.items()]
+    elif len(by_id) > 1:
+        listed = ", ".join(f"{known} ({one.node!r})" for known, one in by_id.items())
+        raise GraphError(f"{len(by_id)} questions wait; answer with a mapping of their ids: {listed}")
+    else:
+        found = [(one, value) for one in by_id.values()]
+    answers = [Answered(one, plain_answer(one.expects, answer), by, now) for one, answer in found]
+    for given in answers:
+        check_answer(given.question.expects, given.answer, given.question.node)
+    return answers
+
+
+def check_answer(schema: Mapping[str, Any] | None, answer: Any, node: str) -> None:
+    """Refuse an answer that does not fit the schema of its question; nothing has been written yet."""
+    if schema is not None and (faults := validate_json(schema, answer)):
+        what = "; ".join(faults[:3])
+        raise GraphError(f"the answer to {node!r} does not fit: {what}; nothing was answered", node=node)
