@@ -152,7 +152,7 @@ def test_nothing_is_written_without_a_yes(wesichain: Command, tmp_path: Path, ye
     source = (
         "from tests.evals.test_improve import RULE, clerk, pay, told\n"
         "from wesichain import Agent\n"
-        "from wesichain.core import LlmResponse, dump_json\n"
+        "from wesichain.core.internal import dump_json\n"
         "from wesichain.testing import FunctionLlm\n"
         "def reply(request):\n"
         "    return dump_json(told(RULE)) if request.output_schema else clerk(request)\n"
