@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,7 @@ def test_random_trees_hold_their_laws_in_durable_runs(tmp_path: Path) -> None:
     before = trees.WORLD
     for seed in range(20):
         url = f"sqlite:///{tmp_path / str(seed)}.db"
-        scenario = tree_scenario(seed, lambda agent, url=url: DurableAgent(agent, "tree", database_url=url))
+        scenario = tree_scenario(seed, partial(DurableAgent, name="tree", database_url=url))
         with simulated(scenario, seed, Faults()) as trace:
             seen += check_tree(trace)
     trees.WORLD = before
