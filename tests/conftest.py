@@ -21,7 +21,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.postgres import postgres as postgres
-from tests.quick import IS_QUICK, first_cases, needs_what_is_outside
+from tests.quick import IS_QUICK, first_cases, needs_what_is_outside, only_first
 from tests.replaying import replays as replays  # a part of every test
 from tests.warm.client import warm_process
 from wesichain.errors import DurableError
@@ -51,11 +51,18 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     return True if IS_QUICK and collection_path.is_file() and needs_what_is_outside(collection_path) else None
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """In a quick run, make only the first case of each list of parameters: making all takes seconds."""
+    if IS_QUICK:
+        only_first(metafunc)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """In a quick run, keep the first case of each test."""
     if IS_QUICK:
         kept = first_cases(items)
-        config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+        chosen = set(kept)
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = kept
 
 

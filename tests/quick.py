@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,6 +56,17 @@ def _imports(path: Path) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def only_first(metafunc: pytest.Metafunc) -> None:
+    """Let the lists of parameters of a test have one case each."""
+    parametrize = metafunc.parametrize
+
+    def first(names: Any, values: Iterable[Any], *args: Any, ids: Any = None, **options: Any) -> None:
+        is_list = ids is not None and not callable(ids)
+        parametrize(names, [*islice(values, 1)], *args, ids=[*islice(ids, 1)] if is_list else ids, **options)
+
+    setattr(metafunc, "parametrize", first)  # noqa: B010  # a checker allows no assignment; for this test alone
 
 
 def first_cases(items: list[pytest.Item]) -> list[pytest.Item]:

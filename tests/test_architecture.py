@@ -208,7 +208,7 @@ def assert_loads_later(node: ast.If) -> None:
     assert isinstance(given, ast.Assign)
     assert ast.unparse(given.targets[0]) == "__getattr__"
     assert isinstance(given.value, ast.Call)
-    assert ast.unparse(given.value.func) == "later"
+    assert ast.unparse(given.value.func) == "lazy_getattr"
     door, names = given.value.args
     assert ast.unparse(door) == "__name__"
     assert {module: set(found) for module, found in ast.literal_eval(names).items()} == shown
@@ -385,3 +385,12 @@ def test_the_table_of_rooms_is_complete() -> None:
         floors[-1].add(room)
     rooms = [{room for room in floor if not room.startswith("_")} for floor in FLOORS]
     assert floors == [floor for floor in reversed(rooms) if floor]
+
+
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_the_files_that_a_page_names_exist(page: str) -> None:
+    text = (ROOT / page).read_text("utf-8")
+    named = {path for path in re.findall(r"`([\w.]+/[\w./]*)`", text) if "PROVIDER" not in path}
+    assert len(named) > 10
+    missing = {path for path in named if not (ROOT / path).exists() and not (SOURCE / path).exists()}
+    assert not missing

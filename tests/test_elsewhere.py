@@ -162,6 +162,25 @@ def test_a_value_of_another_framework_is_answered_with_ours(use: Callable[[], ob
         use()
 
 
+@pytest.mark.parametrize(
+    ("use", "ours"),
+    [
+        (lambda result: result["messages"], r"no \['messages'\]: write \.messages"),
+        (lambda result: result["final_output"], r"write result\.output"),
+        (lambda result: result["anything"], r"attributes, not items, and so no \['anything'\]$"),
+        (lambda result: result[0], r"attributes, not items, and so no \[0\]$"),
+        (list, "not iterable"),
+        (lambda result: result.usage(), r"write \.usage, without parentheses"),
+    ],
+    ids=["an-attribute", "a-word-of-others", "neither", "a-place", "iterated", "a-value-called"],
+)
+def test_a_result_is_no_mapping_and_its_values_are_no_methods(
+    use: Callable[[Any], object], ours: str
+) -> None:
+    with pytest.raises(TypeError, match=ours):
+        use(Agent(ScriptedLlm(["x"])).run_sync("q"))
+
+
 def test_what_nobody_has_is_missing_as_ever_and_copies_are_made() -> None:
     """The answer stands in the way of nothing that Python itself asks for."""
     one = Agent(ScriptedLlm([]))

@@ -67,6 +67,7 @@ class Graphs(TypedDict):
     version: str  # LangGraph's
     rows: list[GraphRow]
     stored: float
+    setting: NotRequired[str]  # when and where, if not in the run of the page
 
 
 class Earlier(TypedDict):

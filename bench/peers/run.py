@@ -61,13 +61,14 @@ async def measure(contestants: tuple[Contestant, ...], effort: Effort, *, cache:
 
 def measure_graphs(*, rounds: int, cache: Path) -> Graphs | None:
     """Our graphs beside LangGraph's; in this process, which has all that they need."""
-    from bench.graph import compare_rows
+    from bench.graph import compare_rows, server
 
     try:
         python = prepare(LANGCHAIN.environment, cache)
     except InstallError:
         return None  # the page says so where the times stand
-    return compare_rows(python, child_environ(cache / "home"), None, rounds=rounds)
+    with server() as url:
+        return compare_rows(python, child_environ(cache / "home"), url, rounds=rounds)
 
 
 def empty_results(*, concurrent: int) -> Results:

@@ -47,7 +47,7 @@ class Caller:
 
 
 @tool(effect="pure")
-async def find_order(ctx: ToolContext[Caller], order: str) -> Finish:
+async def find_order(ctx: ToolContext[Caller], order: str) -> Finish[str]:
     """Look up an order and what was paid for it, by its number, such as A-7."""
     if order not in ctx.deps.shop.orders:
         raise ToolError(f"there is no order {order!r}; there are {', '.join(ctx.deps.shop.orders)}")
@@ -55,7 +55,7 @@ async def find_order(ctx: ToolContext[Caller], order: str) -> Finish:
 
 
 @tool(approval=True, effect="once")
-async def refund(ctx: ToolContext[Caller], order: str) -> Finish:
+async def refund(ctx: ToolContext[Caller], order: str) -> Finish[str]:
     """Give a customer back what they have paid for an order. A person has to approve it."""
     shop = ctx.deps.shop
     if order in shop.refunds or order not in shop.orders:

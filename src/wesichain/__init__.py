@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ._version import __version__
 from .agent import Agent, AgentRuntime, Approve, ApproveWith, Provide, Refuse
 from .core import Document, Image, LlmRequest, LlmResponse, Message, ModelSettings, Role, ToolCall
-from .core.internal import later
+from .core.internal import lazy_getattr
 from .errors import RunFailedError, RunInterruptedError, WesichainError
 from .middleware import Middleware
 from .policy import Budget, FailFast, ObserveErrors, Recovery, RepromptN, SelfCorrect
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .graph import END, START, GraphBuilder, ReActAgentNode
     from .tools import JsonTool
 else:
-    __getattr__ = later(
+    __getattr__ = lazy_getattr(
         __name__,
         {
             ".agent": ("Capability", "Conversation", "Handoff"),

@@ -174,7 +174,7 @@ METHODS = {
         "run_stream": "agent.stream(task)",
         "iter": "agent.iterate(task)",
         "override": "agent.run(task, model=...)",
-        "clone": "Agent(...) anew: an agent is cheap",
+        "clone": "Agent(...): make another one, an agent is cheap",
     },
     "RunResult": {
         "final_output": "result.output",
@@ -275,6 +275,14 @@ class Translated:
     __slots__ = ()
 
     if not TYPE_CHECKING:  # a checker must go on to refuse what is not there
+        __iter__ = None  # Python would iterate by `__getitem__`
+
+        def __getitem__(self, name: object) -> Any:
+            cls = type(self).__name__
+            known = isinstance(name, str) and hasattr(type(self), name)
+            meant = f".{name}" if known else METHODS.get(cls, {}).get(name)
+            remedy = f": write {meant}" if meant else ""
+            raise TypeError(f"{cls} has attributes, not items, and so no [{name!r}]{remedy}")
 
         def __getattr__(self, name: str) -> Any:
             for cls in type(self).__mro__:

@@ -98,7 +98,7 @@ class LlmError(WesichainError):
 
 
 class LlmTransportError(LlmError):
-    """The provider could not be reached, was too slow, or said that it is busy or broken."""
+    """The provider could not be reached, was too slow, or returned an error of its own (429, 5xx)."""
 
 
 class LlmRejectedError(LlmError):
@@ -202,7 +202,7 @@ class AgentError(WesichainError):
 
 
 class ModelTransportError(AgentError):
-    """The model could not be asked; the provider's or the adapter's error is `__cause__`."""
+    """The model call failed; the provider's or the adapter's error is `__cause__`."""
 
     @property
     def retryable(self) -> bool:
@@ -215,7 +215,7 @@ class ModelTransportError(AgentError):
 
 
 class InvalidModelActionError(AgentError):
-    """The model's reply is not an action that can be taken; `__cause__` may say more."""
+    """The model's reply is not a valid action; `__cause__` may say more."""
 
     def __init__(
         self,
@@ -266,7 +266,7 @@ class BudgetExceededError(AgentError):
 
 
 class LoopDetectedError(AgentError):
-    """The model asks for the same call again and again."""
+    """The model makes the same call again and again."""
 
     def __init__(
         self, message: str, *, step_id: int = 0, tool_name: str = "", args: Any = None, times: int = 0
@@ -400,7 +400,7 @@ class DurableError(WesichainError):
 
 
 class RunIdConflictError(DurableError):
-    """A run id is taken by a run with other input."""
+    """The run id belongs to a run with other input."""
 
 
 class ReplayMismatchError(WesichainError):

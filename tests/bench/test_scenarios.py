@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from bench.scenarios import SCENARIOS, Scenario, find, measure, peak_memory, percentile
-from bench.speed import Figure
 
 STEPS = {
     "short": 1,
@@ -102,17 +101,3 @@ def test_a_scenario_is_run_by_name_in_a_process_of_its_own() -> None:
     figures = json.loads(done.stdout)
     assert (figures["name"], figures["runs"], figures["steps"], figures["errors"]) == ("hop", 3, 2, 0)
     assert figures["peak"] > 0
-
-
-@pytest.mark.parametrize(
-    ("ratio", "limit", "kept"),
-    [
-        pytest.param(2.4, 2.5, True, id="within the limit"),
-        pytest.param(2.6, 2.5, False, id="over it"),
-        pytest.param(99.0, None, True, id="there is none"),
-    ],
-)
-def test_a_figure_beside_its_limit(ratio: float, limit: float | None, *, kept: bool) -> None:
-    figure = Figure("a run", "2 us", "1 us", ratio, limit)
-    assert figure.is_kept is kept
-    assert ("OVER" in str(figure)) is not kept

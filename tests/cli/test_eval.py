@@ -89,7 +89,7 @@ def test_an_earlier_version_is_compared_and_an_earlier_file_is_left_alone(
     old = str(folder / "old.jsonl")
     assert wesichain(*arguments(folder, "good"), *runs, "-o", old).status == 0
     again = wesichain(*arguments(folder), *runs, "-o", old)
-    assert (again.status, "is there already" in again.err) == (2, True)
+    assert (again.status, "exists already" in again.err) == (2, True)
     done = wesichain(*arguments(folder), *runs, "--against", old)
     assert "100% -> 50%" in done.out
     assert "worse: sum" in done.out

@@ -80,7 +80,7 @@ def test_a_question_of_a_server_is_asked_at_the_terminal_until_it_is_answered(
         terminal.expect("Which size of hat?")
         terminal.expect("decline):")
         terminal.type("large")
-        terminal.expect("not what is asked for")
+        terminal.expect("not a valid answer")
         terminal.expect("decline):", times=2)
         terminal.type('{"size": 3}')
         terminal.expect("it is ordered")

@@ -142,8 +142,8 @@ async def test_a_model_of_the_run_is_a_name(url: str) -> None:
         with pytest.raises(ConfigError, match="PROVIDER:NAME"):
             await durable.run("go", model=FunctionLlm(lambda _: "x"))  # type: ignore[arg-type]  # what is tested
         run_id = await durable.enqueue("go", model="openai:another")
-        order = await durable._runs.ask(lambda store: store.orders([run_id])[run_id])
-        assert '"model":"openai:another"' in order
+        (payload,) = await durable._runs.ask(lambda store: store.payloads([run_id]))
+        assert '"model":"openai:another"' in payload.order
 
 
 class Talker:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,12 @@ async def test_what_an_operator_forces_is_never_held_back(tmp_path: Path) -> Non
         book.record(note("Pay the bill in cents.", id="n"), domain="shop")
         book.promote("n", force=True)
         assert (await told(book, "pay the bill in cents")).shown == ("n",)
+
+
+@pytest.mark.parametrize(("ruling", "shown"), [("owner", True), ("forced", True), ("none", False)])
+def test_a_ruling_decides_before_the_draw(ruling: Any, shown: bool) -> None:
+    bullet = replace(strategy("pay", "a", stage="prod"), ruling=ruling)
+    assert is_drawn(bullet, run_id="1", shares=Shares(holdback=1)) is shown
 
 
 async def test_a_store_that_is_away_costs_the_advice_and_not_the_run(tmp_path: Path) -> None:

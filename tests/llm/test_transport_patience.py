@@ -77,7 +77,8 @@ async def test_retry_after_is_ignored_on_success() -> None:
 async def test_a_pause_beyond_the_deadline_is_not_begun() -> None:
     clock = HandClock()
     answer = reply(429, "{}", {"retry-after": "86400"})
-    async with ToxicServer(answer) as server, OPENAI.client(server.url, retries=5, clock=clock) as client:
+    manner = {"retries": 5, "clock": clock, "total": None}  # which alone would refuse it too
+    async with ToxicServer(answer) as server, OPENAI.client(server.url, **manner) as client:
         error = await fault(client, "json")
     assert (clock.pauses, error.retryable, error.retry_after) == ([], True, 86_400.0)
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "wesichain"
-ROOMS = ("agent", "policy", "graph", "core", "store", "trace", "tools", "evals", "context")
 
 _TREES = "tests/agent/test_tree_laws.py::test_a_tree_comes_to_the_same_end_however_it_is_run"
 
@@ -34,8 +33,8 @@ class Mutant:
 
 
 def mutants() -> list[Mutant]:
-    """All of them, in the order of the rooms."""
-    return [mutant for room in ROOMS for mutant in _room(Path(__file__).with_name(f"{room}.toml"))]
+    """All of them, room by room."""
+    return [mutant for room in sorted(Path(__file__).parent.glob("*.toml")) for mutant in _room(room)]
 
 
 def _room(path: Path) -> list[Mutant]:

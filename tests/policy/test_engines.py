@@ -182,8 +182,3 @@ def test_the_n_of_a_reprompt_is_its_limit() -> None:
 def test_a_contradiction_fails_at_build(make: Any) -> None:
     with pytest.raises(PolicyConfigError):
         make()
-
-
-def test_backoff_grows_to_its_maximum() -> None:
-    backoff = Backoff(0.5, 2.0, 3.0)
-    assert [backoff.delay(attempt) for attempt in (1, 2, 3, 4, 5000)] == [0.5, 1.0, 2.0, 3.0, 3.0]

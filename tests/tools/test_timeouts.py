@@ -145,11 +145,12 @@ async def test_there_is_time_for_what_is_in_time() -> None:
 
 
 async def test_sixty_four_sleeping_tools_delay_no_innocent_one() -> None:
-    release = threading.Event()
+    release, entered = threading.Event(), threading.Semaphore(0)
 
     @tool(timeout=60)
     def sleeper() -> None:
         """Sleep."""
+        entered.release()
         release.wait(60)
 
     @tool
@@ -164,7 +165,8 @@ async def test_sixty_four_sleeping_tools_delay_no_innocent_one() -> None:
 
     tools = registry(sleeper, innocent, innocent_too)
     sleepers = [asyncio.create_task(tools.dispatch(ToolCall(str(n), "sleeper", {}))) for n in range(64)]
-    await asyncio.sleep(0.2)
+    for _ in sleepers:
+        assert await asyncio.to_thread(entered.acquire, timeout=60)
     try:
         for name in ("innocent", "innocent_too"):
             start = time.process_time()

@@ -35,7 +35,7 @@ def found(search: ToolSearch, query: str) -> list[str]:
         ToolRegistry(search.always).dispatch(ToolCall("c", search.tool.name, {"query": query}))
     )
     assert result.ok
-    return [*search.found_in(result.value)]
+    return [*search.tools_named_in(result.value)]
 
 
 @pytest.mark.parametrize(
@@ -108,12 +108,12 @@ def test_an_embedder_that_fails_leaves_the_words(caplog: pytest.LogCaptureFixtur
 
 def test_what_a_result_names_is_taken_as_far_as_it_is_there() -> None:
     search = ToolSearch(CATALOG)
-    assert search.found_in({"found": [{"name": "send_email"}, {"name": "rm"}, "x", {}, {"name": 5}]}) == (
-        "send_email",
-    )
+    assert search.tools_named_in(
+        {"found": [{"name": "send_email"}, {"name": "rm"}, "x", {}, {"name": 5}]}
+    ) == ("send_email",)
     others: list[Any] = ["text", None, [], {"found": "send_email"}, {"found": None}, 5]  # of a middleware
     for other in others:
-        assert search.found_in(other) == ()
+        assert search.tools_named_in(other) == ()
 
 
 @given(st.lists(st.text(max_size=40), max_size=12), st.text(max_size=40), st.integers(1, 5))

@@ -23,7 +23,7 @@ from .kit import interrupted
 def test_an_empty_folder_has_nothing_and_makes_nothing(tmp_path: Path) -> None:
     folder = ApprovalFolder(tmp_path / "none")
     assert folder.pending() == ()
-    assert folder.standing("x") == "unknown"
+    assert folder.token_status("x") == "unknown"
     assert not (tmp_path / "none").exists()
 
 
@@ -89,9 +89,9 @@ def test_a_token_takes_one_decision_even_after_its_run_was_taken(tmp_path: Path)
     folder.decide(token, Refuse())
     with pytest.raises(ConfigError, match="decided already"):
         folder.decide(token, Approve())
-    assert folder.standing(token) == "decided"
+    assert folder.token_status(token) == "decided"
     folder.take("waiting-run")
-    assert folder.standing(token) == "decided"
+    assert folder.token_status(token) == "decided"
     with pytest.raises(ConfigError, match="works once"):
         folder.put(outcome)
 
@@ -129,7 +129,7 @@ def test_an_approval_expires(tmp_path: Path) -> None:
     assert len(folder.pending()) == 1
     clock.advance(61)
     assert folder.pending() == ()
-    assert folder.standing(outcome.pending[0].token) == "expired"
+    assert folder.token_status(outcome.pending[0].token) == "expired"
     with pytest.raises(ConfigError, match="expired"):
         folder.decide(outcome.pending[0].token, Approve())
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.tools.mcp.test_questions import HERE, SERVER
+from tests.tools.mcp.kit import HERE
+from tests.tools.mcp.test_questions import SERVER
 from tests.warm import python
 from wesichain.agent import Agent, Completed, Interrupted
 from wesichain.testing import ScriptedLlm, calls

@@ -95,7 +95,7 @@ def headline(results: Results) -> str:
             body[2].append(f"{seconds(other[0].median)} ({other[1].title})" if other else "-")
     setting = (
         f"The framework's own CPU time, with a model that answers at once: version {ours.entry['version']} "
-        f"on {results['date']}, Python {results['python']}, {results['cores']} cores."
+        f"on {results['date']}, Python {results['python']}, {results['platform']}, {results['cores']} cores."
     )
     return paragraphs(setting, table(head, body))
 

@@ -124,7 +124,7 @@ def _graph(graph: Graphs) -> str:
         body.append([what, *figures, with_interval(estimate(ratios), times)])
     head = ["CPU a step", "**Wesichain**", f"LangGraph {graph['version']}", "times as much"]
     size = f"On the disk a chat of 200 turns takes {times(graph['stored'])} times its text."
-    return paragraphs(GRAPH, table(head, body), size)
+    return paragraphs(GRAPH, graph.get("setting", ""), table(head, body), size)
 
 
 def _earlier(results: Results) -> str:
@@ -159,7 +159,9 @@ INTRODUCTION = """\
 # Benchmarks
 
 What a framework costs beside the model, and what it does when the model, the tools or the provider
-misbehave. This page is written by a script: `make bench-peers` measures everything anew."""
+misbehave. This page is written by a script: `make bench-peers` measures everything anew. The limits that
+continuous integration holds are in [measuring](howto/benchmarks.md), and what a fleet of idle workers costs
+its database is in [operating](operating.md#size-it)."""
 
 EARLIER = """\
 Each run of the whole measurement replaces the page; here is what those before it said of us."""
@@ -167,9 +169,9 @@ Each run of the whole measurement replaces the page; here is what those before i
 GRAPH = """\
 ## Steps of a graph
 
-State graphs without a checkpointer and with one in a SQLite file. Sync nodes are plain functions, run by
-`invoke_sync` and LangGraph's `invoke`; async ones are coroutine functions, run by `invoke` and `ainvoke`.
-`python -m bench.graph --page` measures this alone."""
+State graphs without a checkpointer, with one in a SQLite file and with one on Postgres (the CPU of the client
+alone). Sync nodes are plain functions, run by `invoke_sync` and LangGraph's `invoke`; async ones are
+coroutine functions, run by `invoke` and `ainvoke`. `python -m bench.graph --page` measures this alone."""
 
 METHOD = """\
 ## Method
@@ -193,7 +195,7 @@ METHOD = """\
   the question does not need switched off (tracing, streaming, consoles): that is its best setting for
   speed, and the notes below say what it is.
 - The hand-written loop is `bench/handwritten.py`: plain dicts, pydantic for the arguments, nothing else. It
-  is the yardstick, not a rival: it has no events, no budget, no timeouts, no policy.
+  is the baseline, not a rival: it has no events, no budget, no timeouts, no policy.
 
 ### Who is not here
 
@@ -209,7 +211,6 @@ METHOD = """\
 - The frameworks do different amounts of work for the same question, and were each made for something of
   their own. Each adapter in `bench/peers/adapters/` is written as its documentation advises, with what is
   not needed here switched off; a faster way to use one is a welcome change.
-- The figures of Wesichain are of the commit before the version was called 0.2.0, and of the source of then.
-  Two runs were broken off and are not in the tables: a quick one, in which an adapter hung and was mended,
-  and one under fire, whose finished cells were kept.
+- The figures of Wesichain are those of version 0.2.0. Two runs were stopped and are not in the tables: a
+  quick one, in which an adapter hung and was repaired, and one under fire, whose finished cells were kept.
 - The authors of this page are the authors of one of the contestants."""

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from wesichain.core.internal import Approve, ApproveWith, Decision, PendingCall, Provide, Refuse, later
+from wesichain.core.internal import Approve, ApproveWith, Decision, PendingCall, Provide, Refuse, lazy_getattr
 
 from .agent import Agent, Instructions, Task
 from .drive import Drive, OpenRun
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from .rules.answers import OutputMode
     from .rules.checks import OutputCheck
 else:
-    __getattr__ = later(
+    __getattr__ = lazy_getattr(
         __name__,
         {
             ".bounds": ("Bounds",),

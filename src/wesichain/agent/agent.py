@@ -196,7 +196,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         return own if isinstance(own, str) and self._capabilities is None else None
 
     def add_handoff(self, other: Actor | Handoff) -> None:
-        """Let runs be handed to another agent as well; so two agents can hand over to each other."""
+        """Add an agent that runs may be handed off to; so two agents can hand off to each other."""
         self.runtime.add_handoff(other)
 
     async def run(
@@ -234,7 +234,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
     ) -> RunStream[RunResult[OutT]]:
         """The run, event by event: `async with agent.stream(task) as run: async for event in run: ...`.
 
-        Given an interrupted outcome and the decisions on its calls, it goes on with that run.
+        Given an interrupted outcome and the decisions on its calls, it resumes that run.
         """
         sinks = as_sinks(options.get("events"))
         if isinstance(task, Interrupted) and history:

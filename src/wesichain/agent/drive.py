@@ -218,7 +218,7 @@ class Drive(Generic[OutT]):
         self.phase = begin(replace(idle.info, events=self.phase.info.events), idle.trail)
 
     def stop(self, reason: str) -> None:
-        """End a run that nobody will carry on, between two of its steps."""
+        """End a run that will not be resumed, between two of its steps."""
         phase = self.phase
         if not isinstance(phase, _ENDED):
             if not self._has_begun:
@@ -232,7 +232,7 @@ class Drive(Generic[OutT]):
         self.stop(reason)
 
     def snapshot(self, reason: str = "between two steps") -> Interrupted[OutT]:
-        """The present moment as data that another process can go on from. The run itself goes on."""
+        """The current state as data that another process can resume from. The run itself continues."""
         phase = self.phase
         if isinstance(phase, Completed | Failed):
             raise ConfigError("the run has ended, and nothing goes on from there; see its outcome")

@@ -40,7 +40,7 @@ Checked: TypeAlias = tuple[T, str]  # an answer that checks have let pass, and i
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry(Generic[T]):
-    """Something that the loop is given beside replies and results: what it is, and how it is written.
+    """An input of the loop other than replies and results: its name, and how it is stored.
 
     `verb` names it: "instruct" (instructions that a function returns), "advise" (advice for a run), "check"
     (an answer as its checks leave it), "approve" (whether a rule wants a call approved), "offer" (tools that

@@ -287,7 +287,7 @@ class Emitter:
         self.close()
 
     def close(self) -> None:
-        """The end is the end: events of whoever outlives the run are dropped."""
+        """Events that are emitted after the end of the run are dropped."""
         self._events = _VOID
         self._listener = self._in_line = None
 

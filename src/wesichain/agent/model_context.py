@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from wesichain.context import ViewQuestion, ViewRequest, counter_of, quiet_of
+from wesichain.context import ViewQuestion, ViewRequest, counter_of, inactive_below
 from wesichain.core import ContextReduced, Message, ToolCallingLlm, Usage
 from wesichain.core.internal import NO_USAGE, Cut, LogView
 from wesichain.policy import cost_of
@@ -28,7 +28,7 @@ class ModelContext:
 
         views = run.settings.context
         self._run = run
-        self._seen = VisibleLog(phase.info.first_new, counter_of(views), quiet=quiet_of(views))
+        self._seen = VisibleLog(phase.info.first_new, counter_of(views), quiet=inactive_below(views))
 
     @property
     def messages(self) -> LogView[Message]:

@@ -132,7 +132,7 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class RunOptions(Generic[DepsT]):
-    """The options of one run, whether it begins or goes on.
+    """The options of one run, also when it is resumed.
 
     `history`: messages before the task. `deps`: the caller's own world, for tools, instructions and checks;
     it is written nowhere. `model`, `budget`: in place of the agent's. `settings`: over the agent's.

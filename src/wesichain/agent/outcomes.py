@@ -59,7 +59,7 @@ class RunInfo:
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A run inside a call that has not ended: it is given back, or resumed, when the call is entered again.
+    """A run inside a call that has not ended; when the call is entered again, it is reused or resumed.
 
     `number` counts the runs of an attempt as they were started; `branch` those of the tool's tasks that start
     runs. The number 0 is that of a question of the call itself.
@@ -111,7 +111,7 @@ class AnyPhase:
 
     @property
     def messages(self) -> LogView[Message]:
-        """All that the model is shown, with its instructions; `RunResult.messages` has none of those."""
+        """All messages of the requests, with the instructions; `RunResult.messages` is without those."""
         return self.trail.messages
 
     @property
@@ -269,7 +269,7 @@ class Failed(_Ended[OutT]):
 
 @dataclass(frozen=True, slots=True)
 class Interrupted(_Ended[OutT]):
-    """The run was stopped, or waits for a person; `AgentRuntime.resume` goes on with it.
+    """The run was stopped, or waits for approval; `AgentRuntime.resume` continues it.
 
     It can be written with `to_json` and read in another process. Of a state of the user's own only
     a dict is kept; any other comes back as a `ReActState`.

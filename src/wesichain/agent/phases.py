@@ -96,7 +96,7 @@ class Idle(_Active[OutT]):
 
 @dataclass(frozen=True, slots=True)
 class Thinking(_Active[OutT]):
-    """The model is to be asked."""
+    """The phase before a model call."""
 
     def act(self, reply: LlmResponse) -> Acting[OutT]:
         """Take the reply's calls. A reply without any goes on too, with an error for the model."""

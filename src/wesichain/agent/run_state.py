@@ -178,7 +178,7 @@ class RunState(Generic[OutT]):
 
     @property
     def output_form(self) -> OutputForm[OutT]:
-        """How an answer of the run is asked for and read."""
+        """How an answer of the run is requested and parsed."""
         return self.settings.judge.output
 
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -284,7 +284,7 @@ class RunState(Generic[OutT]):
         raise self.out_of_time()
 
     def out_of_time(self) -> Exception:
-        """The error of whoever set the time that is up: this run, or one above."""
+        """The error of the run whose time limit was reached: this one, or one above."""
         own, above = self.account.deadlines
         return self.account.out_of_time() if own <= above else LimitAbove(self.account.time_above())
 
@@ -309,7 +309,7 @@ class RunState(Generic[OutT]):
         )
 
     def needs_approval(self, prepared: PreparedCall, phase: AnyPhase) -> bool:
-        """Whether a person is asked first; a rule takes `(args)` or `(ctx, args)`."""
+        """Whether the call needs approval; a rule takes `(args)` or `(ctx, args)`."""
         rule: Any = prepared.tool.approval
         if not callable(rule) or not _takes_context(rule):
             return prepared.needs_approval

@@ -49,7 +49,7 @@ def api(
             metavar="ORIGIN", help="An origin whose pages may use it, such as http://localhost:3000."
         ),
     ] = None,
-    path: Annotated[str, typer.Option(help="What stands before every route, such as /v1.")] = "",
+    path: Annotated[str, typer.Option(help="A prefix of every route, such as /v1.")] = "",
 ) -> None:
     """Serve an agent over HTTP: runs and streams, AG-UI, the AI SDK and A2A. Ctrl-C ends it."""
     try:

@@ -12,7 +12,7 @@ import typer
 
 from wesichain import __version__
 
-from . import asking, durable_runs, learning, playbooks, traces
+from . import ask, durable_runs, learning, playbooks, traces
 from .api import api
 from .drifting import drift
 from .machine import doctor, models
@@ -28,10 +28,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Tool-calling ReAct agents that are correct by construction, fast, and learn from their runs.",
 )
-app.command()(asking.ask)
-app.command()(asking.chat)
-app.command()(asking.run)
-app.command()(asking.demo)
+app.command()(ask.ask)
+app.command()(ask.chat)
+app.command()(ask.run)
+app.command()(ask.demo)
 app.command("eval")(eval_)
 app.command()(improve)
 app.command()(learning.learn)

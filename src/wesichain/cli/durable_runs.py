@@ -328,10 +328,10 @@ class _End:
             os._exit(CTRL_C)  # what it had in hand is taken over once its lease is over
         self.status = CTRL_C if number == signal.SIGINT else OK
         if self.stop.cancelled:
-            note("not waiting any longer: other workers go on with the runs")
-            self.hurry.cancel("the worker was told to stop twice")
+            note("not waiting any longer: other workers continue the runs")
+            self.hurry.cancel("the worker was stopped twice")
             return
-        note(f"stopping: runs have {self._grace:g} s to end; other workers go on with the rest")
+        note(f"stopping: runs have {self._grace:g} s to end; other workers continue the rest")
         self.stop.cancel("the worker was told to stop")
 
 

@@ -40,7 +40,7 @@ def learn(
     ] = None,
     domain: Annotated[str, typer.Option(help="What is learned is shown to runs of this domain.")] = "general",
     agent: Annotated[
-        str | None, typer.Option(help="Of runs that were handed over, the part of this agent.")
+        str | None, typer.Option(help="Of runs with a hand-off, the part of this agent.")
     ] = None,
     model: Annotated[
         str | None, typer.Option(help="A model PROVIDER:NAME that words lessons from the runs.")

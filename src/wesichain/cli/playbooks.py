@@ -228,7 +228,7 @@ def forget(
     *,
     bullet: Annotated[str | None, typer.Option("--id", help="The id of a bullet.")] = None,
     task: Annotated[str | None, typer.Option("--task", help="The id of a task or run.")] = None,
-    matching: Annotated[str | None, typer.Option(help="A text that stands in it, such as a name.")] = None,
+    matching: Annotated[str | None, typer.Option(help="A text that it contains, such as a name.")] = None,
     path: Where = None,
     url: Annotated[
         str | None, typer.Option("--url", help="A Postgres database in place of a folder.")

@@ -58,7 +58,7 @@ def serve(
         database = None if database_url is None else open_database(database_url)
 
         def announce(address: str) -> None:
-            note(f"the runs of {place}, as long as this goes on; Ctrl-C ends it")
+            note(f"the runs of {place}, while this command runs; Ctrl-C ends it")
             print(address, flush=True)
 
         run_server(

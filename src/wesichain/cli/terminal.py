@@ -217,7 +217,7 @@ async def _answer(question: Question, stop: CancellationToken) -> Decision | Non
         wrong = validate_json(question.schema, question.filled(given)) if is_object(given) else ["no object"]
         if not wrong:
             return Provide(given)
-        note(f"that is not what is asked for: {wrong[0]}")
+        note(f"that is not a valid answer: {wrong[0]}")
 
 
 def _result(answer: str) -> Decision:

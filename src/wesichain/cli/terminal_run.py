@@ -259,7 +259,7 @@ def _end(outcome: Outcome[Any], shown: DisplayOptions, *, pressed: bool) -> int:
                 ApprovalFolder(home_folder() / "approvals").put(outcome)
                 names = ", ".join(item.call.name for item in outcome.pending)
                 note(f"not run: {names}; it waits for a decision")
-                note(f"decide in 'wesichain serve', or go on with: wesichain ask --resume {outcome.run_id}")
+                note(f"decide in 'wesichain serve', or continue: wesichain ask --resume {outcome.run_id}")
                 return CTRL_C if pressed else INTERRUPTED
             if pressed:
                 note("cancelled; what happened until then is recorded" if shown.record else "cancelled")

@@ -196,7 +196,7 @@ def replay_(
     tools: Annotated[Path | None, typer.Option(help="The tools that the run had.")] = None,
     instructions: Annotated[str | None, typer.Option(help="The instructions that the run had.")] = None,
     from_step: Annotated[int | None, typer.Option("--from", min=1, help="Go on live from this step.")] = None,
-    model: Annotated[str | None, typer.Option(help="The model that goes on, with --from.")] = None,
+    model: Annotated[str | None, typer.Option(help="With --from: the model that continues.")] = None,
     runs: Runs = None,
     no_record: Annotated[bool, typer.Option("--no-record", help="Keep no recording of a fork.")] = False,
 ) -> None:

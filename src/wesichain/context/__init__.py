@@ -1,8 +1,8 @@
-"""Context: views between the log of a run and what its model is shown. The log keeps everything."""
+"""Context: views that shorten the requests of a run. The log keeps everything."""
 
 from typing import TYPE_CHECKING
 
-from wesichain.core.internal import Cut, later
+from wesichain.core.internal import Cut, lazy_getattr
 
 from .tokens import CountTokens, estimate_tokens, tokens_of
 from .view import (
@@ -12,7 +12,7 @@ from .view import (
     ViewRequest,
     are_views,
     counter_of,
-    quiet_of,
+    inactive_below,
 )
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .visible_log import VisibleLog
     from .window import Window
 else:
-    __getattr__ = later(
+    __getattr__ = lazy_getattr(
         __name__,
         {
             ".clear": ("ClearToolResults",),
@@ -31,7 +31,7 @@ else:
             ".trim": ("TrimResults", "fit"),
             ".window": ("Window",),
         },
-        renamed={"Seen": "VisibleLog"},
+        renamed={"Seen": "VisibleLog", "quiet_of": "inactive_below"},
     )
 
 __all__ = [
@@ -50,6 +50,6 @@ __all__ = [
     "counter_of",
     "estimate_tokens",
     "fit",
-    "quiet_of",
+    "inactive_below",
     "tokens_of",
 ]

@@ -34,7 +34,7 @@ class ClearToolResults:
             raise ConfigError(f"keep={self.keep!r}: use the number of results that stay, 0 or more")
 
     @property
-    def quiet_tokens(self) -> int:
+    def inactive_below_tokens(self) -> int:
         return self.over_tokens
 
     @property

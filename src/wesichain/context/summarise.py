@@ -27,9 +27,8 @@ class Summarise:
     """Above `over_tokens`, all but the newest `keep_tokens` is replaced by a summary, which a model writes.
 
     `llm` is that model; without one it is the run's own. The call spends no step, but tokens and money of the
-    run, and is told in `ContextReduced`. Where it fails, that is told there too, and the run goes on as it
-    is: stand a `Window` behind it. A later summary takes the earlier one in. The instructions and the task
-    are not in it: they stay.
+    run, and is in the event `ContextReduced`. If it fails, the event says so and nothing is cut: put a
+    `Window` behind it. A later summary includes the earlier one. Instructions and task are not summarised.
     """
 
     over_tokens: int
@@ -50,7 +49,7 @@ class Summarise:
             raise ConfigError(f"llm={llm!r} is no model; pass an object with complete(request), or None")
 
     @property
-    def quiet_tokens(self) -> int:
+    def inactive_below_tokens(self) -> int:
         return self.over_tokens
 
     @property
@@ -71,7 +70,7 @@ class Summarise:
         words = max(50, (self.over_tokens - self.keep_tokens) // 4)
         asked = (
             Message(Role.SYSTEM, _TASK.format(words=min(words, 600))),
-            Message(Role.USER, "\n".join(map(_as_text, seen.shown(pieces)))),
+            Message(Role.USER, "\n".join(map(_as_text, seen.visible_messages(pieces)))),
         )
         return ViewQuestion(asked, partial(_cuts, pieces), self.llm)
 

@@ -27,7 +27,7 @@ class TrimResults:
         check_counter(self.count_tokens)
 
     @property
-    def quiet_tokens(self) -> int:
+    def inactive_below_tokens(self) -> int:
         return self.max_tokens
 
     @property

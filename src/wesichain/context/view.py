@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ViewQuestion:
-    """A question that a view asks a model before it can cut, and the cuts that follow from the answer.
+    """A model call that a view needs before it can cut, such as a summary, and the cuts that follow.
 
-    Without an `llm` it is the run's own. The run pays; in a replay nobody is asked.
+    Without an `llm` the run's own model is called. The run pays; in a replay the reply is read from the log.
     """
 
     messages: tuple[Message, ...]
@@ -36,7 +36,7 @@ class Question(ViewQuestion):
 
 @dataclass(frozen=True, slots=True)
 class ViewRequest(LlmRequest):
-    """A view's request, before a step: `view` is its number, `llm` who is asked instead of the run's own."""
+    """A view's request, before a step: `view` is its number, `llm` the model instead of the run's own."""
 
     view: int = 0
     llm: ToolCallingLlm | None = None
@@ -44,12 +44,12 @@ class ViewRequest(LlmRequest):
 
 @runtime_checkable
 class ContextView(Protocol):
-    """Decides what the model is no longer shown. It holds no state of a run, and is asked before each step.
+    """Decides what is left out of the next request. It has no state of a run, and is called before each step.
 
-    What it says follows from what is `seen` and from nothing else, so that a run comes to the same again.
-    It should cut seldom, and then a good deal: what a provider keeps of a prompt ends at the first change.
-    One with an attribute `quiet_tokens` is not asked while no more than so many tokens are shown. Where one
-    has `limit_tokens`, no request has more: results of tools are cut to fit, or the run fails.
+    Its cuts depend on what is `seen` and on nothing else, so that a replay makes the same ones.
+    It should cut seldom, and then a good deal: a provider's prompt cache ends at the first change.
+    One with an attribute `inactive_below_tokens` is not called while a request has at most so many tokens.
+    Where one has `limit_tokens`, no request has more: results of tools are cut to fit, or the run fails.
     """
 
     @property
@@ -69,16 +69,16 @@ def _is_view(view: Any) -> bool:
     return not isinstance(view, type) and callable(getattr(view, "reduce", None)) and hasattr(view, "name")
 
 
-def quiet_of(views: Iterable[ContextView]) -> int:
-    """The tokens up to which none of these views has anything to say; -1 where one of them does not tell.
+def inactive_below(views: Iterable[ContextView]) -> int:
+    """The tokens up to which none of these views cuts anything; -1 if one of them does not say.
 
-    A class that inherits the number may have another `reduce`, and is asked.
+    A class that inherits the number may have another `reduce`, and is called.
     """
-    return min(map(_quiet_tokens, views), default=-1)
+    return min(map(_inactive_below_tokens, views), default=-1)
 
 
-def _quiet_tokens(view: Any) -> int:
-    return view.quiet_tokens if "quiet_tokens" in vars(view.__class__) else -1
+def _inactive_below_tokens(view: Any) -> int:
+    return view.inactive_below_tokens if "inactive_below_tokens" in vars(view.__class__) else -1
 
 
 def counter_of(views: Iterable[ContextView]) -> CountTokens:

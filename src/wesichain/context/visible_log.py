@@ -49,7 +49,7 @@ class VisibleLog:
 
     @property
     def messages(self) -> LogView[Message]:
-        """The messages that the model is shown."""
+        """The messages in the next request."""
         return LogView(self._messages, len(self._messages))
 
     def take(self, messages: Sequence[Message]) -> None:
@@ -102,7 +102,7 @@ class VisibleLog:
         ]
 
     def tool_results(self) -> list[tuple[int, Message, int]]:
-        """The results of tools that are shown, each with its place and its tokens."""
+        """The tool results in the view, each with its position and its tokens."""
         self._file()
         shown = zip(self._places, self._messages, self._sizes, strict=True)
         return [(place, message, size) for place, message, size in shown if message.role is Role.TOOL]
@@ -124,13 +124,13 @@ class VisibleLog:
                 index += 1
         return self._pieces(starts[0], end) if gone else []
 
-    def shown(self, pieces: Sequence[tuple[int, int]]) -> list[Message]:
-        """The messages that the model is shown, of some pieces of the log."""
+    def visible_messages(self, pieces: Sequence[tuple[int, int]]) -> list[Message]:
+        """The messages in the next request, of some pieces of the log."""
         self._file()
         return [message for start, end in pieces for message in self._messages[self._between(start, end)]]
 
     def new_tokens(self, pieces: Sequence[tuple[int, int]]) -> int:
-        """The tokens of what the model is shown there as it stands in the log."""
+        """The tokens of these messages as they are in the log."""
         self._file()
         found = 0
         for start, end in pieces:
@@ -156,7 +156,7 @@ class VisibleLog:
     # --- cutting ---------------------------------------------------------------------------------------
 
     def check(self, cut: Cut, view: str) -> None:
-        """A cut that may not be made is the mistake of whoever wrote the view."""
+        """A cut that is not allowed is an error of the view."""
         self._file()
         why = self._flaw(cut)
         if why:
@@ -212,7 +212,7 @@ class VisibleLog:
             self._starts[first:behind] = [cut.start] if sizes else []
 
     def cuts(self) -> tuple[Cut, ...]:
-        """The cuts that make of the log what is shown now: the fewest, whatever was cut when."""
+        """The fewest cuts that turn the log into the current view, whatever was cut when."""
         self._file()
         found: list[Cut] = []
         expected = 0

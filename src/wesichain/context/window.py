@@ -18,7 +18,7 @@ class Window:
     `keep_tokens` are three quarters of the window unless you say: to cut a good deal at a time keeps the
     prompt the same for some steps, and what a provider has cached of it worth something. The instructions,
     the task and the last reply with its results stay; where these alone are more than the window, the results
-    are cut in their middle, and where that is not enough the run fails before the model is asked.
+    are cut in their middle, and where that is not enough the run fails before the model call.
     """
 
     max_tokens: int
@@ -36,7 +36,7 @@ class Window:
                 )
 
     @property
-    def quiet_tokens(self) -> int:
+    def inactive_below_tokens(self) -> int:
         return self.max_tokens
 
     @property

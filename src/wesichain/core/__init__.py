@@ -29,7 +29,7 @@ from .events import (
     ToolProgress,
     ToolsOffered,
 )
-from .later import later
+from .lazy_imports import lazy_getattr
 from .messages import (
     Citation,
     FinishReason,
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from .state import HasFinalOutput, HasUserInput, ReActState, ScratchpadState
     from .template import PromptTemplate
 else:
-    __getattr__ = later(
+    __getattr__ = lazy_getattr(
         __name__,
         {
             ".state": ("HasFinalOutput", "HasUserInput", "ReActState", "ScratchpadState"),

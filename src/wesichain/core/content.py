@@ -197,7 +197,7 @@ class Image(_Media):
 
 @dataclass(frozen=True, slots=True)
 class Document(_Media):
-    """A document: PDF, text, or whatever the model takes. `name` is the file's name, told to the model."""
+    """A document: PDF, text, or any type that the model takes. Its file `name` is sent to the model."""
 
     kind: ClassVar[str] = "document"
     data: bytes | None = None
@@ -211,7 +211,7 @@ class Document(_Media):
 
 @dataclass(frozen=True, slots=True)
 class Audio(_Media):
-    """A sound. `media_type` is found from the bytes (WAV, MP3, FLAC, Ogg) where it is not given."""
+    """A sound. Without a `media_type` it is detected from the bytes (WAV, MP3, FLAC, Ogg)."""
 
     kind: ClassVar[str] = "audio"
     data: bytes | None = None

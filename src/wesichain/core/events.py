@@ -57,7 +57,7 @@ class PendingCall:
     """A call that waits for a person. `token` is bound to exactly this call and is used once.
 
     `scope` names the agents above the run that the call belongs to, outermost first; `external`: nothing
-    is run here, and somebody has to `Provide` its result. Where there is a `question`, the call has begun,
+    is run here, and `Provide` gives its result. Where there is a `question`, the call has begun,
     and waits for the answer to it: `Provide({...})` with its fields.
     """
 
@@ -71,7 +71,7 @@ class PendingCall:
 
 @dataclass(frozen=True, slots=True)
 class Approve:
-    """Run the call as it is."""
+    """Run the call with its arguments unchanged."""
 
     kind: ClassVar[str] = "approve"
 
@@ -86,7 +86,7 @@ class ApproveWith:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Do not run the call; the model is told the reason."""
+    """Do not run the call; the reason is returned to the model."""
 
     kind: ClassVar[str] = "refuse"
     reason: str = field(default="", metadata=OMIT)
@@ -94,7 +94,7 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Provide:
-    """The result of a call that somebody else has run (`external=True`), or the error that came of it.
+    """The result of an external call (`external=True`), or its error.
 
     For a call that waits with a question: the answer to it.
     """
@@ -118,9 +118,9 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class RunStarted(RunEvent):
-    """A run begins, or goes on after an interruption (`resumed`), with what was decided on its calls.
+    """A run starts, or is resumed after an interruption (`resumed`), with the decisions on its calls.
 
-    In the log of the run at the top, whose `run_id` all events have, that of a run inside it also tells whose
+    In the log of the run at the top, whose `run_id` all events have, that of a run inside it also says whose
     run it is (`agent`) and the id that it has itself (`own_id`). `instructions` are those of this run alone:
     a function of the agent returned them, or the caller gave them.
     """
@@ -139,11 +139,11 @@ class RunStarted(RunEvent):
 
 @dataclass(frozen=True, slots=True)
 class StepStarted(RunEvent):
-    """The model is asked. `messages`: those that it sees for the first time, and that no event tells yet.
+    """A model call starts. `messages`: those that are new in this request and in no earlier event.
 
-    Where it `follows`, the model sees, before these, its last reply and the results of that reply's calls,
-    as their own events tell them: a log holds everything once. `Transcript` puts it together. One that is
-    `free` spends no step of the budget.
+    If it `follows`, the request has, before these, the last reply and the results of that reply's calls,
+    which are in events of their own: a log has everything once. `Transcript` rebuilds the request. One that
+    is `free` spends no step of the budget.
     """
 
     kind: ClassVar[str] = "step_started"
@@ -198,7 +198,7 @@ class Cut:
 class ContextReduced(RunEvent):
     """A view has left something out of the requests from step `step_id` on: the log keeps it.
 
-    It is told before that step begins. `usage` and `cost` are those of a model that was asked for a summary;
+    It is emitted before that step. `usage` and `cost` are those of the call for a summary;
     `trouble` says why there is none, and then nothing was left out.
     """
 
@@ -212,7 +212,7 @@ class ContextReduced(RunEvent):
 
 @dataclass(frozen=True, slots=True)
 class AdviceShown(RunEvent):
-    """Advice from earlier runs (`ids`) stands in the instructions: the first, or those of another `agent`."""
+    """The instructions, of the first or of another `agent`, contain advice from earlier runs (`ids`)."""
 
     kind: ClassVar[str] = "advice_shown"
     ids: tuple[str, ...]
@@ -224,9 +224,9 @@ class AdviceShown(RunEvent):
 
 @dataclass(frozen=True, slots=True)
 class ToolsOffered(RunEvent):
-    """The model is offered other tools from step `step_id` on: these. It is told before that step begins.
+    """From step `step_id` on the model is offered these tools. The event is emitted before that step.
 
-    It is told where the tools of an agent change with the steps (`DynamicTools`, `ToolSearch`), and they did.
+    It is emitted if the tools of an agent have changed since the last step (`DynamicTools`, `ToolSearch`).
     """
 
     kind: ClassVar[str] = "tools_offered"
@@ -235,9 +235,9 @@ class ToolsOffered(RunEvent):
 
 @dataclass(frozen=True, slots=True)
 class HandedOff(RunEvent):
-    """The run goes on as another agent, whose model and tools are told.
+    """The run continues as another agent, with its model and tools.
 
-    It has its own instructions and sees what was said so far: the next step tells it all to it.
+    It has its own instructions; its first request has the messages so far.
     `instructions` are there where a function returned them.
     """
 
@@ -251,7 +251,7 @@ class HandedOff(RunEvent):
 
 @dataclass(frozen=True, slots=True)
 class ContentOmitted(RunEvent):
-    """The model could not be given some of the content: `omitted` has the lines that it read instead."""
+    """Some of the content could not be sent to the model: `omitted` has the lines that were sent instead."""
 
     kind: ClassVar[str] = "content_omitted"
     model: str
@@ -260,9 +260,9 @@ class ContentOmitted(RunEvent):
 
 @dataclass(frozen=True, slots=True)
 class ToolDispatched(RunEvent):
-    """A call is handed to its tool, for the first time or once more.
+    """A tool call starts, for the first time or again.
 
-    `resumed`: a run inside it had been interrupted and goes on, so that it is no further call.
+    `resumed`: a run inside it had been interrupted and is resumed, so that it is no further call.
     """
 
     kind: ClassVar[str] = "tool_dispatched"

@@ -51,7 +51,7 @@ from .events import (
     Refuse,
     RunEvent,
 )
-from .later import later
+from .lazy_imports import lazy_getattr
 from .listening import TEXT_LISTENER, streams_to_listener
 from .log import LogView, events_in
 from .protocols import (
@@ -70,18 +70,18 @@ from .settings import NO_SETTINGS
 from .spending import NO_USAGE, AnyPrice, Price, Prices, PriceTier, Spent, cost_of, is_price
 from .strict_schema import narrowed_schema, strict_schema, without_nulls
 from .transcript import Transcript, text_of, tool_message, turn_of
-from .waiting import GRACE, CallToken, CancellationToken, Delivery, SystemClock, abandon
+from .waiting import GRACE, CallToken, CancellationToken, Delivery, SystemClock, abandon, backoff_delay
 
 if TYPE_CHECKING:
     from .home import home_folder
     from .sockets import is_loopback, listening_socket
     from .state import read_state, state_update, write_state
 else:
-    __getattr__ = later(
+    __getattr__ = lazy_getattr(
         __name__,
         {
             "..home": ("home_folder",),
-            "..sockets": ("listening_socket", "is_loopback"),
+            "..sockets": ("is_loopback", "listening_socket"),
             "..state": (
                 "read_state",
                 "state_update",
@@ -133,6 +133,7 @@ __all__ = [
     "abandon",
     "advise",
     "around",
+    "backoff_delay",
     "check_depth",
     "check_settings",
     "common_prefix",
@@ -157,7 +158,7 @@ __all__ = [
     "is_price",
     "is_record",
     "json_changes",
-    "later",
+    "lazy_getattr",
     "listening_socket",
     "made",
     "media_type_of",

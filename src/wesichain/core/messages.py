@@ -17,7 +17,7 @@ from .spending import NO_USAGE, Usage
 
 
 class Role(StrEnum):
-    """Who speaks."""
+    """The author of a message."""
 
     SYSTEM = "system"
     USER = "user"
@@ -34,7 +34,7 @@ def as_tuple(value: object, field: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call the model asks for. `args` is any JSON value; text that was not JSON stays a string."""
+    """A tool call in a model's reply. `args` is any JSON value; text that is not JSON stays a string."""
 
     id: str
     name: str
@@ -60,7 +60,7 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message. `opaque` is a provider's own data (signed reasoning), handed back to it untouched.
+    """One message. `opaque` is a provider's own data (signed reasoning), sent back to it unchanged.
 
     Content is a text, or parts: texts, images, documents, sounds. A role may be given as its text, calls and
     parts as lists, and a text among parts as a str; they are kept as a `Role`, tuples and `Text`. `is_error`
@@ -128,7 +128,7 @@ class LlmRequest:
     """A request to a model. `output_schema`: the JSON schema that the answer must have.
 
     `stop`: texts at which the reply ends, for models that take them (`LlmTraits.takes_stop`); those of
-    `settings` are added to them. `settings`: how the model is asked to answer.
+    `settings` are added to them. `settings`: temperature, length and so on.
     """
 
     model: str

@@ -29,7 +29,7 @@ _CHARACTERS = 800  # of them together
 
 @runtime_checkable
 class ToolCallingLlm(Protocol):
-    """A model that can ask for tools. It translates and maps faults; it never judges a call.
+    """A model that can call tools. It translates requests and replies, and maps errors; it judges no call.
 
     May also have `model` (its name), `traits` (an `LlmTraits`), `check_settings` (raises `ConfigError` for a
     `ModelSettings` that it cannot take), and `stream` (see `StreamingLlm`).
@@ -57,7 +57,7 @@ class CompletionLlm(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LlmTraits:
-    """The traits of a model: what the runtime may ask of it, and what it would rather have."""
+    """The traits of a model: the features that it supports, and those that it works better with."""
 
     observes_errors: bool = False  # faults are best told to it as observations (text ReAct)
     native_output: bool = False  # it honours LlmRequest.output_schema
@@ -137,7 +137,7 @@ def say_omitted(reply: Any, omitted: tuple[str, ...]) -> Any:
 
 @runtime_checkable
 class EventSink(Protocol):
-    """Where events go. Called in line: be quick, or stand behind a `BufferedSink`."""
+    """Receives events. It is called inside the run: be quick, or wrap it in a `BufferedSink`."""
 
     def emit(self, event: Event) -> None: ...
 
@@ -163,10 +163,10 @@ class StrategySource(Protocol):
 class Advice:
     """A text for the instructions ("" where there is nothing to say), and what it is made of.
 
-    `shown` are the ids of what stands in it, `held` of what would have and was held back for comparison.
-    `trouble` says why there is none where the source failed: a run goes on without. `tools` are those that it
-    says to call: the model is offered them before others that take the same parameters, since it may begin
-    with the first of those whatever it is told.
+    `shown` are the ids of its lessons, `held` of lessons that were left out for comparison.
+    `trouble` says why there is none if the source failed: the run continues without advice. `tools` are those
+    that it recommends: they are listed before others with the same parameters, since a model may begin with
+    the first of those whatever the advice says.
     """
 
     text: str = ""

@@ -21,7 +21,7 @@ class Thought:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A call the model asked for."""
+    """A tool call that the model made."""
 
     kind: ClassVar[str] = "action"
     call: ToolCall

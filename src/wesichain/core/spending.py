@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 from math import isfinite
-from typing import TypeAlias
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from wesichain.errors import CodecError, PolicyConfigError
 
@@ -17,7 +17,7 @@ class Usage:
     """Tokens read and written.
 
     `input_tokens` are all that the provider read, `cache_read_tokens` and `cache_write_tokens` those of them
-    that it found in its cache or put there. `reasoning_tokens` are those of the output that nobody sees.
+    that came from its cache or went into it. `reasoning_tokens` are output tokens that are not in the text.
     """
 
     input_tokens: int = 0
@@ -38,6 +38,11 @@ class Usage:
     @property
     def total_tokens(self) -> int:
         return self.input_tokens + self.output_tokens
+
+    if not TYPE_CHECKING:  # a checker must go on to refuse the call
+
+        def __call__(self) -> NoReturn:
+            raise TypeError("usage is a value, not a method: write .usage, without parentheses")
 
     def __add__(self, other: Usage) -> Usage:
         return _usage(
@@ -121,7 +126,7 @@ Prices: TypeAlias = Mapping[str, AnyPrice]
 
 
 def cost_of(usage: Usage, price: AnyPrice) -> float:
-    """The cost of a reply's tokens. What the cache held is charged at the cache's price, and once."""
+    """The cost of a reply's tokens. Cached tokens are charged once, at the price of the cache."""
     if not isinstance(price, Price):
         read, written = price
         return (usage.input_tokens * read + usage.output_tokens * written) / _MILLION

@@ -14,6 +14,15 @@ T = TypeVar("T")
 
 GRACE = 0.5  # seconds that a model or a tool has to clean up after it was cancelled
 
+
+def backoff_delay(attempt: int, *, initial: float, factor: float, maximum: float) -> float:
+    """Seconds to wait after a failed attempt, counted from one: `initial`, times `factor` each time."""
+    try:
+        return min(maximum, initial * float(factor) ** (attempt - 1))
+    except OverflowError:  # the power is beyond a float, and so beyond any maximum
+        return maximum if initial else 0.0
+
+
 # One lock for all tokens keeps a token as cheap as its slots. Reentrant, because a signal handler may
 # cancel while the thread that it interrupts holds the lock.
 _LOCK = threading.RLock()
@@ -45,7 +54,7 @@ class CancellationToken:
 
     @property
     def reason(self) -> str | None:
-        """Why, in the words of whoever cancelled first; None before."""
+        """The reason of the first cancellation; None before."""
         if self._reason is not None:
             return self._reason
         for parent in self._parents:

@@ -107,7 +107,7 @@ class DurableGraph(ServedRuns, Generic[StateT]):
         return DurableGraph(self.graph, **self._changed(changes))
 
     async def run(self, state: Any = None, *, run_id: str | None = None) -> StateT:
-        """The state at the end. A `run_id` that exists goes on, or gives its state again.
+        """Run the graph and return its last state. An existing `run_id` is continued, or its state returned.
 
         Raises as `graph.invoke` does: `GraphInterruptedError` where it waits for a person.
         """
@@ -126,7 +126,7 @@ class DurableGraph(ServedRuns, Generic[StateT]):
         delay: float | None = None,
         key: str | None = None,
     ) -> str:
-        """Leave a run to whoever serves the graph; returns its id."""
+        """Put a run into the graph's queue; returns its id."""
         new = replace(self._new(state, run_id), priority=priority)
         await self._queue(new, delay=delay, key=key)
         return new.run_id

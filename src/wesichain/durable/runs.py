@@ -267,7 +267,7 @@ class DurableRuns:
         await self.ask(decide)
 
     async def cancel(self, run_id: str) -> None:
-        """Stop a run, whatever it is doing and wherever. It stays so, unless somebody resumes it."""
+        """Cancel a run in any process and phase. It stays cancelled until it is resumed."""
 
         def cancel(store: Store) -> None:
             self._row(store, run_id)

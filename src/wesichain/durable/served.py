@@ -102,7 +102,7 @@ class ServedRuns:
         return self._runs.events(run_id)
 
     async def cancel(self, run_id: str) -> None:
-        """Stop a run, whatever it is doing and wherever. It stays so, unless somebody resumes it."""
+        """Cancel a run in any process and phase. It stays cancelled until it is resumed."""
         await self._runs.cancel(run_id)
         if self._engine is not None:
             for workflow_id, token in [*self._engine.active.items()]:

@@ -32,7 +32,7 @@ class RunState(StrEnum):
 class RunStatus(str):
     """A run's state, as the text that a `RunState` is, with the version of the program that it belongs to.
 
-    `served` tells whether a living worker serves that version: a pending run that is not waits for one.
+    `served`: whether a live worker serves that version; a pending run that is not served waits for one.
     """
 
     __slots__ = ("served", "state", "version")
@@ -66,7 +66,7 @@ class RunStatus(str):
 class RunSummary:
     """A run, as it is listed. Times are seconds since 1970, by the database's clock.
 
-    `version` is the program that the run belongs to; `served` tells whether a living worker serves it. `task`
+    `version` is the program that the run belongs to; `served`: whether a live worker serves it. `task`
     is the beginning of what it was asked. What follows is known of a run that has ended or waits: its cost
     and tokens, the model, the number of steps, the tools that it called, and the beginning of its answer.
     `parent` is the run that it runs inside of, of an agent that another one uses as a tool, or that is a node

@@ -1,8 +1,8 @@
-"""The edge: an agent over HTTP, as a plain API and in the protocols that frontends and agents speak."""
+"""The edge: an agent over HTTP, as a plain API and in the protocols of frontends and other agents."""
 
 from typing import TYPE_CHECKING
 
-from wesichain.core.internal import later
+from wesichain.core.internal import lazy_getattr
 
 from .limits import Limits
 
@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from .application import create_app
     from .runs import Order, RunDirectory
 else:
-    __getattr__ = later(__name__, {".application": ("create_app",), ".runs": ("Order", "RunDirectory")})
+    __getattr__ = lazy_getattr(
+        __name__, {".application": ("create_app",), ".runs": ("Order", "RunDirectory")}
+    )
 
 __all__ = ["Limits", "Order", "RunDirectory", "create_app"]

@@ -37,7 +37,7 @@ async def evaluate(
 
     `model` runs the cases in place of the agent's own. `done` are results of an earlier part of the same
     evaluation: their runs are not made again. `on_result`
-    is told each result as it comes, so that what was done is kept if the rest is not.
+    is called with each result as it comes, so that results are kept if the rest fails.
     """
     chosen = tuple(cases)
     _refuse(chosen, judge, repeat, at_once)

@@ -20,7 +20,7 @@ ENOUGH = 0.5  # a value from here on is a pass
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The word of one check: a value from 0 to 1, and why."""
+    """The result of one check: a value from 0 to 1, and the reason."""
 
     name: str
     value: float

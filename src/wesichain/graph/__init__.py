@@ -2,7 +2,14 @@
 
 from typing import TYPE_CHECKING
 
-from wesichain.core.internal import CheckpointSaved, GraphEvent, NodeCompleted, NodeFailed, NodeStarted, later
+from wesichain.core.internal import (
+    CheckpointSaved,
+    GraphEvent,
+    NodeCompleted,
+    NodeFailed,
+    NodeStarted,
+    lazy_getattr,
+)
 from wesichain.store import MemoryStore, Store, StoreItem
 
 from .builder import GraphBuilder
@@ -41,7 +48,7 @@ if TYPE_CHECKING:
     from .renamed import Retry as Retry
     from .sqlite import SqliteStore as SqliteStore
 else:
-    __getattr__ = later(
+    __getattr__ = lazy_getattr(
         __name__,
         {".renamed": ("Interrupt", "Retry"), ".postgres": ("PostgresStore",), ".sqlite": ("SqliteStore",)},
     )

@@ -147,7 +147,7 @@ class GraphContext(Generic[ContextT]):
     account: Account | None = None
 
     def emit(self, value: Any) -> None:
-        """Hand a value to whoever streams the run with the mode "custom"; else it is nobody's."""
+        """Emit a value to streams of the run with the mode "custom"; without one it is dropped."""
         if self.on_emit is not None:
             self.on_emit(value)
 

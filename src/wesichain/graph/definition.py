@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from typing_extensions import override
 
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import backoff_delay, dataclass
 from wesichain.errors import GraphError, MissingNodeError
 
 from .state import Schema
@@ -61,7 +61,7 @@ class RetryPolicy:
         return isinstance(error, on) if isinstance(on, type | tuple) else bool(on(error))
 
     def pause(self, failures: int, *, chance: float) -> float:
-        seconds = min(self.backoff * self.factor ** (failures - 1), self.max_pause)
+        seconds = backoff_delay(failures, initial=self.backoff, factor=self.factor, maximum=self.max_pause)
         return seconds * (1 + self.jitter * chance)
 
 

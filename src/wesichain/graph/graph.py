@@ -59,7 +59,7 @@ class StateForm(Protocol):
 
 
 class Graph(Translated, Generic[StateT]):
-    """A graph, built and checked. Holds no state of a run: any number of them may go on at once."""
+    """A graph, built and checked. It has no state of a run: any number of runs may be active at once."""
 
     def __init__(
         self,

@@ -22,7 +22,7 @@ StateT = TypeVar("StateT")
 
 @dataclass(frozen=True, slots=True)
 class TaskState:
-    """A task that is to run next, or has run, and how it stands."""
+    """A task that is to run next, or has run, and its status."""
 
     id: str
     node: str

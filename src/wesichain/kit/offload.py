@@ -54,7 +54,7 @@ class OffloadView:
         return self.long.count_tokens
 
     @property
-    def quiet_tokens(self) -> int:
+    def inactive_below_tokens(self) -> int:
         return self.long.over_tokens
 
     @property

@@ -1,4 +1,4 @@
-"""Learning: runs and what was said about them become lessons and strategies that later runs are shown."""
+"""Learning: runs and the feedback on them become lessons and strategies in the prompts of later runs."""
 
 from . import _numpy as _numpy  # names what is missing before anything else fails
 from .curator import CuratorDelta, SemanticCurator
@@ -6,6 +6,7 @@ from .embedders import Embedder, FunctionEmbedder
 from .entities import (
     DATA_MODEL,
     Evidence,
+    EvidenceTally,
     Feedback,
     PlaybookBullet,
     Provenance,
@@ -34,6 +35,7 @@ __all__ = [
     "Delta",
     "Embedder",
     "Evidence",
+    "EvidenceTally",
     "Feedback",
     "FunctionEmbedder",
     "Generator",

@@ -60,7 +60,7 @@ _IS_VISIBLE = Condition("stage", "$in", VISIBLE)
 
 
 class Playbook(Translated, StrategySource):
-    """Bullets by domain. A domain sees nothing of another unless `cross_domain` is asked for.
+    """Bullets by domain. Domains are separate unless `cross_domain` is set.
 
     Safe to share between threads and processes. Close it (or use `with`) so that the index is saved;
     without that nothing is lost but the time to embed again.

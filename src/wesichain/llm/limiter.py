@@ -1,4 +1,4 @@
-"""The rate limiter: a model that is asked no more often than its provider allows."""
+"""The rate limiter: a model that is called no more often than its provider allows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Turn:
 
 
 class RateLimiter:
-    """A `StreamingLlm` that asks `llm` at most so often a minute, and at most `concurrency` at once.
+    """A `StreamingLlm` that calls `llm` at most so often a minute, and at most `concurrency` times at once.
 
     No sixty seconds see more requests begin, or more tokens spent, than allowed; a request that is
     larger than the allowance waits for a minute of its own. Requests that wait are served in the

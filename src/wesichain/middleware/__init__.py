@@ -1,14 +1,14 @@
-"""Middleware: what stands around runs, model calls and tool calls; and guards, which let them pass or not."""
+"""Middleware around runs, model calls and tool calls; and guards, which let them pass or not."""
 
 from typing import TYPE_CHECKING
 
-from wesichain.core.internal import later
+from wesichain.core.internal import lazy_getattr
 
 from .middleware import CallModel, CallRun, CallTool, Middleware
 
 if TYPE_CHECKING:
     from .guards import InputGuard, OutputGuard, ToolGuard
 else:
-    __getattr__ = later(__name__, {".guards": ("InputGuard", "OutputGuard", "ToolGuard")})
+    __getattr__ = lazy_getattr(__name__, {".guards": ("InputGuard", "OutputGuard", "ToolGuard")})
 
 __all__ = ["CallModel", "CallRun", "CallTool", "InputGuard", "Middleware", "OutputGuard", "ToolGuard"]

@@ -56,7 +56,7 @@ class _Guard(Middleware[DepsT_contra]):
 
 
 class InputGuard(_Guard[DepsT_contra]):
-    """Checks the task before a run begins or goes on: `InputGuard(lambda task: len(task) < 1000)`."""
+    """Checks the task before a run starts or is resumed: `InputGuard(lambda task: len(task) < 1000)`."""
 
     what = "the task"
 
@@ -70,7 +70,7 @@ class OutputGuard(_Guard[DepsT_contra]):
     """Checks the answer before a run completes: `OutputGuard(lambda answer: "secret" not in answer)`.
 
     Of a run that is streamed, `stream="hold"` emits no piece of the answer before it was checked; "pass"
-    emits the pieces as they come, and the check then comes too late for whoever reads along.
+    emits the pieces as they come, and the check then comes too late for a reader of the stream.
     """
 
     what = "the answer"

@@ -32,9 +32,9 @@ class Middleware(Generic[DepsT_contra]):
     async def wrap_run(self, ctx: RunContext[DepsT_contra], task: Any, call_next: CallRun) -> Any:
         """Around a run, or the part of it that is resumed: `await call_next(task)` gives its outcome.
 
-        The log and a recording tell the run's own outcome; another one is for the caller alone. Around a run
-        that was handed to this agent, it stands from there to the end, or until the agent hands it on: the
-        outcome is then an Interrupted one that says so, and the run goes on when this method returns.
+        The log and a recording have the run's own outcome; another one is for the caller alone. After a
+        hand-off to this agent, it wraps the run from there to the end, or until the agent hands it off: the
+        outcome is then an Interrupted one that says so, and the run continues when this method returns.
         """
         del ctx
         return await call_next(task)
@@ -42,7 +42,7 @@ class Middleware(Generic[DepsT_contra]):
     async def wrap_model(
         self, ctx: RunContext[DepsT_contra], request: LlmRequest, call_next: CallModel
     ) -> LlmResponse:
-        """Around a model call: `await call_next(request)` asks the model, and raises what the model raises.
+        """Around a model call: `await call_next(request)` calls the model, and raises what the model raises.
 
         Every call of the model spends a step, its tokens and its cost, and is an event. What the model
         raises, or an `LlmError` raised here, goes to the policy; any other exception ends the run.

@@ -162,7 +162,7 @@ class Account:
         return price
 
     def use_model(self, model: str) -> None:
-        """Charge the replies from here on at the price of this model: the run goes on as another agent."""
+        """Charge the replies from here on at the price of this model: the run continues as another agent."""
         self._unpriced = {**self._unpriced_by_model(self.usage)} or None
         self._elsewhere = self.usage
         self._price = self.price_of(model)
@@ -271,7 +271,7 @@ class Account:
         return self._parent
 
     def detach(self) -> None:
-        """Spend nothing above from here on: nobody there waits for the run any more."""
+        """Spend nothing above from here on: the runs above no longer wait for this one."""
         self._parent = None
 
     def is_below(self, other: object) -> bool:

@@ -37,7 +37,7 @@ class Fail:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Do the same again: ask the same request, or run the same call, `delay` seconds from now."""
+    """Send the same request, or run the same call, again after `delay` seconds."""
 
     consume_budget: bool = True
     delay: float = 0.0

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias
 from typing_extensions import override
 
 from wesichain.core import ReActStep
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import backoff_delay, dataclass
 from wesichain.errors import (
     AgentError,
     InvalidModelActionError,
@@ -108,7 +108,7 @@ class RepromptN(FailFast):
 class ObserveErrors(PolicyEngine):
     """Every fault goes back to the model as an observation, as long as the budget lasts.
 
-    A provider that cannot be reached is asked again instead, unless it has refused for good.
+    A request to a provider that cannot be reached is sent again instead, unless it was refused for good.
     """
 
     @override
@@ -139,16 +139,16 @@ class Backoff:
 
     def delay(self, attempt: int) -> float:
         """Seconds to wait after the given attempt, counted from one."""
-        return min(self.maximum, self.initial * self.factor ** min(attempt - 1, 64))
+        return backoff_delay(attempt, initial=self.initial, factor=self.factor, maximum=self.maximum)
 
 
 @dataclass(frozen=True, slots=True)
 class SelfCorrect(PolicyEngine):
-    """Tells the model of faults that it can mend; the rest end the run. The default of `Agent`.
+    """Returns errors to the model that it can correct; others end the run. The default of `Agent`.
 
     Malformed or unknown calls, bad arguments, empty or cut replies and wrong typed answers: at most
-    `attempts` such replies in a row are forgiven. A tool that fails is an observation. A provider that fails
-    is asked again twice, after a wait. A refusal ends the run.
+    `attempts` such replies in a row are returned. A tool that fails is an observation. A request that fails
+    at the provider is sent again twice, after a wait. A refusal ends the run.
     """
 
     attempts: int = 3

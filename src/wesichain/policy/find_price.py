@@ -21,7 +21,7 @@ def find_price(
 ) -> AnyPrice | None:
     """The price of a model, or None where it is not known.
 
-    `prices` is asked first. The published prices come from the package `genai-prices` (extra `prices`); they
+    `prices` has precedence. The published prices come from the package `genai-prices` (extra `prices`); they
     depend on the service tier and the cache of the settings, and on the time `at` which the request is made
     (None is now). `model` may name its provider (`openai:gpt-5`), or `provider` does; without either, the
     name alone decides. A model on a server of your own has no published price.

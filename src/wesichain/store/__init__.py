@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from wesichain.core.internal import later
+from wesichain.core.internal import lazy_getattr
 
 from .items import MemoryStore, Store, StoreItem
 from .lines import APPENDING, PRIVATE, Lines, append_all, append_line, replace_file, sync_folder
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from .postgres_items import PostgresStore as PostgresStore
     from .sqlite_items import SqliteStore as SqliteStore
 else:
-    __getattr__ = later(__name__, {".postgres_items": ("PostgresStore",), ".sqlite_items": ("SqliteStore",)})
+    __getattr__ = lazy_getattr(
+        __name__, {".postgres_items": ("PostgresStore",), ".sqlite_items": ("SqliteStore",)}
+    )
 
 __all__ = [
     "APPENDING",

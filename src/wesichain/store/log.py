@@ -31,7 +31,7 @@ _TICK = 0.000_001  # seconds
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry of a log. `body` is JSON text, and nobody's business but the client's.
+    """One entry of a log. `body` is JSON text, which the log does not read.
 
     `owner` says whose it is: "" is the log itself. In a thread of a graph, the checkpoints of the graph have
     "". What is pending on the checkpoint 7 has "7": results of finished siblings, questions, errors. What

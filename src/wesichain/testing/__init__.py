@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from wesichain.core.internal import later
+from wesichain.core.internal import lazy_getattr
 
 if TYPE_CHECKING:
     from .checkpoints import CheckpointerContract
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         Faults,
         Report,
         Scenario,
+        ToolEffects,
         Trace,
         Violation,
         simulate,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     )
 else:
     # pytest loads the plugin of this package in every project: the rest is imported when it is asked for.
-    __getattr__ = later(
+    __getattr__ = lazy_getattr(
         __name__,
         {
             ".checkpoints": ("CheckpointerContract",),
@@ -45,6 +46,7 @@ else:
                 "Faults",
                 "Report",
                 "Scenario",
+                "ToolEffects",
                 "Trace",
                 "Violation",
                 "simulate",
@@ -75,6 +77,7 @@ __all__ = [
     "SinkContract",
     "StreamingScriptedLlm",
     "ToolContract",
+    "ToolEffects",
     "Trace",
     "Violation",
     "Wire",

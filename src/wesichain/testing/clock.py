@@ -10,7 +10,7 @@ from wesichain.core import Clock
 
 
 class FakeClock(Clock):
-    """Time by hand. `sleep` returns at once, having moved the clock."""
+    """A clock for tests. `sleep` moves the clock and returns at once."""
 
     def __init__(self, at: float = 1_700_000_000.0) -> None:
         self._wall = at

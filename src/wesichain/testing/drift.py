@@ -59,7 +59,7 @@ def read_runs(folder: Path) -> Iterator[tuple[str, Recording]]:
 
 
 async def drift_of(agent: Agent[Any, Any], path: str, recording: Recording) -> Drift:
-    """Where the agent differs from a recording; no model is asked and no tool is run."""
+    """Where the agent differs from a recording; no model is called and no tool is run."""
     found = Drift(path, recording.run_id, recording=recording)
     try:
         await replay(recording, agent)

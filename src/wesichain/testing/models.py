@@ -25,7 +25,7 @@ Reply: TypeAlias = LlmResponse | str | ToolCall | Sequence[ToolCall] | BaseExcep
 
 
 def calls(*named: tuple[str, object], content: str = "") -> LlmResponse:
-    """A reply that asks for tools: `calls(("add", {"a": 1, "b": 2}))`, with ids from the names."""
+    """A reply with tool calls: `calls(("add", {"a": 1, "b": 2}))`, with ids from the names."""
     made = tuple(ToolCall(f"{name}-{index}", name, args) for index, (name, args) in enumerate(named))  # type: ignore[arg-type]  # whatever a test hands in
     return LlmResponse(content, made, finish_reason="tool_calls")
 
@@ -85,7 +85,7 @@ class StreamingScriptedLlm(ScriptedLlm, StreamingLlm):
 
 
 class FunctionLlm(ToolCallingLlm):
-    """Answers with what a function makes of the request; `requests` keeps what it was asked."""
+    """A model whose replies come from a function of the request; `requests` records its requests."""
 
     def __init__(
         self,

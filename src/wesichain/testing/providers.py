@@ -103,7 +103,7 @@ class Wire(Protocol):
 
 
 class ProviderContract:
-    """The contract of a provider's client. Every test asks once whole and once in pieces."""
+    """The contract of a provider's client. Every test runs once without streaming and once with it."""
 
     wire: ClassVar[Wire]
     finishes: ClassVar[tuple[FinishReason, ...]] = ("length", "refusal")  # those that this wire can say

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from wesichain.core.internal import later
+from wesichain.core.internal import lazy_getattr
 from wesichain.errors import ToolError, ToolErrorKind
 
 from .context import CancellationToken, RunContext, ToolContext
@@ -10,6 +10,7 @@ from .definition import Approval, Effect, Id, Tool, ToolOptions, ToolWarning
 from .finish import Finish
 from .function import FunctionTool, tool
 from .isolation import Isolation
+from .json_schema import Issue
 from .registry import Offered, ToolLike, ToolRegistry, ToolSet
 from .results import PreparedCall, ToolResult, ToolStats
 from .tool_sources import DynamicTools, ToolSource
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from .running.threads import in_thread
     from .tool_search import TextEmbedder, ToolSearch
 else:
-    __getattr__ = later(
+    __getattr__ = lazy_getattr(
         __name__,
         {
             ".json_tool": ("JsonTool", "validate_json"),
@@ -38,6 +39,7 @@ __all__ = [
     "FunctionTool",
     "Id",
     "Isolation",
+    "Issue",
     "JsonTool",
     "Offered",
     "PreparedCall",

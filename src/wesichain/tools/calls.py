@@ -245,7 +245,7 @@ def _threaded(tool: Tool) -> Elsewhere:
             value = await answer
         except (asyncio.CancelledError, OutOfTimeError):
             if given_up is not None:
-                given_up.cancel("the call was given up")
+                given_up.cancel("the call was abandoned")
             raise
         finally:
             if timer is not None:

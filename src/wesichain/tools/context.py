@@ -77,6 +77,6 @@ class ToolContext(RunContext[DepsT_co], Generic[DepsT_co]):
     emit: Callable[[Event], None] | None = field(default=None, repr=False, kw_only=True)
 
     async def progress(self, done: float, total: float | None = None, message: str = "") -> None:
-        """Say how far the call has come; those who watch the run hear of it."""
+        """Report progress of the call; it is emitted as an event."""
         if self.link is not None:
             self.link.progress(done, total, message)

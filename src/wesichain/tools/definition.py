@@ -90,7 +90,7 @@ class Tool(ABC, Generic[DepsT_contra]):
     checked arguments says so. `isolate` runs it in a process of its own. `sequential` keeps other calls
     of the same step from running beside it. `max_output` limits the result, in bytes of JSON. `blocking`
     is False for a sync function that returns at once, and may run on the loop. `external`: nothing is run
-    here; the run waits until somebody provides the result.
+    here; the run waits until the result is provided.
     """
 
     timeout: float = 30.0

@@ -240,7 +240,7 @@ class ToolRegistry:
         return self._performs[prepared.tool.name](prepared.call, ctx, prepared)
 
     def provide(self, prepared: PreparedCall, value: Any = None, *, error: str | None = None) -> ToolResult:
-        """The result of an external call, as somebody provided it: checked and rendered like any other."""
+        """The result of an external call, as it was provided: checked and rendered like any other."""
         from .calls import provided
 
         return provided(prepared, value, error=error)

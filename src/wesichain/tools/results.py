@@ -23,7 +23,7 @@ class PreparedCall:
 
     @property
     def needs_approval(self) -> bool:
-        """Whether a person is asked first."""
+        """Whether the call needs approval."""
         rule: Any = self.tool.approval
         if not callable(rule):
             return bool(rule)

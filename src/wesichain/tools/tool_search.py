@@ -80,7 +80,7 @@ class ToolSearch(ToolSource):
         self.tool = JsonTool(name, told, _SCHEMA, self._search, effect="pure")
         self.always = (self.tool,)
 
-    def found_in(self, result: JsonValue) -> tuple[str, ...]:
+    def tools_named_in(self, result: JsonValue) -> tuple[str, ...]:
         """The tools that a result of the search names: what is offered follows from the run's own log."""
         found = result.get("found") if is_object(result) else None
         named = [item.get("name") for item in found if is_object(item)] if is_array(found) else []

@@ -26,7 +26,7 @@ class ToolSource:
 
 
 class DynamicTools(ToolSource):
-    """Tools that a function gives, anew for each step: `DynamicTools(lambda ctx: tools_for(ctx.deps.user))`.
+    """Tools that a function returns for each step: `DynamicTools(lambda ctx: tools_for(ctx.deps.user))`.
 
     The function is given the `RunContext`, or nothing; it is sync or async, and gives a list of tools and
     functions. What it gives is offered in this step, and nothing else of its is run. It is called again

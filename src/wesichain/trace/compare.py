@@ -70,7 +70,7 @@ def diff(left: Run, right: Run) -> list[Difference]:
 
     Not compared: ids of runs, times and durations, sequence numbers, approval tokens, the pieces of
     streamed replies. Ids of calls are compared by their order. Both sides are compared redacted, so that
-    a recording is the same as the run that it was made of, and a difference tells no secret.
+    a recording equals the run that it was made from, and a difference contains no secret.
     """
     ours, theirs = _events(left), _events(right)
     ours_plain, theirs_plain = _comparable(ours), _comparable(theirs)

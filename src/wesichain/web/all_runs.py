@@ -75,7 +75,7 @@ class AllRuns:
             return self._recorded(wanted, limit, ""), self._stored(wanted, limit, None)
         run = None if is_file_name(after) else await self.find(after)
         if run is None and not is_file_name(after):
-            raise ConfigError(f"there is no run {after[:80]!r} for the list to go on after")
+            raise ConfigError(f"there is no run {after[:80]!r} for the list to continue after")
         if run is None or isinstance(run, RecordedRun):
             place = after if run is None else place_of(run)
             earlier = time_of(place)

@@ -187,11 +187,11 @@ class _Viewer:
         token = str(request.path_params["token"])
         decision = _decision(await body_of(request))
         folder = self._approvals
-        standing = "unknown" if folder is None else await run_in_threadpool(folder.standing, token)
-        if standing == "unknown" and await self._decide_stored(token, decision):
+        status = "unknown" if folder is None else await run_in_threadpool(folder.token_status, token)
+        if status == "unknown" and await self._decide_stored(token, decision):
             return JSONResponse({"token": token, "decision": decision.kind})
-        if folder is None or standing in _UNDECIDABLE:
-            raise HTTPException(*_UNDECIDABLE[standing])
+        if folder is None or status in _UNDECIDABLE:
+            raise HTTPException(*_UNDECIDABLE[status])
         try:
             if self._desk is None or not await self._desk.decide(token, decision):
                 await run_in_threadpool(folder.decide, token, decision)

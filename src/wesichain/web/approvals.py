@@ -20,12 +20,12 @@ from wesichain.core import Clock, from_json, to_json
 from wesichain.core.internal import PendingCall, SystemClock, dataclass
 from wesichain.errors import CodecError, ConfigError
 
-Standing: TypeAlias = Literal["waiting", "decided", "expired", "unknown"]
+TokenStatus: TypeAlias = Literal["waiting", "decided", "expired", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingCall:
-    """A call that nobody has decided on yet, and the run it belongs to."""
+    """A call that waits for a decision, and its run."""
 
     run_id: str
     task: str
@@ -45,7 +45,7 @@ class ApprovalFolder:
     """Runs that wait, shared by the processes that run them and those in which a person decides.
 
     Files have mode 0600, a new folder 0700. They hold the run as it is, secrets included: it has to go
-    on from them. Each token takes one decision, for ever, whoever is first.
+    on from them. Each token takes one decision only, the first.
     """
 
     def __init__(self, path: str | PathLike[str], *, clock: Clock | None = None) -> None:
@@ -55,7 +55,7 @@ class ApprovalFolder:
     def put(self, outcome: Interrupted[Any]) -> None:
         """Keep an interrupted run until it is taken; a later interruption of the run takes its place."""
         if not outcome.pending:
-            raise ConfigError(f"the run {outcome.run_id!r} waits for nobody: it has no pending calls")
+            raise ConfigError(f"the run {outcome.run_id!r} waits for no decision: it has no pending calls")
         if all(self._decision_file(item.token).exists() for item in outcome.pending):
             names = ", ".join(item.call.name for item in outcome.pending)
             raise ConfigError(f"the approval of {names} was decided already; a token works once")
@@ -72,8 +72,8 @@ class ApprovalFolder:
             if self._status(item) == "waiting"
         )
 
-    def standing(self, token: str) -> Standing:
-        """The standing of a token."""
+    def token_status(self, token: str) -> TokenStatus:
+        """The status of a token."""
         item = self._find(token)
         if item is not None:
             return self._status(item)
@@ -117,7 +117,7 @@ class ApprovalFolder:
         return self.take(run_id)
 
     def take(self, run_id: str) -> Interrupted[Any]:
-        """Take a run out of the folder, to go on with it: of several that try, one gets it."""
+        """Take a run out of the folder, to resume it: of several that try, one gets it."""
         mine = self._new_file()
         try:
             self._run_file(run_id).rename(mine)
@@ -142,7 +142,7 @@ class ApprovalFolder:
         waiting = (item for outcome in self._outcomes() for item in outcome.pending)
         return next((item for item in waiting if item.token == token), None)
 
-    def _status(self, item: PendingCall) -> Standing:
+    def _status(self, item: PendingCall) -> TokenStatus:
         if self._decision_file(item.token).exists():
             return "decided"
         is_late = item.expires_at is not None and self._clock.time() > item.expires_at

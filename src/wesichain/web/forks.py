@@ -33,7 +33,7 @@ async def fork(
     stream: bool = False,
     **options: Any,
 ) -> Outcome[OutT]:
-    """Replay the steps before `from_step`, go on live from there, and tell it all as one new run.
+    """Replay the steps before `from_step`, continue live from there, and record both as one new run.
 
     A step that the recording does not have is a `ConfigError`; a program that has changed before it is a
     `ReplayMismatchError`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wesichain.core.internal import AnyPrice, Price, Prices
+from wesichain.core.internal import AnyPrice, Price, Prices, PriceTier
 
 
 def price_rows(prices: Prices) -> dict[str, list[Sequence[float]]]:
@@ -17,7 +17,8 @@ def price_rows(prices: Prices) -> dict[str, list[Sequence[float]]]:
 
 def _rows(price: AnyPrice) -> list[Sequence[float]]:
     given = price if isinstance(price, Price) else Price(*price[:2])
-    levels = [(-1, given), *((tier.over, tier) for tier in sorted(given.tiers, key=lambda tier: tier.over))]
+    tiers = sorted(given.tiers, key=lambda tier: tier.over)
+    levels: list[tuple[int, Price | PriceTier]] = [(-1, given), *((tier.over, tier) for tier in tiers)]
     return [
         (
             over,

@@ -39,7 +39,7 @@ _FRESH = 120.0  # seconds for which a run without an end is called live after it
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which runs a list shows: all of what is given must hold."""
+    """Which runs a list has: those that match all fields."""
 
     search: str = ""
     status: str = ""
@@ -115,7 +115,7 @@ class RunStore:
             self.digests.of(run.path, run.size)
 
     def status(self, run: RunSummary) -> str:
-        """How a run ended; `live` while it goes on, as far as its file tells."""
+        """How a run ended; `live` while it is active, according to its file."""
         if run.status != "unfinished":
             return run.status
         try:
@@ -232,7 +232,7 @@ class RunStore:
             return []
 
     def page(self, run: RunSummary, *, cursor: int = 0, limit: int = PAGE_EVENTS) -> bytes:
-        """A run and a page of its events, as JSON: the events as they are written, nothing is made anew."""
+        """A run and a page of its events, as JSON: the events as they are in the file."""
         page = read_page(run.path, cursor=cursor, limit=limit)
         head = {
             "run": self.plain(run),

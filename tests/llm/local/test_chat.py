@@ -103,7 +103,7 @@ def test_a_reply_is_read_back_as_it_was_meant(
     reply = LlmResponse(content, made, Usage(7, 3), finish)
     written, endpoint = Written("m"), Endpoint("here", "m", key_variable="K", key="k")
     names = ToolNames.of(LlmRequest("m", ()))
-    whole = ChatReply.read(json.loads(written.whole(reply)), names=names, endpoint=endpoint)
+    whole = ChatReply(names, endpoint).read(json.loads(written.whole(reply)))
     size = max(1, len(content) // pieces)
     events = [written.piece(content[at : at + size]) for at in range(0, len(content), size)]
     events += written.last(reply, usage=True)

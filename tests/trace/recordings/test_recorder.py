@@ -581,7 +581,7 @@ class TestListeners:
             for event in run()[1:]:  # whose start is missing, so that the folder is searched for its file
                 hear(event)
         assert [each.message for each in caplog.records if each.levelno == logging.ERROR] == [
-            f"the run run-1 cannot be recorded in {tmp_path / 'runs'}; it goes on"
+            f"the run run-1 cannot be recorded in {tmp_path / 'runs'}"
         ]
 
 

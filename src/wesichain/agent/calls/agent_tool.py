@@ -15,7 +15,7 @@ _DAY = 86_400.0
 
 
 class AgentTool(TypedTool[Any, Any]):
-    """A tool that runs an agent. After an interruption the agent goes on where it was.
+    """A tool that runs an agent. After an interruption the agent's run is resumed.
 
     `takes` is str, and then the tool has one parameter, the task; or an object type, whose fields are the
     parameters: the agent's task is then the checked arguments, as JSON text. `gives` is what the agent

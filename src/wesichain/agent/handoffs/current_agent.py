@@ -234,7 +234,7 @@ class CurrentAgent(Effects):
             if isinstance(source, ToolSearch):
                 for item in observed:
                     if item.ok and item.tool_name == source.tool.name:
-                        new = [name for name in source.found_in(item.value) if name not in tally.found]
+                        new = [name for name in source.tools_named_in(item.value) if name not in tally.found]
                         tally.found += tuple(dict.fromkeys(new))
 
     def _context(self, phase: AnyPhase, step: int) -> RunContext[Any]:

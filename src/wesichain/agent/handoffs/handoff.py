@@ -50,7 +50,7 @@ class Actor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Handoff:
-    """An agent that a run may be handed to: `Agent(..., handoffs=[Handoff(billing, description="...")])`.
+    """An agent that a run may be handed off to: `Agent(..., handoffs=[Handoff(billing, description="...")])`.
 
     `description` tells the model when to; by default it is the agent's own. `history` is a function of the
     messages so far (without instructions, and with the call that hands over) that returns those which the

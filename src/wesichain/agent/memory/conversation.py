@@ -21,7 +21,7 @@ class RunMemory(Protocol):
         ...
 
     async def extend(self, *messages: Message) -> None:
-        """Keep the messages of one turn, all of them or none, and nobody else's between them."""
+        """Store the messages of one turn: all of them or none, and none of another turn between them."""
         ...
 
 

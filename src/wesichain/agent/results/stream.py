@@ -40,14 +40,14 @@ class EventQueue(EventSink):
             self._room.clear()
 
     async def ready(self) -> None:
-        """Return when the reader has caught up so far that the run may go on."""
+        """Wait until the reader has caught up enough for the run to continue."""
         await self._room.wait()
 
     def close(self) -> None:
         self._items.put_nowait(None)
 
     async def get(self) -> Event | None:
-        """The next event, or None when there will be no more, however often that is asked."""
+        """The next event, or None once there will be no more."""
         event = await self._items.get()
         if self._items.qsize() < _AHEAD:
             self._room.set()

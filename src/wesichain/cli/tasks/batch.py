@@ -79,7 +79,7 @@ def run_batch(
     said = ", ".join(f"{number} {state}" for state, number in counts.items()) or "nothing"
     note(f"{said}; the results are in {results}")
     if pressed:
-        note("what was under way goes on when the command is given again")
+        note("run the command again to continue unfinished runs")
         return CTRL_C
     return FAILED if counts["failed"] else INTERRUPTED if counts["interrupted"] else OK
 

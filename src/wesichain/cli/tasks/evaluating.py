@@ -117,7 +117,7 @@ def eval_(
     except WesichainError as error:
         fail(error)
     if report is None:
-        note(f"stopped; what was done is in {results}: go on with --resume")
+        note(f"stopped; what was done is in {results}: continue with --resume")
         raise typer.Exit(CTRL_C if pressed else FAILED)
     comparison = compare(earlier, report.results) if earlier is not None else None
     _show(report, comparison, results, as_json=as_json)
@@ -139,7 +139,7 @@ def _known(results: Path, cases: Sequence[Case], *, resume: bool) -> tuple[Resul
     if not results.exists():
         return ()
     if not resume:
-        raise ConfigError(f"{results} is there already; --resume goes on with it, --out names another file")
+        raise ConfigError(f"{results} exists already; --resume continues it, --out names another file")
     names = {case.id for case in cases}
     return tuple(one for one in read_results(results) if one.case in names)
 

@@ -132,7 +132,7 @@ class WorkflowResult:
 
 @dataclass(frozen=True, slots=True)
 class RunStats:
-    """The runs of one queue, for whoever decides how many workers it needs."""
+    """The numbers of one queue, for an autoscaler."""
 
     queue: str
     queued: int
@@ -172,7 +172,7 @@ class RunRow:
 
 
 class RunFilters(TypedDict, total=False):
-    """Which runs a list shows; all of what is given holds. A run inside another is found by that one.
+    """Which runs a list has: those that match all fields. A run inside another is found by that one.
 
     `search` has words, each of which the task, the id, the agent, the model or the answer has. `tool` is one
     that the run has called. `since` and `until` are times at which it was created, in seconds since 1970;

@@ -41,7 +41,7 @@ Per = Literal["queue", "worker", "key"]
 
 @dataclass(frozen=True, slots=True)
 class Concurrency:
-    """How many runs go on at once: in each worker, in all of them together, and of each key in all together.
+    """How many runs are active at once: in each worker, in all workers, and of each key in all workers.
 
     A key is given to `enqueue`; runs without one are not counted by it.
     """

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 
 class Observer:
-    """Override what you want to hear of. Methods may be async; one that raises is logged once."""
+    """Override the methods of the events that you want. They may be async; one that raises is logged once."""
 
     def on_node_start(self, node: str, input: Any) -> Awaitable[None] | None:
         """A node is about to run on this state."""

@@ -42,7 +42,7 @@ class Feedback:
 
     @property
     def lesson(self) -> str:
-        """The owner's sentence on one line; empty where there is none, or it is somebody else's."""
+        """The owner's sentence on one line; empty if there is none, or if it is not an owner's."""
         return one_line(self.why) if self.by == "owner" else ""
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Local models: fetched once, held by llama.cpp in a process of its own, made to call tools well."""
+"""Local models: downloaded once, run by llama.cpp in a process of its own, with a grammar for tool calls."""
 
 from .files import (
     DEFAULT_MODEL,

@@ -47,7 +47,7 @@ class Timings:
 
 
 class LocalLlm:
-    """A model of the manifest by name, or any GGUF file by path, held by llama.cpp in a process of its own.
+    """A model of the manifest by name, or any GGUF file by path, run by llama.cpp in a process of its own.
 
     Nothing happens before the first question; then the file is fetched if need be and loaded, once for all
     that use it with the same settings. With `constrain`, a grammar holds the reply: a call of one of the

@@ -1,5 +1,7 @@
-"""OpenAI: chat completions, which many other servers speak as well, and the Responses API."""
+"""OpenAI: the chat completions API, also of other servers with a compatible API, and the Responses API."""
+
+from wesichain.llm.transport.keys import KeyAccount
 
 from .client import ACCOUNTS, OpenAiClient, ResponsesClient
 
-__all__ = ["ACCOUNTS", "OpenAiClient", "ResponsesClient"]
+__all__ = ["ACCOUNTS", "KeyAccount", "OpenAiClient", "ResponsesClient"]

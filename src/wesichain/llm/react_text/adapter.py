@@ -214,7 +214,7 @@ def _takes_settings(function: Any) -> bool:
 def text_mode(
     llm: CompletionLlm | ToolCallingLlm, mode: Literal["auto", "native", "text"] = "auto"
 ) -> ToolCallingLlm:
-    """The model as one that calls tools: as it is, or through text.
+    """A model that calls tools: the given one, or a text model wrapped in `TextReAct`.
 
     "auto" wraps a model that can only complete text and leaves every other as it is.
     """

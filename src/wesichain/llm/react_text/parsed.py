@@ -12,7 +12,7 @@ from wesichain.core.internal import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TextCall:
-    """A call that a reply asks for. `input` is the text that `args` was read from.
+    """A call in a reply. `input` is the text that `args` was read from.
 
     `is_bare`: the input is text that nothing delimits. `is_raw`: the values of `args` are texts, whatever the
     types of the parameters.

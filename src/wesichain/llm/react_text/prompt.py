@@ -55,7 +55,7 @@ def render_prompt(
     template: PromptTemplate | None = None,
     dialect: str | Dialect = "react",
 ) -> str:
-    """The prompt for the next step of a run; it ends where the model goes on.
+    """The prompt for the next step of a run; it ends where the model continues.
 
     A line of the question, the history or an observation that could pass for one of the format's
     (`Final Answer: ...`) is marked with a bar, so that only the model can say such a thing.

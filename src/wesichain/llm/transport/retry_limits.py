@@ -1,4 +1,4 @@
-"""Patience: how often, how long and at what pace a provider is asked."""
+"""Limits of retries: how often, how long and how soon a request is sent again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from math import inf
 from typing import Final, TypeVar
 
 from wesichain.core import Clock
-from wesichain.core.internal import SystemClock
+from wesichain.core.internal import SystemClock, backoff_delay
 from wesichain.errors import ConfigError, LlmError
 
 T = TypeVar("T")
@@ -47,7 +47,8 @@ class RetryLimits:
         """Seconds before attempt `attempt` + 1: what the provider asked for, else backoff with jitter."""
         if error.retry_after is not None:
             return error.retry_after
-        return min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0**attempt) * (1 - 0.5 * self.chance())
+        seconds = backoff_delay(attempt + 1, initial=_FIRST_PAUSE, factor=2.0, maximum=_LONGEST_PAUSE)
+        return seconds * (1 - 0.5 * self.chance())
 
 
 class _End:

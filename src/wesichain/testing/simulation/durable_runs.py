@@ -71,15 +71,14 @@ async def _outcome_of(
     await asyncio.wait({task, process.dies_at_once()}, return_when=asyncio.FIRST_COMPLETED)
     if process.is_dead:
         return None
+    outcome: Outcome[Any] | None = None
     try:
-        outcome: Outcome[Any] = task.result()
-        return outcome
+        outcome = task.result()
     except asyncio.CancelledError:
         outcome = await run.task_of(process, _cancelled(run, agent))
-        return outcome
     except Exception as error:  # noqa: BLE001  # whatever a scenario raises is its finding
         run.error = error
-    return None
+    return outcome
 
 
 async def _carried_on(run: SimulatedRun, agent: DurableAgent[Any], answers: Any) -> Outcome[Any]:

@@ -9,6 +9,7 @@ from .resources import ServedPrompt, ServedResource
 from .served_call import elicit, release_stream, roots, sample
 from .server import serve_http, serve_stdio
 from .subscriptions import ResourceChanges
+from .transports import Transport
 
 __all__ = [
     "McpOptions",
@@ -21,6 +22,7 @@ __all__ = [
     "ServedChanges",
     "ServedPrompt",
     "ServedResource",
+    "Transport",
     "elicit",
     "release_stream",
     "roots",

@@ -37,9 +37,9 @@ class OnElicit(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Lets a server ask a model, within limits.
+    """Lets a server call a model, within limits.
 
-    `llm` replies; None stands for the model of the run whose call asks, on that run's budget and in its log
+    `llm` replies; None is the model of the run whose call asks, on that run's budget and in its log
     (a given `llm` is outside of both). One call of a tool may ask `requests` times, each time with at most
     `max_input` characters; a reply is cut at `max_output` characters. With `approval=True` a person is asked
     before each request: by `on_elicit` where it is given, else by a pending question of the run.

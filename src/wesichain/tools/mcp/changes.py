@@ -24,7 +24,7 @@ from .sdk import (
 class ServedChanges:
     """Announces to clients what has changed; its methods may be called from any thread.
 
-    Pass it to `serve_http(changes=...)` or `serve_stdio(changes=...)`: without it, nobody can subscribe.
+    Pass it to `serve_http(changes=...)` or `serve_stdio(changes=...)`: without it, clients cannot subscribe.
     """
 
     def __init__(self) -> None:

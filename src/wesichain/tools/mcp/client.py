@@ -99,7 +99,7 @@ class McpServer:
         """A server behind a URL, by streamable HTTP. Headers go to that host alone.
 
         `auth` may be the SDK's `OAuthClientProvider`, which registers, asks for consent and renews tokens.
-        A session that the server has lost is opened anew.
+        A session that the server has lost is opened again.
         """
         return cls(ServerAddress(url, headers=headers or {}, auth=auth), **options)
 

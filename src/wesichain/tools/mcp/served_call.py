@@ -210,7 +210,7 @@ class ServedCall:
     async def roots(self, key: str = "") -> tuple[str, ...]:
         """The addresses of the folders that the client works in."""
         if not self._has(types.ClientCapabilities(roots=types.RootsCapability())):
-            raise MissingCapabilityError("roots", "the client does not tell which folders it works in")
+            raise MissingCapabilityError("roots", "the client does not offer the folders that it works in")
         result = await self._answer(types.ListRootsRequest(), types.ListRootsResult, key)
         return tuple(str(root.uri) for root in result.roots)
 
@@ -252,7 +252,7 @@ def _call() -> ServedCall:
 
 
 async def elicit(message: str, schema: Mapping[str, Any], *, key: str = "") -> dict[str, Any] | None:
-    """In a served tool, prompt or resource: ask the person behind the client; returns None if they decline.
+    """In a served tool, prompt or resource: ask the user of the client; returns None if they decline.
 
     The answer has the fields of `schema`. `key` names the question to clients of protocol 2026-07-28.
     """
@@ -262,7 +262,7 @@ async def elicit(message: str, schema: Mapping[str, Any], *, key: str = "") -> d
 async def sample(
     prompt: str | Sequence[Message], *, max_tokens: int = 1_000, system: str = "", key: str = ""
 ) -> str:
-    """In a served tool, prompt or resource: ask the client's model; returns the text of its reply."""
+    """In a served tool, prompt or resource: call the client's model; returns the text of its reply."""
     messages = [Message(Role.USER, prompt)] if isinstance(prompt, str) else prompt
     return await _call().sample(messages, max_tokens=max_tokens, system=system, key=key)
 

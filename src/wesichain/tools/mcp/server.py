@@ -258,7 +258,7 @@ class _Served:
         else:
             waiting = self._waiting.get(params.request_state)
             if waiting is None or waiting[0] != about:
-                raise MCPError(types.INVALID_PARAMS, "the requestState is not known; make the request anew")
+                raise MCPError(types.INVALID_PARAMS, "the requestState is not known; send the request again")
             served = self._waiting.pop(params.request_state)[1]
             served.resume(ctx, params.input_responses or {})
         result = await served.result()
@@ -296,7 +296,7 @@ async def _refusal(served: ServedCall, prepared: PreparedCall) -> str | None:
     """Why a call that needs approval is not made; None where the person behind the client allows it."""
     call = prepared.call
     if not served.can_ask:
-        return f"{call.name!r} needs a person's approval, and this server has nobody to ask"
+        return f"{call.name!r} needs human approval, and this server has no way to ask for it"
     try:
         answer = await served.elicit(f"Allow {call.name}({dump_json(call.args)})?", CONSENT)
     except ToolError as error:

@@ -48,7 +48,7 @@ Streams: TypeAlias = tuple[Any, Any]  # what the SDK reads from, and writes to
 
 
 class Transport(Protocol):
-    """A way to a server, which can be gone more than once. What is in `secrets` is never shown."""
+    """A connection to a server, which can be opened again. Errors never contain the values in `secrets`."""
 
     label: str
     secrets: list[str]

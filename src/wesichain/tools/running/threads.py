@@ -28,7 +28,7 @@ IDLE_SECONDS = 10.0
 def in_thread(function: Callable[[], T]) -> asyncio.Future[T]:
     """Call `function` in a thread, with the caller's context variables; the future has its outcome.
 
-    Cancelling the future frees the caller; the thread goes on, since a thread cannot be stopped.
+    Cancelling the future frees the caller; the thread runs on, since a thread cannot be stopped.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()

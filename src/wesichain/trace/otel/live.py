@@ -19,8 +19,6 @@ from wesichain.core import (
     HandedOff,
     LlmRequest,
     LlmResponse,
-    Message,
-    Role,
     RunCompleted,
     RunFailed,
     RunInterrupted,
@@ -28,7 +26,7 @@ from wesichain.core import (
     TextDelta,
     ToolCall,
 )
-from wesichain.core.internal import CallHook, around, dump_json
+from wesichain.core.internal import CallHook, around
 from wesichain.trace.redaction import Redactor
 
 from .api import (
@@ -37,8 +35,6 @@ from .api import (
     MeterProvider,
     Span,
     SpanKind,
-    Status,
-    StatusCode,
     TracerProvider,
     attach,
     get_current,
@@ -46,22 +42,14 @@ from .api import (
     get_tracer,
     set_span_in_context,
 )
-from .conventions import (
-    definitions_of,
-    handoff_of,
-    messages_of,
-    model_name,
-    provider_of,
-    reply_of,
-    usage_of,
-    wants_content,
-)
+from .conventions import handoff_of, model_name, provider_of, wants_content
+from .spans import SpanWriter
 
 # The buckets that the conventions advise.
 _SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 _TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
 _CALLS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-_UNNAMED = "agent"  # what an agent is called that was given no name
+_UNNAMED = "agent"  # the name of an agent that was given none
 Attributes: TypeAlias = dict[str, str | int]
 
 
@@ -74,7 +62,7 @@ class _Run:
     before: Any  # the context
     outer: _Run | None
     began: float
-    told: Attributes  # what is measured with it
+    attributes: Attributes  # of its measurements
     conversation: str = ""
     has_provider: bool = False
     inference_calls: int = 0
@@ -86,7 +74,7 @@ class _FirstChunk:
     """A model call whose first chunk has not come yet."""
 
     began: float
-    told: Attributes
+    attributes: Attributes
 
 
 _run: ContextVar[_Run | None] = ContextVar("wesichain_otel_run", default=None)
@@ -99,7 +87,7 @@ _conversation: ContextVar[str] = ContextVar("wesichain_otel_conversation", defau
 def conversation(id: str) -> Generator[None]:
     """Says of the runs inside that they belong to a conversation: their spans have its id.
 
-    Runs with the memory of a stored conversation (`agent.run(..., conversation=...)`) need no such word.
+    Runs with a stored conversation (`agent.run(..., conversation=...)`) do not need this.
     """
     token = _conversation.set(id)
     try:
@@ -116,8 +104,8 @@ def instrument(
 ) -> Instrumentation:
     """Trace and measure every run of this process, until `close()`; a second call replaces the first.
 
-    What was said is told only with `content=True`, or where the environment variable
-    OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT is `true`; secrets are taken out of it.
+    Spans have messages only with `content=True`, or if the environment variable
+    OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT is `true`; secrets are redacted.
     """
     made = Instrumentation(tracer_provider, meter_provider, content=content)
     around.hook = made
@@ -135,8 +123,7 @@ class Instrumentation(CallHook):
         content: bool | None,
     ) -> None:
         self._tracer = get_tracer("wesichain", __version__, tracer_provider)
-        self._content = wants_content(content)
-        self._redactor = Redactor()
+        self._write = SpanWriter(wants_content(content), clean=Redactor().text)
         meter = get_meter("wesichain", __version__, meter_provider)
         self._duration: Histogram = meter.create_histogram(
             "gen_ai.client.operation.duration",
@@ -181,15 +168,15 @@ class Instrumentation(CallHook):
             name, unit="s", description=description, explicit_bucket_boundaries_advisory=_SECONDS
         )
 
-    def _measure(self, seconds: float, told: Attributes) -> None:
+    def _measure(self, seconds: float, attributes: Attributes) -> None:
         """The duration of an operation, and, of an agent, a graph or a tool, under its own name too."""
-        self._duration.record(seconds, told)
-        own = self._durations.get(str(told.get("gen_ai.operation.name")))
+        self._duration.record(seconds, attributes)
+        own = self._durations.get(str(attributes.get("gen_ai.operation.name")))
         if own is not None:
-            own.record(seconds, told)
+            own.record(seconds, attributes)
 
     def close(self) -> None:
-        """Trace no more; runs that go on end their spans."""
+        """Trace no more runs; those that are active end their spans."""
         if around.hook is self:
             around.hook = None
 
@@ -199,62 +186,49 @@ class Instrumentation(CallHook):
     def listener(self, agent: str) -> EventSink:
         return _Listener(self, "" if agent == _UNNAMED else agent, _conversation.get())
 
-    def hear(self, event: Event, name: str, said: str) -> None:
+    def receive(self, event: Event, name: str, conversation: str) -> None:
         """Begin or end the span of a run, in the task that it runs in."""
-        if event.scope:  # a nested run tells its own events, in its own task
+        if event.scope:  # a nested run emits its own events, in its own task
             return
         if isinstance(event, RunStarted):
-            self._start(event, name, said)
+            self._start(event, name, conversation)
         elif isinstance(event, RunCompleted | RunFailed | RunInterrupted):
             self._end(event)
         elif isinstance(event, TextDelta):
             first = _first_chunk.get()
             if first is not None:
                 _first_chunk.set(None)
-                self._first_chunk.record(perf_counter() - first.began, first.told)
+                self._first_chunk.record(perf_counter() - first.began, first.attributes)
         elif isinstance(event, HandedOff) and (run := _run.get()) is not None and run.run_id == event.run_id:
             run.span.add_event("handed_off", handoff_of(event))
 
-    def _start(self, event: RunStarted, name: str, said: str) -> None:
+    def _start(self, event: RunStarted, name: str, conversation: str) -> None:
         outer = _run.get()
-        said = said or ("" if outer is None else outer.conversation)
-        told: Attributes = {
+        conversation = conversation or ("" if outer is None else outer.conversation)
+        measured: Attributes = {
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.request.model": model_name(event.model),
         }
-        attributes: Attributes = {**told, "wesichain.run.id": event.run_id, **_conversing(said)}
+        attributes: Attributes = {**measured, "wesichain.run.id": event.run_id, **_conversing(conversation)}
         if name:
             attributes["gen_ai.agent.name"] = name
         span = self._tracer.start_span(f"invoke_agent {name}".strip(), attributes=attributes)
-        if self._content:
-            asked = [Message(Role.USER, self._redactor.text(event.user_input))]
-            span.set_attribute("gen_ai.input.messages", messages_of(asked))
-            if event.tools:
-                span.set_attribute("gen_ai.tool.definitions", definitions_of(event.tools))
+        self._write.start_run(span, event)
         before = get_current()
         attach(set_span_in_context(span, before))
-        _run.set(_Run(event.run_id, span, before, outer, perf_counter(), told, said))
+        _run.set(_Run(event.run_id, span, before, outer, perf_counter(), measured, conversation))
 
     def _end(self, event: RunCompleted | RunFailed | RunInterrupted) -> None:
         run = _run.get()
         if run is None or run.run_id != event.run_id:  # it began before this was there
             return
-        span = run.span
-        span.set_attributes({"wesichain.steps": event.step_id, **usage_of(event.usage)})
-        match event:
-            case RunCompleted():
-                if self._content:
-                    said = event.output if isinstance(event.output, str) else dump_json(event.output)
-                    span.set_attribute("gen_ai.output.messages", reply_of(LlmResponse(said)))
-            case RunFailed():
-                run.told["error.type"] = event.error
-                _fail(span, event.error, event.message)
-            case RunInterrupted():
-                span.set_attribute("wesichain.interrupted", event.reason)
-        span.end()
-        self._measure(perf_counter() - run.began, run.told)
-        self._inference_calls.record(run.inference_calls, run.told)
-        self._tool_calls.record(run.tool_calls, run.told)
+        self._write.end_run(run.span, event)
+        run.span.end()
+        if isinstance(event, RunFailed):
+            run.attributes["error.type"] = event.error
+        self._measure(perf_counter() - run.began, run.attributes)
+        self._inference_calls.record(run.inference_calls, run.attributes)
+        self._tool_calls.record(run.tool_calls, run.attributes)
         attach(run.before)
         _run.set(run.outer)
 
@@ -267,22 +241,22 @@ class Instrumentation(CallHook):
     @override
     @contextmanager
     def workflow(self, run_id: str) -> Generator[Callable[[BaseException], None]]:
-        told: Attributes = {"gen_ai.operation.name": "invoke_workflow"}
-        with self._current("invoke_workflow", told, SpanKind.INTERNAL) as span:
+        attributes: Attributes = {"gen_ai.operation.name": "invoke_workflow"}
+        with self._current("invoke_workflow", attributes, SpanKind.INTERNAL) as span:
             span.set_attribute("wesichain.run.id", run_id)
-            yield self._failing(span, told)
+            yield self._failing(span, attributes)
 
     @override
     @contextmanager
     def node(self, name: str, step: int) -> Generator[Callable[[BaseException], None]]:
-        told: Attributes = {"wesichain.node": name, "wesichain.step": step}
-        with self._current(f"node {name}", told, SpanKind.INTERNAL, is_measured=False) as span:
-            yield self._failing(span, told)
+        attributes: Attributes = {"wesichain.node": name, "wesichain.step": step}
+        with self._current(f"node {name}", attributes, SpanKind.INTERNAL, is_measured=False) as span:
+            yield self._failing(span, attributes)
 
-    def _failing(self, span: Span, told: Attributes) -> Callable[[BaseException], None]:
+    def _failing(self, span: Span, attributes: Attributes) -> Callable[[BaseException], None]:
         def fail(error: BaseException) -> None:
-            told["error.type"] = type(error).__name__
-            _fail(span, type(error).__name__, self._redactor.text(str(error)))
+            attributes["error.type"] = type(error).__name__
+            self._write.fail(span, type(error).__name__, str(error))
 
         return fail
 
@@ -291,44 +265,38 @@ class Instrumentation(CallHook):
     @override
     async def model(self, llm: object, request: LlmRequest, reply: Coroutine[Any, Any, Any]) -> Any:
         provider = provider_of(llm, request.model)
-        told: Attributes = {
+        attributes: Attributes = {
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": provider,
             "gen_ai.request.model": model_name(request.model),
         }
         self._set_provider(provider)
-        with self._current(f"chat {told['gen_ai.request.model']}", told, SpanKind.CLIENT) as span:
-            if self._content:
-                span.set_attribute("gen_ai.input.messages", self._clean(messages_of(request.messages)))
-                if request.tools:
-                    span.set_attribute("gen_ai.tool.definitions", definitions_of(request.tools))
-            held, first = _chat.set(span), _first_chunk.set(_FirstChunk(perf_counter(), told))
+        with self._current(f"chat {attributes['gen_ai.request.model']}", attributes, SpanKind.CLIENT) as span:
+            self._write.request(span, request.messages, request.tools)
+            chat, first = _chat.set(span), _first_chunk.set(_FirstChunk(perf_counter(), attributes))
             if (run := _run.get()) is not None:
                 run.inference_calls += 1
             try:
                 answer = await reply
             finally:
-                _chat.reset(held)
+                _chat.reset(chat)
                 _first_chunk.reset(first)
             if isinstance(answer, LlmResponse):
-                self._record_reply(span, answer, told)
+                self._record_reply(span, answer, attributes)
             return answer
 
     def _set_provider(self, provider: str) -> None:
-        """The run's span learns of its provider with the first call: events do not name it."""
+        """Set the provider of the run's span at the first call: events do not name it."""
         run = _run.get()
         if run is not None and not run.has_provider:
             run.has_provider = True
-            run.told["gen_ai.provider.name"] = provider
+            run.attributes["gen_ai.provider.name"] = provider
             run.span.set_attribute("gen_ai.provider.name", provider)
 
-    def _record_reply(self, span: Span, reply: LlmResponse, told: Attributes) -> None:
-        span.set_attribute("gen_ai.response.finish_reasons", [reply.finish_reason])
-        span.set_attributes(usage_of(reply.usage))
-        if self._content:
-            span.set_attribute("gen_ai.output.messages", self._clean(reply_of(reply)))
+    def _record_reply(self, span: Span, reply: LlmResponse, attributes: Attributes) -> None:
+        self._write.reply(span, reply)
         for kind, count in (("input", reply.usage.input_tokens), ("output", reply.usage.output_tokens)):
-            self._tokens.record(count, {**told, "gen_ai.token.type": kind})
+            self._tokens.record(count, {**attributes, "gen_ai.token.type": kind})
 
     @override
     def responded(self, *, id: str, model: str) -> None:
@@ -341,58 +309,52 @@ class Instrumentation(CallHook):
 
     @override
     async def tool(self, call: ToolCall, description: str, result: Coroutine[Any, Any, Any]) -> Any:
-        told: Attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": call.name}
+        attributes: Attributes = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": call.name}
         if (run := _run.get()) is not None:
             run.tool_calls += 1
-        with self._current(f"execute_tool {call.name}", told, SpanKind.INTERNAL) as span:
-            span.set_attributes({"gen_ai.tool.call.id": call.id, "gen_ai.tool.type": "function"})
+        with self._current(f"execute_tool {call.name}", attributes, SpanKind.INTERNAL) as span:
+            self._write.call(span, call)
             if description:
                 span.set_attribute("gen_ai.tool.description", description)
-            if self._content:
-                span.set_attribute("gen_ai.tool.call.arguments", self._clean(dump_json(call.args)))
             done = await result
             error = getattr(done, "error", None)
             if error is not None:
-                told["error.type"] = type(error).__name__
-                _fail(span, type(error).__name__, self._redactor.text(str(error)))
-            elif self._content:
-                told_value = self._clean(_text(getattr(done, "value", None)))
-                span.set_attribute("gen_ai.tool.call.result", told_value)
+                attributes["error.type"] = type(error).__name__
+                self._write.fail(span, type(error).__name__, str(error))
+            else:
+                self._write.result(span, getattr(done, "value", None))
             return done
 
     @contextmanager
     def _current(
-        self, name: str, told: Attributes, kind: SpanKind, *, is_measured: bool = True
+        self, name: str, attributes: Attributes, kind: SpanKind, *, is_measured: bool = True
     ) -> Generator[Span]:
-        """A span that is current for what runs inside; what is raised there ends it, and is measured too."""
-        span = self._tracer.start_span(name, kind=kind, attributes={**told, **self._conversation_id()})
+        """A span that is current for what runs inside; an exception ends it, and is measured too."""
+        span = self._tracer.start_span(name, kind=kind, attributes={**attributes, **self._conversation_id()})
         before = get_current()
         attach(set_span_in_context(span, before))
         start = perf_counter()
         try:
             yield span
         except BaseException as error:
-            told["error.type"] = type(error).__name__
+            attributes["error.type"] = type(error).__name__
             is_cut = isinstance(error, asyncio.CancelledError | GeneratorExit)
-            _fail(span, type(error).__name__, "cancelled" if is_cut else self._redactor.text(str(error)))
+            self._write.fail(span, type(error).__name__, "cancelled" if is_cut else str(error))
             raise
         finally:
             attach(before)
             span.end()
             if is_measured:
-                self._measure(perf_counter() - start, told)
+                self._measure(perf_counter() - start, attributes)
 
     def _conversation_id(self) -> Attributes:
         run = _run.get()
         return _conversing(_conversation.get() or ("" if run is None else run.conversation))
 
-    def _clean(self, text: str) -> str:
-        return self._redactor.text(text)
-
 
 @dataclass(frozen=True, slots=True)
 class _Listener(EventSink):
-    """Hears the runs of one agent."""
+    """Receives the events of one agent's runs."""
 
     instrumentation: Instrumentation
     agent: str
@@ -400,20 +362,8 @@ class _Listener(EventSink):
 
     @override
     def emit(self, event: Event) -> None:
-        self.instrumentation.hear(event, self.agent, self.conversation or _conversation.get())
+        self.instrumentation.receive(event, self.agent, self.conversation or _conversation.get())
 
 
 def _conversing(id: str) -> Attributes:
     return {"gen_ai.conversation.id": id} if id else {}
-
-
-def _text(value: Any) -> str:
-    try:
-        return dump_json(value)
-    except (TypeError, ValueError):
-        return str(value)
-
-
-def _fail(span: Span, error: str, message: str) -> None:
-    span.set_attribute("error.type", error)
-    span.set_status(Status(StatusCode.ERROR, message))

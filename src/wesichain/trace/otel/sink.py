@@ -17,10 +17,7 @@ from wesichain._version import __version__
 from wesichain.core import (
     Event,
     HandedOff,
-    LlmResponse,
-    Message,
     ModelResponded,
-    Role,
     RunCompleted,
     RunFailed,
     RunInterrupted,
@@ -30,28 +27,11 @@ from wesichain.core import (
     ToolCompleted,
     ToolDispatched,
 )
-from wesichain.core.internal import NodeCompleted, NodeFailed, NodeStarted, Transcript, dump_json
+from wesichain.core.internal import NodeCompleted, NodeFailed, NodeStarted, Transcript
 
-from .api import (
-    Span,
-    SpanKind,
-    Status,
-    StatusCode,
-    Tracer,
-    TracerProvider,
-    get_tracer,
-    set_span_in_context,
-)
-from .conventions import (
-    definitions_of,
-    handoff_of,
-    messages_of,
-    model_name,
-    provider_of_model,
-    reply_of,
-    usage_of,
-    wants_content,
-)
+from .api import Span, SpanKind, Tracer, TracerProvider, get_tracer, set_span_in_context
+from .conventions import handoff_of, model_name, provider_of_model, wants_content
+from .spans import SpanWriter
 
 
 @dataclass(slots=True)
@@ -63,7 +43,7 @@ class _Run:
     chat: Span | None = None
     tools: dict[str, Span] = field(default_factory=dict)  # by id of the call
     nodes: dict[str, list[Span]] = field(default_factory=dict)  # one node may run several times at once
-    seen: Transcript = field(default_factory=Transcript)
+    transcript: Transcript = field(default_factory=Transcript)
     latest: int = 0
 
     def time_of(self, event: Event) -> int:
@@ -88,8 +68,8 @@ class _Run:
 class OtelSink:
     """Makes spans of events. A run's span is a child of the span that is current where the run starts.
 
-    Spans tell names, counts, times and errors. What was said is told only with `content=True`, or where
-    the environment variable OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT is `true`. `name` is the
+    Spans have names, counts, times and errors. They have messages only with `content=True`, or if the
+    environment variable OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT is `true`. `name` is the
     agent's (or the graph's) name, `provider` that of the model's provider.
     """
 
@@ -102,7 +82,7 @@ class OtelSink:
         provider: str = "",
     ) -> None:
         self._tracer: Tracer = get_tracer("wesichain", __version__, tracer_provider)
-        self._content = wants_content(content)
+        self._write = SpanWriter(wants_content(content))
         self._name = name
         self._provider = provider
         self._runs: dict[tuple[str, str], _Run] = {}
@@ -115,8 +95,8 @@ class OtelSink:
                 return
             run = self._runs.get((event.run_id, event.scope))
             if run is not None:  # else its start was not seen
-                if self._content:
-                    run.seen.take(event)
+                if self._write.content:
+                    run.transcript.take(event)
                 self._follow(run, event)
 
     def close(self) -> None:
@@ -148,10 +128,7 @@ class OtelSink:
             span.set_attribute("wesichain.scope", event.scope)
         if not is_graph:
             span.set_attributes(self._model_attributes(event.model))
-        if self._content:
-            span.set_attribute("gen_ai.input.messages", messages_of([Message(Role.USER, event.user_input)]))
-            if event.tools:
-                span.set_attribute("gen_ai.tool.definitions", definitions_of(event.tools))
+        self._write.start_run(span, event)
         self._runs[event.run_id, event.scope] = _Run(span, event.model, latest=_nanoseconds(event))
 
     def _model_attributes(self, model: str) -> dict[str, str]:
@@ -161,16 +138,7 @@ class OtelSink:
     def _end_run(self, run: _Run, event: RunCompleted | RunFailed | RunInterrupted) -> None:
         for span in run.inner():  # a cancelled step, a call that was abandoned
             span.end(run.time_of(event))
-        run.span.set_attributes({"wesichain.steps": event.step_id, **usage_of(event.usage)})
-        match event:
-            case RunCompleted():
-                if self._content:
-                    reply = event.output if isinstance(event.output, str) else dump_json(event.output)
-                    run.span.set_attribute("gen_ai.output.messages", reply_of(LlmResponse(reply)))
-            case RunFailed():
-                _fail(run.span, event.error, event.message)
-            case RunInterrupted():
-                run.span.set_attribute("wesichain.interrupted", event.reason)
+        self._write.end_run(run.span, event)
         run.span.end(run.time_of(event))
         del self._runs[event.run_id, event.scope]
 
@@ -216,39 +184,25 @@ class OtelSink:
         run.chat.set_attributes(
             {"gen_ai.operation.name": "chat", "wesichain.step": event.step_id, **attributes}
         )
-        if self._content:
-            run.chat.set_attribute("gen_ai.input.messages", messages_of(run.seen.messages))
+        self._write.request(run.chat, run.transcript.messages)
 
     def _end_chat(self, run: _Run, event: ModelResponded) -> None:
         span, run.chat = run.chat, None
         if span is None:
             return
-        reply = event.response
-        span.set_attribute("gen_ai.response.finish_reasons", [reply.finish_reason])
-        span.set_attributes(usage_of(reply.usage))
-        if self._content:
-            span.set_attribute("gen_ai.output.messages", reply_of(reply))
+        self._write.reply(span, event.response)
         span.end(run.time_of(event))
 
     def _start_tool(self, run: _Run, event: ToolDispatched) -> None:
         call = event.call
         span = run.tools[call.id] = self._child(run, f"execute_tool {call.name}", event)
-        span.set_attributes(
-            {
-                "gen_ai.operation.name": "execute_tool",
-                "gen_ai.tool.name": call.name,
-                "gen_ai.tool.call.id": call.id,
-                "gen_ai.tool.type": "function",
-            }
-        )
-        if self._content:
-            span.set_attribute("gen_ai.tool.call.arguments", dump_json(call.args))
+        span.set_attributes({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": call.name})
+        self._write.call(span, call)
 
     def _end_tool(self, run: _Run, event: ToolCompleted) -> None:
         span = run.tools.pop(event.call_id, None)
         if span is not None:
-            if self._content:
-                span.set_attribute("gen_ai.tool.call.result", dump_json(event.value))
+            self._write.result(span, event.value)
             span.end(run.time_of(event))
 
     def _end_node(self, run: _Run, event: NodeCompleted | NodeFailed) -> None:
@@ -256,29 +210,24 @@ class OtelSink:
         if spans:
             span = spans.pop(0)
             if isinstance(event, NodeFailed):
-                _fail(span, event.error, event.message)
+                self._write.fail(span, event.error, event.message)
             span.end(run.time_of(event))
 
     def _fail_step(self, run: _Run, event: StepFailed) -> None:
-        """A fault ends the span of its call or of the model; one found later is told on the run's."""
+        """An error ends the span of its call or model call; a later one is an event of the run's span."""
         span: Span | None = None
         if event.call_id is not None:
             span = run.tools.pop(event.call_id, None)
         elif run.chat is not None:
             span, run.chat = run.chat, None
         if span is None:
-            told = {"error.type": event.error, "wesichain.decision": event.decision}
-            run.span.add_event("step_failed", told, run.time_of(event))
+            attributes = {"error.type": event.error, "wesichain.decision": event.decision}
+            run.span.add_event("step_failed", attributes, run.time_of(event))
             return
-        _fail(span, event.error, event.message)
+        self._write.fail(span, event.error, event.message)
         span.set_attribute("wesichain.decision", event.decision)
         span.end(run.time_of(event))
 
 
 def _nanoseconds(event: Event) -> int:
     return int(event.at * 1_000_000_000)
-
-
-def _fail(span: Span, error: str, message: str) -> None:
-    span.set_attribute("error.type", error)
-    span.set_status(Status(StatusCode.ERROR, message))

@@ -40,7 +40,7 @@ _ORDINARY: Final = frozenset({StepStarted, ModelResponded, ToolDispatched, ToolC
 class Recorder:
     """Writes each run to `folder` as lines of JSON (see `trace.load`); any number of runs at once.
 
-    Files have mode 0600, a new folder 0700. Secrets are taken out here, whoever hands the events in.
+    Files have mode 0600, a new folder 0700. Secrets are redacted here, wherever the events come from.
 
     Events are written in batches: the start of a run as soon as the event loop comes round, its end at
     once, and between them after half a second, or a few hundred events if the loop does not come round.
@@ -97,12 +97,12 @@ class Recorder:
 
         The second function is for events that another will follow. There is none where the recorder finds
         those in the `log` of the run (`events_in`), which has all of its events behind number `before`:
-        they are written no later than if they had been told.
+        they are written no later than if they had been emitted.
         """
         unwritten = Unwritten(run_id, log, before, wants_pieces=self._deltas)
         runs, failed = self._runs, False
 
-        def hear(event: Event) -> None:
+        def receive(event: Event) -> None:
             nonlocal failed
             try:
                 run = runs.get(run_id)
@@ -112,10 +112,10 @@ class Recorder:
                     self._take(event, unwritten)
             except Exception:  # noqa: BLE001  # a sink must never change the run
                 if not failed:
-                    _log.exception("the run %s cannot be recorded in %s; it goes on", run_id, self.folder)
+                    _log.exception("the run %s cannot be recorded in %s", run_id, self.folder)
                 failed = True
 
-        return hear, hear if log is None or self._durable else None
+        return receive, receive if log is None or self._durable else None
 
     def _take(self, event: Event, unwritten: Unwritten | None = None) -> None:
         kind = type(event)

@@ -49,7 +49,7 @@ class RecordedCall:
 
 @dataclass(frozen=True, slots=True)
 class RecordedStep:
-    """One step: what the model was told for the first time, its reply, its calls, what went wrong."""
+    """One step: the new messages of the request, the reply, its calls and errors."""
 
     scope: str
     step_id: int
@@ -81,7 +81,7 @@ class Recording:
 
     @property
     def end(self) -> End | None:
-        """The event that ended the run; None while it goes on, and for ever if it was killed."""
+        """The event that ended the run; None while it is active, and for ever if it was killed."""
         for event in reversed(self.events):
             if not event.scope and isinstance(event, End):
                 return event
@@ -200,7 +200,7 @@ def _settled(calls: Iterable[RecordedCall], outcome: RecordedCall) -> tuple[Reco
 
 
 def load(path: str | PathLike[str]) -> Recording:
-    """Read a recording. What cannot be read, or was torn off by a crash, is told in `problems`.
+    """Read a recording. `problems` lists what cannot be read, or was cut off by a crash.
 
     A file that is no recording, or one of a newer format, is a `CodecError`.
     """
@@ -226,7 +226,7 @@ def load(path: str | PathLike[str]) -> Recording:
 
 
 def read_new(path: str | PathLike[str], offset: int = 0) -> tuple[tuple[Event, ...], int]:
-    """The events that were written since `offset`, in whole lines, and the offset to go on from."""
+    """The events that were written since `offset`, in complete lines, and the next offset."""
     with Path(path).open("rb") as file:
         if offset == 0:
             head = file.readline()

@@ -253,16 +253,16 @@ def hide_secrets(text: str, values: Sequence[str] = ()) -> str:
 
 
 def _spans(text: str, values: Sequence[str]) -> Iterator[Span]:
-    yield from _seen(text, values)
+    yield from _encoded_spans(text, values)
     if has_wide(text):
-        yield from _seen(narrowed(text), values)
+        yield from _encoded_spans(narrowed(text), values)
     if has_unseen(text):
         bare, place = bared(text)
-        for start, end, label in _seen(bare, values):
+        for start, end, label in _encoded_spans(bare, values):
             yield place(start), place(end - 1) + 1, label
 
 
-def _seen(text: str, values: Sequence[str]) -> Iterator[Span]:
+def _encoded_spans(text: str, values: Sequence[str]) -> Iterator[Span]:
     yield from _plain(text, values)
     for start, end in encoded(text, lambda said: any(_plain(said, values))):
         yield start, end, "encoded"

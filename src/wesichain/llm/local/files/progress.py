@@ -8,7 +8,7 @@ from typing import Protocol, TextIO
 
 
 class Progress(Protocol):
-    """Who is told how far a download is."""
+    """Receives the progress of a download."""
 
     def say(self, text: str) -> None:
         """A sentence: what begins now, or why a source was given up."""

@@ -42,11 +42,11 @@ Runs = Annotated[
     typer.Option(help="The folder that recordings go to.", show_default="$WESICHAIN_HOME/runs"),
 ]
 Steps = Annotated[int, typer.Option(min=1, help="How many model calls the run may make.")]
-Instructions = Annotated[str | None, typer.Option(help="What the model is told before the task.")]
+Instructions = Annotated[str | None, typer.Option(help="Instructions, sent before the task.")]
 Learned = Annotated[
     Path | None, typer.Option("--playbook", help="A playbook's folder: advice from earlier runs.")
 ]
-Domain = Annotated[str, typer.Option(help="With a playbook: the domain that advice is taken from.")]
+Domain = Annotated[str, typer.Option(help="With a playbook: the domain of its lessons.")]
 Servers = Annotated[
     list[str] | None,
     typer.Option(
@@ -128,7 +128,7 @@ def chat(
         int, typer.Option(min=100, help="How much of the conversation the model sees.")
     ] = 4000,
     conversation: Annotated[
-        str | None, typer.Option(metavar="ID", help="Keep the conversation, and go on with it next time.")
+        str | None, typer.Option(metavar="ID", help="Store the conversation, and continue it next time.")
     ] = None,
 ) -> None:
     """Talk with the agent; it remembers questions and answers. An empty line or Ctrl-D ends it."""
