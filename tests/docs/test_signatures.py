@@ -20,7 +20,15 @@ INSIDE = frozenset(
     {
         *("AnyPhase", "Checks", "FaultDecision", "HistoryWindow", "InnerRun", "OutputForm"),  # the loop
         *("RecordedAnswers", "ReplyJudge", "TeamMember", "_Log"),
-        *("Definition", "OuterWrites", "StateForm", "StateValues", "Tap", "TaskQuestions", "TaskRecord"),
+        *(
+            "Definition",
+            "OuterWrites",
+            "StateForm",
+            "StateValues",
+            "Tap",
+            "TaskQuestions",
+            "TaskRecord",
+        ),  # the graph
         *("Backend", "Shares", "View"),  # the playbook's storage
         *("FinishedRun", "Run", "RunRegistry"),  # durable runs and the edge
         "Parts",  # of a tool, for the quick path of a call

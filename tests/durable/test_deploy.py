@@ -145,7 +145,7 @@ async def test_a_deploy_ends_nothing_in_small(url: str, tmp_path: Path) -> None:
             made.start("tool-less")
             await asyncio.sleep(1.0)
             old.send_signal(signal.SIGTERM)
-            await check(client, run_ids, effects, seconds=60)
+            await check(client, run_ids, effects, seconds=240)
 
 
 async def test_two_machines_of_one_name_leave_each_other_alone(url: str, tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ async def test_two_machines_of_one_name_leave_each_other_alone(url: str, tmp_pat
             made.start("first", before=NAMESAKE, **env)
         async with durable().configured(database_url=url) as client:
             run_ids = [await client.enqueue(f"task {n}") for n in range(60)]
-            await check(client, run_ids, effects, seconds=60)
+            await check(client, run_ids, effects, seconds=240)
         done = Counter(key for _, key, _ in lines(effects))
         assert max(done.values()) == 1, "nobody took a living one's runs over"
 

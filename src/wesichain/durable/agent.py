@@ -118,14 +118,15 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         settings: ModelSettings | None = None,
         tools: Sequence[Tool[Any]] = (),
     ) -> RunResult[OutT]:
-        """Run a task, a text or texts and parts, and return its result. An existing `run_id` is continued.
+        """Run a task and return its result. An existing `run_id` is continued.
 
-        `conversation` is read when the run begins. Once the run has completed, its question and answer are
-        added, by this process if it lives until then; called again with the same id, by the one that calls.
-        `model` ("PROVIDER:NAME"), `budget` and `settings` are the run's own, in whichever process continues
-        it, and so are `tools`: external ones, beside the agent's.
-        Raises as `Agent.run` does; with an id that has another task, `RunIdConflictError`. Cancelling the
-        call that began a run cancels the run. One that another version began waits for a worker of it.
+        `task` is a text, or a list of texts and parts. `conversation` is read when the run begins. Once the
+        run has completed, its question and answer are added, by this process if it lives until then; called
+        again with the same id, by the one that calls. `model` ("PROVIDER:NAME"), `budget` and `settings` are
+        the run's own, in whichever process continues it, and so are `tools`: external ones, beside the
+        agent's. Raises as `Agent.run` does; with an id that has another task, `RunIdConflictError`.
+        Cancelling the call that began a run cancels the run. One that another version began waits for a
+        worker of it.
         """
         given = NewTask(task, history, conversation, model, budget, settings, tools)
         order = await self._order(given)
@@ -161,8 +162,9 @@ class DurableAgent(ServedRuns, Generic[OutT]):
     ) -> str:
         """Queue a task for the workers that serve the agent, and return the id of its run.
 
-        `priority` 1 is served before 2 (10 unless given). `delay` is in seconds. `key` is a customer or a
-        tenant: keys take turns, and limits per key count by it. The rest is as for `run`.
+        `task`, `conversation`, `model`, `budget`, `settings` and `tools` are those of `run`. `priority` 1 is
+        served before 2 (10 unless given). `delay` is in seconds. `key` is a customer or a tenant: keys take
+        turns, and limits per key count by it.
         """
         given = NewTask(task, history, conversation, model, budget, settings, tools)
         order = await self._order(given)

@@ -24,7 +24,7 @@ from .live_text import LiveText
 from .run_records import FinishedRun, error_of, new_events, note_of
 from .store import CANCELLED, CancelledRunError, Store, WorkflowResult
 from .versions import adopting
-from .work import MakeWorld, Work, made_for
+from .work import MakeWorld, Work, make_world
 from .workflow_ids import (
     Begin,
     Ending,
@@ -90,7 +90,7 @@ class Execution(Generic[OutT]):
         runtime = self.agent.runtime
         if first.tools:
             runtime = runtime.with_tools(tools_of(first))
-        deps = await made_for(self.make_deps, run_id)
+        deps = await make_world(self.make_deps, run_id)
         if not is_looking:
             self._check(deps)
         journal = StepJournal(

@@ -36,7 +36,7 @@ from .work import (
     ServiceSettings,
     Work,
     checked_maker,
-    made_for,
+    make_world,
     service_of,
 )
 from .workflow_ids import asked_of, new_id, run_of
@@ -232,7 +232,7 @@ class DurableGraph(ServedRuns, Generic[StateT]):
         found: Any = None
         with suppress(CheckpointError):
             found = await self.graph.get_state(run_id)
-        context = await made_for(self._make_context, run_id)
+        context = await make_world(self._make_context, run_id)
         try:
             if found is None:
                 await self.graph.invoke(given.get("state"), options, context=context)

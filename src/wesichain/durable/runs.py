@@ -144,10 +144,10 @@ class DurableRuns:
     async def show(self, run_id: str) -> RunSummary:
         """One run, as it is listed."""
 
-        def shown(store: Store) -> RunSummary:
+        def read(store: Store) -> RunSummary:
             return summary_of(store, self._find(store, run_id), served_of(store))
 
-        return await self.ask(shown)
+        return await self.ask(read)
 
     async def status(self, run_id: str) -> RunStatus:
         """Where the run stands, as text (a `RunState`), and which version of its program it belongs to."""

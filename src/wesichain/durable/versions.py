@@ -88,10 +88,10 @@ class _RemovedTool(JsonTool):
     """Stands in for a tool that the program has no more."""
 
     def __init__(self, name: str) -> None:
-        def tell(_: Any) -> JsonValue:
+        def explain(_: Any) -> JsonValue:
             return f"The tool {name!r} is there no more, since the program has changed: the call was not run."
 
-        super().__init__(name, "A tool of an earlier version.", _ANYTHING, tell, effect="pure")
+        super().__init__(name, "A tool of an earlier version.", _ANYTHING, explain, effect="pure")
 
 
 def adopting(

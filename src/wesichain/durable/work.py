@@ -50,7 +50,7 @@ def checked_maker(make: MakeWorld | None, what: str) -> MakeWorld | None:
     return make
 
 
-async def made_for(make: MakeWorld | None, run_id: str) -> Any:
+async def make_world(make: MakeWorld | None, run_id: str) -> Any:
     """The caller's world for a run in this process. It is not kept: where a run goes on, it is made anew."""
     if make is None:
         return None

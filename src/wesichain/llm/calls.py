@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from wesichain.core import JsonValue, LlmRequest, Message, Role
-from wesichain.core.internal import is_array, is_object, parse_json
+from wesichain.core.internal import dump_json, is_array, is_object, parse_json
 from wesichain.errors import CodecError, ConfigError, LlmRejectedError
 
 REFUSAL = "refusal"  # in `LlmResponse.opaque`: what the model said when it refused
@@ -105,6 +105,15 @@ def read_args(text: str) -> JsonValue:
     except CodecError:
         return text
     return value
+
+
+def spaced_json(value: JsonValue) -> str:
+    """JSON spaced as models write it, so that a call written again is the same text."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{dump_json(key)}: {spaced_json(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "[" + ", ".join(map(spaced_json, value)) + "]"
+    return dump_json(value)
 
 
 def write_args(args: JsonValue) -> JsonValue:

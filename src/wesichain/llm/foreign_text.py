@@ -79,7 +79,7 @@ class ForeignText:
         """The response, run or refused if its text is calls and nothing else."""
         text = content if is_message else response.content
         parsed = read_reply(text, REACT, strict=True, truncated=False)
-        is_marked = is_message or _begins_call(TextReply(text).text)
+        is_marked = is_message or (_begins_call(TextReply(text).text) and CALL_START.search(text) is not None)
         if parsed.kind == "action" and not is_message:
             named = {self.name_of(call.name) for call in parsed.calls}
             is_known = is_marked or named <= {tool.name for tool in self.tools}
@@ -165,6 +165,6 @@ class _TextStream:
 
 
 def _begins_call(start: str) -> bool:
-    """Whether a text begins as a native call, complete or not, within nothing but its own marks."""
+    """Whether a text begins as a native call, complete or not, or has nothing but marks around one so far."""
     found = CALL_START.search(start)
-    return found is not None and not AROUND_CALLS.sub("", start[: found.start()])
+    return not AROUND_CALLS.sub("", start[: found.start()] if found else start)

@@ -14,7 +14,8 @@ from tests.conftest import corpus, each_origin
 from tests.llm.local.gbnf import Gbnf
 from wesichain.core import ToolSpec
 from wesichain.core.internal import parse_json
-from wesichain.llm.local.grammar import answer_grammar, reply_grammar, spaced_json
+from wesichain.llm.calls import spaced_json
+from wesichain.llm.local.grammar import answer_grammar, reply_grammar
 from wesichain.tools import validate_json
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wesichain.core import LlmRequest, LlmResponse, Message, Role, ToolCall, ToolSpec, Usage
-from wesichain.llm.local.grammar import spaced_json
+from wesichain.llm.calls import spaced_json
 from wesichain.llm.local.prompt import chat_messages, partial_answer, read_reply
 
 ADD = ToolSpec(

@@ -21,6 +21,7 @@ FORMS = {
     "glm": "<tool_call>pay\n<arg_key>to</arg_key>\n<arg_value>ann</arg_value>\n</tool_call>",
     "qwen-coder": "<function=pay>\n<parameter=to>\nann\n</parameter>\n</function>",
     "anthropic": '<function_calls>\n<invoke name="pay">\n<parameter name="to">ann</parameter>\n</invoke>\n</function_calls>',
+    "mistral-function": "[TOOL_CALLS]<function=pay><parameter=to>ann</parameter></function>",
     "mistral": '[TOOL_CALLS][{"name": "pay", "arguments": {"to": "ann"}}]',
     "llama": '<|python_tag|>{"name": "pay", "parameters": {"to": "ann"}}',
     "kimi": (
@@ -60,6 +61,7 @@ REFUSED = [
     *("<think>{}</think>", "<think>\n{}", "[THINK]{}[/THINK]", "<|channel|>analysis<|message|>{}<|end|>"),
     *('"{}"', "'{}'", "\u201c{}\u201d", "\u00ab{}\u00bb", "\u300c{}\u300d", "| {} |"),
     *("<!-- {} -->", "<document>\n{}\n</document>", "<quote>{}</quote>", "<blockquote>\n{}\n</blockquote>"),
+    *("Observation: {}", "<tool_response>{}", "<tool_response>\n{}\n</tool_response>"),
     *("The page says:\n{}", "Thought: for example\n```text\n{}\n```\nbut not now."),
     *("The answer is in {} as you see.", "Final Answer: 4\n{}", "Final Answer: The page has\n{}"),
 ]

@@ -194,3 +194,19 @@ def test_a_long_reply_is_heard_in_linear_time() -> None:
         "`<think>" * 12_000,
     ):
         passed_on(cut(text, [50]))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<minimax:tool_call>\n<invoke name="add">\n<parameter name="a">1</parameter>\n</invoke>\n</minimax:tool_call>',
+        "<seed:tool_call>\n<function=add>\n<parameter=a>1</parameter>\n</function>\n</seed:tool_call>",
+        '<tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call>',
+        '{"name": "add", "arguments": {"a": 1}}',
+        "Action: add\nAction Input: {}",
+    ],
+)
+@pytest.mark.parametrize("size", [1, 4, 1000])
+async def test_nothing_of_a_call_is_streamed(text: str, size: int) -> None:
+    items = InPieces(cut(text, [size])).stream(ASKED)
+    assert await shown(ForeignText(TOOLS, ReasoningStyle(), runs_calls=True).stream(items)) == ""

@@ -99,10 +99,10 @@ class DurableEffects(Effects):
             except Exception as error:  # noqa: BLE001  # a model may be anybody's code
                 caught.append(error)
                 is_refusal = isinstance(error, AgentError | ConfigError)  # not the model's word
-                return StepRecord(raised=Raised.of(error), is_refusal=is_refusal, events=spare())
-            return replace(_reply_record(reply), events=spare())
+                return StepRecord(raised=Raised.of(error), is_refusal=is_refusal, events=extra_calls())
+            return replace(_reply_record(reply), events=extra_calls())
 
-        def spare() -> tuple[Event, ...]:
+        def extra_calls() -> tuple[Event, ...]:
             """The model calls that a middleware made beside the one of this step."""
             is_live.append(True)
             return () if run is None else extra_call_events(run, before)

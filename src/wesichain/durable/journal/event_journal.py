@@ -49,12 +49,12 @@ class EventJournal(EventSink):
                 return
             self._number += 1
 
-            async def tell() -> str:
+            async def write() -> str:
                 record = JournalRecord("", self._clock.time(), 0.0, StepRecord(), self._version, events)
                 return written(record, limit=MAX_STEP)[1]
 
             try:
-                await self._step(f"told {self._number}", tell)
+                await self._step(f"told {self._number}", write)
             except BaseException:
                 self._events[:0] = events  # for the ending, if there is one
                 raise

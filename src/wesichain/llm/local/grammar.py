@@ -16,6 +16,7 @@ from typing import Any
 
 from wesichain.core import ToolSpec
 from wesichain.core.internal import dump_json, is_array, is_object
+from wesichain.llm.calls import spaced_json
 
 from .grounding import GroundedValues
 
@@ -77,17 +78,6 @@ def answer_grammar(output: Mapping[str, Any]) -> str:
     """The answer alone, for a request without tools."""
     rules = _Rules()
     return rules.text(rules.of(output))
-
-
-def spaced_json(value: object) -> str:
-    """JSON as the grammar has it written, and as models like to write it."""
-    if is_object(value):
-        return (
-            "{" + ", ".join(f"{dump_json(name)}: {spaced_json(item)}" for name, item in value.items()) + "}"
-        )
-    if is_array(value):
-        return "[" + ", ".join(map(spaced_json, value)) + "]"
-    return dump_json(value)
 
 
 class _Rules:

@@ -15,8 +15,7 @@ from typing import Any
 from wesichain.core import FinishReason, LlmRequest, LlmResponse, Message, Role, ToolCall, ToolSpec, Usage
 from wesichain.core.internal import content_as_text, is_object, parse_json
 from wesichain.errors import CodecError
-
-from .grammar import spaced_json
+from wesichain.llm.calls import spaced_json
 
 _RULES = """\
 Answer the question. Use a tool for every fact, date or number that you were not told.

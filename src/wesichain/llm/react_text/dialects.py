@@ -14,6 +14,7 @@ from typing import Any
 from wesichain.core import JsonValue, ToolSpec
 from wesichain.core.internal import dump_json, is_array, is_object
 from wesichain.errors import ConfigError
+from wesichain.llm.calls import spaced_json
 
 from .inputs import Input, read_input, read_name, tidy
 from .lenient import load
@@ -25,17 +26,8 @@ from .rules import check
 from .structure import DECIDES, TextReply
 
 
-def write_json(value: JsonValue) -> str:
-    """JSON spaced as models write it, so that a call written again is the same text."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{dump_json(key)}: {write_json(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return "[" + ", ".join(map(write_json, value)) + "]"
-    return dump_json(value)
-
-
 def _react_action(name: str, args: JsonValue) -> str:
-    return f"Action: {name}\nAction Input: {write_json(args)}"
+    return f"Action: {name}\nAction Input: {spaced_json(args)}"
 
 
 def _react_final(answer: str) -> str:
@@ -165,7 +157,7 @@ def _answer(args: Any, given: str) -> str:
     """The answer that `finish` was called with; the one keyword of `finish(answer="x")` is only a form."""
     if is_object(args) and len(args) == 1 and _KEYWORD.match(given):
         (args,) = args.values()
-    return args if isinstance(args, str) else write_json(args)
+    return args if isinstance(args, str) else spaced_json(args)
 
 
 def _bracket_input(given: str) -> Input:
@@ -184,8 +176,8 @@ def _keyword_input(given: str) -> Input:
 
 def _keyword_action(name: str, args: JsonValue) -> str:
     if not is_object(args) or not all(key.isascii() and key.isidentifier() for key in args):
-        return f"Action: {name}({write_json(args)})"
-    return f"Action: {name}({', '.join(f'{key}={write_json(value)}' for key, value in args.items())})"
+        return f"Action: {name}({spaced_json(args)})"
+    return f"Action: {name}({', '.join(f'{key}={spaced_json(value)}' for key, value in args.items())})"
 
 
 # --- tags, and formats that are only read ---------------------------------------------------------
@@ -203,7 +195,7 @@ _PROMPT = re.compile(r"^[ \t]*+(?P<action>>)", re.MULTILINE)
 
 
 def _xml_action(name: str, args: JsonValue) -> str:
-    given = write_json(args).replace("<", "\\u003c")  # only strings hold one: no tag can appear in them
+    given = spaced_json(args).replace("<", "\\u003c")  # only strings hold one: no tag can appear in them
     return f"<tool>{name}</tool><tool_input>{given}</tool_input>"
 
 
@@ -242,7 +234,7 @@ Action: tool[input], where the tool is one of [{{tool_names}}] and the input is 
 {_STEPS}Action: Finish[{{answer}}]""",
     hint='Write "Thought: ...", then on a line of its own "Action: <tool>[<JSON object>]" or '
     '"Action: Finish[<answer>]".',
-    action=lambda name, args: f"Action: {name}[{write_json(args)}]",
+    action=lambda name, args: f"Action: {name}[{spaced_json(args)}]",
     final=lambda answer: f"Action: Finish[{answer}]",
 )
 _CALL = Dialect(

@@ -100,6 +100,7 @@ AROUND_CALLS = re.compile(
     r"<[|\uff5c][^<>|\uff5c]{0,60}[|\uff5c]>|</?+(?:\w{1,20}[:_])?(?:tool|function)_calls?>|</s>|</function>|\s++"
 )
 _NO_NAME = re.compile(r'[\n<>"]')
+_MORE = "there is more in the call than one JSON object"
 _UNFINISHED = "a call was begun and not finished"
 NO_TOOL = "the call does not name a tool"
 
@@ -133,7 +134,7 @@ def _read(opener: re.Match[str], text: str) -> tuple[Sequence[TextCall], int]:
     if not key:
         return calls, len(text) - len(rest)
     if rest.strip(" \t\r\n`}]"):
-        raise NoCallError("there is more in the call than one JSON object")
+        raise NoCallError(_MORE)
     return calls, closer.end() if closer else len(text)
 
 
@@ -144,7 +145,11 @@ def _read_body(name: str, body: str) -> TextReading:
         return json_calls(start, closed=True)
     inner = _OPENER.match(start)
     if inner and inner["function"] and not name:
-        return _read_body(inner["function"], start[inner.end() :].partition("</function>")[0])
+        inside, _, behind = start[inner.end() :].partition("</function>")
+        found = _read_body(inner["function"], inside)
+        if found.remark.strip():
+            raise NoCallError(_MORE)
+        return found._replace(remark=behind)
     if not name:
         separator = _SEPARATOR.search(body)
         before, _, rest = body.partition(separator.group() if separator else "<arg_key>")

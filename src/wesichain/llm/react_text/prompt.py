@@ -20,8 +20,9 @@ from wesichain.core import (
     ToolSpec,
 )
 from wesichain.errors import ConfigError
+from wesichain.llm.calls import spaced_json
 
-from .dialects import Dialect, find_dialect, write_json
+from .dialects import Dialect, find_dialect
 from .signature import describe, describe_schema
 from .structure import quote
 from .text_transcript import TextQuestion, TranscriptStep, steps_of
@@ -168,4 +169,4 @@ class Prompt:
 
 
 def _text(value: JsonValue) -> str:
-    return value if isinstance(value, str) else write_json(value)
+    return value if isinstance(value, str) else spaced_json(value)

@@ -186,10 +186,10 @@ class TextReply:
 
 
 def _may_begin(kind: str, mark: Mark, *, is_meant: bool) -> bool:
-    """Whether a call may begin in a section: in no action, and of an answer only a native one in its line."""
+    """Whether a call may begin in a section: in no action, no result, and of an answer only a native one."""
     if mark in ("final", "answer"):
         return kind == "call" and is_meant
-    return mark not in ("action", "input")
+    return mark not in ("action", "input", "observation")
 
 
 _CODE_OPENS = re.compile(r"(?:`{3,}|~{3,})\w*\s*\Z")

@@ -19,16 +19,6 @@ class Progress(Protocol):
         ...
 
 
-class NoProgress:
-    """Tells nobody."""
-
-    def say(self, text: str) -> None:
-        pass
-
-    def advance(self, done: int, total: int) -> None:
-        pass
-
-
 class StderrProgress:
     """A bar that redraws itself on a terminal; a line every ten percent elsewhere."""
 
@@ -66,16 +56,18 @@ class FetchProgress:
     """Progress, and the wish to stop, in the one value that every source is handed."""
 
     def __init__(self, progress: Progress | None = None, stop: threading.Event | None = None) -> None:
-        self._progress = progress or NoProgress()
+        self._progress = progress
         self._stop = stop or threading.Event()
 
     def say(self, text: str) -> None:
-        self._progress.say(text)
+        if self._progress is not None:
+            self._progress.say(text)
 
     def tick(self, done: int, total: int) -> None:
         """Tell how far it is; raises `StoppedError` if nobody waits any longer."""
         self.check()
-        self._progress.advance(done, total)
+        if self._progress is not None:
+            self._progress.advance(done, total)
 
     def check(self) -> None:
         if self._stop.is_set():
