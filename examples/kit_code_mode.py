@@ -28,7 +28,7 @@ names = await items()
 counts = await asyncio.gather(*[stock(item=name) for name in names])
 sum(counts)
 """
-# With a model in the command line, such as openai:gpt-5-mini, that one.
+# Scripted, unless the command line names a model, such as openai:gpt-5-mini.
 script = ScriptedLlm(
     [ToolCall("c1", "run_code", {"code": program}), f"There are {sum(STOCK.values())} pieces."]
 )

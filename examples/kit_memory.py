@@ -12,7 +12,7 @@ from wesichain.policy import Budget
 from wesichain.store import SqliteStore
 from wesichain.testing import ScriptedLlm
 
-# With a model in the command line, such as local:qwen2.5-coder-0.5b or openai:gpt-5-mini, that one.
+# Scripted, unless the command line names a model. The local:qwen2.5-coder-0.5b is up to it.
 model = sys.argv[1] if len(sys.argv) > 1 else ""
 
 

@@ -17,7 +17,7 @@ def read_log() -> str:
     return "\n".join(lines)
 
 
-# With a model in the command line, such as local:qwen2.5-coder-0.5b or openai:gpt-5-mini, that one.
+# Scripted, unless the command line names a model, such as openai:gpt-5-mini.
 script = ScriptedLlm(
     [
         ToolCall("c1", "read_log", {}),

@@ -21,7 +21,8 @@ def plan(*states: str) -> dict[str, Any]:
     return {"items": [{"task": task, "status": state} for task, state in zip(ITEMS, states, strict=True)]}
 
 
-# With a model in the command line, such as local:qwen2.5-coder-0.5b or openai:gpt-5-mini, that one.
+# Scripted, unless the command line names a model, such as openai:gpt-5-mini. The local:qwen2.5-coder-0.5b
+# is not up to it: it does the items without writing a plan.
 script = ScriptedLlm(
     [
         ToolCall("c1", "write_plan", plan("in_progress", "pending")),

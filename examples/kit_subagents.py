@@ -16,7 +16,7 @@ def population(city: str) -> int:
     return PEOPLE[city]
 
 
-# With a model in the command line, such as local:qwen2.5-coder-0.5b or openai:gpt-5-mini, that one.
+# Scripted, unless the command line names a model. The local:qwen2.5-coder-0.5b is up to it.
 looks = ScriptedLlm([ToolCall("c1", "population", {"city": "Paris"}), "2100000 people live in Paris."])
 asks = ScriptedLlm(
     [

@@ -9,7 +9,7 @@ from wesichain.kit import FolderFiles, Workspace
 from wesichain.policy import Budget
 from wesichain.testing import ScriptedLlm
 
-# With a model in the command line, such as local:qwen2.5-coder-0.5b or openai:gpt-5-mini, that one.
+# Scripted, unless the command line names a model, such as openai:gpt-5-mini.
 script = ScriptedLlm(
     [
         ToolCall("c1", "read_file", {"path": "../secret.txt"}),  # refused: it is outside

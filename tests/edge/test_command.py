@@ -48,8 +48,10 @@ def started(folder: Path, *args: str) -> Iterator[str]:
 @pytest.mark.parametrize(("name", "says"), [("make", "hello"), ("opening", "opened")])
 def test_an_agent_or_what_makes_one(tmp_path: Path, name: str, says: str) -> None:
     with started(tmp_path, f"program.py:{name}") as url:
-        assert httpx2.post(f"{url}/runs", json={"task": "hi"}).json()["output"] == says
-        rebound = httpx2.post(f"{url}/runs", json={"task": "hi"}, headers={"host": "evil.example"})
+        assert httpx2.post(f"{url}/runs", json={"task": "hi"}, timeout=60).json()["output"] == says
+        rebound = httpx2.post(
+            f"{url}/runs", json={"task": "hi"}, headers={"host": "evil.example"}, timeout=60
+        )
         assert (rebound.status_code, rebound.json()) == (400, {"error": "this host is not served here"})
 
 
@@ -57,10 +59,16 @@ def test_a_token_is_asked_for(tmp_path: Path) -> None:
     with started(tmp_path, "program.py:agent", "--token", TOKEN, "--path", "/v1") as url:
         assert url.endswith("/v1")
         for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": TOKEN}):
-            assert httpx2.post(f"{url}/runs", json={"task": "hi"}, headers=headers).status_code == 401
-        assert httpx2.post(f"{url}/runs?token={TOKEN}", json={"task": "hi"}).status_code == 401
+            assert (
+                httpx2.post(f"{url}/runs", json={"task": "hi"}, headers=headers, timeout=60).status_code
+                == 401
+            )
+        assert httpx2.post(f"{url}/runs?token={TOKEN}", json={"task": "hi"}, timeout=60).status_code == 401
         right = {"authorization": f"Bearer {TOKEN}"}
-        assert httpx2.post(f"{url}/runs", json={"task": "hi"}, headers=right).json()["output"] == "hello"
+        assert (
+            httpx2.post(f"{url}/runs", json={"task": "hi"}, headers=right, timeout=60).json()["output"]
+            == "hello"
+        )
         assert httpx2.get(f"{url}/health").status_code == 200
 
 

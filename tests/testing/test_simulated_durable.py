@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from tests.agent import trees
 from tests.testing.samples import orders, vouchers
-from tests.testing.test_simulation import digest_of
+from tests.testing.test_simulation import check_tree, digest_of, tree_scenario
 from wesichain.agent import Completed
-from wesichain.durable import DurableGraph
+from wesichain.durable import DurableAgent, DurableGraph
 from wesichain.errors import ConfigError
 from wesichain.testing import Fault, Faults, Scenario, simulate_sync
 from wesichain.testing.simulation import simulated
@@ -72,6 +73,19 @@ def test_it_comes_to_the_same_end_wherever_its_process_dies(tmp_path: Path, part
             else:
                 assert trace.outcome.text == "Your voucher is in the mail.", place
                 assert len(trace.world.mails) == 1, place
+
+
+def test_random_trees_hold_their_laws_in_durable_runs(tmp_path: Path) -> None:
+    seen: Counter[str] = Counter()
+    before = trees.WORLD
+    for seed in range(20):
+        url = f"sqlite:///{tmp_path / str(seed)}.db"
+        scenario = tree_scenario(seed, lambda agent, url=url: DurableAgent(agent, "tree", database_url=url))
+        with simulated(scenario, seed, Faults()) as trace:
+            seen += check_tree(trace)
+    trees.WORLD = before
+    assert {"crash", "cancel", "tool_raises", "3 processes"} <= {*seen}
+    assert seen["nested"] > 4
 
 
 def test_a_durable_graph_is_simulated_as_a_graph() -> None:

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
@@ -99,7 +100,7 @@ def test_a_seed_gives_the_same_bytes_in_another_process() -> None:
     assert len({*printed.pop().split()}) == 18
 
 
-def tree_scenario(seed: int) -> Scenario:
+def tree_scenario(seed: int, wrap: Callable[[Agent[Any, Any]], Any] = lambda agent: agent) -> Scenario:
     """A random tree of agents: nested, handed over, in parallel, with approvals at any depth."""
     spec = trees.team_of(seed) if seed % 2 else trees.tree_of(seed)
 
@@ -107,7 +108,18 @@ def tree_scenario(seed: int) -> Scenario:
         trees.WORLD = trees.World()
         return trees.WORLD
 
-    return Scenario(lambda: trees.build(spec), "the question", world=world, people=trees.decide)
+    return Scenario(lambda: wrap(trees.build(spec)), "the question", world=world, people=trees.decide)
+
+
+def check_tree(trace: Trace) -> Counter[str]:
+    """See that the laws hold that every tree has under every fault; returns what was met."""
+    assert trace.error is None, f"tree {trace.seed}: {trace.error}"
+    keys = Counter(effect.key for effect in trace.effects["once"])
+    assert not keys or max(keys.values()) == 1, f"tree {trace.seed} runs a 'once' tool twice"
+    met = Counter(fault.kind for fault in trace.faults)
+    met[f"{trace.processes} processes"] += 1
+    met["nested"] += any(event.scope for event in trace.events)
+    return met
 
 
 def test_random_trees_hold_their_laws_under_every_fault() -> None:
@@ -118,12 +130,7 @@ def test_random_trees_hold_their_laws_under_every_fault() -> None:
         digests = {digest_of(scenario, seed) for _ in range(2)}
         assert len(digests) == 1, f"tree {seed} differs"
         with simulated(scenario, seed, Faults()) as trace:
-            assert trace.error is None, f"tree {seed}: {trace.error}"
-            keys = Counter(effect.key for effect in trace.effects["once"])
-            assert not keys or max(keys.values()) == 1, f"tree {seed} runs a 'once' tool twice"
-            seen.update(fault.kind for fault in trace.faults)
-            seen[f"{trace.processes} processes"] += 1
-            seen["nested"] += any(event.scope for event in trace.events)
+            seen += check_tree(trace)
     trees.WORLD = before
     missing = {"crash", "cancel", "tool_late", "tool_twice", "model_errs", "person_late"} - {*seen}
     assert not missing

@@ -1,4 +1,4 @@
-"""Sockets: the address that a server of ours listens at."""
+"""Sockets: opens the address that a server of ours listens on."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import socket
 
 from wesichain.errors import ConfigError
 
-_BACKLOG = 128  # connections that may wait
-
 
 def listening_socket(host: str, port: int) -> socket.socket:
-    """A socket that listens; raises `ConfigError` if the address cannot be used. Port 0 takes a free one."""
+    """Return a socket that listens on the address; raises `ConfigError` where it cannot be used.
+
+    A client may connect as soon as it knows the address, before the server accepts: the connection waits.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -22,12 +23,12 @@ def listening_socket(host: str, port: int) -> socket.socket:
         raise ConfigError(
             f"{host}:{port} cannot be used: {error.strerror}; port 0 takes a free one"
         ) from error
-    listener.listen(_BACKLOG)
+    listener.listen(128)
     return listener
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only programs of this machine reach the address."""
+    """Whether only programs of this machine can reach the host."""
     if host == "localhost":
         return True
     try:

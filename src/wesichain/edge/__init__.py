@@ -4,12 +4,14 @@ from typing import TYPE_CHECKING
 
 from wesichain.core.internal import lazy_getattr
 
-from .application import create_app
 from .limits import Limits
 
 if TYPE_CHECKING:
+    from .application import create_app
     from .runs import Order, RunDirectory
 else:
-    __getattr__ = lazy_getattr(__name__, {".runs": ("Order", "RunDirectory")})
+    __getattr__ = lazy_getattr(
+        __name__, {".application": ("create_app",), ".runs": ("Order", "RunDirectory")}
+    )
 
 __all__ = ["Limits", "Order", "RunDirectory", "create_app"]

@@ -105,8 +105,8 @@ def _order(asked: ag.RunAgentInput, owner: str, thread: str, options: Mapping[st
     users = [index for index, message in enumerate(asked.messages) if message.role == "user"]
     if not users:
         raise HTTPException(400, "there is no message of the user")
-    told = [f"{item.description}: {item.value}" for item in asked.context or ()]
-    context = "What the application tells about itself:\n" + "\n".join(told)
+    facts = [f"{item.description}: {item.value}" for item in asked.context or ()]
+    context = "Context from the application:\n" + "\n".join(facts)
     return Order(
         run_id=new_run_id(owner, thread),
         owner=owner,
@@ -115,13 +115,13 @@ def _order(asked: ag.RunAgentInput, owner: str, thread: str, options: Mapping[st
         is_streamed=True,
         tools=frontend_tools((one.name, one.description, one.parameters) for one in asked.tools or ()),
         history=tuple(_history(asked.messages[: users[-1]])),
-        context=(Message(Role.USER, context),) if told else (),
+        context=(Message(Role.USER, context),) if facts else (),
         options=options,
     )
 
 
 def _history(messages: Sequence[ag.Message]) -> Iterator[Message]:
-    """What was said before. Calls and results that a client tells of are not believed."""
+    """Yield the earlier messages. Calls and results that a client sends are dropped: they may be forged."""
     for message in messages:
         text = _text(message)
         if text and message.role in ("user", "assistant"):

@@ -97,7 +97,7 @@ def _order(
 
 
 def _history(messages: Sequence[UiMessage]) -> Iterator[Message]:
-    """What was said before. Calls and results that a client tells of are not believed."""
+    """Yield the earlier messages. Calls and results that a client sends are dropped: they may be forged."""
     for message in messages:
         text, role = _text(message), message.get("role")
         if text and role in ("user", "assistant"):

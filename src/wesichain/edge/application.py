@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias
 
-from wesichain.errors import MissingDependencyError
+from wesichain.agent import Agent, Conversations, MemoryConversations
+from wesichain.core import EventSink
+from wesichain.core.internal import Prices
+from wesichain.errors import ConfigError, MissingDependencyError
 
-from .limits import Limits
-
-if TYPE_CHECKING:
+try:
     from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
+    from starlette.middleware import Middleware
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse, Response
+    from starlette.routing import Route
+except ModuleNotFoundError as error:
+    raise MissingDependencyError("an agent over HTTP", package="starlette", extra="edge") from error
 
-    from wesichain.agent import Conversations
-    from wesichain.core import EventSink
-    from wesichain.core.internal import Prices
+from .callers import Authorize, Callers, MakeDeps
+from .gate import Gate
+from .http_api import HttpApi
+from .limits import Limits
+from .openapi import document
+from .plain_runs import PlainRuns
+from .runs import Inbox, RunDirectory, Talks
+from .service import Service
+from .stored_runs import DurableRunner, StoredRuns
 
-    from .callers import Authorize, MakeDeps
-    from .routes import AnyAgent
-    from .runs import Inbox
+AnyAgent: TypeAlias = Agent[Any, Any] | DurableRunner
+Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
-_PACKAGES = {"starlette": "starlette", "uvicorn": "uvicorn", "ag_ui": "ag-ui-protocol", "a2a": "a2a-sdk"}
+_PACKAGES = {"ag_ui": "ag-ui-protocol", "a2a": "a2a-sdk", "google": "a2a-sdk"}
+_log = logging.getLogger("wesichain.edge")
 
 
 def create_app(
@@ -38,39 +54,145 @@ def create_app(
     inbox: Inbox | None = None,
     protocols: bool = True,
 ) -> Starlette:
-    """An ASGI app that runs an agent, or several by name (the first is the default).
+    """Return an ASGI app that serves an agent over HTTP, or several by name (the first is the default).
 
-    `authorize(request)` decides who may use it: False is a 401, True lets pass, any other value is the
-    identity that runs and conversations belong to; without it everybody may. `deps(request)` gives the deps
-    of a run of an `Agent`; a `DurableAgent` makes its own. Both may be async. `conversations` keeps what was
-    said, in memory unless given. `prices` are used for the cost of runs, beside those of the agent. `path`
-    is put before every route. `cors` names the origins whose pages may use it: none unless given. `hosts`
-    names the hosts, without ports, that requests may be for: any unless given. `events`
-    hear every run of an `Agent`, beside the agent's own. `inbox` keeps its runs that wait for a decision
-    where other programs see them, as `wesichain.web.ApprovalFolder` does. `protocols=False` leaves AG-UI, the
-    AI SDK and A2A out: the plain API needs none of their packages.
+    `authorize(request)` decides who may use the app: False is a 401, True lets the caller in, any other value
+    is the identity that runs and conversations belong to; without it everybody may. `deps(request)` returns
+    the deps of a run of an `Agent`; a `DurableAgent` makes its own. Both may be async. `conversations` stores
+    conversations, in memory unless given. `prices` are used for the cost of runs, beside those of the agent.
+    `path` is put before every route. `cors` lists the origins whose pages may use the app: none unless given.
+    `hosts` lists the hosts, without ports, that requests may be for: any unless given. `events` receive the
+    events of every run of an `Agent`, beside the agent's own sinks. `inbox` keeps runs that wait for a
+    decision where other programs find them, as `wesichain.web.ApprovalFolder` does. `protocols=False` leaves
+    out AG-UI, the AI SDK and A2A, whose packages are then not needed.
 
     `app.state.runs` is the `RunDirectory`, for code beside the app that starts, decides or cancels runs.
     """
-    try:
-        from .routes import build
-
-        return build(
-            agent,
-            deps=deps,
-            conversations=conversations,
-            authorize=authorize,
-            prices=prices,
-            path=path,
-            cors=cors,
-            hosts=hosts,
-            limits=limits or Limits(),
-            events=tuple(events),
-            inbox=inbox,
-            protocols=protocols,
+    agents = _checked(agent, path, cors)
+    limits, sinks = limits or Limits(), tuple(events)
+    talks = Talks(conversations or MemoryConversations(), limits.conversation_tokens)
+    keepers: dict[str, PlainRuns | StoredRuns] = {
+        name: PlainRuns(one, talks, limits=limits, prices=prices, sinks=sinks, inbox=inbox)
+        if isinstance(one, Agent)
+        else StoredRuns(one, talks, prices=prices)
+        for name, one in agents.items()
+    }
+    if (deps or sinks or inbox) and not any(isinstance(keeper, PlainRuns) for keeper in keepers.values()):
+        raise ConfigError(
+            "a DurableAgent has its own deps and events: DurableAgent(..., deps=..., events=...); "
+            "what waits is in its database, and needs no inbox"
         )
+    runs = RunDirectory(keepers)
+    service = Service(runs, Callers(authorize, deps), limits)
+    api = HttpApi(service)
+    endpoints: dict[str, tuple[str, Endpoint]] = {
+        "/runs": ("POST", api.run),
+        "/runs/stream": ("POST", api.stream),
+        "/runs/{id}/events": ("GET", api.events),
+        "/runs/{id}/decisions": ("POST", api.decide),
+        "/runs/{id}/cancel": ("POST", api.cancel),
+    }
+    if protocols:
+        described = {name: _description_of(one) for name, one in agents.items()}
+        endpoints |= _protocols(service, agents=described, path=path)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
+        for keeper in keepers.values():
+            if isinstance(keeper, StoredRuns):
+                keeper.serve()
+        try:
+            yield
+        finally:
+            for keeper in keepers.values():
+                await keeper.close()
+
+    async def health(_: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def openapi(_: Request) -> Response:
+        return JSONResponse(document(path, [*agents]))
+
+    endpoints |= {"/health": ("GET", health), "/openapi.json": ("GET", openapi)}
+    app = Starlette(
+        routes=[
+            Route(f"{path}{at}", _safe(endpoint), methods=[method])
+            for at, (method, endpoint) in endpoints.items()
+        ],
+        middleware=[Middleware(Gate, limits=limits, cors=cors, hosts=hosts)],
+        exception_handlers={HTTPException: _refused},
+        lifespan=lifespan,
+    )
+    app.state.runs = runs
+    return app
+
+
+def _protocols(service: Service, *, agents: Mapping[str, str], path: str) -> dict[str, tuple[str, Endpoint]]:
+    """The endpoints of the protocols. The plain API does without their packages."""
+    try:
+        from .a2a import A2a
+        from .ag_ui import AgUi
+        from .ai_sdk import AiSdk
     except ModuleNotFoundError as error:
         package = _PACKAGES.get((error.name or "").partition(".")[0])
         if package is None:
             raise
         raise MissingDependencyError("an agent over HTTP", package=package, extra="edge") from error
+    a2a = A2a(service, agents=agents, path=path)
+    return {
+        "/ag-ui": ("POST", AgUi(service)),
+        "/ai-sdk": ("POST", AiSdk(service)),
+        "/a2a": ("POST", a2a),
+        "/.well-known/agent-card.json": ("GET", a2a.card),
+    }
+
+
+def _checked(
+    agent: AnyAgent | Mapping[str, AnyAgent], path: str, cors: Sequence[str]
+) -> Mapping[str, AnyAgent]:
+    """The agents by name; a `ConfigError` where they, the path or the origins cannot be served."""
+    agents: dict[str, Any] = dict(agent) if isinstance(agent, Mapping) else {_name_of(agent): agent}
+    if not agents:
+        raise ConfigError("an app needs at least one agent")
+    for name, one in agents.items():
+        if not isinstance(one, Agent | DurableRunner):
+            raise ConfigError(f"{name!r} is a {type(one).__name__}: an app runs an Agent or a DurableAgent")
+    if path and not (path.startswith("/") and not path.endswith("/")):
+        raise ConfigError(f"path={path!r} begins with a slash and does not end with one")
+    if isinstance(cors, str) or not all(_is_origin(origin) for origin in cors):
+        raise ConfigError(f"cors={cors!r}: a list of origins, such as ['https://example.com']")
+    return agents
+
+
+def _description_of(agent: AnyAgent) -> str:
+    inside: Any = agent if isinstance(agent, Agent) else getattr(agent, "agent", agent)
+    return str(getattr(inside, "description", "") or agent.name)
+
+
+def _name_of(agent: Any) -> str:
+    return str(getattr(agent, "name", "agent"))
+
+
+def _safe(endpoint: Endpoint) -> Endpoint:
+    """The endpoint, whose bugs are in the log and not in the answer."""
+
+    async def answered(request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except HTTPException:
+            raise
+        except Exception:  # noqa: BLE001  # whatever it is, the client learns nothing of it
+            _log.exception("%s %s failed", request.method, request.url.path)
+            return JSONResponse({"error": "something went wrong; the server's log says what"}, 500)
+
+    return answered
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"error": error.detail}, error.status_code, headers=error.headers)
+
+
+def _is_origin(value: Any) -> bool:
+    is_url = isinstance(value, str) and value.startswith(("http://", "https://"))
+    return is_url and value.count("/") == 2 and value == value.lower()

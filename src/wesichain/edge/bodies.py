@@ -16,13 +16,13 @@ from wesichain.errors import CodecError, WesichainError
 
 from .limits import Limits
 
-_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,127}")
+RUN_ID = "[A-Za-z0-9][A-Za-z0-9_.:@-]{0,127}"
 _CONVERSATION = re.compile(r"[^\x00-\x1f\x7f]{1,256}")
 _LONGEST_TASK = 500_000  # characters
 
 
 async def read_object(request: Request, limits: Limits) -> Mapping[str, JsonValue]:
-    """The JSON object of a request's body; an HTTPException (400, 408, 413, 415) where it is none."""
+    """Return the JSON object in a request's body; raises HTTPException (400, 408, 413, 415) for any other."""
     media, _, rest = request.headers.get("content-type", "").partition(";")
     charset = rest.strip().lower().removeprefix("charset=").strip('"')
     if media.strip().lower() != "application/json" or charset not in ("", "utf-8"):
@@ -44,7 +44,7 @@ async def read_object(request: Request, limits: Limits) -> Mapping[str, JsonValu
     except TimeoutError:
         raise HTTPException(408, f"the body did not arrive in {limits.body_seconds:g} seconds") from None
     except ClientDisconnect:
-        raise HTTPException(400, "the body was cut") from None
+        raise HTTPException(400, "the connection closed before the end of the body") from None
     try:
         value = parse_json(bytes(body))
     except (CodecError, UnicodeDecodeError) as error:
@@ -55,11 +55,11 @@ async def read_object(request: Request, limits: Limits) -> Mapping[str, JsonValu
 
 
 def text_of(body: Mapping[str, JsonValue], name: str) -> str | None:
-    """A field that is a text, or None where it is not given."""
+    """Return a field that has to be a text; None where it is not given."""
     value = body.get(name)
     if value is None or isinstance(value, str):
         return value
-    raise HTTPException(400, f"{name!r} is not a text")
+    raise HTTPException(400, f"{name!r} has to be a text")
 
 
 def task_of(value: JsonValue) -> str:
@@ -72,7 +72,7 @@ def task_of(value: JsonValue) -> str:
 
 
 def checked_run_id(value: str) -> str:
-    if not _RUN_ID.fullmatch(value):
+    if not re.fullmatch(RUN_ID, value):
         raise HTTPException(400, "a run id has letters, digits and _ . : @ - (128 at most)")
     return value
 
@@ -101,22 +101,22 @@ def decisions_of(value: Mapping[str, JsonValue]) -> dict[str, Decision]:
 
 
 def settings_of(value: JsonValue) -> ModelSettings | None:
-    """The model settings of a run. What only the provider understands (`extra`) is the operator's to set."""
+    """Return the model settings of a run. `extra`, which the provider gets as it is, is refused."""
     if value is None:
         return None
     if not is_object(value) or "extra" in value:
-        raise HTTPException(400, "'settings' is an object of model settings, without 'extra'")
+        raise HTTPException(400, "'settings' has to be an object of model settings, without 'extra'")
     try:
         return ModelSettings(**cast("Any", value))
     except (TypeError, WesichainError) as error:
-        raise HTTPException(400, f"the settings do not fit: {str(error)[:200]}") from None
+        raise HTTPException(400, f"the settings are not valid: {str(error)[:200]}") from None
 
 
 def last_event_id(request: Request) -> int:
-    """The number of the event that the client had last; 0 where it has none."""
+    """Return the number of the last event that the client received; 0 where it received none."""
     given = request.headers.get("last-event-id", "").strip()
     if not given:
         return 0
     if not (given.isascii() and given.isdigit() and len(given) < 19):
-        raise HTTPException(400, "Last-Event-ID is the number of an event")
+        raise HTTPException(400, "Last-Event-ID has to be the number of an event")
     return int(given)

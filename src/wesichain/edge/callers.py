@@ -1,4 +1,4 @@
-"""Callers: who makes a request, and the world (`deps`) that a run for them sees."""
+"""Callers: the identity of who makes a request, and the `deps` of a run for them."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ NOBODY = ""  # the owner of runs whose callers have no identity
 
 
 class Callers:
-    """Asks `authorize` who the caller is, and `deps` for the caller's world."""
+    """Calls `authorize` for the identity of the caller, and `deps` for the deps of the caller's run."""
 
     def __init__(self, authorize: Authorize | None, deps: MakeDeps | None) -> None:
         self._authorize = authorize
         self._deps = deps
 
     async def owner(self, request: Request) -> str:
-        """The identity of the caller as a text, NOBODY where there is none; an HTTPException for a stranger.
+        """Return the identity of the caller as text, NOBODY where it has none; raises a 401.
 
-        None and an empty text are taken for a refusal: they are what a lookup gives that found nobody.
+        None and an empty text count as a refusal: a lookup that finds nobody returns them.
         """
         if self._authorize is None:
             return NOBODY
@@ -39,11 +39,11 @@ class Callers:
         if found is True:
             return NOBODY
         if found is False or found is None or found == "":
-            raise HTTPException(401, "who you are is missing or wrong", {"www-authenticate": "Bearer"})
+            raise HTTPException(401, "the credentials are missing or wrong", {"www-authenticate": "Bearer"})
         return found if isinstance(found, str) else to_json(found)
 
     async def options(self, request: Request) -> dict[str, Any]:
-        """The keyword `deps` for a run, where the app has any. What goes wrong in it stays in the log."""
+        """Return the keyword `deps` for a run, where the app has any. Its errors are logged, not sent."""
         if self._deps is None:
             return {}
         try:

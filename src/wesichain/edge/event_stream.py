@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
+from typing import Any, TypeVar
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -16,10 +17,11 @@ from .event_log import EventsExpiredError
 from .runs import Run
 
 PING = b": ping\n\n"
+T = TypeVar("T")
 
 
 class EventStream(Response):
-    """Sends the frames of one run. A client that leaves, or takes nothing for too long, has left the run."""
+    """Sends the frames of one run until the client leaves, or reads nothing for too long."""
 
     media_type = "text/event-stream"
 
@@ -40,28 +42,17 @@ class EventStream(Response):
 
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._run.join()
-        writing = asyncio.create_task(self._write(send))
-        leaving = asyncio.create_task(_until_left(receive))
-        try:
-            done: set[asyncio.Task[None]] = set()
-            while not done and not self._is_stuck():
-                done, _ = await asyncio.wait(
-                    [writing, leaving], timeout=self._write_seconds / 4, return_when=asyncio.FIRST_COMPLETED
-                )
-        finally:
-            for task in (writing, leaving):
-                task.cancel()
-            await asyncio.wait([writing, leaving])
-            self._run.leave()
+        writing = await while_connected(
+            self._run, self._write(send), receive, is_stuck=self._is_stuck, look=self._write_seconds / 4
+        )
         if not writing.cancelled():
             with suppress(OSError, EventsExpiredError):  # the client is gone, or too slow
                 writing.result()
 
     def _is_stuck(self) -> bool:
-        """Whether the client has taken nothing for too long.
+        """Whether the client has read nothing for too long.
 
-        A timeout around every frame would cost as much as the frame; this is asked four times in that while.
+        A timeout around every frame would cost as much as the frame; this is called four times in that time.
         """
         since = self._sending_since
         return since is not None and asyncio.get_running_loop().time() - since > self._write_seconds
@@ -81,18 +72,31 @@ async def _until_left(receive: Receive) -> None:
         pass
 
 
-async def until_ended_or_left(run: Run, receive: Receive) -> None:
-    """Wait for the end of a run for a client who waits for the answer; one that leaves has left the run."""
+async def while_connected(
+    run: Run,
+    work: Coroutine[Any, Any, T],
+    receive: Receive,
+    *,
+    is_stuck: Callable[[], bool] = lambda: False,
+    look: float | None = None,
+) -> asyncio.Task[T]:
+    """Do the work for a client of a run until it is done, the client leaves, or `is_stuck` says so.
+
+    `is_stuck` is called every `look` seconds. Returns the task of the work, done or cancelled.
+    """
     run.join()
-    ending = asyncio.ensure_future(run.ending())
-    leaving = asyncio.ensure_future(_until_left(receive))
+    working, leaving = asyncio.create_task(work), asyncio.create_task(_until_left(receive))
+    both: list[asyncio.Task[Any]] = [working, leaving]
     try:
-        await asyncio.wait([ending, leaving], return_when=asyncio.FIRST_COMPLETED)
+        done: set[asyncio.Task[Any]] = set()
+        while not done and not is_stuck():
+            done, _ = await asyncio.wait(both, timeout=look, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in (ending, leaving):
+        for task in both:
             task.cancel()
-        await asyncio.wait([ending, leaving])
+        await asyncio.wait(both)
         run.leave()
+    return working
 
 
 async def event_frames(run: Run, batches: AsyncIterator[Sequence[Event]]) -> AsyncIterator[bytes]:

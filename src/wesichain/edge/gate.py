@@ -1,4 +1,4 @@
-"""The gate: every request passes it before any route, every answer leaves with its headers."""
+"""The gate: middleware that checks every request before the routes and adds headers to every answer."""
 
 from __future__ import annotations
 

@@ -25,11 +25,10 @@ from .bodies import (
     text_of,
 )
 from .event_log import EventsExpiredError
-from .event_stream import event_frames, until_ended_or_left
+from .event_stream import event_frames, while_connected
+from .openapi import ORDER_FIELDS
 from .runs import Order, Run, RunEnd, new_run_id, status_of
 from .service import Service
-
-_FIELDS = frozenset({"task", "conversation", "run_id", "settings", "agent", "stay"})
 
 
 class HttpApi:
@@ -78,16 +77,16 @@ class HttpApi:
 
     async def _start(self, request: Request, *, is_streamed: bool) -> Run:
         owner, body = await self._service.receive(request)
-        unknown = body.keys() - _FIELDS
+        unknown = body.keys() - ORDER_FIELDS.keys()
         if unknown:
             raise HTTPException(
-                400, f"unknown field {min(unknown)[:64]!r}; known: {', '.join(sorted(_FIELDS))}"
+                400, f"unknown field {min(unknown)[:64]!r}; known: {', '.join(sorted(ORDER_FIELDS))}"
             )
         keeper = self._service.runs.keeper(text_of(body, "agent"))
         settings = settings_of(body.get("settings"))
         stay = body.get("stay", False)
         if not isinstance(stay, bool):
-            raise HTTPException(400, "'stay' is true or false")
+            raise HTTPException(400, "'stay' has to be true or false")
         conversation = checked_conversation(text_of(body, "conversation"))
         order = Order(
             run_id=checked_run_id(text_of(body, "run_id") or new_run_id(owner, conversation)),
@@ -114,16 +113,15 @@ class HttpApi:
         return self._service.stream(run, event_frames(run, batches))
 
     async def _answer(self, request: Request, run: Run) -> Response:
-        await until_ended_or_left(run, request.receive)
-        ending = await run.now()
-        if ending is None:  # the client has left before: nobody reads this
+        ending = await while_connected(run, run.ending(), request.receive)
+        if ending.cancelled():  # the client has left: nobody reads this answer
             return JSONResponse({"run_id": run.run_id, "state": "running"}, 202)
-        status, body = answer_of(run, ending)
+        status, body = answer_of(run, ending.result())
         return JSONResponse(body, status)
 
 
 def answer_of(run: Run, ending: RunEnd) -> tuple[int, Mapping[str, JsonValue]]:
-    """The status and the JSON of a run that nobody works on."""
+    """Return the status and the JSON body that say how a run ended, or what it waits for."""
     outcome = ending.outcome
     about: dict[str, Any] = {"run_id": run.run_id, "cost": ending.cost, "usage": to_plain(outcome.usage)}
     if run.conversation is not None:
@@ -142,6 +140,6 @@ def answer_of(run: Run, ending: RunEnd) -> tuple[int, Mapping[str, JsonValue]]:
 
 
 def pending_of(item: PendingCall) -> dict[str, JsonValue]:
-    """A call that waits for a decision, as clients see it."""
+    """Return a call that waits for a decision as JSON for clients."""
     plain: Any = to_plain(item)
     return {"external": item.external, "scope": [*item.scope], **plain}

@@ -7,6 +7,8 @@ from typing import Any
 
 from wesichain._version import __version__
 
+from .bodies import RUN_ID
+
 _TEXT = {"type": "string"}
 _ERROR = {
     "type": "object",
@@ -32,17 +34,19 @@ _PENDING = {
     },
     "required": ["token", "call", "scope", "external"],
 }
+ORDER_FIELDS: dict[str, Any] = {
+    "task": _TEXT,
+    "conversation": _TEXT,
+    "run_id": {"type": "string", "pattern": f"^{RUN_ID}$"},
+    "settings": {"type": "object"},
+    "agent": _TEXT,
+    "stay": {"type": "boolean", "default": False},
+}
+"""The fields of a request that starts a run, with their schemas."""
 _SCHEMAS: dict[str, Any] = {
     "Order": {
         "type": "object",
-        "properties": {
-            "task": _TEXT,
-            "conversation": _TEXT,
-            "run_id": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_.:@-]{0,127}$"},
-            "settings": {"type": "object"},
-            "agent": _TEXT,
-            "stay": {"type": "boolean", "default": False},
-        },
+        "properties": ORDER_FIELDS,
         "required": ["task"],
         "additionalProperties": False,
     },

@@ -1,4 +1,4 @@
-"""Plain runs: runs of an `Agent` in this process, and their events for a while."""
+"""Plain runs: runs of an `Agent` in this process, which are kept with their events for a limited time."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _log = logging.getLogger("wesichain.edge")
 
 
 class PlainRun(Run):
-    """A run of this process. A client that leaves cancels it, unless it was told to stay."""
+    """A run of this process. It is cancelled when its last client leaves, unless its request said `stay`."""
 
     def __init__(self, agent: Agent[Any], order: Order, conversation: Any, *, keeper: PlainRuns) -> None:
         limits = keeper.limits
@@ -85,7 +85,7 @@ class PlainRun(Run):
         return outcome if isinstance(outcome, Interrupted) else None
 
     async def begin(self) -> None:
-        """Start the run, and wait for its first event; an HTTPException where there is none."""
+        """Start the run, and wait for its first event; raises HTTPException where there is none."""
         order = self.order
         history = await history_of(order, self._conversation)
 
@@ -128,13 +128,13 @@ class PlainRun(Run):
             raise HTTPException(409, "the run has ended")
 
     async def stop(self, reason: str) -> None:
-        """Cancel a run that runs, and wait for its end."""
+        """Cancel the run while it is running, and wait for its end."""
         self._token.cancel(reason)
         if self._task is not None:
             await asyncio.wait([self._task])
 
     def drop(self) -> None:
-        """Give up a run that waits: its tokens are worth nothing from now on."""
+        """Cancel the run while it waits: its tokens are not accepted any more."""
         assert self._ending is not None
         self._ending = replace(self._ending, is_dropped=True)
         if self._keeper.inbox is not None:
@@ -207,7 +207,7 @@ class PlainRun(Run):
         token: CancellationToken,
         began: asyncio.Future[bool],
     ) -> None:
-        """Run to the end, or to the next interruption, and keep what happens in the log."""
+        """Run to the end, or to the next interruption, and add the events to the log."""
         too_long = asyncio.get_running_loop().call_later(
             self._keeper.limits.run_seconds, token.cancel, "the time for a run is over"
         )
@@ -241,7 +241,7 @@ class PlainRun(Run):
 
 
 class PlainRuns(RunRegistry):
-    """The plain runs of one agent: those that run, those that wait, and those that ended a while ago."""
+    """The plain runs of one agent: those that are running, those that wait, and those that ended lately."""
 
     def __init__(
         self,
@@ -305,12 +305,12 @@ class PlainRuns(RunRegistry):
             raise HTTPException(503, "too many runs at once; try again", {"retry-after": "1"})
 
     def running(self, run: PlainRun) -> None:
-        """Count a run that is resumed among those that run."""
+        """Count a run among those that are running."""
         self._forget(run)
         self._running[run.run_id] = run
 
     def ended(self, run: PlainRun) -> None:
-        """Keep a run that nobody works on for a while; one that never began is forgotten at once."""
+        """Keep a run that has ended or waits, for a limited time; one that never began is not kept."""
         self._running.pop(run.run_id, None)
         self._forget(run)
         now = asyncio.get_running_loop().time()
@@ -322,7 +322,7 @@ class PlainRuns(RunRegistry):
         self._forget_old()
 
     def _offer(self, run: PlainRun) -> None:
-        """Put a run that waits into the inbox."""
+        """Add a run that waits to the inbox."""
         if self.inbox is not None and run.interrupted is not None:
             try:
                 self.inbox.put(run.interrupted)
@@ -330,7 +330,7 @@ class PlainRuns(RunRegistry):
                 _log.exception("the run %s waits for a decision, and is missing in the inbox", run.run_id)
 
     async def close(self) -> None:
-        """Cancel what runs, and wait for its end."""
+        """Cancel the runs that are running, and wait for their end."""
         for run in [*self._running.values()]:
             await run.stop("the service ends")
 
@@ -344,7 +344,7 @@ class PlainRuns(RunRegistry):
         self._over.pop(run.run_id, None)
 
     def _forget_old(self) -> None:
-        """Forget the runs whose time is over and, of too many, the oldest; those that wait go last."""
+        """Remove runs that have expired and, where there are too many, the oldest; those that wait last."""
         now = asyncio.get_running_loop().time()
         for kept in (self._over, self._waiting):
             while kept:

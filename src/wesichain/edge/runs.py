@@ -1,4 +1,4 @@
-"""Runs: what the routes and the protocols need of a run, whoever keeps it, and where to find it."""
+"""Runs: the interface of plain and durable runs that routes and protocols use, and where to find a run."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ State: TypeAlias = Literal["running", "waiting", "completed", "failed", "cancell
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A run that a client requests. `options` are keywords of `Agent.run`: deps, settings.
+    """A client's request for a run. `options` are keywords of `Agent.run`: deps, settings.
 
-    `tools` are external tools that the client brings along. `history` is what the client says was said
-    before: it is used where the conversation is not known here. `context` is shown before the task, and not
-    remembered. `stay`: the run goes on when its client leaves. `is_streamed`: the client is about to read the
-    events. `begin` starts a plain run in another way than `Agent.stream(task, history)` does.
+    `tools` are external tools, which the client runs. `history` are earlier messages that the client sends:
+    they are used where the conversation is not stored here. `context` is sent to the model before the task,
+    and not stored. `stay`: the run continues when its client leaves. `is_streamed`: the client is about to
+    read the events. `begin` starts a plain run in place of `Agent.stream(task, history)`.
     """
 
     run_id: str
@@ -54,9 +54,9 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """How a run ended, or where it stopped to wait; `cost` is None where no price is known.
+    """The outcome of a run that has ended or waits for decisions; `cost` is None where no price is known.
 
-    `is_dropped`: it waited for decisions, and was cancelled.
+    `is_dropped`: the run was cancelled while it waited for decisions.
     """
 
     outcome: Outcome[Any]
@@ -93,79 +93,79 @@ class Run(Protocol):
     @property
     def conversation(self) -> str | None: ...
     def follow(self, after: int) -> AsyncIterator[Sequence[Event]]:
-        """The events numbered above `after`, in batches, until nobody works on the run; () is a ping.
+        """Iterate over the events numbered above `after`, in batches, until the run ends or waits.
 
-        A `GoneError` where they are not kept any more.
+        An empty batch is a ping. Raises `EventsExpiredError` where the events are not kept any more.
         """
         ...
 
     def number(self, event: Event) -> int | None:
-        """The number that a client can come back to after this event; None of one that is not kept."""
+        """Return the number to continue from after this event; None for an event that is not stored."""
         ...
 
     async def ending(self) -> RunEnd:
-        """Wait until nobody works on the run. An HTTPException where it could not even begin."""
+        """Wait until the run ends, or waits for decisions; raises HTTPException where it could not begin."""
         ...
 
     async def now(self) -> RunEnd | None:
-        """How the run ended or where it waits; None while somebody works on it."""
+        """Return how the run ended, or what it waits for; None while it is running."""
         ...
 
     async def decide(
         self, decisions: Mapping[str, Decision], options: Mapping[str, Any], *, is_streamed: bool
     ) -> None:
-        """Resume the run with a decision for each call that waits: all or none. Else an HTTPException."""
+        """Resume the run with a decision for each call that waits; raises HTTPException otherwise."""
         ...
 
     async def cancel(self) -> None:
-        """Stop the run; one that has ended is an HTTPException (409)."""
+        """Cancel the run; raises HTTPException (409) where it has ended."""
         ...
 
     def join(self) -> None:
-        """A client is connected to the run."""
+        """Count a client that has connected to the run."""
         ...
 
     def leave(self) -> None:
-        """A client has left: a plain run that has no other, and was not told to stay, is cancelled."""
+        """Count a client that has left: a plain run without clients is cancelled, unless it has to stay."""
         ...
 
 
 class Inbox(Protocol):
-    """Keeps plain runs that wait for a decision where other programs can see, decide and resume them."""
+    """A place for plain runs that wait for a decision, where other programs can decide and resume them."""
 
     def put(self, outcome: Interrupted[Any]) -> None:
-        """Keep a run that waits."""
+        """Add a run that waits."""
         ...
 
     def claim(self, run_id: str, decisions: Mapping[str, Decision]) -> object:
-        """Take the run, to resume it with these decisions.
+        """Remove the run, to resume it with these decisions.
 
-        A `ConfigError` where another program has taken it, or a call was decided otherwise.
+        Raises `ConfigError` where another program has removed it, or has decided on a call differently.
         """
         ...
 
     def take(self, run_id: str) -> object:
-        """Take the run, to give it up; a `ConfigError` where another program has taken it."""
+        """Remove the run, to cancel it; raises `ConfigError` where another program has removed it."""
         ...
 
 
 class RunRegistry(Protocol):
-    """Starts the runs of one agent, and finds them again."""
+    """The runs of one agent: starts them, and finds them by their ids."""
 
     async def start(self, order: Order) -> Run: ...
     async def find(self, owner: str, run_id: str) -> Run | None: ...
     async def waiting(self, owner: str, conversation: str) -> Run | None:
-        """The newest run of a conversation that waits, of those that have an id made by `new_run_id`."""
+        """Return the newest waiting run of a conversation, of those whose id `new_run_id` has made."""
         ...
 
 
 def thread_of(owner: str, conversation: str) -> str:
-    """The beginning of the ids of a conversation's runs, by which another process finds them."""
+    """Return the prefix of the ids of a conversation's runs, by which any process finds them."""
     return sha256(f"{conversation}\x1f{owner}".encode()).hexdigest()[:24]
 
 
 def new_run_id(owner: str, conversation: str | None) -> str:
-    """An id for a run that its client has not named."""
+    """Return an id for a run whose client has not given one."""
     return uuid4().hex if conversation is None else f"{thread_of(owner, conversation)}-{uuid4().hex}"
 
 
@@ -176,14 +176,14 @@ class RunDirectory:
         self._keepers = keepers
 
     def keeper(self, agent: str | None) -> RunRegistry:
-        """The keeper of an agent's runs; without a name the first. Another name is a 404."""
+        """Return the registry of an agent's runs, the first without a name; an unknown name is a 404."""
         name = next(iter(self._keepers)) if agent is None else agent
         if name not in self._keepers:
             raise HTTPException(404, "there is no such agent")
         return self._keepers[name]
 
     async def find(self, owner: str, run_id: str) -> Run | None:
-        """The run of that id; None where there is none, or where it belongs to somebody else."""
+        """Return a run by its id; None where there is none, or where it belongs to another owner."""
         for keeper in self._keepers.values():
             run = await keeper.find(owner, run_id)
             if run is not None:
@@ -191,7 +191,7 @@ class RunDirectory:
         return None
 
     async def get(self, owner: str, run_id: str) -> Run:
-        """The run of that id; a 404 where there is none, or where it belongs to somebody else."""
+        """Return a run by its id; a 404 where there is none, or where it belongs to another owner."""
         run = await self.find(owner, run_id)
         if run is None:
             raise HTTPException(404, "there is no such run")
@@ -199,10 +199,10 @@ class RunDirectory:
 
 
 class Talks:
-    """The conversations of an app. Each belongs to the owner who began it; to others its id is a 404.
+    """The conversations of an app. Each belongs to the owner who began it; for others its id is a 404.
 
-    A conversation is stored under its id, followed, where the owner has a name, by U+001F and that name: what
-    belongs to two owners can never meet, whatever ids they choose.
+    A conversation is stored under its id, followed by U+001F and the owner's name, where there is one: the
+    conversations of two owners have different keys, whatever ids they choose.
     """
 
     def __init__(self, store: Conversations, max_tokens: int) -> None:
@@ -212,7 +212,7 @@ class Talks:
         self._loading = asyncio.Lock()
 
     async def open(self, owner: str, id: str | None) -> Any:
-        """The conversation, for a run; None without an id."""
+        """Return the conversation for a run; None without an id."""
         if id is None:
             return None
         async with self._loading:
@@ -231,13 +231,13 @@ def conversation_of(key: str) -> str:
 
 
 async def history_of(order: Order, talk: Any) -> tuple[Message, ...]:
-    """The messages before the task that the conversation does not have."""
+    """Return the messages to send before the task, beside those of the conversation."""
     is_known = bool(order.history) and talk is not None and bool(await talk.read())
     return order.context if is_known else (*order.history, *order.context)
 
 
 def missing_decisions(pending: Sequence[PendingCall | Any], decisions: Mapping[str, Decision]) -> str | None:
-    """What is wrong with the tokens of some decisions; None where there is one for each call."""
+    """Return what is wrong with the tokens of decisions; None where there is one for each waiting call."""
     tokens = {item.token for item in pending}
     if not tokens:
         return "the run does not wait for a decision"
@@ -285,5 +285,5 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
 
 
 def status_of(error: BaseException) -> int:
-    """The HTTP status of a failed run: 422 its own end, 502 the provider's, 500 anything else."""
+    """Return the HTTP status of a failed run: 422 for a limit, 502 for the provider, 500 otherwise."""
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)

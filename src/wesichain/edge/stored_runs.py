@@ -1,16 +1,16 @@
-"""Stored runs: runs of a `DurableAgent`, which any process that has the database can show and resume."""
+"""Stored runs: runs of a `DurableAgent`, which any process with the same database can show and resume."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from starlette.exceptions import HTTPException
 from typing_extensions import override
 
 from wesichain.agent import Outcome
-from wesichain.core import Event, OutputDelta, TextDelta, ToolCall
+from wesichain.core import Event, OutputDelta, TextDelta
 from wesichain.core.internal import Decision, Prices
 from wesichain.errors import ConfigError, DurableError, RunIdConflictError, ToolDispatchError
 from wesichain.tools import CancellationToken
@@ -29,34 +29,15 @@ from .runs import (
     thread_of,
 )
 
-_PING = 15.0
+if TYPE_CHECKING:
+    from wesichain.durable import PendingDecision, RunSummary
 
-
-class Summary(Protocol):
-    """A run as a durable agent lists it. `key` is its owner, `parent` the run that it is inside of."""
-
-    @property
-    def run_id(self) -> str: ...
-    @property
-    def key(self) -> str | None: ...
-    @property
-    def parent(self) -> str | None: ...
-
-
-class PendingItem(Protocol):
-    """A call of a durable run that waits for a decision."""
-
-    @property
-    def run_id(self) -> str: ...
-    @property
-    def token(self) -> str: ...
-    @property
-    def call(self) -> ToolCall: ...
+_PING = 15.0  # seconds
 
 
 @runtime_checkable
 class DurableRunner(Protocol):
-    """The part of a `DurableAgent` that the app uses; the room of durable runs need not be installed."""
+    """The part of a `DurableAgent` that the app uses: an app of plain agents does not load that room."""
 
     @property
     def name(self) -> str: ...
@@ -64,10 +45,10 @@ class DurableRunner(Protocol):
     def enqueue(self) -> Callable[..., Awaitable[str]]: ...
     async def outcome(self, run_id: str) -> Outcome[Any]: ...
     async def status(self, run_id: str) -> str: ...
-    async def show(self, run_id: str) -> Summary: ...
+    async def show(self, run_id: str) -> RunSummary: ...
     async def conversation(self, run_id: str) -> str | None: ...
-    async def list(self, status: str, limit: int, *, search: str) -> Sequence[Summary]: ...
-    async def pending(self, run_id: str | None = None) -> Sequence[PendingItem]: ...
+    async def list(self, status: str, limit: int, *, search: str) -> Sequence[RunSummary]: ...
+    async def pending(self, run_id: str | None = None) -> Sequence[PendingDecision]: ...
     def events(self, run_id: str) -> AsyncIterator[Event]: ...
     async def decide(self, run_id: str, decisions: Mapping[str, Decision]) -> None: ...
     async def cancel(self, run_id: str) -> None: ...
@@ -75,7 +56,7 @@ class DurableRunner(Protocol):
 
 
 class DurableRun(Run):
-    """A run in the database. It goes on whether a client is there or not."""
+    """A run in the database. It continues whether a client is connected or not."""
 
     def __init__(
         self, agent: DurableRunner, run_id: str, conversation: str | None, prices: Prices | None
@@ -175,7 +156,7 @@ async def _next(events: AsyncIterator[Event]) -> Event:
 class StoredRuns(RunRegistry):
     """The runs of one durable agent. Their owner is stored with them, as the `key` of the queue.
 
-    The app serves the queue: what it queues, and what processes that died have left, is run here.
+    The app serves the queue: it runs what it queues, and runs whose process died.
     """
 
     def __init__(self, agent: DurableRunner, talks: Talks, *, prices: Prices | None) -> None:
@@ -192,7 +173,7 @@ class StoredRuns(RunRegistry):
             self._serving = asyncio.create_task(self._agent.serve(self._stop, grace=5.0))
 
     async def close(self) -> None:
-        """Take no more runs; others go on with those that do not end in a few seconds."""
+        """Take no more runs; other processes continue those that do not end in a few seconds."""
         if self._stop is not None and self._serving is not None:
             self._stop.cancel("the service ends")
             await asyncio.wait([self._serving])
@@ -240,7 +221,7 @@ class StoredRuns(RunRegistry):
                 return DurableRun(self._agent, row.run_id, conversation, self._prices)
         return None
 
-    async def _summary(self, run_id: str) -> Summary | None:
+    async def _summary(self, run_id: str) -> RunSummary | None:
         """The run of that id at the top; None if there is none."""
         try:
             summary = await self._agent.show(run_id)

@@ -251,8 +251,8 @@ class Graph(Translated, Generic[StateT]):
             last_seq=loaded.last_event,
             counted_from=counted_from,
             spent=loaded.spent,
+            is_answered=bool(answers),
         )
-        frame = replace(frame, is_answered=bool(answers))
         run = GraphRun(frame, loaded.position, visits=loaded.visits)
         return await self._run_on_thread(frame, run, loaded.pending)
 
@@ -363,6 +363,7 @@ class Graph(Translated, Generic[StateT]):
         last_seq: int = 0,
         counted_from: int = 0,
         spent: Spent | None = None,
+        is_answered: bool = False,
     ) -> Frame:
         account: Account | None = None
         if options.budget is not None or journal is not None:  # without one, agents need not watch it
@@ -387,6 +388,7 @@ class Graph(Translated, Generic[StateT]):
             is_alone=is_alone,
             store=self.store,
             counted_from=counted_from,
+            is_answered=is_answered,
             account=account,
         )
 

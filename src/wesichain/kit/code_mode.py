@@ -1,4 +1,4 @@
-"""CodeMode: one tool that runs a program over other tools; what the program calls are calls of the run."""
+"""CodeMode: a tool that runs a program over other tools; the program's calls are calls of the run."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ class CodeMode(Capability):
 
     A program awaits its calls, with keyword arguments; `asyncio.gather` makes several at once, and the value
     of its last expression is the result. Every call is a call of the run: it is checked, approved, recorded
-    and replayed like any other, and spends `tool_calls` and no step. A call that fails or is refused is a
-    RuntimeError in the program. A run that is interrupted goes on where it was, and makes no call again.
+    and replayed like any other, and spends `tool_calls` and no step. A call that fails or is refused raises
+    RuntimeError in the program. A program that is interrupted continues where it was, and repeats no call.
 
-    `max_calls` bounds the calls of one program, `seconds` the time that it computes, `memory_mb` its memory.
+    `max_calls` limits the calls of one program, over all its resumes, `seconds` its computing time, without
+    the time that it waits for calls, and `memory_mb` its memory.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class CodeMode(Capability):
         from .program import ProgramLimits  # needs a package of its own
 
         if max_calls < 1 or seconds <= 0 or memory_mb < 1:
-            raise ConfigError("CodeMode: max_calls, seconds and memory_mb are more than 0")
+            raise ConfigError("CodeMode: max_calls, seconds and memory_mb have to be above 0")
         registry = tools if isinstance(tools, ToolRegistry) else ToolSet.of(tools).build()
         if registry.sources or not len(registry):
             raise ConfigError("CodeMode takes at least one tool, and no sources of tools that change")

@@ -1,4 +1,4 @@
-"""Long results: which are kept in files, under which paths, and what the model is shown of them."""
+"""Long results: which results are stored in files, under which paths, and how they are shortened."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class LongResults:
             raise ConfigError(f"over_tokens={self.over_tokens!r}: use {_LEAST} tokens or more")
 
     def include(self, text: str, tool_name: str) -> bool:
-        """Whether a tool's result is kept in a file."""
+        """Whether the result of a tool is stored in a file."""
         return tool_name not in READING and self.count_tokens(text) > self.over_tokens
 
     def include_message(self, message: Message, tool_name: str) -> bool:
-        """Whether the result in a message is kept in a file; what a tool failed with is not."""
+        """Whether the result in a message is stored in a file; errors are not."""
         return (
             message.role is Role.TOOL
             and not message.is_error
@@ -39,7 +39,7 @@ class LongResults:
         )
 
     def beginning(self, text: str, note: str) -> str:
-        """As much of a text as has room in `over_tokens`, with a note behind it."""
+        """Return as much of a text as fits into `over_tokens` together with a note at its end."""
         kept = len(text)
         while kept and (tokens := self.count_tokens(text[:kept] + note)) > self.over_tokens:
             kept = min(kept - 1, kept * self.over_tokens // tokens)

@@ -1,4 +1,4 @@
-"""Offload: long results go to files; the model is shown their beginning and where they are."""
+"""Offload: stores long results in files; requests contain their beginning and their path."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from .workspace import FilesOf, files_of
 
 
 class Offload(Capability):
-    """Keeps results of more than `over_tokens` in files, and shows the model their beginning.
+    """Stores results of more than `over_tokens` in files, and sends the model their beginning.
 
-    The log of the run has the whole result; the requests have at most `over_tokens` of it, with its size
-    and its path in the workspace. `files` are those of the agent's `Workspace`, whose tools read them back;
-    what these tools return is never offloaded.
+    The log of the run contains the complete result; requests contain at most `over_tokens` of it, with its
+    size and its path in the workspace. `files` are those of the agent's `Workspace`, whose tools read them
+    back; results of these tools are never offloaded.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Offload(Capability):
 
 @dataclass(frozen=True, slots=True)
 class OffloadView:
-    """Shows the beginning of every long result, its size, and the path where all of it is."""
+    """A context view that replaces every long result by its beginning, its size and its path."""
 
     long: LongResults
 

@@ -84,11 +84,11 @@ class CodeProgram(ToolCallingLlm):
     def _settled(self, request: LlmRequest) -> dict[int, Settled]:
         """The results so far, by the numbers of their calls."""
         failed = {message.tool_call_id for message in request.messages if message.is_error}
-        told = {message.tool_call_id for message in request.messages if message.role is Role.TOOL}
+        answered = {message.tool_call_id for message in request.messages if message.role is Role.TOOL}
         return {
             _number(step.call_id): Settled(step.value, step.call_id not in failed)
             for step in self._run.phase.steps
-            if isinstance(step, Observation) and step.call_id is not None and step.call_id in told
+            if isinstance(step, Observation) and step.call_id is not None and step.call_id in answered
         }
 
     def _reply(self, settled: Mapping[int, Settled]) -> LlmResponse:

@@ -1,4 +1,4 @@
-"""RunFiles: a workspace for each run, made from the log of the run and stored with it."""
+"""RunFiles: a workspace for each run, which is computed from the run's log and so stored with it."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _RUNS = 16  # whose files are kept in memory; those of others are made anew from
 class RunFiles:
     """Gives every run a workspace of its own: the files as the calls in the run's log have left them.
 
-    It is a function of the run's context, as `Workspace` and `Offload` take it. Nothing is stored beside the
+    It is a function of the run's context, as `Workspace` and `Offload` accept. Nothing is stored beside the
     log, so that a run that is resumed in another process has its files there. What the calls of one reply
-    write is read by those of the next; one reply changes a file once.
+    write can be read from the next reply on; one reply can change a file once.
     """
 
     def __init__(self, *, over_tokens: int = 2_000, limits: FileLimits | None = None) -> None:
@@ -50,7 +50,7 @@ class RunFiles:
 
 
 class _Folder:
-    """The files that the messages of a log amount to. Following a log costs what is new in it."""
+    """The files that result from the calls in a log. An update costs what is new in the log."""
 
     def __init__(self, long: LongResults, limits: FileLimits | None) -> None:
         self.written = MemoryFiles(limits=limits)
@@ -61,11 +61,11 @@ class _Folder:
         self._last: Message | None = None
 
     def is_of(self, messages: Sequence[Message]) -> bool:
-        """Whether these messages begin with those that it was made from."""
+        """Whether these messages begin with those that the files were computed from."""
         return 0 < self._count <= len(messages) and messages[self._count - 1] is self._last
 
     def follow(self, messages: Sequence[Message]) -> None:
-        """Do what the calls have done since."""
+        """Apply the calls that are new in the log."""
         for place in range(self._count, len(messages)):
             self._add(messages[place])
         self._count = len(messages)
@@ -82,7 +82,7 @@ class _Folder:
             self.results[result_path(message.text)] = message.text
 
     def _change(self, args: Any) -> None:
-        """Do again what a call has done: it was checked then."""
+        """Apply a call again, without the checks that it has passed."""
         path, text = args["path"], args.get("text")
         if text is None:
             text = self.read(path).replace(args["old"], args["new"])
@@ -98,7 +98,7 @@ class _Folder:
 
 
 class _CallFiles(Files):
-    """The files of a run, for one of its calls. What it writes is there when its result is in the log."""
+    """The files of a run, for one of its calls. What the call writes appears with its result in the log."""
 
     def __init__(self, folder: _Folder, changing: set[tuple[str, ...]]) -> None:
         self._folder = folder

@@ -23,9 +23,9 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 class Subagents(Capability):
     """One tool, `delegate(agent, task)`, that runs one of these agents and returns its answer.
 
-    Each task is a run of its own, which sees the task and nothing else of the run above. It spends from the
-    same account, is in the same log and is cancelled with it; its questions are questions of the run above.
-    An agent's `description` is shown to the model.
+    Each task is a run of its own, which receives the task and nothing else of the run above. It spends from
+    the same budget, is part of the same log and is cancelled with the run above; calls in it that wait for a
+    decision are pending calls of the run above. The instructions contain each agent's `description`.
     """
 
     def __init__(self, agents: Mapping[str, Agent[Any, Any]], *, effect: Effect = "once") -> None:

@@ -247,7 +247,7 @@ class Pending:
     ) -> None:
         """`old_ids`: what tasks are called now that were called otherwise when this was written."""
         self._owner = owner
-        self._old_ids = old_ids or {}
+        self._old_ids: Mapping[str, str] = old_ids or {}
         self.done: dict[str, dict[str, JsonValue]] = {}
         self.unread: dict[str, Mapping[str, Any]] = {}
         self.results: dict[str, NodeResult] = {}
@@ -280,7 +280,7 @@ class Pending:
         self.spent = body.get("spent", self.spent)
         if "task" not in body and body.keys() & {"event", "spent"}:
             return
-        task = self._old_ids.get(body["task"], body["task"])
+        task: str = self._old_ids.get(body["task"], body["task"])
         if "did" in body:
             name, data = body["did"]
             self.done.setdefault(task, {})[name] = data

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 async def run_durable(run: SimulatedRun, process: Process, given: DurableAgent[Any]) -> None:
     """Run the task, in one process after the other, until it has ended or nobody resumes it."""
-    run.loop.passing = run.boundary.database_call
+    run.loop.on_blocking_call = run.boundary.database_call
     agent = _in_process(run, process, given)
     answers: Any = None
     while True:
@@ -65,7 +65,7 @@ async def _outcome_of(
     run: SimulatedRun, process: Process, agent: DurableAgent[Any], answers: Any
 ) -> Outcome[Any] | None:
     """Run until the run ends, waits for people, or its process dies; None where there is no outcome."""
-    task = process.task = run.task_of(process, _carried_on(run, agent, answers))
+    task = process.task = run.task_of(process, _run_or_resume(run, agent, answers))
     if answers is not None and answers.is_repeated:
         run.answer_again(process, agent.decide(run.id, answers.given))
     await asyncio.wait({task, process.dies_at_once()}, return_when=asyncio.FIRST_COMPLETED)
@@ -81,7 +81,7 @@ async def _outcome_of(
     return outcome
 
 
-async def _carried_on(run: SimulatedRun, agent: DurableAgent[Any], answers: Any) -> Outcome[Any]:
+async def _run_or_resume(run: SimulatedRun, agent: DurableAgent[Any], answers: Any) -> Outcome[Any]:
     if answers is not None:
         try:
             await agent.decide(run.id, answers.given)

@@ -124,7 +124,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._is_closed = False
         self._is_running = False
         self.clock = VirtualClock(self)
-        self.passing: Callable[[str], object] = str  # called before and after what would run in a thread
+        self.on_blocking_call: Callable[[str], object] = (
+            str  # called before and after what would run in a thread
+        )
 
     @property
     def process(self) -> object:
@@ -323,10 +325,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     async def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> T:  # type: ignore[override]  # a coroutine is awaited like the future
         """Call the function here and now: with one thread, its effects have a place in the order."""
         del executor
-        self.passing("before")
+        self.on_blocking_call("before")
         await asyncio.sleep(0)
         value = func(*args)
-        self.passing("after")
+        self.on_blocking_call("after")
         await asyncio.sleep(0)
         return value
 
