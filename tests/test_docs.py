@@ -113,7 +113,7 @@ def nav() -> list[str]:
 def test_every_page_is_in_the_navigation_once_and_the_navigation_has_no_other() -> None:
     named = nav()
     assert len(named) == len(set(named)), "a page is named twice"
-    made = {"architecture.md", "changelog.md", "contributing.md", "examples.md"}  # by docs/site.py
+    made = {"architecture.md", "changelog.md", "contributing.md", "examples.md"}  # by tools/site.py
     pages = {page.relative_to(DOCS).as_posix() for page in PAGES if page.is_relative_to(DOCS)}
     assert set(named) == pages | made
 

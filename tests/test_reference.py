@@ -12,12 +12,13 @@ import pytest
 from tests.conftest import ROOT
 
 DOCS = ROOT / "docs"
+TOOLS = ROOT / "tools"
 
 
 @pytest.fixture(scope="module")
 def reference() -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(DOCS))
+        patch.syspath_prepend(str(TOOLS))
         yield importlib.import_module("reference")
 
 
@@ -36,7 +37,7 @@ def test_the_reference_pages_are_what_the_doors_offer(pages: dict[Path, str]) ->
     stale = [
         path.name for path, text in pages.items() if not path.exists() or path.read_text("utf-8") != text
     ]
-    assert not stale, f"{stale}: run python docs/reference.py"
+    assert not stale, f"{stale}: run python tools/reference.py"
     assert {*(DOCS / "reference").glob("*.md")} == {path for path in pages if path.parent != DOCS}
 
 

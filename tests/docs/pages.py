@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.conftest import ROOT
 
 DOCS = ROOT / "docs"
+TOOLS = ROOT / "tools"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 
 # A title may say that a block is not run, or where; every other block of Python runs alone in the tests.

@@ -40,7 +40,7 @@ ASKED = {
 
 
 def test_every_page_has_words_to_be_found_by() -> None:
-    made = {"architecture.md", "changelog.md", "contributing.md", "examples.md"}  # by docs/site.py
+    made = {"architecture.md", "changelog.md", "contributing.md", "examples.md"}  # by tools/site.py
     pages = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
     told_by_their_names = {page for page in pages if page.startswith(("reference/", "decisions/"))}
     assert set(WORDS) == (pages - told_by_their_names) | made

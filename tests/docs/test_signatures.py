@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.docs.pages import DOCS
+from tests.docs.pages import TOOLS
 
 # What the loop, the graph and the stores pass to each other; no user constructs or annotates one.
 INSIDE = frozenset(
@@ -34,7 +34,7 @@ SHARED = ("wesichain.core.internal", "wesichain.store")  # doors of our own room
 @cache
 def doors() -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(DOCS))
+        patch.syspath_prepend(str(TOOLS))
         return importlib.import_module("doors")
 
 

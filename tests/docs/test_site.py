@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
-from tests.docs.pages import DOCS, PAGES, SLOW, Block, blocks_of, name_of
+from tests.docs.pages import DOCS, PAGES, SLOW, TOOLS, Block, blocks_of, name_of
 from wesichain import Agent, GraphBuilder, RunFailedError, tool
 from wesichain.durable import DurableAgent
 from wesichain.errors import ConfigError
@@ -70,14 +70,14 @@ GUIDES = {
 @pytest.fixture(scope="module")
 def signatures() -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(DOCS))
+        patch.syspath_prepend(str(TOOLS))
         yield importlib.import_module("signatures")
 
 
 @pytest.fixture(scope="module")
 def lists() -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(DOCS))
+        patch.syspath_prepend(str(TOOLS))
         yield importlib.import_module("llms")
 
 
@@ -122,7 +122,7 @@ def test_an_option_that_nobody_explains_is_noticed() -> None:
 
 
 def test_llms_txt_lists_the_pages_as_they_are(lists: Any) -> None:
-    assert (DOCS / "llms.txt").read_text(encoding="utf-8") == lists.render(), "run: python docs/llms.py"
+    assert (DOCS / "llms.txt").read_text(encoding="utf-8") == lists.render(), "run: python tools/llms.py"
 
 
 def words_of_others() -> list[Any]:

@@ -314,9 +314,9 @@ def test_a_fallback_can_do_what_all_can_and_takes_what_one_takes() -> None:
 
 
 def test_the_table_in_the_docs_is_what_the_script_writes() -> None:
-    script = runpy.run_path(str(ROOT / "docs" / "providers.py"))
+    script = runpy.run_path(str(ROOT / "tools" / "providers.py"))
     page = script["PAGE"].read_text(encoding="utf-8")
-    assert script["with_table"](page) == page, "run: python docs/providers.py"
+    assert script["with_table"](page) == page, "run: python tools/providers.py"
     for row, client in script["clients"]().items():
         (line,) = [line for line in page.splitlines() if line.startswith(f"| {row} |")]
         assert line.count(" yes ") == sum(getattr(client.traits, one.name) for one in fields(LlmTraits))

@@ -1,6 +1,6 @@
 """Writes docs/reference.md and docs/reference/: every public name, with its signature and parameters.
 
-Run: python docs/reference.py    (a test compares the pages with the code)
+Run: python tools/reference.py    (a test compares the pages with the code)
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from signatures import (
     value_text,
 )
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parents[1] / "docs"
 INDEX = HERE / "reference.md"
 
 
@@ -169,7 +169,7 @@ def link_to(name: str, value: object, door: str) -> str:
 def render_door(door: str) -> str:
     module = importlib.import_module(door)
     parts = [f"# {door}", "", *paragraphs(module.__doc__ or "")[:1]]
-    parts += ["", "Written from the code by `python docs/reference.py`."]
+    parts += ["", "Written from the code by `python tools/reference.py`."]
     for name in offered(door):
         value = getattr(module, name)
         home = home_of(name, value)
@@ -191,7 +191,7 @@ def render_index() -> str:
         "",
         "Every public name, by the door that it is imported from: signature, parameters with types and",
         "defaults, and what the code says of it. What is not listed is private. Written from the code by",
-        "`python docs/reference.py`.",
+        "`python tools/reference.py`.",
     ]
     for door in DOORS:
         module = importlib.import_module(door)

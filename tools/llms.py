@@ -1,6 +1,6 @@
 """Writes docs/llms.txt: the pages of the site with a line on each, for programs that read documentation.
 
-Run: python docs/llms.py    (a test compares the file with the pages)
+Run: python tools/llms.py    (a test compares the file with the pages)
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parents[1] / "docs"
 FILE = HERE / "llms.txt"
 HEAD = """# Wesichain
 

@@ -1,6 +1,6 @@
 """Writes the table of what each client can do into docs/howto/providers.md, from the clients' own `traits`.
 
-Run: python docs/providers.py    (a test compares the page with the code)
+Run: python tools/providers.py    (a test compares the page with the code)
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from wesichain.llm.local import LocalLlm
 from wesichain.llm.openai import OpenAiClient, ResponsesClient
 from wesichain.llm.react_text import TextReAct
 
-PAGE = Path(__file__).parent / "howto" / "providers.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "howto" / "providers.md"
 START, END = "<!-- traits -->\n", "<!-- /traits -->\n"
 SERVER = "http://127.0.0.1:9/v1"
 LAST = (
