@@ -8,10 +8,16 @@ from .limits import Limits
 
 if TYPE_CHECKING:
     from .application import create_app
-    from .runs import Order, RunDirectory
+    from .runs import Inbox, Order, RunDirectory
+    from .stored_runs import DurableRunner
 else:
     __getattr__ = lazy_getattr(
-        __name__, {".application": ("create_app",), ".runs": ("Order", "RunDirectory")}
+        __name__,
+        {
+            ".application": ("create_app",),
+            ".runs": ("Inbox", "Order", "RunDirectory"),
+            ".stored_runs": ("DurableRunner",),
+        },
     )
 
-__all__ = ["Limits", "Order", "RunDirectory", "create_app"]
+__all__ = ["DurableRunner", "Inbox", "Limits", "Order", "RunDirectory", "create_app"]
