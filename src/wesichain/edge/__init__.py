@@ -8,10 +8,10 @@ from .limits import Limits
 
 if TYPE_CHECKING:
     from .application import create_app
-    from .runs import Order, RunDirectory
+    from .runs import Inbox, Order, RunDirectory
 else:
     __getattr__ = lazy_getattr(
-        __name__, {".application": ("create_app",), ".runs": ("Order", "RunDirectory")}
+        __name__, {".application": ("create_app",), ".runs": ("Inbox", "Order", "RunDirectory")}
     )
 
-__all__ = ["Limits", "Order", "RunDirectory", "create_app"]
+__all__ = ["Inbox", "Limits", "Order", "RunDirectory", "create_app"]
