@@ -106,8 +106,8 @@ def test_other_servers_are_sent_schemas_as_they_are() -> None:
 
 # --- Anthropic, whose requests may have so many strict tools and optional parameters ----------------
 
-MESSAGE = {"content": [{"type": "text", "text": "done"}], "stop_reason": "end_turn"}
-EVENTS = [
+MESSAGE: dict[str, Any] = {"content": [{"type": "text", "text": "done"}], "stop_reason": "end_turn"}
+EVENTS: list[dict[str, Any]] = [
     {"type": "message_start", "message": {}},
     {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "done"}},
     {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
