@@ -111,6 +111,7 @@ class Boundary(Seam):
         self._plan = plan
         self._left: list[Coroutine[Any, Any, Any]] = []  # the code of tools whose process has died
         self.effects: list[Effect] = []
+        self._with_runs: set[str] = set()  # the paths of calls inside which agents ran, in any process
         self._again: set[asyncio.Task[None]] = set()
 
     def close(self) -> None:
@@ -164,6 +165,7 @@ class Boundary(Seam):
         owner = OWNER.get()
         if isinstance(owner, CallOwner):
             owner.note_run()
+            self._with_runs.add(owner.path)
 
     # --- the model -----------------------------------------------------------------------------------
 
@@ -214,7 +216,8 @@ class Boundary(Seam):
         if kind == "tool_late" and result.error is None:
             return await self._timed_out(prepared, started)
         await asyncio.sleep(self._plan.number(place, "ends", low=0.0, high=1.0))
-        if kind == "tool_twice" and not owner.has_runs:
+        # A process that resumes may be given these runs back, and then sees none of them begin.
+        if kind == "tool_twice" and owner.path not in self._with_runs:
             again = self._deliver_again(run, prepared, _detached(ctx), owner, place)
             task = self._loop.create_task(again)
             self._again.add(task)
