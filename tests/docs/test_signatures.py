@@ -22,7 +22,7 @@ INSIDE = frozenset(
         *("RecordedAnswers", "ReplyJudge", "TeamMember", "_Log"),
         *("Definition", "OuterWrites", "StateForm", "StateValues", "Tap", "TaskQuestions", "TaskRecord"),
         *("Backend", "Shares", "View"),  # the playbook's storage
-        *("DurableRunner", "FinishedRun", "Run", "RunRegistry"),  # durable runs and the edge
+        *("FinishedRun", "Run", "RunRegistry"),  # durable runs and the edge
         "Parts",  # of a tool, for the quick path of a call
     }
 )

@@ -25,7 +25,8 @@ def test_a_planted_mistake_is_found_and_shrunk(tmp_path: Path, mistake: str) -> 
     report = simulate_sync(scenario, seeds=range(16), faults=Faults.none(crash=0.04))
     (violation,) = report.violations
     assert violation.invariant == vouchers.MISTAKES[mistake][0]
-    assert [fault.kind for fault in violation.faults] == ["crash"]
+    assert {fault.kind for fault in violation.faults} == {"crash"}
+    assert len(violation.faults) <= 3
 
 
 def test_a_sound_agent_raises_no_alarm_and_meets_every_fault(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ PLAYBOOK = """
 import tempfile
 from wesichain.errors import WesichainError
 from pathlib import Path
-from wesichain.learning.storage import exclusive
+from wesichain.learning.storage.backend import exclusive
 try:
     with exclusive(Path(tempfile.mkdtemp()) / "lock"):
         print("locked")
