@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from wesichain.core import (
     Action,
     ErrorStep,
     FinalAnswer,
+    LlmRequest,
     LlmResponse,
     Message,
     Observation,
@@ -667,3 +669,22 @@ def test_start_gives_the_first_phase_which_can_be_run() -> None:
     idle = engine.start("q")
     assert isinstance(idle, Idle)
     assert isinstance(asyncio.run(engine.run(idle)), Completed)
+
+
+async def test_a_run_that_has_ended_is_freed_at_once() -> None:
+    """Objects that have each other wait for the garbage collector, whose pauses others then notice."""
+
+    def reply(request: LlmRequest) -> LlmResponse:
+        hops = sum(message.role is Role.TOOL for message in request.messages)
+        return LlmResponse("done") if hops > 2 else say(call("add", {"a": hops, "b": 1}, id=f"c{hops}"))
+
+    runtime = AgentRuntime(FunctionLlm(reply), [add])
+    await runtime.run("q")
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(20):
+            await runtime.run("q")
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

@@ -247,6 +247,7 @@ class Drive(Generic[OutT]):
             batch = self._batch = Batch(run, phase, turn.slots or [None] * len(phase.reply.tool_calls))
         turn.slots = None
         limit: BudgetExceededError | None = None
+        run.batch = batch
         try:
             is_plain = run.current_agent is None and not run.remembers
             pending = batch.prepare() if is_plain else await self._prepare(phase, batch)
@@ -264,6 +265,8 @@ class Drive(Generic[OutT]):
             return self._fail(phase.observe(batch.observed()), error)
         except LimitAbove as above:
             return self._fail(phase.observe(batch.observed()), above.error)
+        finally:
+            run.batch = None  # each has the other: nothing but the garbage collector would free them
         observed = batch.observed()
         checked = None
         if batch.finish is not None and limit is None:

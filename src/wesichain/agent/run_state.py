@@ -156,7 +156,7 @@ class RunState(Generic[OutT]):
         self._specs: tuple[ToolSpec, ...] = ()
         self.task: asyncio.Task[Any] | None = None
         self.pressure = self.pending_deltas = self.own_settings = None
-        self.batch: Any = None  # the `Batch` of calls that was begun last
+        self.batch: Any = None  # the `Batch` of calls that are being run
         self.current_agent: Any = None  # a `CurrentAgent`, where the agent or its tools can change
         self._cancels = 0
         self.now = settings.clock.monotonic

@@ -69,7 +69,6 @@ class Batch(Generic[OutT]):
 
     def __init__(self, run: RunState[OutT], phase: Acting[OutT], slots: list[Slot]) -> None:
         self.run = run
-        run.batch = self
         self._phase = phase
         self.slots = slots
         self._approvals: Approvals | None = None
