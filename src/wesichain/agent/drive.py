@@ -218,7 +218,7 @@ class Drive(Generic[OutT]):
         self.phase = begin(replace(idle.info, events=self.phase.info.events), idle.trail)
 
     def stop(self, reason: str) -> None:
-        """End a run that will not be resumed, between two of its steps."""
+        """Interrupt a run between two of its steps, when nobody takes the next one. It can be resumed."""
         phase = self.phase
         if not isinstance(phase, _ENDED):
             if not self._has_begun:
