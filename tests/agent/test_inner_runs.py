@@ -16,7 +16,7 @@ from wesichain.errors import BudgetExceededError, RunFailedError, RunInterrupted
 from wesichain.policy import Budget, ObserveErrors
 from wesichain.testing import FunctionLlm, ScriptedLlm
 from wesichain.tools import CancellationToken, ToolContext, tool
-from wesichain.trace import Recording
+from wesichain.trace import CollectingSink, Recording
 
 
 class Mail:
@@ -424,3 +424,35 @@ async def test_an_interruption_that_is_raised_on_is_resumed() -> None:
     while isinstance(outcome, Interrupted):
         outcome = await agent.runtime.resume(outcome, {item.token: Approve() for item in outcome.pending})
     assert isinstance(outcome, Completed)
+
+
+@pytest.mark.parametrize("is_tool", [True, False])
+async def test_a_run_inside_that_is_cut_off_while_it_is_opened_replays(is_tool: bool) -> None:
+    """Its instructions had not come: it has no event of its own."""
+    asked, is_live = asyncio.Event(), True
+
+    async def instructions() -> str:
+        if is_live:
+            asked.set()
+            await asyncio.Event().wait()
+        return "Be brief."
+
+    inner = Agent(ScriptedLlm(["hi"]), name="letters", instructions=instructions)
+
+    @tool
+    async def letters(task: str, ctx: ToolContext) -> str:
+        """Write letters."""
+        return (await inner.run(task, parent=ctx)).output
+
+    offered: Any = letters if is_tool else inner.as_tool("letters", "Writes letters.")
+    agent = Agent(ScriptedLlm([say(call("letters", {"task": "ann"})), "done"]), tools=[offered])
+    sink = CollectingSink()
+    run = asyncio.ensure_future(agent.outcome("go", events=[sink]))
+    await asked.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    is_live = False
+    replayed = await replay(Recording(sink.events[0].run_id, tuple(sink.events)), agent)
+    assert isinstance(replayed, Interrupted)
+    assert [type(event) for event in replayed.events] == [type(event) for event in sink.events]
