@@ -481,12 +481,11 @@ class Batch(Generic[OutT]):
 
     def _check_limit(self, call: ToolCall, error: ToolFailedError, limit: BudgetExceededError) -> None:
         """A run inside met a limit of this run, or of one above: that is nobody's fault to decide on."""
-        account = self.run.account
-        is_own = limit.owner is account
-        if is_own or account.is_below(limit.owner):
+        level = self.run.account.level_of(limit.owner)
+        if level:
             cause = error.__cause__
             self._end(call, str(error), "limit", cause if isinstance(cause, Exception) else None)
-            raise (limit if is_own else LimitAbove(limit)) from error
+            raise (limit if level == 1 else LimitAbove(limit)) from error
 
     # --- what came of it -----------------------------------------------------------------------------
 
