@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.agent.kit import call, say
-from wesichain.agent import Agent, Approve, ApproveWith, Completed, Interrupted, Outcome, replay
+from wesichain.agent import Agent, Approve, ApproveWith, Completed, Failed, Interrupted, Outcome, replay
 from wesichain.core import LlmRequest, LlmResponse, Role, ToolCall, from_json, to_json
 from wesichain.errors import BudgetExceededError, RunFailedError, RunInterruptedError
 from wesichain.policy import Budget, FailFast, ObserveErrors
@@ -343,6 +343,12 @@ async def gathered_with_errors(runs: list[Any]) -> None:
             raise one
 
 
+async def grouped(runs: list[Any]) -> None:
+    async with asyncio.TaskGroup() as group:
+        for run in runs:
+            group.create_task(run)
+
+
 async def wrapped(runs: list[Any]) -> None:
     try:
         await asyncio.gather(*runs)
@@ -358,7 +364,7 @@ async def hidden(runs: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("on_limit", ["fail", "answer"])
-@pytest.mark.parametrize("ways", [in_order, gathered, gathered_with_errors, wrapped, hidden])
+@pytest.mark.parametrize("ways", [in_order, gathered, gathered_with_errors, grouped, wrapped, hidden])
 async def test_a_limit_above_that_is_met_below_is_met_again_in_a_replay(ways: Any, on_limit: Any) -> None:
     """However many runs a tool makes, in whatever way, and whatever it raises then."""
     for runs, steps in product((1, 2, 3), (4, 5, 6, 9)):
@@ -376,9 +382,14 @@ async def test_a_limit_above_that_is_met_below_is_met_again_in_a_replay(ways: An
                 return "read"
 
             made = office([letters])
-            return Agent(made.llm, tools=[letters], budget=Budget(steps=steps), on_limit=on_limit)
+            budget = Budget(steps=steps)
+            return Agent(made.llm, tools=[letters], budget=budget, on_limit=on_limit, policy=FailFast())
 
         outcome = await program().outcome("go")
+        if on_limit == "answer":  # the owner of the limit decides, and no policy
+            assert isinstance(outcome, Completed), outcome
+        else:
+            assert isinstance(outcome, Failed) and isinstance(outcome.error, BudgetExceededError), outcome
         replayed = await replay(Recording(outcome.run_id, outcome.events), program())
         assert [*replayed.events] == [*outcome.events]
 

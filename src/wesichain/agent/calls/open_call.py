@@ -92,8 +92,10 @@ class InnerRun:
 
     def ended(self, agent: str, outcome: Outcome[Any]) -> None:
         call, level = self.call, 0
-        if isinstance(outcome, Failed) and isinstance(outcome.error, BudgetExceededError):
-            level = call.account.level_of(outcome.error.owner)
+        error = outcome.error if isinstance(outcome, Failed) else None
+        if isinstance(error, BudgetExceededError):
+            level = call.account.level_of(error.owner)
+            call.limit = error if level else call.limit
         call.run_ended(
             Child(call.call.id, agent, call.attempt, outcome, self.number, self.branch, limit_level=level)
         )
@@ -104,7 +106,7 @@ class OpenCall:
 
     __slots__ = (
         "_begun", "_branches", "_kept", "_last", "_places", "_quiet", "_runs",
-        "attempt", "call", "failure", "must_wait", "step", "token",
+        "attempt", "call", "failure", "limit", "must_wait", "step", "token",
     )  # fmt: skip
 
     def __init__(self, step: CallBatch, call: ToolCall, attempt: int, kept: Sequence[Child] = ()) -> None:
@@ -114,6 +116,7 @@ class OpenCall:
         self.token = CallToken(step.run)
         self.failure: Exception | None = None  # a mistake of the program's, which no policy decides on
         self.must_wait = False  # a replay knows that the call waited
+        self.limit: BudgetExceededError | None = None  # of the run above, or one higher, met by a run inside
         self._kept = [*kept]  # runs from before an interruption that were not entered again yet
         self._places = _places(kept)
         self._last = max((child.number for child in kept), default=0)
