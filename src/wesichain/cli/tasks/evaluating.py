@@ -17,7 +17,7 @@ from wesichain.cli.loading import load_object, opened
 from wesichain.cli.playbooks import advised_by
 from wesichain.cli.terminal import CTRL_C, FAILED, OK, fail, note, print_json, progress, say, table
 from wesichain.core import to_json
-from wesichain.core.internal import home_folder
+from wesichain.core.internal import home_folder, to_plain
 from wesichain.errors import ConfigError, WesichainError
 from wesichain.evals import (
     Case,
@@ -192,18 +192,7 @@ def _show(report: Report, comparison: Comparison | None, results: Path, *, as_js
                 "failures": [
                     {"case": one.case, "run_id": one.run_id, "why": one.why} for one in report.failures
                 ],
-                "comparison": None
-                if comparison is None
-                else {
-                    "cases": comparison.cases,
-                    "before": comparison.before,
-                    "after": comparison.after,
-                    "low": comparison.low,
-                    "high": comparison.high,
-                    "better": comparison.better,
-                    "worse": comparison.worse,
-                    "is_worse": comparison.is_worse,
-                },
+                "comparison": comparison and {**to_plain(comparison), "is_worse": comparison.is_worse},
             }
         )
         return
