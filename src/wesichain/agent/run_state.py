@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
@@ -12,7 +11,15 @@ from typing import Any, Generic, TypeGuard, TypeVar
 
 from wesichain.context import ContextView
 from wesichain.core import Clock, Message, ModelSettings, OutputDelta, ToolSpec
-from wesichain.core.internal import NO_SETTINGS, CancellationToken, Spent, SystemClock, abandon, dataclass
+from wesichain.core.internal import (
+    NO_SETTINGS,
+    CancellationToken,
+    Spent,
+    SystemClock,
+    abandon,
+    dataclass,
+    positions_of,
+)
 from wesichain.errors import (
     AgentError,
     BudgetExceededError,
@@ -311,7 +318,7 @@ class RunState(Generic[OutT]):
     def needs_approval(self, prepared: PreparedCall, phase: AnyPhase) -> bool:
         """Whether the call needs approval; a rule takes `(args)` or `(ctx, args)`."""
         rule: Any = prepared.tool.approval
-        if not callable(rule) or not _takes_context(rule):
+        if not callable(rule) or positions_of(rule)[0] < 2:
             return prepared.needs_approval
         try:
             return bool(rule(self.context(phase), prepared.args))
@@ -398,13 +405,6 @@ def _is_decision(decision: Any) -> TypeGuard[PolicyDecision]:
             return True
         case _:
             return False
-
-
-def _takes_context(rule: Callable[..., object]) -> bool:
-    try:
-        return len(inspect.signature(rule).parameters) > 1
-    except (TypeError, ValueError):  # a builtin that does not tell
-        return False
 
 
 class _Link:

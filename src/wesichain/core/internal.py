@@ -54,6 +54,7 @@ from .events import (
 from .lazy_imports import lazy_getattr
 from .listening import TEXT_LISTENER, streams_to_listener
 from .log import LogView, events_in
+from .positions import positions_of
 from .protocols import (
     HEADING,
     CallHook,
@@ -167,6 +168,7 @@ __all__ = [
     "omitted_line",
     "parse_json",
     "parts_of",
+    "positions_of",
     "read_state",
     "result_parts",
     "same",
