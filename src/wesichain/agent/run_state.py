@@ -11,15 +11,7 @@ from typing import Any, Generic, TypeGuard, TypeVar
 
 from wesichain.context import ContextView
 from wesichain.core import Clock, Message, ModelSettings, OutputDelta, ToolSpec
-from wesichain.core.internal import (
-    NO_SETTINGS,
-    CancellationToken,
-    Spent,
-    SystemClock,
-    abandon,
-    dataclass,
-    positions_of,
-)
+from wesichain.core.internal import NO_SETTINGS, CancellationToken, Spent, SystemClock, abandon, dataclass
 from wesichain.errors import (
     AgentError,
     BudgetExceededError,
@@ -316,17 +308,8 @@ class RunState(Generic[OutT]):
         )
 
     def needs_approval(self, prepared: PreparedCall, phase: AnyPhase) -> bool:
-        """Whether the call needs approval; a rule takes `(args)` or `(ctx, args)`."""
-        rule: Any = prepared.tool.approval
-        if not callable(rule) or positions_of(rule)[0] < 2:
-            return prepared.needs_approval
-        try:
-            return bool(rule(self.context(phase), prepared.args))
-        except Exception as error:
-            raise ConfigError(
-                f"the approval rule of tool {prepared.tool.name!r} raised {type(error).__name__}: {error}; "
-                f"it is given the run's context and the checked arguments"
-            ) from error
+        """Whether the call needs approval."""
+        return prepared.asks_approval(self.context(phase))
 
     # --- the policy --------------------------------------------------------------------------------
 

@@ -300,7 +300,7 @@ async def _serve(
     async with open_durable(target) as found:
         durable = found.configured(**settings, events=recorders)
         with _ending(grace) as end:
-            where = _without_password(durable.database_url)
+            where = durable.database_url  # `note` leaves its password out
             note(f"serving {durable.name!r} {durable.version} from {where}; Ctrl-C ends it")
             serving = asyncio.ensure_future(durable.serve(end.stop, grace=grace))
             await asyncio.wait(
@@ -348,10 +348,3 @@ def _ending(grace: float) -> Generator[_End]:
         for number in numbers:
             asyncio.get_running_loop().remove_signal_handler(number)
             signal.signal(number, signal.SIG_IGN)
-
-
-def _without_password(url: str) -> str:
-    """A database's URL without its password."""
-    scheme, mark, rest = url.partition("://")
-    user, at, host = rest.rpartition("@")
-    return f"{scheme}{mark}{user.partition(':')[0]}{at}{host}"

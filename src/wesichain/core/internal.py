@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 from .codec import (
-    Portable,
     check_depth,
     dump_json,
     form_of,
@@ -22,7 +21,6 @@ from .content import (
     KEPT,
     MEDIA,
     BlobReader,
-    Blobs,
     BlobWriter,
     Media,
     content_as_text,
@@ -31,7 +29,6 @@ from .content import (
     media_type_of,
     omitted_line,
     parts_of,
-    result_parts,
 )
 from .dataclass import OMIT, constructor_of, dataclass
 from .equality import common_prefix, field_values, is_record, same
@@ -105,7 +102,6 @@ __all__ = [
     "ApproveWith",
     "BlobReader",
     "BlobWriter",
-    "Blobs",
     "CallHook",
     "CallToken",
     "CancellationToken",
@@ -120,7 +116,6 @@ __all__ = [
     "NodeFailed",
     "NodeStarted",
     "PendingCall",
-    "Portable",
     "Price",
     "PriceTier",
     "Prices",
@@ -170,7 +165,6 @@ __all__ = [
     "parts_of",
     "positions_of",
     "read_state",
-    "result_parts",
     "same",
     "say_omitted",
     "state_update",
