@@ -10,7 +10,7 @@ from wesichain.core.internal import lazy_getattr
 from .all_runs import AllRuns
 from .approvals import ApprovalFolder, WaitingCall
 from .export import export_html
-from .forks import fork, step_numbers
+from .forks import fork
 from .marks import Mark, Marks
 from .run_store import Filter, RunStore
 
@@ -32,5 +32,4 @@ __all__ = [
     "export_html",
     "fork",
     "run_server",
-    "step_numbers",
 ]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
@@ -12,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wesichain.agent import Agent
-from wesichain.cli.terminal import CTRL_C, FAILED, INTERRUPTED, OK, note, progress
+from wesichain.cli.terminal import CTRL_C, FAILED, INTERRUPTED, OK, note, on_ctrl_c, progress
 from wesichain.core import JsonValue
 from wesichain.core.internal import dataclass, dump_json, is_object, parse_json, to_plain
 from wesichain.errors import CodecError, ConfigError, RunFailedError, RunInterruptedError, WesichainError
@@ -84,8 +82,7 @@ async def _execute(
     counts: Counter[str] = Counter()
     gate = asyncio.Semaphore(workers)
     stop = asyncio.Event()
-    if sys.platform != "win32":
-        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
+    on_ctrl_c(stop.set)
     durable = DurableAgent(agent, "batch", database_url=url, concurrency=workers, on_change="adopt")
     end = CancellationToken()
     with progress() as shown:

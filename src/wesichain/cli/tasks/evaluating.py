@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
-import sys
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,7 +13,7 @@ import typer
 from wesichain.agent import Agent
 from wesichain.cli.loading import load_object, opened
 from wesichain.cli.playbooks import advised_by
-from wesichain.cli.terminal import CTRL_C, FAILED, OK, fail, note, print_json, progress, say, table
+from wesichain.cli.terminal import CTRL_C, FAILED, OK, fail, note, on_ctrl_c, print_json, progress, say, table
 from wesichain.core import to_json
 from wesichain.core.internal import home_folder, to_plain
 from wesichain.errors import ConfigError, WesichainError
@@ -166,8 +164,7 @@ async def _execute(
             token.cancel("Ctrl-C")
             doing.cancel()
 
-        if sys.platform != "win32":
-            asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop)
+        on_ctrl_c(stop)
         try:
             return await doing, False
         except asyncio.CancelledError:
