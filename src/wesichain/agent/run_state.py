@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
@@ -313,17 +312,8 @@ class RunState(Generic[OutT]):
         )
 
     def needs_approval(self, prepared: PreparedCall, phase: AnyPhase) -> bool:
-        """Whether the call needs approval; a rule takes `(args)` or `(ctx, args)`."""
-        rule: Any = prepared.tool.approval
-        if not callable(rule) or not _takes_context(rule):
-            return prepared.needs_approval
-        try:
-            return bool(rule(self.context(phase), prepared.args))
-        except Exception as error:
-            raise ConfigError(
-                f"the approval rule of tool {prepared.tool.name!r} raised {type(error).__name__}: {error}; "
-                f"it is given the run's context and the checked arguments"
-            ) from error
+        """Whether the call needs approval."""
+        return prepared.asks_approval(self.context(phase))
 
     # --- the policy --------------------------------------------------------------------------------
 
@@ -402,13 +392,6 @@ def _is_decision(decision: Any) -> TypeGuard[PolicyDecision]:
             return True
         case _:
             return False
-
-
-def _takes_context(rule: Callable[..., object]) -> bool:
-    try:
-        return len(inspect.signature(rule).parameters) > 1
-    except (TypeError, ValueError):  # a builtin that does not tell
-        return False
 
 
 class _Link:
