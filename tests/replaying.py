@@ -17,7 +17,7 @@ from typing import Any, cast
 import pytest
 
 from tests.quick import IS_QUICK
-from wesichain.agent import Agent, AgentRuntime, Drive, Idle, RunOptions, replay
+from wesichain.agent import Agent, AgentRuntime, Drive, Idle, Interrupted, RunOptions, replay
 from wesichain.agent.calls import OpenCall
 from wesichain.agent.keywords import RunKeywords
 from wesichain.agent.middleware_run import MiddlewareRun
@@ -171,7 +171,8 @@ def looked_on(patched: pytest.MonkeyPatch) -> list[Ran]:
         outcome = await carry_on(self, interrupted, decisions, **options)
         first, given = outcome.events[0], cast("RunKeywords", options)
         for ran in seen if options.get("budget") is None and is_a_run_of_its_own(run_options(given)) else ():
-            if ran.events[-1].run_id == first.run_id and ran.events[-1].seq + 1 == first.seq:
+            is_before = ran.ending is Interrupted and ran.events[-1].run_id == first.run_id
+            if is_before and ran.events[-1].seq + 1 == first.seq:
                 ran.events, ran.ending = (*ran.events, *outcome.events), type(outcome)
                 break
         return outcome

@@ -389,7 +389,8 @@ async def test_a_limit_above_that_is_met_below_is_met_again_in_a_replay(ways: An
         if on_limit == "answer":  # the owner of the limit decides, and no policy
             assert isinstance(outcome, Completed), outcome
         else:
-            assert isinstance(outcome, Failed) and isinstance(outcome.error, BudgetExceededError), outcome
+            assert isinstance(outcome, Failed), outcome
+            assert isinstance(outcome.error, BudgetExceededError)
         replayed = await replay(Recording(outcome.run_id, outcome.events), program())
         assert [*replayed.events] == [*outcome.events]
 
