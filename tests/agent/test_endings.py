@@ -20,6 +20,7 @@ from wesichain.core import (
     LlmRequest,
     LlmResponse,
     RunInterrupted,
+    RunStarted,
     TextChunk,
     TextDelta,
     ToolCompleted,
@@ -433,6 +434,39 @@ async def test_pieces_of_a_wrong_answer_are_not_emitted_with_the_right_one() -> 
     guard = OutputGuard(lambda answer: True)
     await read(Agent(Corrected(), middleware=[guard], output_checks=[check]), events=sink)
     assert [event.text for event in sink.events if isinstance(event, TextDelta)] == ["right"]
+
+
+class CutAfter:
+    """A sink that cancels the run at the first event of a kind."""
+
+    def __init__(self, kind: type, token: CancellationToken) -> None:
+        self._kind, self._token = kind, token
+
+    def emit(self, event: Any) -> None:
+        if isinstance(event, self._kind):
+            self._token.cancel("cut")
+
+
+@pytest.mark.parametrize("how", ["finish", "handoff"])
+async def test_a_call_whose_run_is_interrupted_after_it_again_and_again_is_no_loop(how: str) -> None:
+    @tool(effect="once")
+    async def pay() -> Any:
+        """Pay."""
+        return Finish("paid")
+
+    second = FunctionLlm(lambda request: request.messages[-1].text)
+    other = Agent(second, name="other")
+    llm = ScriptedLlm([say(call("pay" if how == "finish" else "transfer_to_other"))])
+    agent = Agent(llm, tools=[pay], handoffs=[other])
+    token = CancellationToken()
+    outcome = await agent.outcome("q", cancellation=token, events=CutAfter(ToolCompleted, token))
+    for _ in range(5):
+        token = CancellationToken()
+        cut: Any = {"cancellation": token, "events": CutAfter(RunStarted, token)}
+        outcome = await agent.runtime.resume(reread(outcome), **cut)
+    ended = await agent.runtime.resume(reread(outcome))
+    assert isinstance(ended, Completed), ended
+    assert not any("NOTE" in message.text for message in ended.messages)
 
 
 # --- options -----------------------------------------------------------------------------------------
