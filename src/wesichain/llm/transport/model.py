@@ -8,6 +8,8 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any, ClassVar, Protocol, Self, TypedDict
 
+from typing_extensions import override
+
 from wesichain.core import Clock, JsonValue, LlmRequest, LlmResponse, LlmTraits, ModelSettings, StreamItem
 from wesichain.core.internal import SystemClock, dataclass, streams_to_listener
 from wesichain.errors import ConfigError, LlmRejectedError
@@ -105,6 +107,7 @@ class HttpLlm:
     traits: LlmTraits = LlmTraits()
     __signature__: ClassVar[inspect.Signature]
 
+    @override
     def __init_subclass__(cls) -> None:
         """Let `help` and `inspect.signature` of a client show the settings that every client takes."""
         _, *named = inspect.signature(cls.__init__).parameters.values()
