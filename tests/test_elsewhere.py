@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.learning.kit import words
-from wesichain import Agent, Budget, GraphBuilder, Message, Role, tool
+from wesichain import Agent, Budget, GraphBuilder, Message, ModelSettings, Role, tool
 from wesichain.errors import ConfigError, WesichainError
 from wesichain.learning import Playbook
 from wesichain.testing import ScriptedLlm
@@ -51,6 +51,8 @@ def opened(**options: Any) -> object:
 KEYWORDS: list[tuple[Callable[..., object], str, str]] = [
     (agent, "system_prompt", "instructions"),
     (agent, "llm", "model"),
+    (agent, "prices", r"Budget\(prices="),
+    (run, "system", "instructions"),
     (agent, "max_turns", r"budget=Budget\(steps=\.\.\.\)"),
     (agent, "result_type", "output_type"),
     (agent, "response_format", "output_type"),
@@ -147,6 +149,15 @@ VALUES: list[tuple[str, Callable[[], object], str]] = [
     ("a-policy-by-name", lambda: agent(policy="retry"), r"an instance, such as FailFast\(\)"),
     ("a-budget-as-a-number", lambda: agent(budget=10), r"Budget\(steps=5\)"),
     ("settings-as-a-dict", lambda: agent(settings={"temperature": 0}), r"ModelSettings\(temperature=0\.2\)"),
+    ("a-run-s-settings-as-a-dict", lambda: run(settings={"seed": 1}), r"ModelSettings\(temperature=0\.2\)"),
+    ("a-run-s-budget-as-a-number", lambda: run(budget=10), r"Budget\(steps=5\)"),
+    ("a-flag-as-cancellation", lambda: run(cancellation=True), "a CancellationToken"),
+    ("a-name-as-parent", lambda: run(parent="boss"), "the ToolContext of the call"),
+    ("an-answer-s-schema", lambda: agent(output_type={"type": "object"}), "a JSON schema is no type"),
+    ("an-answer-s-function", lambda: agent(output_type=add), "'add' is a function.*output_checks"),
+    ("a-folder-as-playbook", lambda: agent(playbook="advice/"), r"Playbook\.open\(path\)"),
+    ("a-list-of-messages", lambda: asked([Message(Role.USER, "hi")]), r"earlier ones are history=\["),
+    ("a-tool-that-is-not-there", lambda: run(settings=ModelSettings(tool_choice="add")), "no such tool"),
     ("a-conversation-by-id", lambda: run(conversation="id"), r"SqliteConversations\(path\)\.open\(id\)"),
     ("a-tool-as-a-schema", lambda: agent(tools=[{"type": "function"}]), "a JsonTool"),
 ]

@@ -19,9 +19,8 @@ SETTINGS = {
     "RunKeywords": "wesichain.agent:RunOptions",
     "ConversationKeywords": "wesichain.agent:RunOptions",
     "ToolOptions": "wesichain.tools:Tool",
+    "HttpSettings": "wesichain.llm.transport.model:HttpSettings",
 }
-# Where an agent differs from the runtime below it.
-AGENT_DEFAULTS = {"policy": "SelfCorrect()", "tool_concurrency": "8", "exclude_after": "None"}
 UNSET = inspect.Parameter.empty
 LONGEST_ALIAS = 120  # characters
 
@@ -147,27 +146,39 @@ def signature_of(value: object) -> inspect.Signature | None:
 
 def options_of(value: object, words: str) -> Iterator[Option]:
     """The parameters of a class or a function, keywords that are declared elsewhere among them."""
-    signature = signature_of(value)
+    signature, elsewhere = signature_of(value), words_elsewhere(value)
     for name, parameter in signature.parameters.items() if signature else ():
         if name in ("self", "cls"):
             continue
         kind = type_text(parameter.annotation, value)
-        declared = re.fullmatch(r"Unpack\[(\w+)(?:\[.*\])?\]", kind)
-        settings = settings_of(declared[1]) if declared else None
+        settings = declared_in(kind)
         if settings is None:
             star = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
             default = default_text(value, name, parameter.default)
-            yield Option(name, star + name, kind, default, about(name, words))
+            yield Option(name, star + name, kind, default, about(name, words) or about(name, elsewhere))
             continue
         hints, holder = settings
         for option, hint in hints.items():
             default = default_text(holder, option, default_of(holder, option))
-            if getattr(value, "__qualname__", "").startswith("Agent") and value.__module__.endswith(
-                "agent.agent"
-            ):
-                default = AGENT_DEFAULTS.get(option, default)
             said = about(option, words) or about(option, doc_of(holder))
             yield Option(option, option, type_text(hint), default, said)
+
+
+def declared_in(annotation: str) -> tuple[Mapping[str, object], object] | None:
+    """The keywords that `Unpack[...]` stands for, and the class that has their defaults and words."""
+    declared = re.fullmatch(r"Unpack\[(\w+)(?:\[.*\])?\]", annotation)
+    return settings_of(declared[1]) if declared else None
+
+
+def words_elsewhere(value: object) -> str:
+    """The words on keywords that a signature shows one by one, and the code declares as `Unpack[...]`."""
+    function: Any = value.__init__ if inspect.isclass(value) else value
+    hints = getattr(inspect.unwrap(function), "__annotations__", {})
+    for annotation in hints.values():
+        settings = declared_in(annotation) if isinstance(annotation, str) else None
+        if settings is not None:
+            return doc_of(settings[1])
+    return ""
 
 
 def default_of(holder: object, name: str) -> object:

@@ -18,6 +18,7 @@ LIMITS = "options=ExecutionOptions(...) of a run, or defaults= of build()"
 AGENT = {
     "system_prompt": "instructions",
     "system_message": "instructions",
+    "system": "instructions",
     "prompt": "instructions",
     "message_history": "history",
     "messages": "history",
@@ -31,6 +32,7 @@ AGENT = {
     "max_iterations": "budget=Budget(steps=...)",
     "usage_limits": "budget=Budget(...)",
     "recursion_limit": "budget=Budget(steps=...)",
+    "prices": "budget=Budget(prices={model: (input, output)})",
     "retries": "policy=SelfCorrect(attempts=...)",
     "max_retries": "policy=SelfCorrect(attempts=...)",
     "result_type": "output_type",

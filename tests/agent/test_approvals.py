@@ -19,7 +19,7 @@ from wesichain.agent import (
     Outcome,
     Refuse,
 )
-from wesichain.core import Observation, Role, from_json, to_json
+from wesichain.core import Action, Observation, Role, Thought, from_json, to_json
 from wesichain.errors import ConfigError, LoopDetectedError
 from wesichain.testing import FakeClock, ScriptedLlm
 from wesichain.tools import tool
@@ -85,6 +85,23 @@ def test_the_decision_is_carried_out(decision: Any, deleted: list[str], observed
     check_events(resumed.events)
 
 
+@pytest.mark.parametrize("stored", [False, True], ids=["in-memory", "through-json"])
+def test_the_steps_show_what_was_run_and_nothing_that_was_not(stored: bool) -> None:
+    effects = Deletions()
+    asked = [replace(call("delete", {"path": path}), id=path) for path in "ab"]
+    runtime, outcome = waiting(effects, say(*asked, content="both"), "done")
+    if stored:
+        outcome = from_json(Interrupted, to_json(outcome))
+    first, second = (item.token for item in outcome.pending)
+    resumed = asyncio.run(runtime.resume(outcome, {first: ApproveWith({"path": "c"}), second: Approve()}))
+    assert effects.paths == ["c", "b"]
+    steps = [step for step in resumed.steps if isinstance(step, Thought | Action)]
+    assert steps == [
+        Thought("both"),
+        *(Action(replace(one, args={"path": path})) for one, path in zip(asked, "cb", strict=True)),
+    ]
+
+
 def test_it_goes_on_in_another_runtime_as_another_process_would() -> None:
     effects = Deletions()
     _, outcome = waiting(effects)
@@ -131,7 +148,7 @@ def test_a_call_changed_after_the_approval_waits_again() -> None:
 @pytest.mark.parametrize(
     ("decisions", "complaint"),
     [
-        pytest.param({}, "delete has no decision", id="no-decision"),
+        pytest.param({}, r"no decision yet on 'delete' \(call delete-id, token \w+\)", id="no-decision"),
         pytest.param({"other": Approve()}, "no call waits for the token 'other'", id="a-foreign-token"),
     ],
 )

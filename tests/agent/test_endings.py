@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import logging
 from collections import Counter
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,16 +20,26 @@ from wesichain.core import (
     LlmRequest,
     LlmResponse,
     RunInterrupted,
+    RunStarted,
     TextChunk,
     TextDelta,
     ToolCompleted,
     Usage,
 )
-from wesichain.errors import GuardrailError, RunFailedError, RunInterruptedError, ToolFailedError
+from wesichain.errors import (
+    BudgetExceededError,
+    ConfigError,
+    GuardrailError,
+    RunFailedError,
+    RunInterruptedError,
+    ToolFailedError,
+)
+from wesichain.llm.anthropic import AnthropicClient
+from wesichain.llm.openai import OpenAiClient
 from wesichain.middleware import Middleware, OutputGuard
 from wesichain.policy import Budget, Fail, FailFast, Recovery, Retry, SelfCorrect
 from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm
-from wesichain.tools import CancellationToken, Finish, RunContext, tool
+from wesichain.tools import CancellationToken, Finish, RunContext, ToolContext, tool
 from wesichain.trace import CollectingSink
 
 
@@ -180,6 +191,30 @@ async def test_what_a_tool_did_not_mean_to_raise_is_logged(caplog: pytest.LogCap
     assert record.name == "wesichain.tools"
     assert record.exc_info is not None
     assert record.exc_info[0] is NameError
+
+
+async def test_a_task_group_whose_runs_wait_has_nothing_to_be_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    @tool(approval=True)
+    async def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    inner = Agent(FunctionLlm(lambda request: say(call("pay"))), tools=[pay], name="inner")
+
+    @tool
+    async def both(ctx: ToolContext) -> str:
+        """Run two."""
+        async with asyncio.TaskGroup() as group:
+            for task in "ab":
+                group.create_task(inner.run(task, parent=ctx))
+        return "done"
+
+    with caplog.at_level(logging.WARNING, "wesichain.tools"):
+        outcome = await Agent(ScriptedLlm([say(call("both"))]), tools=[both]).outcome("q")
+    assert isinstance(outcome, Interrupted)
+    assert caplog.records == []
 
 
 class Fault(Exception):
@@ -401,6 +436,39 @@ async def test_pieces_of_a_wrong_answer_are_not_emitted_with_the_right_one() -> 
     assert [event.text for event in sink.events if isinstance(event, TextDelta)] == ["right"]
 
 
+class CutAfter:
+    """A sink that cancels the run at the first event of a kind."""
+
+    def __init__(self, kind: type, token: CancellationToken) -> None:
+        self._kind, self._token = kind, token
+
+    def emit(self, event: Any) -> None:
+        if isinstance(event, self._kind):
+            self._token.cancel("cut")
+
+
+@pytest.mark.parametrize("how", ["finish", "handoff"])
+async def test_a_call_whose_run_is_interrupted_after_it_again_and_again_is_no_loop(how: str) -> None:
+    @tool(effect="once")
+    async def pay() -> Any:
+        """Pay."""
+        return Finish("paid")
+
+    second = FunctionLlm(lambda request: request.messages[-1].text)
+    other = Agent(second, name="other")
+    llm = ScriptedLlm([say(call("pay" if how == "finish" else "transfer_to_other"))])
+    agent = Agent(llm, tools=[pay], handoffs=[other])
+    token = CancellationToken()
+    outcome = await agent.outcome("q", cancellation=token, events=CutAfter(ToolCompleted, token))
+    for _ in range(5):
+        token = CancellationToken()
+        cut: Any = {"cancellation": token, "events": CutAfter(RunStarted, token)}
+        outcome = await agent.runtime.resume(reread(outcome), **cut)
+    ended = await agent.runtime.resume(reread(outcome))
+    assert isinstance(ended, Completed), ended
+    assert not any("NOTE" in message.text for message in ended.messages)
+
+
 # --- options -----------------------------------------------------------------------------------------
 
 
@@ -422,6 +490,32 @@ def test_signatures_show_every_option_with_its_default() -> None:
         "parent",
     } <= run.keys()
     assert not any(one.kind is one.VAR_KEYWORD for one in (*agent.values(), *run.values()))
+
+
+@pytest.mark.parametrize(
+    ("what", "defaults"),
+    [
+        (AgentRuntime, {"policy": None, "tool_concurrency": 1, "exclude_after": 3, "on_limit": "fail"}),
+        (AgentRuntime.run, {"history": (), "cancellation": None, "budget": None}),
+        (tool, {"timeout": 30.0, "effect": "idempotent", "max_output": 262_144, "external": False}),
+        (OpenAiClient, {"base_url": None, "retries": 2, "deadline": 120.0, "max_bytes": 16_777_216}),
+        (AnthropicClient, {"headers": None, "options": None, "total": 3600.0}),
+    ],
+)
+def test_so_do_those_of_what_stands_around_an_agent(what: Any, defaults: dict[str, Any]) -> None:
+    shown = inspect.signature(what).parameters
+    assert {name: shown[name].default for name in defaults} == defaults
+    assert not any(one.kind is one.VAR_KEYWORD for one in shown.values())
+
+
+def test_the_signature_of_a_value_has_no_address_in_it() -> None:
+    assert "prices: 'Prices' = <factory>" in str(inspect.signature(Budget))
+
+
+def test_an_option_that_is_not_there_is_answered_with_those_that_a_user_may_give() -> None:
+    with pytest.raises(ConfigError, match="there are approval_ttl, budget") as refused:
+        Agent(ScriptedLlm([]), zzz=1)  # type: ignore[call-overload]  # the mistake
+    assert "default_policy" not in str(refused.value)
 
 
 async def test_settings_of_a_run_win_hold_over_resumes_and_do_not_reach_agents_below() -> None:
@@ -456,3 +550,36 @@ async def test_the_cost_of_a_run_is_known_where_its_model_has_a_price() -> None:
     assert (await published.run("q")).cost == pytest.approx(2.5)
     unknown = Agent(ScriptedLlm([million], model="nobody's"))
     assert (await unknown.run("q")).cost is None
+    silent = ["no tokens are reported"]
+    assert (await Agent(ScriptedLlm(silent, model="nobody's")).run("q")).cost is None
+    priced = Agent(ScriptedLlm(silent, model="m"), budget=Budget(prices={"m": (2.0, 1.0)}))
+    assert (await priced.run("q")).cost == 0.0
+
+
+@pytest.mark.parametrize("said", ["", "so far"])
+async def test_an_answer_that_nothing_was_asked_for_is_the_limit_s_error(said: str) -> None:
+    @tool
+    async def look() -> int:
+        """Look."""
+        return 1
+
+    reply = replace(say(call("look"), content=said), usage=Usage(100, 0))
+    agent = Agent(ScriptedLlm([reply]), tools=[look], budget=Budget(tokens=50), on_limit="answer")
+    outcome = await agent.outcome("q")
+    assert isinstance(outcome, Completed if said else Failed)
+    if isinstance(outcome, Failed):
+        assert isinstance(outcome.error, BudgetExceededError)
+
+
+async def test_the_settings_of_a_resume_are_merged_over_those_of_the_run() -> None:
+    @tool(approval=True)
+    async def look() -> int:
+        """Look."""
+        return 1
+
+    llm = ScriptedLlm([say(call("look")), "done"])
+    agent = Agent(llm, tools=[look])
+    waiting = reread(await agent.outcome("q", settings=ModelSettings(temperature=0.9, seed=3)))
+    decisions = {item.token: Approve() for item in waiting.pending}
+    await agent.resume(waiting, decisions, settings=ModelSettings(temperature=0.1))
+    assert llm.requests[1].settings == ModelSettings(temperature=0.1, seed=3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from typing_extensions import override
 
 import wesichain.context
 from wesichain import Agent, tool
+from wesichain.agent import Failed
 from wesichain.context import (
     ClearToolResults,
     ContextView,
@@ -26,7 +28,7 @@ from wesichain.context import (
 from wesichain.core import ContextReduced, Image, Message, Role, StepStarted, ToolCall, from_json, to_json
 from wesichain.core.internal import Cut, Transcript
 from wesichain.errors import ConfigError
-from wesichain.testing import ScriptedLlm
+from wesichain.testing import FunctionLlm, ScriptedLlm
 from wesichain.testing import calls as replying
 
 SYSTEM, TASK = Message(Role.SYSTEM, "be brief"), Message(Role.USER, "the task")
@@ -348,3 +350,17 @@ def test_tokens_are_guessed_or_counted() -> None:
     assert tokens_of(with_calls) > tokens_of(Message(Role.ASSISTANT, "hop 1"))
     assert tokens_of(with_calls, len) == len("hop 1") + len("look{'n': 1}")
     assert tokens_of(Message(Role.ASSISTANT, "", None, (), "thinking"), len) == len("thinking")
+
+
+async def test_a_request_that_cannot_fit_says_how_many_tokens_it_needs() -> None:
+    @tool
+    async def hop(n: int) -> str:
+        """Read a page."""
+        return "y" * 400
+
+    llm = FunctionLlm(lambda request: replying(("hop", {"n": len(request.messages)})))
+    outcome = await Agent(llm, tools=[hop], context=[ClearToolResults(300, keep=4)]).outcome("q")
+    assert isinstance(outcome, Failed)
+    needed = re.search(r"needs at least (\d+) tokens.*ClearToolResults allows 300", str(outcome.error))
+    assert needed is not None
+    assert int(needed[1]) > 300

@@ -3,6 +3,8 @@
 from typing import TYPE_CHECKING
 
 from wesichain.core.internal import Approve, ApproveWith, Decision, PendingCall, Provide, Refuse, lazy_getattr
+from wesichain.middleware import Middleware
+from wesichain.tools import RunContext
 
 from .agent import Agent, Instructions, Task
 from .drive import Drive, OpenRun
@@ -102,6 +104,7 @@ __all__ = [
     "LiveEffects",
     "LoopGuard",
     "MemoryConversations",
+    "Middleware",
     "Observed",
     "Observing",
     "OnLimit",
@@ -116,6 +119,7 @@ __all__ = [
     "Refuse",
     "Refused",
     "ReplayEffects",
+    "RunContext",
     "RunInfo",
     "RunMemory",
     "RunOptions",

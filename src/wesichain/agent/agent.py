@@ -25,7 +25,9 @@ from .options import (
     AgentOptions,
     RunOptions,
     as_sinks,
+    check_run_options,
     memory_in,
+    option_names,
     run_options,
     signature_with,
 )
@@ -124,7 +126,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         capabilities: Sequence[Capability] = (),
         **options: Unpack[LoopKeywords[OutT, DepsT_contra]],
     ) -> None: ...
-    @names_ours(AGENT, AgentOptions.__dataclass_fields__)
+    @names_ours(AGENT, option_names(AgentOptions))
     def __init__(
         self,
         model: AnyModel,
@@ -151,6 +153,10 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         given: Any = instructions
         if not (given is None or isinstance(given, str) or callable(given)):
             raise ConfigError(f"instructions={given!r}: use text, or a function that gives it")
+        if playbook is not None and not hasattr(playbook, "retrieve"):
+            raise ConfigError(
+                f"playbook={playbook!r}: use an object with retrieve(task, ...), as Playbook.open(path)"
+            )
         self.name = name
         self.description = description
         self._instructions = instructions
@@ -299,6 +305,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         """A run that has not begun, with its instructions and what came before it."""
         rest: Any = {**options}
         conversation = memory_in(rest)
+        check_run_options(rest)
         inner = rest["inner"] = self.runtime.place(task, rest.get("parent"))
         if inner is not None and inner.outcome is not None:
             return self.runtime.open_with(
@@ -449,13 +456,21 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
 
 def _show_options() -> None:
     """Let `help` and `inspect.signature` show every option, from the one place that has it."""
-    agent: Any = Agent
-    shown = signature_with(agent.__init__, AgentOptions, {**AGENT_DEFAULTS, "policy": SelfCorrect()})
-    agent.__init__.__signature__ = shown
-    agent.__signature__ = shown.replace(parameters=[*shown.parameters.values()][1:])
+    defaults = {**AGENT_DEFAULTS, "policy": SelfCorrect()}
+    _show_on(Agent, signature_with(Agent.__init__, AgentOptions, defaults))
+    _show_on(AgentRuntime, signature_with(AgentRuntime.__init__, AgentOptions))
+    agent, runtime = cast("Any", Agent), cast("Any", AgentRuntime)
     for name in ("run", "run_sync", "stream", "iterate", "outcome", "resume"):
         method = getattr(agent, name)
         method.__signature__ = signature_with(method, RunOptions, {"conversation": None})
+    for name in ("run", "resume"):
+        method = getattr(runtime, name)
+        method.__signature__ = signature_with(method, RunOptions)
+
+
+def _show_on(made: Any, shown: inspect.Signature) -> None:
+    made.__init__.__signature__ = shown
+    made.__signature__ = shown.replace(parameters=[*shown.parameters.values()][1:])
 
 
 _show_options()

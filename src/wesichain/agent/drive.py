@@ -56,7 +56,7 @@ from .phases import (
     Unfinished,
     begin,
 )
-from .rules import Refused, sentences
+from .rules import Refused, Repeated, sentences
 from .run_state import TASK_CANCELLED, CutOff, LimitAbove, RunState, Stopped
 from .trail import Observed
 
@@ -242,6 +242,7 @@ class Drive(Generic[OutT]):
             batch = self._batch = Batch(run, phase, turn.slots or [None] * len(phase.reply.tool_calls))
         turn.slots = None
         limit: BudgetExceededError | None = None
+        repeated: Repeated | None = None
         run.batch = batch
         try:
             is_plain = run.current_agent is None and not run.remembers
@@ -253,7 +254,7 @@ class Drive(Generic[OutT]):
             if batch.waiting:
                 return self._wait(phase, batch)
             if run.settings.loop_guard is not None:
-                batch.guard(run.settings.loop_guard)
+                repeated = batch.guard(run.settings.loop_guard)
         except BudgetExceededError as error:
             limit = error
         except AgentError as error:
@@ -262,6 +263,16 @@ class Drive(Generic[OutT]):
             return self._fail(phase.observe(batch.observed()), above.error)
         finally:
             run.batch = None  # each has the other: nothing but the garbage collector would free them
+        following = await self._observe(phase, batch, limit)
+        if repeated is not None:  # from here on the run is past these calls, and no resume counts them again
+            run.tally.repeated = repeated
+        return following
+
+    async def _observe(
+        self, phase: Acting[OutT], batch: Batch[OutT], limit: BudgetExceededError | None
+    ) -> Phase[OutT]:
+        """The phase after the calls: their results observed, or the end that they lead to."""
+        run, turn = self.run, self._turn
         observed = batch.observed()
         checked = None
         if batch.finish is not None and limit is None:

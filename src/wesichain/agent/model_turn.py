@@ -370,6 +370,8 @@ class ModelTurn(Generic[OutT]):
         judge, checks = run.settings.judge, run.settings.checks
         try:
             if reply is None:
+                if run.settings.on_limit == "answer" and not self.last_content:
+                    raise refusal  # nothing was asked for that could be an answer
                 output, text = judge.output.read(self.last_content), self.last_content
             else:
                 found = judge.judge_last_reply(reply, step_id=run.step)

@@ -164,6 +164,17 @@ class RunOptions(Generic[DepsT]):
 
 NO_OPTIONS = RunOptions()
 _run_options = constructor_of(RunOptions)
+_INTERNAL = frozenset({"default_policy", "inner", "on_open"})
+
+# What the options of a run have to be; a check is made only for those that are given.
+_RUN_CHECKS: dict[str, tuple[type, str]] = {
+    "budget": (Budget, "a Budget, such as Budget(steps=5)"),
+    "settings": (ModelSettings, "a ModelSettings, such as ModelSettings(temperature=0.2)"),
+    "cancellation": (CancellationToken, "a CancellationToken"),
+    "parent": (ToolContext, "the ToolContext of the call that runs the agent"),
+    "run_id": (str, "a text"),
+    "instructions": (str, "a text"),
+}
 
 
 class Deps:
@@ -212,17 +223,30 @@ def run_options(given: Mapping[str, Any]) -> RunOptions:
     """The options of a run; a keyword that there is not is a `ConfigError` that names the right one."""
     if not given:
         return NO_OPTIONS
+    check_run_options(given)
     try:
         return _run_options(**given)
     except TypeError:
-        raise unknown_keyword("run", given, RunOptions.__dataclass_fields__, AGENT) from None
+        raise unknown_keyword("run", given, option_names(RunOptions), AGENT) from None
+
+
+def check_run_options(given: Mapping[str, Any]) -> None:
+    """Raise a `ConfigError` for an option of a run that is of the wrong type."""
+    for name, value in given.items():
+        check = _RUN_CHECKS.get(name)
+        if check is not None and value is not None and not isinstance(value, check[0]):
+            raise ConfigError(f"{name}={value!r}: use {check[1]}")
+
+
+def option_names(options: type) -> list[str]:
+    """The names of the options that are a user's to give."""
+    return [one.name for one in fields(options) if one.name not in _INTERNAL]
 
 
 def agent_options(given: Mapping[str, Any]) -> AgentOptions:
     """The options of a runtime, likewise."""
-    fields: Mapping[str, object] = AgentOptions.__dataclass_fields__
-    if not given.keys() <= fields.keys():
-        raise unknown_keyword("Agent", given, fields, AGENT)
+    if not given.keys() <= AgentOptions.__dataclass_fields__.keys():
+        raise unknown_keyword("Agent", given, option_names(AgentOptions), AGENT)
     return AgentOptions(**given)
 
 
@@ -249,9 +273,6 @@ def signature_with(
         else:
             parameters[name] = known.replace(default=default)
     return own.replace(parameters=[*parameters.values()])
-
-
-_INTERNAL = frozenset({"default_policy", "inner", "on_open"})
 
 
 def as_sinks(events: Sinks) -> tuple[EventSink, ...]:

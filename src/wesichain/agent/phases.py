@@ -204,4 +204,5 @@ def resumed(
         return _thinking(info, outcome.trail)
     if reply is None:
         return _acting(info, outcome.trail, unfinished.reply)
-    return _acting(info, outcome.trail.with_last(turn_of(reply), reply), reply)
+    trail = outcome.trail.with_last_reply(turn_of(reply), reply, instead_of=unfinished.reply)
+    return _acting(info, trail, reply)

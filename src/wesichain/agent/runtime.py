@@ -343,8 +343,12 @@ class AgentRuntime(Generic[OutT]):
         """A run that has not begun, with its options as one value."""
         if given.model is not None and (other := self._for(given)) is not self:
             return other.open_with(task, history, given)
+        settings = self._given.settings
         if given.settings is not None:
-            check_settings(self._llm, self._given.settings.merge(given.settings))
+            settings = settings.merge(given.settings)
+            check_settings(self._llm, settings)
+        if settings.tool_choice is not None:
+            self._check_tool_choice(settings.tool_choice)
         inner = given.inner or (None if given.parent is None else self.place(task, given.parent))
         if inner is not None and inner.outcome is not None:
             return self._reenter(inner, inner.outcome, given)
@@ -352,11 +356,8 @@ class AgentRuntime(Generic[OutT]):
         if isinstance(task, Idle):
             idle = cast("Idle[OutT]", task)
         else:
-            run_id = given.run_id or self.new_id(inner)
-            settings = given.settings
-            idle = self.start(
-                task, history, run_id, instructions=instructions, advice=advice, settings=settings
-            )
+            run_id, own = given.run_id or self.new_id(inner), given.settings
+            idle = self.start(task, history, run_id, instructions=instructions, advice=advice, settings=own)
         tally = None if advice is None or not advice.tools else Tally(advised=advice.tools)
         drive, middleware = self._drive(idle, given, inner, tally)
         if advice is not None:
@@ -369,6 +370,18 @@ class AgentRuntime(Generic[OutT]):
         if middleware and isinstance(task, str | list | tuple):  # it may change the task, or run it again
             start = partial(self._start_again, history, given)
         return self._opened(drive, middleware, given, start)
+
+    def _check_tool_choice(self, choice: str) -> None:
+        """Raise a `ConfigError` where the tool that the model has to call is none of the agent's."""
+        registry = self._settings.registry
+        if choice in ("auto", "required", "none") or registry.sources:
+            return
+        names = [spec.name for spec in registry.specs() + self._settings.judge.output.final_tools]
+        if choice not in names:
+            there_is = f"it has {', '.join(names)}" if names else "it has no tools"
+            raise ConfigError(
+                f"tool_choice={choice!r}: the agent {self._settings.name!r} has no such tool; {there_is}"
+            )
 
     def _start_again(
         self, history: Sequence[Message], given: RunOptions, task: object, run_id: str | None
@@ -430,7 +443,10 @@ class AgentRuntime(Generic[OutT]):
         inner = options.inner
         scope = () if inner is None else inner.call.scope
         reply = with_decided_args(interrupted, decisions, scope)
-        settings = options.settings or interrupted.info.settings
+        settings = interrupted.info.settings
+        if options.settings is not None:
+            settings = options.settings if settings is None else settings.merge(options.settings)
+            check_settings(self._llm, self._given.settings.merge(settings))
         phase = resumed(interrupted, reply=reply, model=self._reported, settings=settings)
         drive, middleware = self._drive(phase, options, inner, interrupted.tally)
         decided = tuple(

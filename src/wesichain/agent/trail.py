@@ -102,12 +102,15 @@ class Trail:
         happened += items
         return _trail(log, len(own), len(happened))
 
-    def with_last(self, message: Message, item: TrailItem) -> Trail:
-        """The trail with another last message; the old one stays as it is."""
-        log = _Log(self.log.messages[: self.length - 1], self.log.items[: self.happened - 1])
-        log.messages.append(message)
-        log.items.append(item)
-        return _trail(log, self.length, self.happened)
+    def with_last_reply(self, message: Message, reply: LlmResponse, *, instead_of: LlmResponse) -> Trail:
+        """The trail with another reply as its last; the old trail stays as it is.
+
+        The replaced reply is one item, or, in a trail that was stored and read, the steps that it is made of.
+        """
+        items = self.log.items[: self.happened]
+        del items[-1 if isinstance(items[-1], LlmResponse) else -len(_steps_of(instead_of)) :]
+        log = _Log([*self.log.messages[: self.length - 1], message], [*items, reply])
+        return _trail(log, self.length, len(log.items))
 
     def with_messages(self, messages: list[Message]) -> Trail:
         """The trail with other messages, whose list is its own from now on; the same has happened."""

@@ -64,10 +64,10 @@ def fit(seen: VisibleLog, limit: int, view: str, count: CountTokens) -> list[Cut
     results = sorted(seen.tool_results(), key=lambda one: one[2], reverse=True)
     length = _common_length([size for _, _, size in results], over)
     if length is None:
-        rest = seen.tokens - sum(size for _, _, size in results)
+        least = seen.tokens - sum(max(0, size - _LEAST) for _, _, size in results)
         raise AgentError(
-            f"the request needs {rest} tokens without the results of tools, and {view} allows {limit}: "
-            f"raise the limit, or shorten the instructions, the task or the model's replies"
+            f"the request needs at least {least} tokens, with every result of a tool cut to {_LEAST} tokens, "
+            f"and {view} allows {limit}: raise the limit, or shorten instructions, task or replies"
         )
     return [_shortened(place, message, length, count) for place, message, size in results if size > length]
 

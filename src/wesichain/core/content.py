@@ -247,7 +247,7 @@ def _part(item: object) -> Part:
         return Text(item)
     hint = "; wrap bytes in Image, Document or Audio" if isinstance(item, bytes) else ""
     given: Any = item
-    if isinstance(given, dict) and "role" in given:
+    if hasattr(given, "role") or (isinstance(given, dict) and "role" in given):
         hint = "; a task is the new message alone, earlier ones are history=[Message(Role.USER, ...), ...]"
     raise CodecError(f"content holds {_named(item)}, which is neither a text nor a part{hint}")
 

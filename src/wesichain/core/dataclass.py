@@ -152,7 +152,7 @@ else:
 
     def _values(fields: tuple[dataclasses.Field[Any], ...]) -> dict[str, str]:
         """For each field the expression of its value, as the arguments give it."""
-        made = "_make_{0}() if {0} is _MISSING_ else {0}"
+        made = "_make_{0}() if {0} is _FACTORY_ else {0}"
         return {field.name: (made if _has_factory(field) else "{0}").format(field.name) for field in fields}
 
     def _function(first: str, body: list[str], cls: type, only: tuple[str, ...] = ()) -> types.FunctionType:
@@ -168,12 +168,12 @@ else:
             for field in fields
             if _has_factory(field)
         }
-        scope |= {"_own_": cls, "_draft_": _draft(cls), "_MISSING_": MISSING}  # names that no field has
+        scope |= {"_own_": cls, "_draft_": _draft(cls), "_FACTORY_": _FACTORY}  # names that no field has
         scope |= {"_put_": object.__setattr__, "_become_": _become}
         code = compile(source, f"<fields of {cls.__name__}>", "exec").co_consts[0]
         function = types.FunctionType(code, scope, "__init__")
-        function.__defaults__ = tuple(field.default for field in given if _has_default(field))
-        function.__kwdefaults__ = {field.name: field.default for field in named if _has_default(field)}
+        function.__defaults__ = tuple(_default(field) for field in given if _has_default(field))
+        function.__kwdefaults__ = {field.name: _default(field) for field in named if _has_default(field)}
         return function
 
     def _draft(cls: type) -> type:
@@ -195,7 +195,18 @@ else:
         return field.default_factory is not MISSING
 
     def _has_default(field: dataclasses.Field[Any]) -> bool:
-        return field.default is not MISSING or _has_factory(field)  # MISSING then stands for the factory's
+        return field.default is not MISSING or _has_factory(field)
+
+    def _default(field: dataclasses.Field[Any]) -> Any:
+        return _FACTORY if _has_factory(field) else field.default
+
+    class _Factory:
+        """Stands for the value of a default factory, as in the signatures of the standard library."""
+
+        def __repr__(self) -> str:
+            return "<factory>"
+
+    _FACTORY = _Factory()
 
     def _setattr(self, name: str, value: object) -> None:  # noqa: ARG001  # the signature of __setattr__
         raise FrozenInstanceError(f"cannot assign to field {name!r}")

@@ -186,7 +186,7 @@ class Account:
         usage = _usage(self._input, self._output) if self._details is None else self.usage
         seconds = int((self._before + now - self._started) * 1e6 + 0.5) / 1e6  # round() takes twice as long
         if self._elsewhere is None and self._price is _FREE:  # the usual: one model, of no given price
-            unpriced = {self._model: usage} if self._input or self._output else _NO_TOKENS
+            unpriced = {self._model: usage} if self.steps else _NO_TOKENS  # also of replies without a usage
         else:
             unpriced = self._unpriced_by_model(usage)
         return _spent(self.steps, usage, self.tool_calls, self.free_retries, self.cost, seconds, unpriced)

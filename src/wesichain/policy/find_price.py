@@ -59,11 +59,10 @@ def cost_of_spent(spent: Spent, prices: Prices | None = None) -> float | None:
     """The cost of what a run has spent; None where a model that it used has no known price."""
     cost = spent.cost
     for model, usage in spent.unpriced.items():
-        if usage.total_tokens:
-            found = find_cost(usage, model, prices)
-            if found is None:
-                return None
-            cost += found
+        found = find_cost(usage, model, prices)
+        if found is None:
+            return None
+        cost += found
     return cost
 
 

@@ -109,13 +109,21 @@ def _log_unexpected(name: str, error: BaseException) -> None:
     Its kind and where it was raised are logged, never its text, which may hold a secret: that is in the run's
     events, where it is redacted.
     """
-    if isinstance(error, _EXPECTED):
+    if _is_expected(error):
         return
     kind = type(error)
     wordless = ToolError(f"{kind.__name__}, whose text is in the events of the run")
     _log.warning(
         "tool %r raised %s", name, clean(kind.__name__), exc_info=(kind, wordless, error.__traceback__)
     )
+
+
+def _is_expected(error: BaseException) -> bool:
+    """Whether a tool, or its caller, meant it; a task group raises what its tasks raised, in a group."""
+    if isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        return all(map(_is_expected, group.exceptions))
+    return isinstance(error, _EXPECTED)
 
 
 def _refusing(tool: Tool, check: Callable[[ToolCall], Any]) -> Perform:

@@ -17,7 +17,7 @@ from wesichain.core import ToolSpec
 from wesichain.errors import ToolDefinitionError
 
 from .context import DepsT_contra, ToolContext
-from .definition import Parts, PythonTool, ToolOptions, ToolWarning
+from .definition import Parts, PythonTool, Tool, ToolOptions, ToolWarning
 
 if TYPE_CHECKING:
     from .schema.plan import SchemaPlan
@@ -244,3 +244,18 @@ def tool(
         return FunctionTool(function, name=name, description=description, **options)
 
     return make if function is None else make(function)
+
+
+def _signature() -> inspect.Signature:
+    """The signature of `tool` with every option in it, each with the default that the class of tools has."""
+    own = inspect.signature(tool)
+    named = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    options = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=getattr(Tool, name), annotation=hint)
+        for name, hint in Tool.__annotations__.items()
+        if name in ToolOptions.__annotations__
+    ]
+    return own.replace(parameters=[*named, *options])
+
+
+setattr(tool, "__signature__", _signature())  # noqa: B010  # a checker allows no assignment

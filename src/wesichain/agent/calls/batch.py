@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from wesichain.agent.effects import JournalEntry
 from wesichain.agent.phases import Acting, Child, Interrupted, Unfinished
-from wesichain.agent.rules import LoopGuard, Rejected, sentences
+from wesichain.agent.rules import LoopGuard, Rejected, Repeated, sentences
 from wesichain.agent.run_state import LimitAbove, RunState, Stopped
 from wesichain.agent.trail import Observed, failed, observed_of
 from wesichain.core import Message, ToolCall
@@ -90,7 +90,6 @@ class Batch(Generic[OutT]):
         done = {item.call_id: item for item in unfinished.done if item.call_id is not None}
         slots: list[Slot] = [done.get(call.id) for call in self._phase.reply.tool_calls]
         self.slots = slots
-        self.notes = [item for item in unfinished.done if item.call_id is None]
         known = {**unfinished.decisions, **decisions}
         self._approvals = Approvals(self.run, self._phase, interrupted.pending, known)
         before: dict[str, tuple[Child, ...]] = {}
@@ -490,8 +489,8 @@ class Batch(Generic[OutT]):
     # --- what came of it -----------------------------------------------------------------------------
 
     def done(self) -> tuple[Observed, ...]:
-        """The observations of the calls that have ended, and the notes."""
-        return (*[slot for slot in self.slots if isinstance(slot, Observed)], *self.notes)
+        """The observations of the calls that have ended."""
+        return tuple(slot for slot in self.slots if isinstance(slot, Observed))
 
     def questions(self) -> tuple[PendingCall, ...]:
         """The questions that the runs inside the calls wait for."""
@@ -522,16 +521,22 @@ class Batch(Generic[OutT]):
         ended += self.notes
         return ended
 
-    def guard(self, guard: LoopGuard) -> None:
-        """Tell the model, or end the run, where the same call gives the same again and again."""
+    def guard(self, guard: LoopGuard) -> Repeated:
+        """Tell the model, or end the run, where the same call gives the same again and again.
+
+        Returns the count, which is the run's once it has gone on from these calls: a run that is interrupted
+        before that counts them when it is resumed.
+        """
         attempts, calls = self.attempts, self._phase.reply.tool_calls
+        repeated = self.run.tally.repeated
         for index, slot in enumerate(self.slots):
             if not isinstance(slot, Observed):
                 continue
             call = calls[index]
             if not attempts.get(call.id):
                 continue  # it was never run
-            times = self.run.tally.count_call(call, slot.text)
+            repeated = repeated.after(call, slot.text)
+            times = repeated.times
             if times >= guard.stop_at:
                 raise LoopDetectedError(
                     f"tool {call.name!r} was called with the same arguments, to the same result, {times} "
@@ -544,3 +549,4 @@ class Batch(Generic[OutT]):
             if times >= guard.tell_at:
                 text = sentences.repeated(call.name, times)
                 self.notes = [*self.notes, Observed(text, text)]
+        return repeated

@@ -39,9 +39,15 @@ class UsedTokens:
         unknown = [token for token in decisions if token not in waiting]
         if unknown:
             raise ConfigError(f"no call waits for the token {unknown[0]!r}; take tokens from outcome.pending")
-        missing = [item.call.name for token, item in waiting.items() if token not in decisions]
+        missing = [
+            f"{item.call.name!r} (call {item.call.id}, token {token})"
+            for token, item in waiting.items()
+            if token not in decisions
+        ]
         if missing:
-            raise ConfigError(f"decide on every waiting call: {', '.join(missing)} has no decision yet")
+            raise ConfigError(
+                f"decide on every waiting call: there is no decision yet on {', '.join(missing)}"
+            )
         for token, item in waiting.items():
             if item.expires_at is not None and now > item.expires_at:
                 raise ConfigError(f"the approval of {item.call.name!r} has expired; run the task again")

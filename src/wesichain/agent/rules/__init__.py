@@ -17,7 +17,7 @@ from .reply_judge import (
     is_response,
     judge_of,
 )
-from .tally import PolicyView, Tally
+from .tally import PolicyView, Repeated, Tally
 
 __all__ = [
     "FINAL_TOOL",
@@ -37,6 +37,7 @@ __all__ = [
     "PolicyView",
     "Refused",
     "Rejected",
+    "Repeated",
     "ReplyJudge",
     "Tally",
     "TextOutput",

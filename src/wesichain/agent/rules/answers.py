@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from inspect import isroutine
 from types import UnionType
 from typing import (
     TYPE_CHECKING,
@@ -301,6 +302,13 @@ def _name_of(of_type: Any) -> str:
 def _member(of_type: Any, name: str, tool_name: str) -> Member[Any]:
     from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
 
+    if isinstance(of_type, Mapping):
+        raise ConfigError("output_type={...}: a JSON schema is no type; use a TypedDict, dataclass or model")
+    if isroutine(of_type):
+        raise ConfigError(
+            f"output_type={_name_of(of_type)!r} is a function: use the type of its result; a function that "
+            f"checks or changes the answer goes into output_checks=[...]"
+        )
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(of_type)
         schema = adapter.json_schema()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from wesichain.core import ReActStep, ToolCall, ToolSpec
@@ -77,23 +77,31 @@ class Tally:
         self.excluded += (tool_name,)
         return True
 
-    def count_call(self, call: ToolCall, result: str) -> int:
-        """How many times in a row this very call (tool and arguments) has now given this very result."""
+    @property
+    def repeated(self) -> Repeated:
+        """The last call of the run, and how often it was made in a row."""
+        return Repeated(self.last_call, self.last_result, self.repeats)
+
+    @repeated.setter
+    def repeated(self, repeated: Repeated) -> None:
+        self.last_call, self.last_result, self.repeats = repeated
+
+
+class Repeated(NamedTuple):
+    """How many `times` in a row a call (tool and arguments) has given the same result."""
+
+    call: ToolCall | None
+    result: str
+    times: int
+
+    def after(self, call: ToolCall, result: str) -> Repeated:
+        """The count after a further call."""
         if len(result) > _KEPT:
             result = f"{len(result)} {crc32(result.encode('utf-8', 'surrogatepass'))}"
-        last = self.last_call
-        if (
-            last is not None
-            and result == self.last_result
-            and last.name == call.name
-            and last.args == call.args
-        ):
-            self.repeats += 1
-        else:
-            self.last_call = call
-            self.last_result = result
-            self.repeats = 1
-        return self.repeats
+        last = self.call
+        if last is None or result != self.result or last.name != call.name or last.args != call.args:
+            return Repeated(call, result, 1)
+        return Repeated(last, result, self.times + 1)
 
 
 def _parameters(tool: ToolSpec) -> frozenset[str]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from typing import Any, Protocol, Self, TypedDict
+from typing import Any, ClassVar, Protocol, Self, TypedDict
+
+from typing_extensions import override
 
 from wesichain.core import Clock, JsonValue, LlmRequest, LlmResponse, LlmTraits, ModelSettings, StreamItem
 from wesichain.core.internal import SystemClock, dataclass, streams_to_listener
@@ -102,6 +105,17 @@ class HttpLlm:
     """A `StreamingLlm` over a provider's SDK. Making one needs neither a key nor a network."""
 
     traits: LlmTraits = LlmTraits()
+    __signature__: ClassVar[inspect.Signature]
+
+    @override
+    def __init_subclass__(cls) -> None:
+        """Let `help` and `inspect.signature` of a client show the settings that every client takes."""
+        _, *named = inspect.signature(cls.__init__).parameters.values()
+        every = inspect.signature(HttpLlm.__init__).parameters
+        shared = [every[name] for name in HttpSettings.__annotations__]
+        cls.__signature__ = inspect.Signature(
+            [one for one in named if one.kind is not one.VAR_KEYWORD] + shared
+        )
 
     def __init__(
         self,
