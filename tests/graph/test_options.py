@@ -28,8 +28,10 @@ from wesichain.graph import (
     GraphBuilder,
     GraphContext,
     MemoryCheckpointer,
+    Migration,
     Send,
     StateUpdate,
+    compact,
     interrupt,
     visits,
 )
@@ -155,6 +157,47 @@ async def test_what_a_thread_has_spent_is_kept_over_resumes_failures_and_process
     with pytest.raises(GraphInterruptedError):
         await build().resume("t", options=ExecutionOptions(budget=Budget(steps=99, tokens=900)))
     assert asked == 4
+
+
+@pytest.mark.parametrize("how", ["answered", "updated", "rebased", "migrated", "compacted"])
+async def test_what_a_thread_has_spent_is_kept_however_it_goes_on(how: str) -> None:
+    store, turns = MemoryCheckpointer(), 0
+
+    class State(Log, total=False):
+        output: str
+        text: str
+
+    def ask(_: Any) -> Any:
+        nonlocal turns
+        turns += 1
+        return {"log": [interrupt("more?")], "text": f"{turns}" * (70_000 if how == "rebased" else 1)}
+
+    def build(name: str = "ask", **migrations: Any) -> Graph[Any]:
+        inner = GraphBuilder(State).add_node("agent", spender(), task=lambda _: "go").add_node("ask", ask)
+        builder = GraphBuilder(State, **migrations).add_node("end", lambda _: None)
+        builder.add_node(name, inner.set_entry("agent").add_edge("agent", "ask").build())
+        return builder.set_entry(name).add_edge(name, "end").build(store)
+
+    limit = ExecutionOptions(thread_id="t", budget=Budget(steps=99, tokens=350))
+    graph = build()
+    for _ in range(3):
+        with pytest.raises(GraphInterruptedError):
+            await graph.invoke({}, limit)
+        if how == "migrated":
+            graph = build("asks", migrations={2: Migration(rename={"ask": "asks"})})
+        elif how == "compacted":
+            await compact(store, "t")
+        if how == "updated":
+            await graph.update_state("t", {"log": [1]}, as_node="ask")
+            await graph.resume("t", options=limit)
+        else:
+            await graph.resume("t", "yes", limit)
+    with pytest.raises(GraphInterruptedError):
+        await graph.invoke({}, limit)
+    await graph.resume("t", "yes", limit)
+    with pytest.raises(NodeFailedError) as caught:
+        await build("asks", migrations={2: Migration(rename={"ask": "asks"})}).invoke({}, limit)
+    assert isinstance(caught.value.__cause__, BudgetExceededError)
 
 
 # --- agents ----------------------------------------------------------------------------------------

@@ -108,7 +108,6 @@ class ThreadJournal:
         self.able_at: Frontier | None = None  # the tasks from which it was found to be able to
         self.counted_from = 0  # the step that `max_steps` counts from
         self.account: Account | None = None  # of the run that writes
-        self._noted = Spent()
         self.last_event = 0
         self._kept_event = 0  # the last one that the log has
         self._size = 0  # characters written since the base
@@ -177,6 +176,9 @@ class ThreadJournal:
             body["wrote"], body["out"] = out
         if answered:
             body["answered"] = answered
+        noted = None if settles is None else self._thread.pending(settles).spent
+        if noted is not None and self.account is None:  # it is settled with the other notes
+            body["spent"] = noted
         if self._thread.once:
             is_all = source == "update" or (whole is not None and not self._owner)
             body |= self._done_once(settles, is_all=is_all)
@@ -225,21 +227,21 @@ class ThreadJournal:
             body["event"] = self.last_event
         if self.counted_from and source != "input":
             body["from"] = self.counted_from
-        if (spent := self._new_spending()) is not None:
-            body["spent"] = to_plain(spent)
+        spent = self._new_spending(self._fold.spent) or (self._fold.spent if is_whole else None)
+        if spent is not None:
+            body["spent"] = spent
         if frontier.arrived:
             body["joins"] = self._code.joins(frontier)
         if frontier.deferred:
             body["deferred"] = sorted(frontier.deferred)
         return body
 
-    def _new_spending(self) -> Spent | None:
-        """What the thread has spent, where agents have spent anything since it was last stored."""
-        account = self.account
-        if account is None or not account.steps or account.steps == self._noted.steps:
+    def _new_spending(self, known: Any) -> Any:
+        """What the thread has spent, as data, where its agents have spent more than what is known of."""
+        if self.account is None or not self.account.steps:
             return None
-        self._noted = account.spent(self._clock.monotonic())
-        return self._noted
+        spent = to_plain(self.account.spent(self._clock.monotonic()))
+        return None if known is not None and _without_time(known) == _without_time(spent) else spent
 
     def _base_checkpoint(self, folded: Folded) -> dict[str, str] | None:
         """All values, where a new base is due: at the start, or when reading the deltas costs too much."""
@@ -286,8 +288,9 @@ class ThreadJournal:
         note: dict[str, Any] = {}
         if last_event > self._kept_event:
             note["event"] = self.last_event = last_event
-        if (spent := self._new_spending()) is not None:
-            note["spent"] = to_plain(spent)
+        noted = self._thread.pending(self._pending_owner(self.head)).spent
+        if (spent := self._new_spending(noted or self._fold.spent)) is not None:
+            note["spent"] = spent
         if self.head and note:
             await self._note(note)
 
@@ -353,7 +356,6 @@ class ThreadJournal:
     def _gone_to(self, loaded: Loaded) -> Loaded:
         self.last_event = self._kept_event = loaded.last_event
         self.counted_from = loaded.counted_from
-        self._noted = loaded.spent or self._noted
         return loaded
 
     async def is_current(self, *, in_place: bool) -> bool:
@@ -531,3 +533,7 @@ class ThreadJournal:
             kept[0] = replace(kept[0], body=dump_json(body))
         pending = self._thread.below(self._pending_owner(checkpoint))
         await self._thread.copy(thread_id, [*kept[::-1], *moved(pending, checkpoint, checkpoint)])
+
+
+def _without_time(spent: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: item for name, item in spent.items() if name != "seconds"}
