@@ -30,7 +30,7 @@ from .state import StateValues, is_typed_dict
 from .superstep import Folded, Frontier, Position, added, advance
 from .sync import run_sync
 from .threads import Threads, unknown_thread
-from .watch import GraphStream, Mode, RunLog, RunReport, StreamItem, Tap, mermaid, run_mermaid
+from .watch import GraphStream, Mode, RunLog, RunReport, StreamItem, Tap, mermaid
 
 StateT = TypeVar("StateT")
 _NO_LIMIT = Budget(steps=maxsize)
@@ -490,9 +490,9 @@ class Graph(Translated, Generic[StateT]):
 
     # --- pictures ----------------------------------------------------------------------------------
 
-    def to_mermaid(self, events: Iterable[Event] | None = None) -> str:
-        """The graph as a Mermaid flowchart; with the events of a run, also what happened at each node."""
-        return mermaid(self.definition) if events is None else run_mermaid(self.definition, events)
+    def to_mermaid(self) -> str:
+        """The graph as a Mermaid flowchart."""
+        return mermaid(self.definition)
 
 
 def _sinks(events: Sinks) -> tuple[EventSink, ...]:
