@@ -37,7 +37,7 @@ from wesichain.errors import (
 from .checkpoints import OuterWrites, Pending
 from .definition import START, Router
 from .nodes import CycleWatch, Frame, OuterUpdate, Performer
-from .state import Send, StateValues, is_items, is_some
+from .state import Send, StateValues, copies, is_items, is_some
 from .superstep import Done, Folded, Frontier, NodeTask, Position, advance, check_target, fold
 
 _position = constructor_of(Position)
@@ -108,7 +108,7 @@ class GraphRun:
         self.position = _position(folded.values, at.frontier, at.step)
         if self._frame.folded is not None:
             self.outer |= _outer_writes(self._frame.folded, folded, handed.done)
-            handed.ended = folded.values.copies(), self.outer
+            handed.ended = copies(folded.values), self.outer
 
     async def _settle(self, at: Position, done: Sequence[Done]) -> None:
         """Fold what the tasks wrote, choose what runs next, and save that."""
@@ -164,7 +164,7 @@ class GraphRun:
         if outer is not None:
             self.outer |= outer
         if frame.log.is_asked("values"):
-            frame.log.give("values", "", frame.scope, frame.definition.schema.build(at.values.copies()))
+            frame.log.give("values", "", frame.scope, frame.definition.schema.build(copies(at.values)))
 
     # --- limits ------------------------------------------------------------------------------------
 

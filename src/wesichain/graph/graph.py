@@ -26,7 +26,7 @@ from .lifecycle import run_graph
 from .nodes import Frame
 from .questions import CURRENT, NO_ANSWER, TaskQuestions, match_answers
 from .snapshots import History, Snapshot, snapshot
-from .state import StateValues, is_typed_dict
+from .state import StateValues, copies, is_typed_dict
 from .superstep import Folded, Frontier, Position, added, advance
 from .sync import run_sync
 from .threads import Threads, unknown_thread
@@ -401,7 +401,7 @@ class Graph(Translated, Generic[StateT]):
     def _out(self, values: StateValues, given: Any = None) -> StateT:
         whole, output = self.definition.schema, self.definition.output
         schema = output if output is not None and self._form is None else whole
-        return cast("StateT", self._written(schema.build(values.copies()), given))
+        return cast("StateT", self._written(schema.build(copies(values)), given))
 
     # --- threads -----------------------------------------------------------------------------------
 
