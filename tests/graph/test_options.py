@@ -18,6 +18,7 @@ from wesichain.errors import (
     GraphError,
     GraphInterruptedError,
     GraphTimeoutError,
+    LlmResponseError,
     NodeFailedError,
 )
 from wesichain.graph import (
@@ -29,6 +30,7 @@ from wesichain.graph import (
     GraphContext,
     MemoryCheckpointer,
     Migration,
+    RetryPolicy,
     Send,
     StateUpdate,
     compact,
@@ -197,6 +199,53 @@ async def test_what_a_thread_has_spent_is_kept_however_it_goes_on(how: str) -> N
     with pytest.raises(NodeFailedError) as caught:
         await build("asks", migrations={2: Migration(rename={"ask": "asks"})}).invoke({}, limit)
     assert isinstance(caught.value.__cause__, BudgetExceededError)
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["node", "inner graph"])
+@pytest.mark.parametrize("how", ["resumed", "resumed twice", "retried", "in another process"])
+async def test_what_an_agent_receives_again_is_not_spent_again(how: str, inside: bool) -> None:
+    store, asked = MemoryCheckpointer(), 0
+
+    class State(Log, total=False):
+        output: str
+
+    def answer(request: LlmRequest) -> LlmResponse:
+        nonlocal asked
+        asked += 1
+        done = sum(message.role == "tool" for message in request.messages)
+        if done == 1 and asked < (4 if how == "resumed twice" else 3):
+            raise LlmResponseError("no")
+        calls = () if done == 2 else (ToolCall(f"c{done}", "look", {"topic": "x"}),)
+        return LlmResponse("done", calls, usage=Usage(60, 40))
+
+    def build() -> Graph[Any]:
+        agent = Agent(FunctionLlm(answer), tools=[look])
+        retry = RetryPolicy(attempts=2, on=Exception, backoff=0.0) if how == "retried" else ()
+        inner = GraphBuilder(State).add_node("agent", agent, task=lambda _: "go", retry=retry)
+        if not inside:
+            return inner.set_entry("agent").build(store)
+        return (
+            GraphBuilder(State).add_node("in", inner.set_entry("agent").build()).set_entry("in").build(store)
+        )
+
+    def limit(tokens: int) -> ExecutionOptions:
+        return ExecutionOptions(thread_id="t", budget=Budget(steps=99, tokens=tokens))
+
+    graph = build()
+    if how == "retried":
+        await graph.invoke({}, limit(999))
+    else:
+        with pytest.raises(NodeFailedError):
+            await graph.invoke({}, limit(999))
+        if how == "resumed twice":
+            with pytest.raises(NodeFailedError):
+                await graph.resume("t", options=limit(999))
+        await (build() if how == "in another process" else graph).resume("t", options=limit(999))
+    with pytest.raises(NodeFailedError) as caught:
+        await graph.invoke({}, limit(1))
+    cause = caught.value.__cause__
+    assert isinstance(cause, BudgetExceededError)
+    assert cause.used == 300
 
 
 # --- agents ----------------------------------------------------------------------------------------

@@ -238,7 +238,7 @@ class ThreadJournal:
 
     def _new_spending(self, known: Any) -> Any:
         """What the thread has spent, as data, where its agents have spent more than what is known of."""
-        if self.account is None or not self.account.steps:
+        if self.account is None or (known is None and not self.account.steps):
             return None
         spent = to_plain(self.account.spent(self._clock.monotonic()))
         return None if known is not None and _without_time(known) == _without_time(spent) else spent
@@ -283,23 +283,31 @@ class ThreadJournal:
     async def note_error(self, task: NodeTask, error: str) -> None:
         await self._note({"task": task.id, "error": error, "event": self.last_event})
 
-    async def note_stop(self, last_event: int) -> None:
-        """Keep the number of the last event of a run that stopped, and what it has spent by then."""
+    async def note_stop(self, last_event: int, notes: Sequence[tuple[str, Mapping[str, Any]]] = ()) -> None:
+        """Keep the number of the last event of a run that stopped, and what it has spent by then; with that
+        go the `notes` of what is part of it, and will be spent again.
+        """
         note: dict[str, Any] = {}
         if last_event > self._kept_event:
             note["event"] = self.last_event = last_event
         noted = self._thread.pending(self._pending_owner(self.head)).spent
         if (spent := self._new_spending(noted or self._fold.spent)) is not None:
             note["spent"] = spent
-        if self.head and note:
-            await self._note(note)
+        if self.head and (note or notes):
+            owner = self._pending_owner(self.head)
+            await self._write_notes([(owner, note), *notes] if note else notes)
+            self._kept_event = max(self._kept_event, note.get("event", 0))
 
     async def note_done(self, task: NodeTask, name: str, data: JsonValue, once: str | None = None) -> None:
         """Keep something that a task has done, before it does the next; under an id that is used `once`, for
         as long as the thread is.
         """
-        marked = {} if once is None else {"once": once}
-        await self._note({"task": task.id, "did": [name, data], **marked})
+        owner, note = self.done_note(task, name, data)
+        await self._write_notes([(owner, note if once is None else {**note, "once": once})])
+
+    def done_note(self, task: NodeTask, name: str, data: JsonValue) -> tuple[str, Mapping[str, Any]]:
+        """The note of something that a task has done, and its owner."""
+        return self._pending_owner(self.head), {"task": task.id, "did": [name, data]}
 
     def once(self, key: str) -> JsonValue:
         """The data kept under an id that is used once, wherever in the thread that was done."""
