@@ -1,13 +1,9 @@
-"""Watch a graph: every node and every tool call is a line on the console, then the run is a picture."""
-
-import tempfile
-from pathlib import Path
+"""Watch a graph: every node and every tool call is a line on the console."""
 
 from wesichain import GraphBuilder, ReActAgentNode, tool
 from wesichain.core import ReActState
-from wesichain.graph import ConsoleObserver, ExecutionOptions, run_svg
+from wesichain.graph import ConsoleObserver, ExecutionOptions
 from wesichain.testing import ScriptedLlm, calls
-from wesichain.trace import CollectingSink
 
 
 @tool
@@ -25,11 +21,6 @@ agent = ReActAgentNode(llm=ScriptedLlm([cities, "Oslo is larger."]), tools=[popu
 builder = GraphBuilder(ReActState).add_node("agent", agent).add_node("shout", shout)
 graph = builder.add_edge("agent", "shout").set_entry("agent").build()
 
-sink = CollectingSink()
-options = ExecutionOptions(observer=ConsoleObserver(), events=sink)
+options = ExecutionOptions(observer=ConsoleObserver())
 print(graph.invoke_sync(ReActState("Which is larger, Oslo or Bergen?"), options).final_output)
-
-print(graph.to_mermaid(sink.events))
-picture = Path(tempfile.mkdtemp()) / "run.svg"
-picture.write_text(run_svg(sink.events), encoding="utf-8")
-print("the run, drawn:", picture.name)
+print(graph.to_mermaid())

@@ -20,7 +20,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("graph_*.py"))
 EXPECTED = {
     "graph_approval": ["waits for approval: [{'token':", "Ann has her money."],
     "graph_calculator": ["Observation(value=42.0", "It is 42."],
-    "graph_console_observer": ["→ agent: population({'city': 'Oslo'})", "OSLO IS LARGER.", "agent<br/>1x"],
+    "graph_console_observer": ["→ agent: population({'city': 'Oslo'})", "OSLO IS LARGER.", '["agent"]'],
     "graph_handoff": ["Your last bill was 20 euros."],
     "graph_parallel_research": ["The sun is a star. The moon is a satellite. Mars is a planet."],
     "graph_supervisor": ["heard from: supervisor/researcher-0", "ninety years"],

@@ -6,7 +6,6 @@ import asyncio
 import gc
 import io
 import logging
-import xml.etree.ElementTree as ET
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -40,8 +39,6 @@ from wesichain.graph import (
     Observer,
     Send,
     interrupt,
-    run_svg,
-    visits,
 )
 
 
@@ -453,39 +450,6 @@ def test_a_graph_is_drawn_as_a_flowchart() -> None:
         '    n4 -.->|"stop"| end_\n'
         "    n4 -.-> n2\n"
     )
-
-
-async def test_a_run_is_drawn_with_what_happened_at_each_node() -> None:
-    inner = chain(lambda _: asyncio.sleep(0.01))
-    builder = (
-        GraphBuilder(Log).add_node("a", note("a")).add_node("sub", inner).add_node("<bad>&", lambda _: 1 / 0)
-    )
-    builder.add_edge("a", "sub").add_edge("sub", "<bad>&").set_entry("a")
-    builder.add_conditional_edges("a", lambda s: "a" if len(s["log"]) < 3 else [], ["a"])
-    sink = Keep()
-    graph = builder.build(events=sink)
-    with pytest.raises(NodeFailedError):
-        await graph.invoke({})
-    found = visits(sink.events)
-    assert [(one.node, one.ok) for one in found][:2] == [("a", True), ("a", True)]
-    assert ("<bad>&", False) in [(one.node, one.ok) for one in found]
-    chart = graph.to_mermaid(sink.events)
-    assert 'n0["a<br/>' in chart
-    assert "1 failed" in chart
-    picture = run_svg(sink.events)
-    root = ET.fromstring(picture)
-    bars = root.findall("{http://www.w3.org/2000/svg}rect")
-    assert len(bars) == len(found)
-    assert all(float(bar.attrib["x"]) + float(bar.attrib["width"]) <= 901 for bar in bars)
-    assert "sub/n0" in picture
-    assert "<bad>" not in picture
-    assert not any(word in picture for word in ("script", "href", "@import", "url("))
-    ET.fromstring(run_svg([]))
-
-
-async def test_a_visit_that_never_ended_is_drawn_as_such() -> None:
-    events: list[Event] = [NodeStarted("r", 0, 1, 1.0, "a"), NodeStarted("r", 0, 2, 3.0, "b")]
-    assert [(one.node, one.seconds, one.ok) for one in visits(events)] == [("a", 2.0, None), ("b", 0.0, None)]
 
 
 async def test_a_graph_that_a_node_invokes_may_have_an_observer_of_its_own() -> None:

@@ -35,11 +35,8 @@ from .watch import (
     CollectingObserver,
     ConsoleObserver,
     GraphStream,
-    NodeVisit,
     Observer,
     StreamItem,
-    run_svg,
-    visits,
 )
 
 if TYPE_CHECKING:
@@ -80,7 +77,6 @@ __all__ = [
     "NodeCompleted",
     "NodeFailed",
     "NodeStarted",
-    "NodeVisit",
     "Observer",
     "Overwrite",
     "PerStep",
@@ -105,6 +101,4 @@ __all__ = [
     "interrupt",
     "prune",
     "react_graph",
-    "run_svg",
-    "visits",
 ]

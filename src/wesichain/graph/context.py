@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeAlias, cast
 from typing_extensions import TypeVar
 
 from wesichain.core import Clock, EventSink, JsonValue
-from wesichain.core.internal import SystemClock, dataclass
+from wesichain.core.internal import Spent, SystemClock, dataclass, from_plain, to_plain
 from wesichain.errors import ConfigError
 from wesichain.policy import Account, Budget
 from wesichain.store import Store
@@ -83,19 +83,31 @@ class ExecutionOptions:
 DEFAULTS = ExecutionOptions(max_steps=100, cycle_detection=True, cycle_window=20)
 
 
+_SPENT = "spent"  # the name of what the agent of a task has spent
+
+
 class TaskRecord:
     """The record of things that a task must not do again when it is run anew: plain data, by name.
 
     It is in its thread's log, where there is one, until the super-step is over.
     """
 
-    __slots__ = ("_journal", "_known", "_once", "_task")
+    __slots__ = ("_account", "_journal", "_known", "_once", "_task", "_unfinished")
 
-    def __init__(self, journal: ThreadJournal | None, task: NodeTask, known: Mapping[str, JsonValue]) -> None:
+    def __init__(
+        self,
+        journal: ThreadJournal | None,
+        task: NodeTask,
+        known: Mapping[str, JsonValue],
+        unfinished: set[TaskRecord],
+    ) -> None:
+        """`unfinished`: the records of the run whose agents were not run to their end."""
         self._journal = journal
         self._task = task
         self._known = dict(known)
         self._once: dict[str, JsonValue] = {}
+        self._account: Account | None = None  # of the agent that runs in the task
+        self._unfinished = unfinished
 
     def read(self, name: str) -> JsonValue:
         """The data written under this name, in this attempt or one before; None if there is none."""
@@ -110,6 +122,31 @@ class TaskRecord:
         elif once is not None:
             self._once[once] = data
         self._known[name] = data
+
+    def open_account(self, above: Account | None) -> Account | None:
+        """An account for the agent that runs in the task. What it has spent when it was not run to its end is
+        given back: it receives the same replies, and spends that again.
+        """
+        if above is None:
+            return None
+        if self._account is not None:
+            above.give_back(self._account.spent(0.0))
+        elif (stored := self._known.get(_SPENT)) is not None:
+            above.give_back(from_plain(Spent, stored))
+        self._account = above.below()
+        self._unfinished.add(self)
+        return self._account
+
+    def close_account(self) -> None:
+        """The agent has ended, or waits: whoever runs the task again spends nothing twice."""
+        self._account = None
+        if _SPENT not in self._known:
+            self._unfinished.discard(self)
+
+    def note_spent(self) -> tuple[str, Mapping[str, Any]] | None:
+        """A note of what the agent has spent, and whose it is; to be written with what the thread has."""
+        spent = None if self._account is None else to_plain(self._account.spent(0.0))
+        return None if self._journal is None else self._journal.done_note(self._task, _SPENT, spent)
 
     def read_once(self, once: str) -> JsonValue:
         """The data last written under this id, on any branch of the thread; None if there is none."""

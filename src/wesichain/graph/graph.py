@@ -26,11 +26,11 @@ from .lifecycle import run_graph
 from .nodes import Frame
 from .questions import CURRENT, NO_ANSWER, TaskQuestions, match_answers
 from .snapshots import History, Snapshot, snapshot
-from .state import StateValues, is_typed_dict
+from .state import StateValues, copies, is_typed_dict
 from .superstep import Folded, Frontier, Position, added, advance
 from .sync import run_sync
 from .threads import Threads, unknown_thread
-from .watch import GraphStream, Mode, RunLog, RunReport, StreamItem, Tap, mermaid, run_mermaid
+from .watch import GraphStream, Mode, RunLog, RunReport, StreamItem, Tap, mermaid
 
 StateT = TypeVar("StateT")
 _NO_LIMIT = Budget(steps=maxsize)
@@ -370,7 +370,7 @@ class Graph(Translated, Generic[StateT]):
             account = _open_account(options.budget, self._clock.monotonic(), spent)
         if journal is not None and account is not None:
             journal.counted_from = counted_from
-            journal.spent = partial(self._spent, account)
+            journal.account = account
         sinks = (*self._sinks, *_sinks(options.events))
         run_id = options.run_id or self._new_id()
         is_alone = ALONE.get()
@@ -392,9 +392,6 @@ class Graph(Translated, Generic[StateT]):
             account=account,
         )
 
-    def _spent(self, account: Account) -> Spent:
-        return account.spent(self._clock.monotonic())
-
     def _read(self, given: Any) -> Any:
         return given if self._form is None else self._form.read(given)
 
@@ -404,7 +401,7 @@ class Graph(Translated, Generic[StateT]):
     def _out(self, values: StateValues, given: Any = None) -> StateT:
         whole, output = self.definition.schema, self.definition.output
         schema = output if output is not None and self._form is None else whole
-        return cast("StateT", self._written(schema.build(values.copies()), given))
+        return cast("StateT", self._written(schema.build(copies(values)), given))
 
     # --- threads -----------------------------------------------------------------------------------
 
@@ -493,9 +490,9 @@ class Graph(Translated, Generic[StateT]):
 
     # --- pictures ----------------------------------------------------------------------------------
 
-    def to_mermaid(self, events: Iterable[Event] | None = None) -> str:
-        """The graph as a Mermaid flowchart; with the events of a run, also what happened at each node."""
-        return mermaid(self.definition) if events is None else run_mermaid(self.definition, events)
+    def to_mermaid(self) -> str:
+        """The graph as a Mermaid flowchart."""
+        return mermaid(self.definition)
 
 
 def _sinks(events: Sinks) -> tuple[EventSink, ...]:

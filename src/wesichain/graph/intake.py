@@ -44,7 +44,11 @@ def take_input(
         raise GraphError(f"the input: {error}", node=START) from error
     except Exception as error:
         raise GraphError(f"the input is not a {schema.type.__name__}: {error}", node=START) from error
-    folded = fold(schema, values or schema.start(), [(NodeTask(START, START), NodeResult(tuple(writes)))])
+    folded = fold(
+        schema,
+        schema.start() if values is None else values,
+        [(NodeTask(START, START), NodeResult(tuple(writes)))],
+    )
     if missing := schema.missing(folded.values):
         raise GraphError(f"the input lacks {', '.join(map(repr, missing))}", node=START)
     return folded

@@ -14,7 +14,7 @@ from .checkpoints import ANYTHING, Pending
 from .engine import GraphRun
 from .nodes import Frame, OuterUpdate
 from .questions import Paused
-from .state import StateValues, is_mapping
+from .state import StateValues, copies, is_mapping
 from .superstep import Folded
 
 _NO_USAGE = Usage()  # the agents inside report theirs
@@ -59,7 +59,7 @@ def _report_stop(frame: Frame, run: GraphRun, error: BaseException) -> None:
     step, name = run.position.step, type(error).__name__
     if isinstance(error, GraphError) and error.state is None:
         with suppress(Exception):  # a class of the user's may refuse its own values
-            error.state = frame.definition.schema.build(run.position.values.copies())
+            error.state = frame.definition.schema.build(copies(run.position.values))
     match error:
         case GraphInterruptedError():
             reason = str(error)
@@ -84,7 +84,7 @@ def _task(given: Any) -> str:
 def _output(values: StateValues) -> JsonValue:
     """The state at the end as JSON data, for the last event; keys that have none are left out."""
     output: dict[str, JsonValue] = {}
-    for name, value in values.copies().items():
+    for name, value in copies(values).items():
         with suppress(CodecError, RecursionError):
             output[name] = ANYTHING.encode(value)
     return output

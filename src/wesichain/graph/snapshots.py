@@ -14,7 +14,7 @@ from .checkpoints import Loaded, Pending, ThreadJournal
 from .compatibility import inner_checkpoints
 from .definition import Definition
 from .questions import Answered, GraphInterrupt
-from .state import HIDDEN, StateValues
+from .state import HIDDEN, StateValues, copies
 from .superstep import NodeTask, fold
 
 StateT = TypeVar("StateT")
@@ -100,7 +100,7 @@ def _state_for_program(definition: Definition, loaded: Loaded, values: StateValu
     """The state as the program has it; as plain data, where it cannot be one of this program."""
     if loaded.stored is not None:
         return dict(loaded.stored)
-    data = values.copies()
+    data = copies(values)
     try:
         return definition.schema.build(data)
     except Exception:  # noqa: BLE001  # a class of the user's that needs more than the thread has

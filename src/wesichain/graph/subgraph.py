@@ -8,7 +8,7 @@ from .checkpoints import OuterWrites
 from .graph import Graph
 from .nodes import OuterUpdate
 from .questions import CURRENT
-from .state import HIDDEN, Key, Schema, is_mapping
+from .state import HIDDEN, Key, Schema, copies, is_mapping
 
 
 class Subgraph:
@@ -45,7 +45,7 @@ class Subgraph:
             if handed.ended is None:
                 raise
             return [*self._updates(*handed.ended), handed.update]
-        return self._updates(values.copies(), written)
+        return self._updates(copies(values), written)
 
     def _updates(self, ended: dict[str, Any], written: OuterWrites) -> list[Any]:
         plain = [name for name in sorted(written.keys - self._folded) if not name.startswith(HIDDEN)]

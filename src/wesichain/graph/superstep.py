@@ -18,7 +18,6 @@ from .state import (
     UNSET,
     Append,
     AppendOnlyList,
-    Copier,
     Key,
     NodeResult,
     ReplacedValue,
@@ -28,7 +27,6 @@ from .state import (
     Unset,
     as_items,
     clone,
-    copier_grown,
     is_overwrite,
     plain_list,
     put,
@@ -115,12 +113,11 @@ def fold(schema: Schema, values: StateValues, done: Sequence[Done]) -> Folded:
             writers.setdefault(name, []).append((task, value))
     if not writers and not schema.per_step:
         return _folded(values, {}, ())
-    data, copiers = dict(values.data), dict(values.copiers)
+    after = dict(values)
     dropped = tuple(
-        [name for name in schema.per_step if name not in writers and _reset(schema.keys[name], data, copiers)]
+        [name for name in schema.per_step if name not in writers and _reset(schema.keys[name], after)]
     )
     changes: dict[str, StateChange] = {}
-    after = StateValues(data, copiers)
     for name in sorted(writers):  # of several conflicts, the same is always reported
         writes = writers[name]
         key = schema.key(name)
@@ -129,35 +126,34 @@ def fold(schema: Schema, values: StateValues, done: Sequence[Done]) -> Folded:
     return _folded(after, changes, dropped)
 
 
-def _reset(key: Key, data: dict[str, Any], copiers: dict[str, Copier]) -> bool:
+def _reset(key: Key, data: dict[str, Any]) -> bool:
     """Let a key of one super-step begin anew; whether that changed anything."""
     old = data.pop(key.name, UNSET)
-    copiers.pop(key.name, None)
     if key.start is not None:
-        put(data, copiers, key, clone(key.start()))
+        put(data, key, clone(key.start()))
     return not same(plain_list(old), plain_list(data.get(key.name, UNSET)))
 
 
 def _fold_key(
-    key: Key, after: StateValues, writes: Sequence[tuple[NodeTask, Any]], *, fresh: bool
+    key: Key, after: dict[str, Any], writes: Sequence[tuple[NodeTask, Any]], *, fresh: bool
 ) -> StateChange:
-    old = after.data.get(key.name, UNSET)
+    old = after.get(key.name, UNSET)
     last = writes[-1][0].node
     if len(writes) > 1:
         writes = _chosen(key, writes)
     first = writes[0][1]
     if key.reducer is None or is_overwrite(first):
-        put(after.data, after.copiers, key, first.value if is_overwrite(first) else first)
+        put(after, key, first.value if is_overwrite(first) else first)
         if len(writes) == 1:
             return _change(last, old)
-        base, writes = after.data[key.name], writes[1:]
+        base, writes = after[key.name], writes[1:]
     else:
         base = (key.start() if key.start is not None else UNSET) if fresh else old
     if key.reducer is Append:
         return _fold_append(key, after, writes, old, base)
     for task, value in writes:
         base = _reduced(key, base, value, task)
-    put(after.data, after.copiers, key, base)
+    put(after, key, base)
     return _change(last, old)
 
 
@@ -178,7 +174,7 @@ def _chosen(key: Key, writes: Sequence[tuple[NodeTask, Any]]) -> Sequence[tuple[
 
 
 def _fold_append(
-    key: Key, after: StateValues, writes: Sequence[tuple[NodeTask, Any]], old: Any, base: Any
+    key: Key, after: dict[str, Any], writes: Sequence[tuple[NodeTask, Any]], old: Any, base: Any
 ) -> StateChange:
     """Append, at the cost of what is added."""
     grown = (
@@ -186,9 +182,7 @@ def _fold_append(
     )
     kept = len(grown) if base is old else None
     added = [item for _, value in writes for item in as_items(value)]
-    copier = after.copiers.get(key.name) if base is old else None
-    after.data[key.name] = grown.extend(added)
-    after.copiers[key.name] = copier_grown(copier, added)
+    after[key.name] = grown.extend(added)
     return StateChange(writes[-1][0].node, old, kept)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 from math import inf, isfinite
+from sys import maxsize
 from typing import Any
 
 from wesichain._elsewhere import BUDGET, init_names_ours
@@ -269,6 +270,20 @@ class Account:
     def above(self) -> Account | None:
         """The account of the run above."""
         return self._parent
+
+    def below(self) -> Account:
+        """An account without limits of its own, that spends from this one and knows what was spent there."""
+        account = Account(Budget(steps=maxsize))
+        account._parent, account.is_nested, account.is_timed = self, True, self.is_timed
+        return account
+
+    def give_back(self, spent: Spent) -> None:
+        """Give back what will be spent again: by a run that receives its recorded replies a second time."""
+        self.spend_step(-spent.steps)
+        self.spend_tool_call(-spent.tool_calls)
+        self.spend_usage(_difference(NO_USAGE, spent.usage), -spent.cost)
+        for model, tokens in spent.unpriced.items():
+            self._add_unpriced(_difference(NO_USAGE, tokens), model)
 
     def detach(self) -> None:
         """Spend nothing above from here on: the runs above no longer wait for this one."""

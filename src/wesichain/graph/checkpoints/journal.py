@@ -12,7 +12,7 @@ as another was: its `moment` says which.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from wesichain.graph.definition import Definition
 from wesichain.graph.questions import Answered, GraphInterrupt, quoted, unquoted
 from wesichain.graph.state import NodeResult, StateValues, Write
 from wesichain.graph.superstep import Folded, Frontier, NodeTask, Position
+from wesichain.policy import Account
 from wesichain.store import Entry
 
 from .fold import (
@@ -106,8 +107,7 @@ class ThreadJournal:
         self.can_go_on = False  # whether this program was found to be able to
         self.able_at: Frontier | None = None  # the tasks from which it was found to be able to
         self.counted_from = 0  # the step that `max_steps` counts from
-        self.spent: Callable[[], Spent] | None = None  # of the run that writes
-        self._noted = Spent()
+        self.account: Account | None = None  # of the run that writes
         self.last_event = 0
         self._kept_event = 0  # the last one that the log has
         self._size = 0  # characters written since the base
@@ -176,6 +176,9 @@ class ThreadJournal:
             body["wrote"], body["out"] = out
         if answered:
             body["answered"] = answered
+        noted = None if settles is None else self._thread.pending(settles).spent
+        if noted is not None and self.account is None:  # it is settled with the other notes
+            body["spent"] = noted
         if self._thread.once:
             is_all = source == "update" or (whole is not None and not self._owner)
             body |= self._done_once(settles, is_all=is_all)
@@ -197,12 +200,13 @@ class ThreadJournal:
 
         def entries(first: int) -> list[Entry]:
             checkpoint = Entry(first, self._owner, first if is_whole else base, now, text)
-            return [checkpoint, *moved(pending, self.head, first)]
+            return [checkpoint, *moved(pending, self.head, first)] if pending else [checkpoint]
 
         last = await self._thread.write(entries, settles=settles)
         seq = last - len(pending)
         # The values of the fold are of no use any more: whoever goes on from here has them.
-        self._fold.take(Entry(seq, self._owner, seq if is_whole else base, now, ""), {**body, "values": {}})
+        body["values"] = {}
+        self._fold.take(Entry(seq, self._owner, seq if is_whole else base, now, ""), body)
         self._kept_event = max(self._kept_event, body.get("event", 0))
         if is_whole:
             self._size, self._migration = 0, None
@@ -223,21 +227,21 @@ class ThreadJournal:
             body["event"] = self.last_event
         if self.counted_from and source != "input":
             body["from"] = self.counted_from
-        if (spent := self._new_spending()) is not None:
-            body["spent"] = to_plain(spent)
+        spent = self._new_spending(self._fold.spent) or (self._fold.spent if is_whole else None)
+        if spent is not None:
+            body["spent"] = spent
         if frontier.arrived:
             body["joins"] = self._code.joins(frontier)
         if frontier.deferred:
             body["deferred"] = sorted(frontier.deferred)
         return body
 
-    def _new_spending(self) -> Spent | None:
-        """What the thread has spent, where agents have spent anything since it was last stored."""
-        spent = None if self.spent is None else self.spent()
-        if spent is None or not spent.steps or spent.steps == self._noted.steps:
+    def _new_spending(self, known: Any) -> Any:
+        """What the thread has spent, as data, where its agents have spent more than what is known of."""
+        if self.account is None or (known is None and not self.account.steps):
             return None
-        self._noted = spent
-        return spent
+        spent = to_plain(self.account.spent(self._clock.monotonic()))
+        return None if known is not None and _without_time(known) == _without_time(spent) else spent
 
     def _base_checkpoint(self, folded: Folded) -> dict[str, str] | None:
         """All values, where a new base is due: at the start, or when reading the deltas costs too much."""
@@ -279,22 +283,31 @@ class ThreadJournal:
     async def note_error(self, task: NodeTask, error: str) -> None:
         await self._note({"task": task.id, "error": error, "event": self.last_event})
 
-    async def note_stop(self, last_event: int) -> None:
-        """Keep the number of the last event of a run that stopped, and what it has spent by then."""
+    async def note_stop(self, last_event: int, notes: Sequence[tuple[str, Mapping[str, Any]]] = ()) -> None:
+        """Keep the number of the last event of a run that stopped, and what it has spent by then; with that
+        go the `notes` of what is part of it, and will be spent again.
+        """
         note: dict[str, Any] = {}
         if last_event > self._kept_event:
             note["event"] = self.last_event = last_event
-        if (spent := self._new_spending()) is not None:
-            note["spent"] = to_plain(spent)
-        if self.head and note:
-            await self._note(note)
+        noted = self._thread.pending(self._pending_owner(self.head)).spent
+        if (spent := self._new_spending(noted or self._fold.spent)) is not None:
+            note["spent"] = spent
+        if self.head and (note or notes):
+            owner = self._pending_owner(self.head)
+            await self._write_notes([(owner, note), *notes] if note else notes)
+            self._kept_event = max(self._kept_event, note.get("event", 0))
 
     async def note_done(self, task: NodeTask, name: str, data: JsonValue, once: str | None = None) -> None:
         """Keep something that a task has done, before it does the next; under an id that is used `once`, for
         as long as the thread is.
         """
-        marked = {} if once is None else {"once": once}
-        await self._note({"task": task.id, "did": [name, data], **marked})
+        owner, note = self.done_note(task, name, data)
+        await self._write_notes([(owner, note if once is None else {**note, "once": once})])
+
+    def done_note(self, task: NodeTask, name: str, data: JsonValue) -> tuple[str, Mapping[str, Any]]:
+        """The note of something that a task has done, and its owner."""
+        return self._pending_owner(self.head), {"task": task.id, "did": [name, data]}
 
     def once(self, key: str) -> JsonValue:
         """The data kept under an id that is used once, wherever in the thread that was done."""
@@ -351,7 +364,6 @@ class ThreadJournal:
     def _gone_to(self, loaded: Loaded) -> Loaded:
         self.last_event = self._kept_event = loaded.last_event
         self.counted_from = loaded.counted_from
-        self._noted = loaded.spent or self._noted
         return loaded
 
     async def is_current(self, *, in_place: bool) -> bool:
@@ -529,3 +541,7 @@ class ThreadJournal:
             kept[0] = replace(kept[0], body=dump_json(body))
         pending = self._thread.below(self._pending_owner(checkpoint))
         await self._thread.copy(thread_id, [*kept[::-1], *moved(pending, checkpoint, checkpoint)])
+
+
+def _without_time(spent: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: item for name, item in spent.items() if name != "seconds"}

@@ -22,7 +22,6 @@ from wesichain.graph.state import (
     Write,
     as_items,
     clone,
-    copier_grown,
     is_dict,
     is_overwrite,
     plain_list,
@@ -70,14 +69,14 @@ class StateCode:
             if (key := self._tracked(name)) is None:
                 continue
             with _Naming(change.node, name):
-                new = folded.values.data[name]
+                new = folded.values[name]
                 changed[name] = text_of(delta(self._coder(key), change.old, new, kept=change.kept))
         return changed
 
     def all_values(self, folded: Folded) -> dict[str, str]:
         """All values, so that nothing before this checkpoint is needed to read it."""
         stored: dict[str, str] = {}
-        for name, value in folded.values.data.items():
+        for name, value in folded.values.items():
             if (key := self._tracked(name)) is not None:
                 change = folded.changes.get(name)
                 with _Naming(START if change is None else change.node, name):
@@ -107,7 +106,7 @@ class StateCode:
                 continue
             try:
                 with _Naming(None, name):
-                    put(values.data, values.copiers, key, decode(key, data))
+                    put(values, key, decode(key, data))
             except CheckpointError as error:
                 refusal = refusal or error
         return ReadValues(values, migration, refusal)
@@ -119,8 +118,7 @@ class StateCode:
         self, values: StateValues, stored: Mapping[str, Any], body: Mapping[str, Any]
     ) -> StateValues:
         """The values after one more checkpoint: only what it changed is read."""
-        data, copiers = dict(values.data), dict(values.copiers)
-        start = self._definition.schema.start()
+        data, start = dict(values), self._definition.schema.start()
         for name, change in body["values"].items():
             if (key := self._tracked(name)) is None:
                 continue
@@ -129,16 +127,14 @@ class StateCode:
                 if key.reducer is Append and "+" in change and isinstance(old, AppendOnlyList):
                     kept, items = change["+"]
                     if kept == len(old) and coder.item is not None:
-                        added = [coder.item.decode(item) for item in items]
-                        data[name], copiers[name] = old.extend(added), copier_grown(copiers.get(name), added)
+                        data[name] = old.extend([coder.item.decode(item) for item in items])
                         continue
-                put(data, copiers, key, coder.decode(stored[name]))
+                put(data, key, coder.decode(stored[name]))
         for name in body.get("gone", ()):
             data.pop(name, None)
-            copiers.pop(name, None)
-            if name in start.data:
-                put(data, copiers, self._definition.schema.keys[name], start.data[name])
-        return StateValues(data, copiers)
+            if name in start:
+                data[name] = start[name]
+        return data
 
     def kept(self, values: StateValues) -> StateValues:
         """The values as another run would read them: what is not tracked is as it begins."""
@@ -146,14 +142,13 @@ class StateCode:
         if all(key.tracked for key in schema.keys.values()):
             return values
         start = schema.start()
-        data, copiers = dict(values.data), dict(values.copiers)
+        data = dict(values)
         for name, key in schema.keys.items():
             if not key.tracked:
                 data.pop(name, None)
-                copiers.pop(name, None)
-                if name in start.data:
-                    put(data, copiers, key, start.data[name])
-        return StateValues(data, copiers)
+                if name in start:
+                    data[name] = start[name]
+        return data
 
     def _adopted(self, key: Key, item: Any) -> Any:
         """A value that a migration made, given as one of the key's type or as its data."""

@@ -26,15 +26,15 @@ class CycleWatch:
         self._marks: dict[str, int] = {}
         self._opaque: set[str] = set()
         self._total = 0
-        for name, value in values.data.items():
+        for name, value in values.items():
             self._mark(name, value)
 
     def update(self, folded: Folded) -> None:
         """Take what a super-step changed."""
         for name, change in folded.changes.items():
-            self._mark(name, folded.values.data[name], kept=change.kept)
+            self._mark(name, folded.values[name], kept=change.kept)
         for name in folded.dropped:
-            self._mark(name, folded.values.data.get(name, UNSET))
+            self._mark(name, folded.values.get(name, UNSET))
 
     def _mark(self, name: str, value: Any, *, kept: int | None = None) -> None:
         before = self._marks.pop(name, None)

@@ -47,6 +47,7 @@ class Frame:
     is_answered: bool = False  # the run goes on with an answer
     account: Account | None = None  # of all that its agents spend
     on_stop: list[Callable[[BaseException, StateValues], None]] = field(default_factory=list)
+    unfinished: set[TaskRecord] = field(default_factory=set)  # those of graphs inside among them
 
     @property
     def log(self) -> RunLog:
@@ -101,7 +102,8 @@ class Frame:
         """
         if self.journal is not None:
             with suppress(CheckpointError):  # the thread is somebody else's by now
-                await self.journal.note_stop(self.log.last_seq if self.log.has_listeners else 0)
+                notes = [note for record in self.unfinished if (note := record.note_spent()) is not None]
+                await self.journal.note_stop(self.log.last_seq if self.log.has_listeners else 0, notes)
 
 
 T = TypeVar("T")

@@ -294,7 +294,7 @@ class NodeRun:
         """The context of the node. Its attempts share one record of what it has done."""
         frame, node, journal = self._frame, self._node, self._frame.journal
         if self._record is None and (journal is not None or node.retry):
-            self._record = TaskRecord(journal, self._task, self._done)
+            self._record = TaskRecord(journal, self._task, self._done, frame.unfinished)
         return frame.context_of(node.name, self._at.step, self._task.id, self._record)
 
     def _limit(self) -> tuple[float | None, GraphTimeoutError]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from wesichain.agent import AgentRuntime, Completed, Decision, Failed, Interrupted, LoopGuard, Outcome
@@ -122,6 +123,8 @@ async def run_in_node(
     failed raises the graph's error, with the state that `state_of` makes of the outcome.
     """
     listener, recording = Listener(ctx), NodeRecording(ctx.record)
+    if ctx.record is not None:
+        ctx = replace(ctx, account=ctx.record.open_account(ctx.account))
     options = run_options(ctx, listener.emit, recording, budget=budget, stream=stream)
     try:
         if (answer := recall()) is None:
@@ -135,9 +138,11 @@ async def run_in_node(
         recording.check()
     if isinstance(outcome, Failed):
         raise_failure(outcome, node=ctx.node, state=state_of(outcome))
+    if isinstance(outcome, Interrupted) and not outcome.pending:
+        raise NodeFailedError(f"node {ctx.node!r}: the run stopped: {outcome.reason}", node=ctx.node)
+    if ctx.record is not None:
+        ctx.record.close_account()
     if isinstance(outcome, Interrupted):
-        if not outcome.pending:
-            raise NodeFailedError(f"node {ctx.node!r}: the run stopped: {outcome.reason}", node=ctx.node)
         pause(question(outcome.pending), to_plain(outcome))
     return outcome
 

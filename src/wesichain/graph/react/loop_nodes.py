@@ -29,7 +29,7 @@ from wesichain.errors import ConfigError, GraphError, NodeFailedError
 from wesichain.graph.context import GraphContext
 from wesichain.graph.nodes import Frame
 from wesichain.graph.questions import CURRENT, pause, recall
-from wesichain.graph.state import Append, Overwrite, StateValues, Untracked
+from wesichain.graph.state import Append, Overwrite, StateValues, Untracked, copies
 from wesichain.graph.watch import ScopedSink
 from wesichain.policy import Budget
 from wesichain.tools import PreparedCall, RunContext
@@ -101,11 +101,11 @@ class Live:
 
     def _stop(self, error: BaseException, values: StateValues) -> None:
         """End the agent's run with the graph's, wherever between two nodes that stopped."""
-        if values.data.get("live") is not self:
+        if values.get("live") is not self:
             return
         self.drive.stop(str(error) or type(error).__name__)
         if isinstance(error, GraphError) and error.state is None and self.drive.outcome is not None:
-            so_far = self._frame.definition.schema.build(values.copies())
+            so_far = self._frame.definition.schema.build(copies(values))
             error.state = write_state(so_far, read_state(self.drive.outcome.state))
 
     def kept(self, update: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from .kinds import (
     is_typed_dict,
     kind_of,
 )
-from .owned import AppendOnlyList, Copier, StateView, clone, copier_grown, copier_of, plain_list
+from .owned import AppendOnlyList, StateView, clone, is_copied, plain_list
 from .reducers import (
     UNSET,
     Add,
@@ -31,7 +31,7 @@ from .reducers import (
     Untracked,
     as_items,
 )
-from .schema import HIDDEN, Form, Key, Schema, StateValues, put, schema_of
+from .schema import HIDDEN, Form, Key, Schema, StateValues, copies, put, schema_of
 from .updates import (
     NOTHING,
     NodeResult,
@@ -52,7 +52,6 @@ __all__ = [
     "Add",
     "Append",
     "AppendOnlyList",
-    "Copier",
     "Form",
     "Key",
     "Marker",
@@ -76,12 +75,12 @@ __all__ = [
     "as_items",
     "clone",
     "common_prefix",
-    "copier_grown",
-    "copier_of",
+    "copies",
     "difference",
     "fields_of",
     "fingerprint",
     "grow",
+    "is_copied",
     "is_dataclass_type",
     "is_dict",
     "is_items",

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from typing_extensions import override
 
-from .kinds import fields_of, is_dataclass_type, is_dict, is_list, is_model, is_tuple, kind_of
+from .kinds import fields_of, is_dataclass_type, is_dict, is_model, is_tuple, kind_of
 
 Copier: TypeAlias = Callable[[Any], Any]
 
@@ -23,12 +23,13 @@ Copier: TypeAlias = Callable[[Any], Any]
 class AppendOnlyList:
     """A list that grows at its end. Growing it costs what is added; the shorter one stays as it was."""
 
-    __slots__ = ("_items", "_length", "_marks")
+    __slots__ = ("_is_flat", "_items", "_length", "_marks")
 
     def __init__(self, items: Iterable[Any] = ()) -> None:
         self._items: list[Any] = list(items)
         self._length = len(self._items)
         self._marks: dict[str, tuple[int, int]] = {}
+        self._is_flat = _all_shared(self._items)  # known, since to look at all items takes longer than a copy
 
     def __len__(self) -> int:
         return self._length
@@ -41,10 +42,15 @@ class AppendOnlyList:
         longer._marks = self._marks if is_one else {}
         longer._items.extend(items)
         longer._length = len(longer._items)
+        longer._is_flat = self._is_flat and _all_shared(items)
         return longer
 
     def items(self, start: int = 0) -> list[Any]:
         return self._items[start : self._length]
+
+    def clones(self) -> list[Any]:
+        """The items as a list of its own, each a copy where it could be changed."""
+        return self.items() if self._is_flat else [clone(item) for item in self.items()]
 
     def folded(self, fold: Callable[[int, Sequence[Any]], int], start: int) -> int:
         """A number folded from the items, from the left. Those that it grew from are not folded again."""
@@ -74,27 +80,9 @@ def clone(value: Any) -> Any:
     return value if copy is None else copy(value)
 
 
-def copier_of(mine: Any) -> Copier | None:
-    """How a value that the run owns is lent: None where it can be shared as it is."""
-    if isinstance(mine, AppendOnlyList):
-        return lend_items if _all_shared(mine.shared()) else lend_clones
-    if _copier(kind_of(mine)) is None or (is_tuple(mine) and _all_shared(mine)):
-        return None
-    flat = (is_list(mine) and _all_shared(mine)) or (is_dict(mine) and _all_shared(mine.values()))
-    return copy.copy if flat else clone
-
-
-def copier_grown(before: Copier | None, added: Sequence[Any]) -> Copier:
-    """The same for a `AppendOnlyList` after items were added to it: the cost is theirs."""
-    return lend_items if before is not lend_clones and _all_shared(added) else lend_clones
-
-
-def lend_items(value: AppendOnlyList) -> list[Any]:
-    return value.items()
-
-
-def lend_clones(value: AppendOnlyList) -> list[Any]:
-    return [clone(item) for item in value.items()]
+def is_copied(value: Any) -> bool:
+    """Whether a value that the run owns is lent as a copy: it could be changed in place."""
+    return _copier(kind_of(value)) is not None and not (is_tuple(value) and _all_shared(value))
 
 
 def _all_shared(items: Iterable[Any]) -> bool:
@@ -125,6 +113,8 @@ def _copy_list(value: list[Any]) -> list[Any]:
 
 
 def _copy_dict(value: dict[Any, Any]) -> dict[Any, Any]:
+    if _all_shared(value.values()):
+        return value.copy()
     return {key: clone(item) for key, item in value.items()}
 
 
@@ -161,6 +151,7 @@ def _copy_model(value: Any) -> Any:
 
 
 _COPIERS: Mapping[type, Copier | None] = {
+    AppendOnlyList: AppendOnlyList.clones,
     list: _copy_list,
     dict: _copy_dict,
     tuple: _copy_tuple,
@@ -184,14 +175,14 @@ class StateView(dict[str, Any]):
 
     __slots__ = ("_unread",)
 
-    def __init__(self, values: Mapping[str, Any], copiers: Mapping[str, Copier]) -> None:
+    def __init__(self, values: Mapping[str, Any], unread: dict[str, Any]) -> None:
+        """`unread`: the values that are copied when they are read."""
         super().__init__(values)
         # Readers in C look past the methods below: they find a list, if a shared one.
-        for key in copiers:
-            value = values[key]
+        for key, value in unread.items():
             if type(value) is AppendOnlyList:
                 super().__setitem__(key, value.shared())
-        self._unread = {key: (copier, values[key]) for key, copier in copiers.items()}
+        self._unread = unread
 
     def lent(self, key: str) -> Any:
         """The copy that was made of this key's value, or None if nobody read it."""
@@ -204,8 +195,7 @@ class StateView(dict[str, Any]):
     @override
     def __getitem__(self, key: str) -> Any:
         if key in self._unread:
-            copier, value = self._unread.pop(key)
-            super().__setitem__(key, copier(value))
+            super().__setitem__(key, clone(self._unread.pop(key)))
         return super().__getitem__(key)
 
     @override

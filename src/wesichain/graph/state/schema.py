@@ -7,13 +7,23 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING
 from enum import Enum
 from functools import partial
-from typing import Annotated, Any, NotRequired, Required, cast, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    NotRequired,
+    Required,
+    TypeAlias,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from wesichain.core.internal import dataclass
 from wesichain.errors import GraphDefinitionError
 
 from .kinds import fields_of, is_dataclass_type, is_mapping, is_model, is_typed_dict
-from .owned import AppendOnlyList, Copier, StateView, clone, copier_of, plain_list
+from .owned import AppendOnlyList, StateView, clone, is_copied, plain_list
 from .reducers import UNSET, Append, Marker, Overwrite, PerStep, Reducer, Untracked, Zero, as_items, zero_of
 
 HIDDEN = "__inner__:"  # how the names of hidden keys begin
@@ -40,21 +50,13 @@ class Key:
     kept: Any = None  # the definition of a graph that keeps its own keys here, hidden ones included
 
 
-class StateValues:
-    """The values of a state, owned by the run. Treated as immutable: a super-step makes a new one."""
+StateValues: TypeAlias = Mapping[str, Any]
+"""The values of a state, owned by the run: a super-step makes new ones."""
 
-    __slots__ = ("copiers", "data")
 
-    def __init__(self, data: dict[str, Any], copiers: dict[str, Copier]) -> None:
-        self.data = data
-        self.copiers = copiers
-
-    def copies(self) -> dict[str, Any]:
-        """All values, each a copy where it could be changed."""
-        data = dict(self.data)
-        for key, copier in self.copiers.items():
-            data[key] = copier(data[key])
-        return data
+def copies(values: StateValues) -> dict[str, Any]:
+    """All values, each a copy where it could be changed."""
+    return {name: clone(value) for name, value in values.items()}
 
 
 class Schema:
@@ -100,39 +102,36 @@ class Schema:
         found = {name: key for name in names if (key := self.key(name)) is not None}
         return Schema(dict, form=Form.MAPPING, keys=found)
 
-    def start(self) -> StateValues:
+    def start(self) -> dict[str, Any]:
         """The values before anything is written."""
         data: dict[str, Any] = {}
-        copiers: dict[str, Copier] = {}
         for key in self.keys.values():
             if key.start is not None:
-                put(data, copiers, key, clone(key.start()))
-        return StateValues(data, copiers)
+                put(data, key, clone(key.start()))
+        return data
 
     def values(self, data: Mapping[str, Any]) -> StateValues:
         """The values of a state that was kept, hidden ones too; keys that it has not are as they begin."""
         values = self.start()
         for name, item in data.items():
             if (key := self.key(name)) is not None:
-                put(values.data, values.copiers, key, clone(item))
+                put(values, key, clone(item))
         return values
 
     def view(self, values: StateValues) -> Any:
         """The state that a node is handed: its own to change."""
         if self.form is not Form.MAPPING:
-            return self.build(values.copies())
+            return self.build(copies(values))
         values = self._visible(values)
-        return StateView(values.data, values.copiers) if values.copiers else dict(values.data)
+        unread = {name: value for name, value in values.items() if is_copied(value)}
+        return StateView(values, unread) if unread else dict(values)
 
     def _visible(self, values: StateValues) -> StateValues:
-        names = values.data.keys()
+        names = values.keys()
         if (not self.hidden) if self.is_open else names <= self.keys.keys():
             return values
         unseen = names & self.hidden.keys() if self.is_open else names - self.keys.keys()
-        return StateValues(
-            {name: item for name, item in values.data.items() if name not in unseen},
-            {name: copier for name, copier in values.copiers.items() if name not in unseen},
-        )
+        return {name: item for name, item in values.items() if name not in unseen}
 
     def build(self, data: Mapping[str, Any]) -> Any:
         """A state of the schema's type from values that are the caller's."""
@@ -185,19 +184,14 @@ class Schema:
 
     def missing(self, values: StateValues) -> list[str]:
         """The keys that a state of this type cannot be without, and that have no value."""
-        return [] if self.form is Form.MAPPING else [name for name in self.keys if name not in values.data]
+        return [] if self.form is Form.MAPPING else [name for name in self.keys if name not in values]
 
 
-def put(data: dict[str, Any], copiers: dict[str, Copier], key: Key, value: Any) -> None:
+def put(data: dict[str, Any], key: Key, value: Any) -> None:
     """Set a value that nobody else holds."""
     if key.reducer is Append and type(value) is not AppendOnlyList:
         value = AppendOnlyList(as_items(value))
-    copier = copier_of(value)
     data[key.name] = value
-    if copier is not None:
-        copiers[key.name] = copier
-    else:
-        copiers.pop(key.name, None)
 
 
 # --- reading a type --------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from wesichain.core.internal import constructor_of, dataclass
 
 from .compare import same
 from .kinds import is_dict, is_items, is_list, is_mapping, is_tuple
-from .owned import AppendOnlyList, StateView, clone, plain_list
+from .owned import AppendOnlyList, StateView, clone, is_copied, plain_list
 from .reducers import UNSET, Append, Overwrite, Reducer, ReplacedValue
 from .schema import Key, Schema, StateValues
 
@@ -81,9 +81,7 @@ def read_result(
         more = (returned.goto,) if isinstance(returned.goto, str | Send) else returned.goto
         return NodeResult(inner.writes, (*inner.goto, *map(_own_target, more)))
     if schema.holds(returned) or returned is view:
-        return NodeResult(
-            tuple(_differences(schema, returned, values, values.data if before is None else before))
-        )
+        return NodeResult(tuple(_differences(schema, returned, values, values if before is None else before)))
     if is_mapping(returned):
         return _result(tuple(_writes(schema, returned, view, values)))
     if is_items(returned):
@@ -117,10 +115,10 @@ def _writes(schema: Schema, update: Mapping[Any, Any], view: Any, values: StateV
     writes: list[Write] = []
     for name, value in update.items():
         key = known_key(schema, name)
-        if lent is not None and name in values.copiers and value is lent.lent(name):
+        if lent is not None and value is lent.lent(name) and is_copied(values.get(name)):
             # A container that the node was lent and hands back is not an update of itself:
             # only what was changed in it is.
-            writes += difference(key, values.data[name], value)
+            writes += difference(key, values[name], value)
         else:
             writes.append((name, _owned(schema, key, value, values)))
     return writes
@@ -130,9 +128,9 @@ def _owned(schema: Schema, key: Key, value: Any, values: StateValues) -> Any:
     """The value checked, and copied: the node may keep its own."""
     try:
         if is_overwrite(value):
-            return type(value)(clone(schema.checked(values.data, key.name, value.value)))
+            return type(value)(clone(schema.checked(values, key.name, value.value)))
         if key.reducer is None or key.reducer is Append:
-            value = schema.checked(values.data, key.name, value)
+            value = schema.checked(values, key.name, value)
         return clone(value)  # other reducers may take writes of another type than their value
     except RecursionError:
         raise NotAnUpdateError(f"what it wrote to the key {key.name!r} nests too deeply") from None

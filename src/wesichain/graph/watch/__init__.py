@@ -1,6 +1,6 @@
 """Watching a run: observers, the event log, streams and drawings."""
 
-from .drawing import NodeVisit, mermaid, run_mermaid, run_svg, visits
+from .drawing import mermaid
 from .narrate import RunLog
 from .observer import CollectingObserver, ConsoleObserver, Observer
 from .report import RunReport, ScopedSink
@@ -11,7 +11,6 @@ __all__ = [
     "ConsoleObserver",
     "GraphStream",
     "Mode",
-    "NodeVisit",
     "Observer",
     "RunLog",
     "RunReport",
@@ -19,7 +18,4 @@ __all__ = [
     "StreamItem",
     "Tap",
     "mermaid",
-    "run_mermaid",
-    "run_svg",
-    "visits",
 ]
