@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -38,11 +40,27 @@ OUTSIDE = frozenset(
 )
 
 
+_WRITTEN = re.compile(r"^\s*(?:from|import)\s(?:[^\n(]*\([^)]*\)|[^\n]*)", re.MULTILINE)
+_ANY_OUTSIDE = re.compile("|".join(rf"\b{name.rpartition('.')[2]}\b" for name in sorted(OUTSIDE)))
+
+
+def is_left_out(path: Path) -> bool:
+    """Whether a quick run passes over a file of tests, or over a folder that has no other files of tests.
+
+    A folder is passed over before its `conftest.py` is imported, and all that this imports.
+    """
+    if path.is_dir():
+        return all(map(needs_what_is_outside, path.rglob("test_*.py")))
+    return path.name.startswith("test_") and needs_what_is_outside(path)
+
+
+@cache
 def needs_what_is_outside(path: Path) -> bool:
     """Whether a file of tests imports anything that leads out of this process."""
-    if path.name == "conftest.py" or not path.name.startswith("test_"):
-        return False
-    return any(_leads(module) for module in _imports(path))
+    text = path.read_text(encoding="utf-8")
+    if not any(_ANY_OUTSIDE.search(line) for line in _WRITTEN.findall(text)):
+        return False  # parsing all files takes seconds
+    return any(_leads(module) for module in _imports(text))
 
 
 def _leads(module: str) -> bool:
@@ -50,8 +68,8 @@ def _leads(module: str) -> bool:
     return any(".".join(parts[:count]) in OUTSIDE for count in range(1, len(parts) + 1))
 
 
-def _imports(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+def _imports(text: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:

@@ -2,7 +2,7 @@
 
 The fixture below is a part of every test. It looks on as runs are opened and carried to their end, and as
 interrupted ones go on, writes their events through a `Recorder`, reads them back, and lets the same program
-replay them without its model and its tools. Of tests with many runs it takes the first twenty.
+replay them without its model and its tools. Of tests with many runs it takes the first six.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from wesichain.agent.trail import Trail
 from wesichain.core import Event
 from wesichain.trace import Recorder, diff, list_runs, load
 
-MOST_RUNS = 20  # of a test
+MOST_RUNS = 6  # of a test
 MOST_EVENTS = 2_000  # of a run
 KEPT = ("budget", "deps", "instructions", "advice")  # what a replay is given again
 
@@ -116,7 +116,7 @@ class Again(Agent[Any]):
 
 @pytest.fixture(autouse=True)
 def replays(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, new_folder: Callable[[], Path]
 ) -> Iterator[None]:
     """Looks on while the test runs; then replays what it saw. A quick run leaves that out."""
     if IS_QUICK:
@@ -126,7 +126,7 @@ def replays(
         seen = looked_on(patched)
         yield
     if seen and reason_of(request.node.nodeid) is None:
-        folder = tmp_path_factory.mktemp("replayed")
+        folder = new_folder()
         for number, ran in enumerate(seen):
             if len(ran.events) <= MOST_EVENTS:
                 check(ran, folder / str(number))

