@@ -46,35 +46,35 @@ def load_packages() -> None:
         raise RuntimeError("a fork would test the source that is loaded here already, not the mutant")
 
 
-def judge_in_fork(source: Path, mutant: Mutant) -> Result:
-    """Plant the mutant, run its tests in a fork, and restore the file."""
+def judge_in_fork(source: Path, mutant: Mutant, *, is_quick: bool) -> Result:
+    """Plant the mutant, run its tests in a fork, perhaps as a quick run does, and restore the file."""
     path = source / "wesichain" / mutant.file
     text = path.read_text(encoding="utf-8")
     started = time.monotonic()
     path.write_text(mutant.planted_in(text), encoding="utf-8")
     try:
-        verdict, by = _verdict(source, mutant.tests)
+        verdict, by = _verdict(source, mutant.tests, is_quick=is_quick)
     finally:
         path.write_text(text, encoding="utf-8")
     return Result(mutant, verdict, by, time.monotonic() - started)
 
 
-def is_green(source: Path, tests: Sequence[str]) -> bool:
+def is_green(source: Path, tests: Sequence[str], *, is_quick: bool) -> bool:
     """Whether the tests pass on the source as it is now."""
-    return _verdict(source, tests)[0] == "survived"
+    return _verdict(source, tests, is_quick=is_quick)[0] == "survived"
 
 
-def _verdict(source: Path, tests: Sequence[str]) -> tuple[Verdict, str]:
+def _verdict(source: Path, tests: Sequence[str], *, is_quick: bool) -> tuple[Verdict, str]:
     with tempfile.TemporaryFile() as printed:
         pid = os.fork()
         if pid == 0:
-            _run(source, tests, printed.fileno())
+            _run(source, tests, printed.fileno(), is_quick=is_quick)
         status = _wait(pid)
         printed.seek(0)
         return verdict_of(status, printed.read().decode(errors="replace"))
 
 
-def _run(source: Path, tests: Sequence[str], printed: int) -> None:
+def _run(source: Path, tests: Sequence[str], printed: int, *, is_quick: bool) -> None:
     """In the child: run the tests and end, whatever happens."""
     status = 70
     try:
@@ -83,7 +83,8 @@ def _run(source: Path, tests: Sequence[str], printed: int) -> None:
             os.dup2(printed, number)
         resource.setrlimit(resource.RLIMIT_CPU, (CPU_LIMIT, CPU_LIMIT + 5))
         os.environ["PYTHONPATH"] = os.pathsep.join([str(source), str(ROOT)])
-        sys.dont_write_bytecode = True
+        os.environ["WESICHAIN_QUICK"] = "1" if is_quick else ""
+        sys.dont_write_bytecode = False  # tests need no second compiling; the copy is compared by its contents
         sys.path[:0] = [str(source), str(ROOT)]
         os.chdir(ROOT)
         quiet = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # for plugins that are loaded already
