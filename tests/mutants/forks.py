@@ -84,7 +84,9 @@ def _run(source: Path, tests: Sequence[str], printed: int, *, is_quick: bool) ->
         resource.setrlimit(resource.RLIMIT_CPU, (CPU_LIMIT, CPU_LIMIT + 5))
         os.environ["PYTHONPATH"] = os.pathsep.join([str(source), str(ROOT)])
         os.environ["WESICHAIN_QUICK"] = "1" if is_quick else ""
-        sys.dont_write_bytecode = False  # tests need no second compiling; the copy is compared by its contents
+        sys.dont_write_bytecode = (
+            False  # tests need no second compiling; the copy is compared by its contents
+        )
         sys.path[:0] = [str(source), str(ROOT)]
         os.chdir(ROOT)
         quiet = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # for plugins that are loaded already

