@@ -67,7 +67,7 @@ def test() -> None:
 
 
 def test_slow() -> None:
-    """Run the slow tests (real models, soaks, the site in a browser), and the laws with many more examples."""
+    """Run the slow tests (real models, soaks, the site in a browser), and laws with many more examples."""
     run(dev(), "-m", "pytest", "-m", "slow or hypothesis or sampled", WESICHAIN_THOROUGH="1")
 
 

@@ -70,6 +70,8 @@ REASONS = {
     ),
     "agent/test_tree_laws.py::test_a_grove_comes_to_the_same_end_however_it_is_run": "likewise",
     "agent/test_tree_laws.py::test_twenty_thousand_groves_come_to_the_same_end": "likewise",
+    "agent/test_tree_laws.py::test_a_wood_comes_to_the_same_end_however_it_is_run": "likewise",
+    "agent/test_tree_laws.py::test_two_thousand_woods_come_to_the_same_end": "likewise",
     "agent/test_tree_laws.py::test_a_team_comes_to_the_same_end_however_it_is_run": "likewise",
     "agent/test_tree_laws.py::test_thousands_of_teams_come_to_the_same_end": "likewise",
     "agent/test_tree_laws.py::test_teams_do_hand_over_and_do_find_tools": "likewise",
