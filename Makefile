@@ -61,8 +61,8 @@ test: $(STAMP)   ## the test suite; the first time it installs what it needs int
 test-quick: $(STAMP) ## what needs no process, server or database: each test with its first case
 	@WESICHAIN_QUICK=1 $(BIN)/python -m pytest -q -n 2 -m "not slow" $(HANGS)
 
-test-slow: $(STAMP) ## real models, soaks, full kill matrices
-	@$(BIN)/python -m pytest -m slow
+test-slow: $(STAMP) ## real models, soaks, full kill matrices; laws with ten times the examples, and all cases of samples
+	@WESICHAIN_THOROUGH=1 $(BIN)/python -m pytest -m "slow or hypothesis or sampled"
 
 check: format-check lint types test ## all that must be green before a change lands
 

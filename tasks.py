@@ -67,8 +67,8 @@ def test() -> None:
 
 
 def test_slow() -> None:
-    """Run the slow tests: real models, soaks, the site in a browser."""
-    run(dev(), "-m", "pytest", "-m", "slow")
+    """Run the slow tests (real models, soaks, the site in a browser), and laws with many more examples."""
+    run(dev(), "-m", "pytest", "-m", "slow or hypothesis or sampled", WESICHAIN_THOROUGH="1")
 
 
 def lint() -> None:

@@ -13,26 +13,24 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import psutil
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 
+from tests.draws import SEED, USUAL, draws
 from tests.postgres import postgres as postgres
-from tests.quick import IS_QUICK, first_cases, needs_what_is_outside, only_first
+from tests.quick import IS_QUICK, first_cases, is_left_out, only_first
 from tests.replaying import replays as replays  # a part of every test
 from tests.warm.client import warm_process
 from wesichain.errors import DurableError
 from wesichain.tools.isolated import warm_processes
 
-# Machines are shared: a slow moment is no failure.
-settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("shared")
-if IS_QUICK:
-    settings.register_profile("quick", settings.get_profile("shared"), max_examples=10)
-    settings.load_profile("quick")
+settings.register_profile("usual", draws(USUAL))
+settings.load_profile("usual")
 
 ROOT = Path(__file__).resolve().parent.parent
 Strays: TypeAlias = Callable[[], list[int]]
@@ -48,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """In a quick run, pass over a file that needs more than its own process."""
-    return True if IS_QUICK and collection_path.is_file() and needs_what_is_outside(collection_path) else None
+    return True if IS_QUICK and is_left_out(collection_path) else None
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -134,13 +132,26 @@ def corpus(name: str, origin: str) -> list[dict[str, Any]]:
 
 
 def pytest_report_header() -> str:
-    return f"corpora: {'own sets and ' + str(corpora()) if OUTSIDE in ORIGINS else 'own sets alone'}"
+    return f"seed: {SEED}; corpora: {'own sets and ' + str(corpora()) if OUTSIDE in ORIGINS else 'own sets alone'}"
+
+
+@pytest.fixture(scope="session")
+def new_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
+    """Makes an empty folder. For a name that is free, pytest's own way reads the names of all folders made so far."""
+    parent, numbers = tmp_path_factory.mktemp("folders"), count()
+
+    def make() -> Path:
+        folder = parent / str(next(numbers))
+        folder.mkdir()
+        return folder
+
+    return make
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(new_folder: Callable[[], Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     """A data folder of its own for every test, so that none reads or writes the user's."""
-    folder = tmp_path_factory.mktemp("home")
+    folder = new_folder()
     monkeypatch.setenv("WESICHAIN_HOME", str(folder))
     return folder
 

@@ -1,15 +1,17 @@
 """The quick run (`make test-quick`): every test that needs nothing outside its own process, with its first case.
 
-A file is left out, before it is even imported, if it imports what starts a process, a server, a database, a browser
-or a model. Of a test with many parameters the first case stays, hypothesis draws ten examples, and the runs that tests
-make are not replayed.
+A file is left out, before it is even imported, if it or a helper of it imports what starts a process, a server,
+a browser, a database or a model. Of a test with many parameters the first case stays, hypothesis draws ten examples,
+and the runs that tests make are not replayed.
 """
 
 from __future__ import annotations
 
 import ast
 import os
+import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,8 @@ OUTSIDE = frozenset(
             "faiss",
             "bench",
             "examples",
+            "experiments",
+            "pty",
         ),
         *("tests.warm", "tests.postgres", "tests.durable", "tests.web", "tests.mutants", "wesichain.durable"),
         *("wesichain.web", "wesichain.edge", "wesichain.cli", "wesichain.llm.local"),
@@ -38,24 +42,70 @@ OUTSIDE = frozenset(
 )
 
 
+ROOT = Path(__file__).resolve().parent.parent
+_WRITTEN = re.compile(
+    r"^[ \t]*(?:from[ \t]+(?P<module>[\w.]+)[ \t]+import[ \t]+(?P<names>\([^)]*\)|[^\n]*)|import[ \t]+(?P<modules>[^\n]*))",
+    re.MULTILINE,
+)
+
+
+def is_left_out(path: Path) -> bool:
+    """Whether a quick run passes over a file of tests, or over a folder that has no other files of tests.
+
+    A folder is passed over before its `conftest.py` is imported, and all that this imports.
+    """
+    if path.is_dir():
+        return all(map(needs_what_is_outside, path.rglob("test_*.py")))
+    return path.name.startswith("test_") and needs_what_is_outside(path)
+
+
+@cache
 def needs_what_is_outside(path: Path) -> bool:
-    """Whether a file of tests imports anything that leads out of this process."""
-    if path.name == "conftest.py" or not path.name.startswith("test_"):
-        return False
-    return any(_leads(module) for module in _imports(path))
+    """Whether a file of tests imports what leads out of this process, itself or in a helper that it imports."""
+    text = path.read_text(encoding="utf-8")
+    if not any(_leads(module) for module in _seeming_imports(text, path)):
+        return False  # parsing all files takes seconds
+    return any(_leads(module) for module in _imports(text, path))
 
 
+@cache
 def _leads(module: str) -> bool:
     parts = module.split(".")
-    return any(".".join(parts[:count]) in OUTSIDE for count in range(1, len(parts) + 1))
+    starts = [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
+    if any(start in OUTSIDE for start in starts):
+        return True
+    if parts[:2] == ["tests", "conftest"]:
+        return False  # every test has it
+    helpers = (ROOT / Path(*start.split(".")).with_suffix(".py") for start in starts if start != "tests")
+    return any(helper.is_file() and needs_what_is_outside(helper) for helper in helpers)
 
 
-def _imports(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+def _seeming_imports(text: str, path: Path) -> Iterator[str]:
+    """What looks like an import, though it may be in a program that the file has as text."""
+    for line in _WRITTEN.finditer(text):
+        if line["modules"] is not None:
+            yield from (name.partition(" as ")[0].strip() for name in line["modules"].split(","))
+        else:
+            module = _resolved(line["module"].lstrip("."), line["module"].count(".", 0, 2), path)
+            names = line["names"].partition("#")[0].strip("() \n").split(",")
+            yield from (f"{module}.{name.partition(' as ')[0].strip()}" for name in names)
+
+
+def _imports(text: str, path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = _resolved(node.module or "", node.level, path)
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+def _resolved(module: str, level: int, path: Path) -> str:
+    """The full name of a module that a file imports relatively."""
+    if not level:
+        return module
+    package = path.relative_to(ROOT).parts[:-level]
+    return ".".join([*package, *([module] if module else [])])
 
 
 def only_first(metafunc: pytest.Metafunc) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import tomllib
 
-import pytest
 from hatch_build import packaged
 
 from tests.conftest import ROOT
@@ -35,18 +34,18 @@ def test_the_project_says_where_it_runs_and_names_no_place_that_is_not_there() -
     assert "urls" not in PROJECT
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=name_of)
-def test_an_install_line_works_in_a_checkout(page: object) -> None:
+def test_an_install_line_works_in_a_checkout() -> None:
     """The name is on no index: what is to be typed installs from here, with extras that there are."""
-    text = page.read_text(encoding="utf-8")  # type: ignore[attr-defined]  # a path
-    for block in re.findall(r"pip install (?:-e )?'([^']*)'", text):
-        name, _, extras = block.partition("[")
-        if name == "wesichain":  # what errors say: it adds to what is installed
-            assert f"says `pip install '{block}'`" in text, block
-        else:
-            assert name == ".", block
-        wanted = {extra.strip() for extra in extras.rstrip("]").split(",") if extra}
-        assert wanted <= PROJECT["optional-dependencies"].keys(), block
+    for page in (ROOT / "README.md", *PAGES):
+        text = page.read_text(encoding="utf-8")
+        for block in re.findall(r"pip install (?:-e )?'([^']*)'", text):
+            name, _, extras = block.partition("[")
+            if name == "wesichain":  # what errors say: it adds to what is installed
+                assert f"says `pip install '{block}'`" in text, f"{name_of(page)}: {block}"
+            else:
+                assert name == ".", f"{name_of(page)}: {block}"
+            wanted = {extra.strip() for extra in extras.rstrip("]").split(",") if extra}
+            assert wanted <= PROJECT["optional-dependencies"].keys(), f"{name_of(page)}: {block}"
 
 
 def test_the_packaged_readme_reads_anywhere() -> None:

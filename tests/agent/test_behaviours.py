@@ -5,7 +5,6 @@ The behaviours are listed in the corpus `agent_loop_behaviours.md`.
 
 from __future__ import annotations
 
-import ast
 import re
 
 import pytest
@@ -122,11 +121,7 @@ def test_the_numbers_are_those_of_the_corpus() -> None:
     assert set(re.findall(r"^(A\d\d) ", page, re.MULTILINE)) == LISTED
 
 
-@pytest.mark.parametrize("where", sorted(set(SHOWN.values())))
-def test_the_test_named_exists(where: str) -> None:
-    file, _, name = where.partition("::")
-    tree = ast.parse((ROOT / "tests" / file).read_text(encoding="utf-8"))
-    defined = {
-        node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    }
-    assert name in defined
+def test_the_tests_named_exist() -> None:
+    for where in SHOWN.values():
+        file, _, name = where.partition("::")
+        assert f"def {name}(" in (ROOT / "tests" / file).read_text(encoding="utf-8"), where

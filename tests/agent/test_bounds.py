@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from tests.agent import trees
+from tests.draws import chosen
 from wesichain import Agent, Budget, LlmRequest, LlmResponse, ToolCall, tool
 from wesichain.agent import Completed, Failed, Interrupted
 from wesichain.agent.bounds import AgentLimits, Bounds, bounds_of, limits_of
@@ -96,7 +98,7 @@ def check(bounds: Bounds, outcome: Any, counts: dict[str, int]) -> None:
         assert "tool_calls" in bounds.reasons
 
 
-def never_exceeded(seeds: range) -> None:
+def never_exceeded(seeds: Iterable[int]) -> None:
     async def run() -> None:
         for seed in seeds:
             draw, counts = random.Random(seed), {"models": 0, "tools": 0}
@@ -110,7 +112,7 @@ def never_exceeded(seeds: range) -> None:
 
 
 def test_bounds_are_never_exceeded() -> None:
-    never_exceeded(range(300))
+    never_exceeded(chosen(range(10_000), 100))
 
 
 @pytest.mark.slow
@@ -120,7 +122,7 @@ def test_bounds_are_never_exceeded_in_ten_thousand_trees() -> None:
 
 def test_the_trees_of_the_laws_stay_below_their_bounds() -> None:
     async def run() -> None:
-        for seed in range(60):
+        for seed in chosen(range(1_000), 25):
             spec, world = trees.tree_of(seed), trees.World()
             with trees.over(world):
                 agent = trees.build(spec)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.agent.kit import ADD, add, call, check_events, kinds, say
+from tests.waiting import settle, until
 from wesichain.agent import AgentRuntime, Completed, Interrupted
 from wesichain.core import Observation, RunInterrupted
 from wesichain.errors import LlmTransportError, ToolTimeoutError
@@ -18,17 +18,6 @@ from wesichain.policy import Backoff, Recovery, Retry
 from wesichain.testing import FunctionLlm, ScriptedLlm
 from wesichain.tools import CancellationToken, RunContext, ToolContext, tool
 from wesichain.trace import CollectingSink
-
-
-async def settle() -> None:
-    for _ in range(5):
-        await asyncio.sleep(0)
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not is_so():
-            await asyncio.sleep(0.001)
 
 
 async def stop_and_wait(token: CancellationToken, task: asyncio.Task[Any]) -> Any:
@@ -167,7 +156,8 @@ async def test_cancelling_the_task_cleans_up_tells_and_propagates(where: str) ->
     sink = CollectingSink()
     model: Any = FunctionLlm(hang) if where == "model" else ScriptedLlm([say(call("sleeper"))])
     task = asyncio.create_task(AgentRuntime(model, [sleeper], events=sink).run("q"))
-    await asyncio.sleep(0.05)
+    await until(lambda: model.requests if where == "model" else "ToolDispatched" in kinds(sink.events))
+    await settle()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

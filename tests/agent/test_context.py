@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.agent.kit import call, say
+from tests.draws import sampled
 from wesichain.agent import Agent, AgentRuntime, Completed, Failed, Interrupted, replay
 from wesichain.context import ClearToolResults, Summarise, VisibleLog, Window, tokens_of
 from wesichain.core import (
@@ -109,6 +110,7 @@ async def test_the_events_tell_what_the_model_saw_and_the_log_keeps_everything(n
             assert sum(map(tokens_of, request)) <= 6_000
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", VIEWS)
 async def test_stopped_at_any_event_it_goes_on_to_the_same_requests(name: str, tmp_path: Path) -> None:
     """The second half knows the first from its JSON alone, as in another process."""
@@ -116,7 +118,7 @@ async def test_stopped_at_any_event_it_goes_on_to_the_same_requests(name: str, t
     model = FunctionLlm(reader(), model="m")
     straight = await agent(model, views()).outcome("read", run_id="r")
     expected = own_requests(model)
-    for stop_at in range(1, len(straight.events)):
+    for stop_at in sampled(range(1, len(straight.events)), 20):
         token = CancellationToken()
         folder = tmp_path / str(stop_at)
         recorder = Recorder(folder)
@@ -188,11 +190,12 @@ async def test_nested_agents_have_views_of_their_own_and_one_account(tmp_path: P
     assert not diff(recording, again.events)
 
 
+@pytest.mark.sampled
 async def test_nested_agents_stopped_at_any_event_go_on() -> None:
     straight = await nest(
         FunctionLlm(reader(3, "ask"), model="m"), FunctionLlm(reader(7), model="m")
     ).outcome("all", run_id="r")
-    for stop_at in range(1, len(straight.events), 3):
+    for stop_at in sampled(range(1, len(straight.events)), 10):
         token = CancellationToken()
 
         class Stop:

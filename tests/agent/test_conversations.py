@@ -17,12 +17,13 @@ from typing import Any
 
 import psycopg
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typing_extensions import override
 
 from tests.agent.talking import open_store
 from tests.conftest import ROOT
+from tests.draws import draws
 from tests.warm import python
 from wesichain.agent import (
     Agent,
@@ -314,7 +315,7 @@ _KINDS = (_pair, _pair, _calling, _ruling)
 _TURNS = st.lists(st.one_of([st.builds(kind, _WORDS, _WORDS) for kind in _KINDS]), max_size=80)
 
 
-@settings(max_examples=60)
+@draws(60)
 @given(turns=_TURNS, max_tokens=st.one_of(st.none(), st.integers(0, 600)))
 def test_reading_in_pages_shows_what_reading_all_would(turns: list[Turn], max_tokens: int | None) -> None:
     async def main() -> tuple[Message, ...]:

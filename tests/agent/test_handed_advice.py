@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 from tests.agent.kit import call, check_events, say
 from tests.conftest import ROOT
 from tests.learning.kit import words
+from tests.warm import python
 from wesichain import Agent, Budget
 from wesichain.agent import Completed, Interrupted, replay
 from wesichain.core import AdviceShown, HandedOff, StepStarted, from_json, to_json
@@ -175,7 +175,7 @@ async def test_a_run_that_waits_behind_the_handoff_goes_on_in_another_process() 
     assert isinstance(outcome, Interrupted)
     process = await asyncio.to_thread(
         subprocess.run,
-        [sys.executable, "-c", OTHER_PROCESS],
+        [*python(), "-c", OTHER_PROCESS],
         input=to_json(outcome),
         capture_output=True,
         text=True,

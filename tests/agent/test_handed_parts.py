@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-import sys
 from functools import partial
 from typing import Any
 
@@ -14,6 +13,7 @@ from typing_extensions import override
 
 from tests.agent.kit import call, check_events, say
 from tests.conftest import ROOT
+from tests.warm import python
 from wesichain import Agent, Budget, RunContext
 from wesichain.agent import Approve, Completed, Failed, Interrupted, replay
 from wesichain.agent.outcomes import with_output
@@ -231,7 +231,7 @@ async def test_a_part_that_waits_goes_on_inside_it_in_another_process() -> None:
     assert log[-2:] == ["b out: Interrupted'approval'", "a out: Interrupted'approval'"]
     process = await asyncio.to_thread(
         subprocess.run,
-        [sys.executable, "-c", OTHER_PROCESS],
+        [*python(), "-c", OTHER_PROCESS],
         input=to_json(outcome),
         capture_output=True,
         text=True,

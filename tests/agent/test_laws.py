@@ -8,10 +8,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.agent.kit import check_events
+from tests.draws import draws
 from wesichain.agent import AgentRuntime, Caller, Completed, Effects, Failed, Interrupted, Outcome
 from wesichain.core import (
     Action,
@@ -188,7 +189,7 @@ def carry_out(
     return asyncio.run(main()), llm
 
 
-@settings(max_examples=250, deadline=None)
+@draws(50)
 @given(scripts, engines, options, cancel_at)
 def test_a_run_always_ends_within_its_budget_with_lawful_events(
     script: list[Any], make_policy: Callable[[], Any], chosen: dict[str, Any], at: int | None
@@ -201,7 +202,7 @@ def test_a_run_always_ends_within_its_budget_with_lawful_events(
     check_events(outcome.events)
 
 
-@settings(max_examples=100, deadline=None)
+@draws(50)
 @given(scripts, engines, options, cancel_at)
 def test_the_same_script_gives_the_same_outcome_and_events(
     script: list[Any], make_policy: Callable[[], Any], chosen: dict[str, Any], at: int | None
@@ -219,7 +220,7 @@ def _timeless(event: Any) -> Any:
     return replace(event, duration_ms=0.0) if hasattr(event, "duration_ms") else event
 
 
-@settings(max_examples=150, deadline=None)
+@draws(60)
 @given(scripts, engines, options)
 def test_every_call_in_the_messages_has_exactly_one_result(
     script: list[Any], make_policy: Callable[[], Any], chosen: dict[str, Any]
@@ -237,7 +238,7 @@ def test_every_call_in_the_messages_has_exactly_one_result(
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@draws(60)
 @given(scripts)
 def test_wrapped_effects_cannot_bypass_the_machine(script: list[Any]) -> None:
     """Whoever answers the effects sees each model call and each tool call of the log, and no other."""
@@ -267,7 +268,7 @@ def test_wrapped_effects_cannot_bypass_the_machine(script: list[Any]) -> None:
     assert called == [event.call_id for kind, event in kinds if kind == "ToolDispatched"]
 
 
-@settings(max_examples=80, deadline=None)
+@draws(50)
 @given(scripts, st.integers(1, 12))
 @example([LlmResponse("", (ToolCall("", "work", {"n": 0}),))], 2)  # cut before the reply, without an id
 def test_a_run_that_is_cut_and_resumed_ends_as_if_it_had_not_been(script: list[Any], at: int) -> None:
@@ -330,7 +331,7 @@ def test_the_laws_can_fail() -> None:
         raise AssertionError("a broken log passed")
 
 
-@settings(max_examples=150, deadline=None)
+@draws(60)
 @given(scripts, engines, options)
 def test_the_events_tell_every_message_that_the_model_saw(
     script: list[Any], make_policy: Callable[[], Any], chosen: dict[str, Any]

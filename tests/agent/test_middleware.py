@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.agent.kit import ADD, add, boom, call, check_events, echo, kinds, say
+from tests.draws import draws
 from wesichain.agent import Agent, AgentRuntime, Approve, Completed, Failed, Interrupted, replay, with_output
 from wesichain.core import (
     LlmResponse,
@@ -190,7 +191,7 @@ PLANS = st.builds(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@draws(40)
 @given(outer=PLANS, inner=PLANS)
 def test_what_the_model_was_asked_is_what_is_spent(outer: Plan, inner: Plan) -> None:
     """Exactly once: the tokens of every real call, and no others; the log says the same."""
@@ -513,10 +514,12 @@ async def test_a_cancel_inside_a_middleware(kind: Any, after: bool) -> None:
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 async def test_a_task_that_is_cancelled_inside_a_middleware(kind: Any, after: bool) -> None:
     heard: list[Any] = []
+    begun = asyncio.Event()
 
     async def hang(ctx: Any, value: Any, call_next: Any) -> Any:
         if after:
             await call_next(value)
+        begun.set()
         await asyncio.sleep(60)
 
     class Sink:
@@ -525,7 +528,7 @@ async def test_a_task_that_is_cancelled_inside_a_middleware(kind: Any, after: bo
 
     agent = runtime([say(ADD), "3"], kind(hang), events=Sink())
     task = asyncio.ensure_future(agent.run("q"))
-    await asyncio.sleep(0.05)
+    await begun.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

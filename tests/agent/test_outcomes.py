@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core import values
+from tests.draws import draws
 from wesichain.agent import Completed, Failed, Interrupted
 from wesichain.core import from_json, to_json
 from wesichain.core.internal import PendingCall, Spent, to_plain
@@ -41,7 +42,7 @@ OWN: dict[type, st.SearchStrategy[dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("kind", OWN)
-@settings(max_examples=30)
+@draws(30)
 @given(data=st.data())
 def test_an_outcome_is_read_back_as_it_was_written(kind: Any, data: st.DataObject) -> None:
     stored = to_plain({"kind": kind.kind, **data.draw(STORED), **data.draw(OWN[kind])})

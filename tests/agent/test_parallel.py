@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.agent.kit import call, check_events, run, say
+from tests.waiting import until
 from wesichain.agent import AgentRuntime, Completed, Failed
 from wesichain.core import Observation
 from wesichain.policy import ObserveErrors
@@ -111,10 +112,12 @@ def test_a_failure_that_is_told_loses_no_sibling() -> None:
 
 async def test_cancelling_stops_them_all() -> None:
     meter = Meter()
+    begun: list[int] = []
 
     @tool
     async def forever(n: int) -> int:
         """Never ends."""
+        begun.append(n)
         await asyncio.sleep(60)
         return n
 
@@ -122,7 +125,7 @@ async def test_cancelling_stops_them_all() -> None:
         ScriptedLlm([batch("forever", "forever", "wait")]), [forever, *meter.tools()], tool_concurrency=3
     )
     task = asyncio.create_task(runtime.run("q"))
-    await asyncio.sleep(0.05)
+    await until(lambda: len(begun) == 2)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

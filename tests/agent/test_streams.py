@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from tests.agent.kit import call, check_events, say
+from tests.draws import draws
 from wesichain.agent import Agent, Approve, ApproveWith, Completed, Conversation, Interrupted, Refuse
 from wesichain.core import (
     Event,
@@ -174,7 +175,7 @@ def test_text_and_typed_answers_are_told_as_they_come() -> None:
     assert isinstance(events[-1], RunCompleted)
 
 
-@settings(max_examples=30, deadline=None)
+@draws(30)
 @given(leave_after=st.integers(0, 9), stored=st.booleans())
 def test_what_is_left_early_can_go_on_and_nothing_is_run_twice(leave_after: int, stored: bool) -> None:
     async def main() -> None:

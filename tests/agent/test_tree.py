@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -633,32 +634,39 @@ async def test_an_external_call_waits_until_its_result_is_provided() -> None:
 # --- the end is the end -------------------------------------------------------------------------------
 
 
+async def whatever_comes(event: asyncio.Event) -> None:
+    """Wait for an event, and do not be cancelled."""
+    while not event.is_set():
+        with contextlib.suppress(asyncio.CancelledError):
+            await event.wait()
+
+
 async def test_nothing_is_told_after_the_end_by_a_tool_that_outlives_its_cancel() -> None:
-    token = CancellationToken()
+    token, release, ended = CancellationToken(), asyncio.Event(), asyncio.Event()
     inner = Agent(FunctionLlm(lambda _: "late"), name="inner")
 
     @tool(timeout=30.0)
     async def stubborn(ctx: ToolContext) -> str:
         """Will not stop."""
         token.cancel("enough")
-        for _ in range(80):
-            try:
-                await asyncio.sleep(0.01)
-            except asyncio.CancelledError:
-                continue
-        return (await inner.run("t", parent=ctx)).output
+        await whatever_comes(release)
+        try:
+            return (await inner.run("t", parent=ctx)).output
+        finally:
+            ended.set()
 
     agent = Agent(ScriptedLlm([say(call("stubborn"))]), tools=[stubborn])
     outcome = await agent.outcome("q", cancellation=token)
     assert isinstance(outcome, Interrupted)
     before = outcome.events
-    await asyncio.sleep(0.5)
+    release.set()
+    await asyncio.wait_for(ended.wait(), 30)
     assert outcome.events == before
     assert isinstance(before[-1], RunInterrupted)
 
 
 async def test_a_stream_that_outlives_its_cancel_is_not_told() -> None:
-    token = CancellationToken()
+    token, release, ended = CancellationToken(), asyncio.Event(), asyncio.Event()
 
     class Stubborn:
         model = "m"
@@ -671,17 +679,17 @@ async def test_a_stream_that_outlives_its_cancel_is_not_told() -> None:
 
             yield TextChunk("a")
             token.cancel("enough")
-            for _ in range(70):
-                try:
-                    await asyncio.sleep(0.01)
-                except asyncio.CancelledError:
-                    continue
-            yield TextChunk("b")
+            await whatever_comes(release)
+            try:
+                yield TextChunk("b")
+            finally:
+                ended.set()
 
     runtime = AgentRuntime(Stubborn())
     outcome = await runtime.run("q", cancellation=token, stream=True)
     before = outcome.events
-    await asyncio.sleep(0.5)
+    release.set()
+    await asyncio.wait_for(ended.wait(), 30)
     assert outcome.events == before
 
 

@@ -6,11 +6,12 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typing_extensions import override
 
 import wesichain.context
+from tests.draws import draws
 from wesichain import Agent, tool
 from wesichain.agent import Failed
 from wesichain.context import (
@@ -98,7 +99,7 @@ def check_pairs(messages: list[Message]) -> None:
     assert not waiting
 
 
-@settings(max_examples=150, deadline=None)
+@draws(60)
 @given(logs, st.lists(views, min_size=1, max_size=3))
 def test_whatever_the_views_cut_the_laws_hold(drawn: Any, chosen: list[ContextView]) -> None:
     log, task, asked = log_of(drawn)
@@ -139,7 +140,7 @@ def test_whatever_the_views_cut_the_laws_hold(drawn: Any, chosen: list[ContextVi
         assert view_then == shown_then, "a request that was made stays as it was"
 
 
-@settings(max_examples=100, deadline=None)
+@draws(50)
 @given(logs, st.integers(1, 3_000))
 def test_a_window_holds_unless_what_must_stay_is_more(drawn: Any, most: int) -> None:
     log, task, asked = log_of(drawn)

@@ -10,10 +10,11 @@ from threading import Barrier
 from typing import Any, ClassVar, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core import values
+from tests.draws import draws
 from wesichain.core import (
     Event,
     LlmRequest,
@@ -73,7 +74,7 @@ VALUES: list[Any] = [
 
 
 @pytest.mark.parametrize(("type_", "strategy"), VALUES)
-@settings(max_examples=40)
+@draws(15)
 @given(data=st.data())
 def test_a_value_is_written_by_the_format_and_read_back_as_it_was(
     type_: Any, strategy: st.SearchStrategy[Any], data: st.DataObject

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import httpx2
 import pytest
+
+from tests.warm import python
 
 PROGRAM = """
 from contextlib import asynccontextmanager
@@ -33,7 +34,7 @@ TOKEN = "0123456789abcdef"
 @contextmanager
 def started(folder: Path, *args: str) -> Iterator[str]:
     (folder / "program.py").write_text(PROGRAM)
-    command = [sys.executable, "-m", "wesichain", "api", *args, "--port", "0"]
+    command = [*python(), "-m", "wesichain", "api", *args, "--port", "0"]
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -77,7 +78,7 @@ def test_a_token_is_asked_for(tmp_path: Path) -> None:
 )
 def test_what_is_not_safe_or_makes_no_sense_is_refused(tmp_path: Path, args: list[str]) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
-    command = [sys.executable, "-m", "wesichain", "api", "program.py:agent", *args]
+    command = [*python(), "-m", "wesichain", "api", "program.py:agent", *args]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr

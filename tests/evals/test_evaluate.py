@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.draws import draws
 from wesichain import Agent, LlmRequest, LlmResponse, ToolCall, tool
 from wesichain.core import Usage, from_json, to_json
 from wesichain.errors import ConfigError
@@ -315,7 +316,7 @@ passes_of_cases = st.dictionaries(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@draws(40)
 @given(passes_of_cases)
 def test_a_version_is_never_better_than_itself(passes: dict[str, list[bool]]) -> None:
     made = results(passes)

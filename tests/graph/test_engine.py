@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from tests.graph.behaviours import behaviour
+from tests.waiting import until
 from wesichain.errors import (
     CycleDetectedError,
     GraphError,
@@ -767,11 +768,21 @@ async def test_quick_nodes_leave_time_for_others() -> None:
     "node", [lambda _: asyncio.sleep(9), swallow, stubborn], ids=["polite", "swallows", "goes-on"]
 )
 async def test_cancelling_the_caller_cancels_the_run(node: Any, beside: bool) -> None:
-    builder = build("a>b", "b>d", a=note("a"), b=node)
+    begun: list[str] = []
+
+    async def hang(state: Any) -> Any:
+        begun.append("b")
+        return await node(state)
+
+    async def hang_beside(_: Any) -> None:
+        begun.append("c")
+        await asyncio.sleep(9)
+
+    builder = build("a>b", "b>d", a=note("a"), b=hang)
     if beside:
-        builder.add_node("c", lambda _: asyncio.sleep(9)).add_edge("a", "c")
+        builder.add_node("c", hang_beside).add_edge("a", "c")
     task = asyncio.ensure_future(builder.build().invoke({}))
-    await asyncio.sleep(0.05)
+    await until(lambda: len(begun) == 1 + beside)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

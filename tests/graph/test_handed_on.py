@@ -7,10 +7,11 @@ from operator import add
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from tests.draws import draws
 from wesichain.errors import ConflictingUpdateError, GraphInterruptedError
 from wesichain.graph import (
     START,
@@ -216,7 +217,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-@settings(max_examples=200)
+@draws(60)
 @given(st.data(), st.sampled_from(sorted(VALUES)))
 def test_the_write_of_a_whole_state_gives_that_state(data: st.DataObject, name: str) -> None:
     """The law: folded alone, the write that stands for a whole state gives just that state."""

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.draws import draws
 from wesichain.core import Message, Role, ToolCall
 from wesichain.errors import GraphError, GraphInterruptedError
 from wesichain.graph import (
@@ -98,7 +99,7 @@ writes = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=100)
+@draws(50)
 @given(
     st.lists(writes, min_size=1, max_size=4),
     st.integers(1, 3),

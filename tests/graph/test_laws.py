@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypedDict
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typing_extensions import override
 
+from tests.draws import draws
 from wesichain.errors import ConflictingUpdateError, GraphError
 from wesichain.graph import (
     END,
@@ -137,7 +138,7 @@ async def outcome(running: Any) -> Any:
         return error.key, error.nodes, error.state
 
 
-LAW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+LAW = draws(60)
 
 
 @LAW

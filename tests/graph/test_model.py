@@ -161,12 +161,12 @@ async def in_processes(seeds: range, place: str, workers: Workers) -> None:
 
 
 def test_the_engine_does_what_the_interpreter_does() -> None:
-    asyncio.run(_trials(range(150), MemoryCheckpointer()))
+    asyncio.run(_trials(range(60), MemoryCheckpointer()))
 
 
 def test_the_same_on_sqlite(tmp_path: Path) -> None:
     store = SqliteCheckpointer(tmp_path / "t.db")
-    asyncio.run(_trials(range(1000, 1025), store))
+    asyncio.run(_trials(range(1000, 1010), store))
     store.close()
 
 
@@ -180,7 +180,7 @@ def test_the_same_on_postgres(postgres: str) -> None:
 
     async def main() -> None:
         store = PostgresCheckpointer(postgres)
-        await _trials(range(2000, 2010), store)
+        await _trials(range(2000, 2006), store)
         await store.close()
 
     asyncio.run(main())
@@ -189,7 +189,7 @@ def test_the_same_on_postgres(postgres: str) -> None:
 def test_every_stop_goes_on_in_another_process(postgres: str, tmp_path: Path) -> None:
     forget(postgres)
     with workers() as others:
-        asyncio.run(in_processes(range(3000, 3012), "", others))
+        asyncio.run(in_processes(range(3000, 3006), "", others))
         asyncio.run(in_processes(range(4000, 4006), str(tmp_path / "t.db"), others))
         asyncio.run(in_processes(range(5000, 5004), postgres, others))
 

@@ -13,9 +13,10 @@ from typing import Annotated, Any, TypedDict
 
 import psycopg
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.draws import draws
 from tests.graph.processes import Mortal
 from wesichain import Agent, ReActAgentNode, tool
 from wesichain.agent import Approve
@@ -279,7 +280,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@draws(100)
 @given(JSON)
 def test_whatever_looks_like_a_part_is_given_back_as_it_was(data: Any) -> None:
     entry = Entry(1, "", 1, 0.0, dump_json({"values": data}))

@@ -13,6 +13,7 @@ import pytest
 from typing_extensions import override
 
 from tests.graph.checkpointer_contract import CheckpointerContract, entry, numbers
+from tests.waiting import until_answered
 from wesichain.errors import CheckpointError, ConfigError
 from wesichain.graph import Append, Checkpointer, ExecutionOptions, GraphBuilder
 from wesichain.graph.postgres import VERSION, PostgresCheckpointer
@@ -135,7 +136,12 @@ async def test_a_cancelled_call_leaves_the_checkpointer_usable(postgres: str) ->
     blocker = await psycopg.AsyncConnection.connect(postgres)
     await blocker.execute("LOCK TABLE wesichain_threads IN ACCESS EXCLUSIVE MODE")
     task = asyncio.ensure_future(store.append("t", [entry(2)], after=1))
-    await asyncio.sleep(0.1)
+
+    async def waits() -> bool:
+        found = await blocker.execute("SELECT count(*) > 0 FROM pg_locks WHERE NOT granted")
+        return bool((await found.fetchone() or [False])[0])
+
+    await until_answered(waits)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

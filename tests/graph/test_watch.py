@@ -131,9 +131,14 @@ async def test_a_run_that_fails_or_stops_says_so_last() -> None:
         await chain(note("a"), lambda _: interrupt("?")).invoke({}, ExecutionOptions(events=sink))
     check_log(sink.events)
     assert told(sink.events)[-1] == ("RunInterrupted", None, "")
-    sink = Keep()
-    task = asyncio.ensure_future(chain(lambda _: asyncio.sleep(9)).invoke({}, ExecutionOptions(events=sink)))
-    await asyncio.sleep(0.02)
+    sink, begun = Keep(), asyncio.Event()
+
+    async def hang(_: Any) -> None:
+        begun.set()
+        await asyncio.sleep(9)
+
+    task = asyncio.ensure_future(chain(hang).invoke({}, ExecutionOptions(events=sink)))
+    await begun.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

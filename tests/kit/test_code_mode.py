@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from tests.warm import python
 from wesichain import Agent, Budget, CancellationToken, Middleware, tool
 from wesichain.agent import Completed, Failed, Interrupted, replay
 from wesichain.core import Role, ToolCall, ToolDispatched, from_json, to_json
@@ -275,7 +275,7 @@ class TestInterruptions:
         outcome = await coder("a = await note(number=1)\np = await pay(amount=5)\n[a, p]").outcome("go")
         assert isinstance(outcome, Interrupted)
         done = subprocess.run(
-            [sys.executable, "-c", RESUME],
+            [*python(), "-c", RESUME],
             input=to_json(outcome),
             capture_output=True,
             text=True,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from tempfile import mkdtemp
 
 import pytest
 
 from tests.conftest import no_durable_sqlite
+from tests.warm import python
 from wesichain import Agent, LlmRequest, Role, ToolCall, ToolContext, tool
 from wesichain.durable import DurableAgent
 from wesichain.kit import CodeMode
@@ -71,11 +71,9 @@ def killed_at(tmp_path: Path, effect: str, die: list[int]) -> tuple[str, list[in
         CODE.format(calls=4),
     ]
     for _ in die:
-        done = subprocess.run(
-            [sys.executable, "-c", PROGRAM, *args], capture_output=True, text=True, check=False
-        )
+        done = subprocess.run([*python(), "-c", PROGRAM, *args], capture_output=True, text=True, check=False)
         assert done.returncode == -signal.SIGKILL, done.stderr
-    done = subprocess.run([sys.executable, "-c", PROGRAM, *args], capture_output=True, text=True, check=False)
+    done = subprocess.run([*python(), "-c", PROGRAM, *args], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip(), [int(line) for line in effects.read_text().split()]
 

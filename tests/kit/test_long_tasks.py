@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from tests.kit.talking import call, scripted, tools_of
+from tests.warm import python
 from wesichain import Agent, Budget, ObserveErrors, tool
 from wesichain.agent import Completed, Interrupted, replay
 from wesichain.context import Window, estimate_tokens
@@ -218,7 +218,7 @@ class TestDeepAgent:
         outcome = await deep_agent(_script(replies), [fetch, publish]).outcome("go")
         assert isinstance(outcome, Interrupted)
         done = subprocess.run(
-            [sys.executable, "-c", RESUME],
+            [*python(), "-c", RESUME],
             input=to_json(outcome),
             capture_output=True,
             text=True,

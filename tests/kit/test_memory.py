@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.draws import draws
 from tests.kit.talking import scripted, tools_of
 from wesichain import Agent
 from wesichain.agent import Interrupted
@@ -101,7 +102,7 @@ scopes = st.one_of(
 )
 
 
-@settings(max_examples=150)
+@draws(60)
 @given(
     facts=st.lists(st.tuples(scopes, st.sampled_from(["red fox", "red hen", "blue fox", "x"])), max_size=12),
     asks=st.lists(

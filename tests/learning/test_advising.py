@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.draws import draws
 from tests.learning.kit import note, strategy, words
 from wesichain.core import Advice, Adviser, Strategy, StrategySource, ToolSpec
 from wesichain.core.internal import HEADING, advise
@@ -96,7 +97,7 @@ def test_a_draw_is_always_the_same_and_lies_between_0_and_1(run: str, bullet: st
     assert 0 <= draw(run, bullet) == draw(run, bullet) < 1
 
 
-@settings(max_examples=30)
+@draws(30)
 @given(st.floats(0, 1), st.sampled_from(["staging", "prod"]))
 def test_shares_are_kept(share: float, stage: Any) -> None:
     bullet = strategy("pay", "a", stage=stage)

@@ -9,9 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.draws import draws
 from tests.learning.kit import ids, note, reflect, strategy, words
 from wesichain.errors import ConfigError
 from wesichain.learning import Playbook, PlaybookBullet, Reflection, SemanticCurator, ToolCallingStrategy
@@ -160,7 +161,7 @@ reflections = st.builds(
     st.sampled_from([True, True, False, None]),
 )
 batches = st.lists(reflections, max_size=8)
-law = settings(max_examples=25, deadline=None)
+law = draws(25)
 
 
 @law

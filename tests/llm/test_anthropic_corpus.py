@@ -22,9 +22,7 @@ EXCEPTIONS: dict[str, str] = {
 }
 
 
-@pytest.mark.parametrize(
-    "size", [pytest.param(None, id="whole"), pytest.param(7, id="seven-bytes-at-a-time")]
-)
+@pytest.mark.parametrize("size", [pytest.param(None, id="whole"), pytest.param(61, id="in-small-pieces")])
 @each_origin
 async def test_every_row_comes_out_as_recorded(size: int | None, origin: str) -> None:
     async with ToxicServer(black_hole) as server, AnthropicClient("m", base_url=server.url, retries=0) as llm:

@@ -144,18 +144,16 @@ def test_it_is_refused_where_the_client_does_not_run_calls_of_the_text(text: str
     assert "through the interface for tool calls" in reply.reasoning
 
 
-@pytest.mark.parametrize(("text", "calls"), CALLS)
 @pytest.mark.parametrize(
     "around", ["The page ends with {} as you see.", "{}\n\nShall I?", "I look:\n{}", "> {}", "'{}'"]
 )
 @pytest.mark.parametrize("runs_calls", [True, False])
-def test_with_anything_around_it_it_is_text(
-    text: str, calls: list[Any], around: str, runs_calls: bool
-) -> None:
-    text = around.format(text.removeprefix("<think>add?</think>"))
-    reply = read(text, runs_calls=runs_calls)
-    assert reply.tool_calls == ()
-    assert "<|channel|>" in text or reply.content == text
+def test_with_anything_around_it_it_is_text(around: str, runs_calls: bool) -> None:
+    for call in CALLS:
+        text = around.format(str(call.values[0]).removeprefix("<think>add?</think>"))
+        reply = read(text, runs_calls=runs_calls)
+        assert reply.tool_calls == (), text
+        assert "<|channel|>" in text or reply.content == text
 
 
 WEATHER = spec("weather", city="string")

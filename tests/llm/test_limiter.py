@@ -8,10 +8,11 @@ from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typing_extensions import override
 
+from tests.draws import draws
 from wesichain.core import (
     Clock,
     LlmRequest,
@@ -168,7 +169,7 @@ def test_it_lives_through_several_event_loops() -> None:
         asyncio.run(ask_all(llm, clock, list("abc")))
 
 
-@settings(max_examples=50, deadline=None)
+@draws(50)
 @given(
     gaps=st.lists(st.integers(0, 50), min_size=1, max_size=25),
     sizes=st.lists(st.sampled_from([0, 3, 9, 19, 60]), min_size=25, max_size=25),

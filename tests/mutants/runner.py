@@ -25,7 +25,7 @@ from .table import ROOT, Mutant
 LIMIT = 120.0  # seconds for the tests of one mutant
 WANTED = 0.9  # the share that is to be caught
 
-_OPTIONS = ("-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--no-header", "--tb=line")
+OPTIONS = ("-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--no-header", "--tb=line")
 _PASSED, _FAILED = 0, 1  # pytest's exit codes; any other says that the tests were not run
 
 Verdict = Literal["caught", "hung", "survived", "broken"]
@@ -65,7 +65,7 @@ def check_green(source: Path, table: Sequence[Mutant]) -> None:
     if not Path(where).is_relative_to(source):
         raise RedBefore(f"the tests would import {where}, not the copy in {source}")
     tests = list(dict.fromkeys(test for mutant in table for test in mutant.tests))
-    options = [option for option in _OPTIONS if option != "-x"]
+    options = [option for option in OPTIONS if option != "-x"]
     done = _python(source, "-m", "pytest", *options, *tests)
     if done.returncode != _PASSED:
         raise RedBefore("tests fail without any mutant:\n" + done.stdout[-4_000:] + done.stderr[-2_000:])
@@ -86,16 +86,22 @@ def judge(source: Path, mutant: Mutant) -> Result:
 
 def _verdict(source: Path, mutant: Mutant) -> tuple[Verdict, str]:
     try:
-        done = _python(source, "-m", "pytest", *_OPTIONS, *mutant.tests, timeout=LIMIT)
+        done = _python(source, "-m", "pytest", *OPTIONS, *mutant.tests, timeout=LIMIT)
     except subprocess.TimeoutExpired:
         return "hung", f"after {LIMIT:g} s"
-    lines = done.stdout.splitlines()
-    failed = [line for line in lines if line.startswith(("FAILED ", "ERROR "))]
-    if done.returncode == _PASSED:
+    return verdict_of(done.returncode, done.stdout + done.stderr)
+
+
+def verdict_of(status: int | None, printed: str) -> tuple[Verdict, str]:
+    """What pytest's exit status and output say of a mutant; the status is None where a limit ended it."""
+    if status is None:
+        return "hung", "a limit ended it"
+    failed = [line for line in printed.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    if status == _PASSED:
         return "survived", ""
-    if done.returncode == _FAILED and failed:
+    if status == _FAILED and failed:
         return "caught", failed[0].split(" ")[1]
-    return "broken", (done.stdout + done.stderr)[-500:]  # it does not even load: that proves nothing
+    return "broken", printed[-500:]  # it does not even load: that proves nothing
 
 
 def _python(source: Path, *args: str, timeout: float | None = None) -> subprocess.CompletedProcess[str]:

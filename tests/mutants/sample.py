@@ -15,7 +15,6 @@ from pathlib import Path
 
 from .table import ROOT, SOURCE, Mutant
 
-_TESTS = 3  # files of tests for one mutant
 _TURNED: dict[type[ast.cmpop], str] = {
     ast.Lt: "<=",
     ast.LtE: "<",
@@ -31,10 +30,18 @@ _TURNED: dict[type[ast.cmpop], str] = {
 
 
 def sample(size: int, *, seed: int) -> list[Mutant]:
-    """So many mutants, each in another place; the same for the same seed and source."""
+    """So many mutants, each in another place; the same for the same seed and source.
+
+    Their tests are all files of the room, the likeliest first.
+    """
     places = [(path, *place) for path in sorted(SOURCE.rglob("*.py")) for place in _places(path)]
     chosen = random.Random(seed).sample(places, size)
     return [_mutant(*place) for place in chosen]
+
+
+def room_of(mutant: Mutant) -> str:
+    """The folder of the source that a mutant is in."""
+    return mutant.file.partition("/")[0]
 
 
 def _mutant(path: Path, node: ast.expr | ast.stmt, text: str) -> Mutant:
@@ -44,9 +51,7 @@ def _mutant(path: Path, node: ast.expr | ast.stmt, text: str) -> Mutant:
     old = source[start:end]
     file = str(path.relative_to(SOURCE))
     name = f"line {node.lineno}: {_short(old)} -> {_short(text)}"
-    return Mutant(
-        name, file, source, source[:start] + text + source[end:], ("-m", "not slow", *tests_of(path))
-    )
+    return Mutant(name, file, source, source[:start] + text + source[end:], tests_of(path))
 
 
 def _end(node: ast.expr | ast.stmt) -> tuple[int, int]:
@@ -90,8 +95,10 @@ def _changed(node: ast.AST) -> str | None:
             return str(not flag)
         case ast.Constant(value=int() as number):
             return str(number + 1)
-        case ast.Expr(value=ast.Call() | ast.Await()):
+        case ast.Expr(value=ast.Call() | ast.Await()) | ast.AugAssign() | ast.Raise():
             return "pass"
+        case ast.Return(value=ast.expr() as value) if ast.unparse(value) != "None":
+            return "return None"
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             return f"({ast.unparse(operand)})"
         case _:
@@ -115,7 +122,7 @@ def tests_of(path: Path) -> tuple[str, ...]:
         text = each.read_text(encoding="utf-8")
         mirrors = 100.0 * (stem.strip("_") in each.stem) + 50.0 * any(part in str(each) for part in folders)
         scores[each] = mirrors + sum(len(re.findall(rf"\b{name}\b", text)) for name in names) ** 0.5
-    best = sorted(scores, key=lambda each: (-scores[each], each))[:_TESTS]
+    best = sorted(scores, key=lambda each: (-scores[each], each))
     return tuple(str(each.relative_to(ROOT)) for each in best)
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -15,17 +18,36 @@ TABLE = mutants()
 LAWS = ("agent/", "policy/", "graph/react/")
 
 
-@pytest.mark.parametrize("mutant", TABLE, ids=lambda mutant: mutant.name)
-def test_a_mutant_can_be_planted_in_one_place(mutant: Mutant) -> None:
-    text = (SOURCE / mutant.file).read_text(encoding="utf-8")
-    planted = mutant.planted_in(text)
-    assert ast.dump(ast.parse(planted)) != ast.dump(ast.parse(text)), "it changes the program"
-    assert mutant.tests
+def test_every_mutant_can_be_planted_in_one_place_and_its_tests_exist() -> None:
+    assert [problem for mutant in TABLE for problem in problems_of(mutant)] == []
+
+
+def problems_of(mutant: Mutant) -> Iterator[str]:
+    """What is wrong with a row of the table."""
+    text = text_of(SOURCE / mutant.file)
+    try:
+        planted = mutant.planted_in(text)
+    except ValueError as error:
+        yield f"{mutant.name}: {error}"
+    else:
+        if ast.dump(ast.parse(planted)) == program_of(text):
+            yield f"{mutant.name}: it does not change the program"
+    if not mutant.tests:
+        yield f"{mutant.name}: it names no test"
     for test in mutant.tests:
         path, _, name = test.partition("::")
-        assert f"def {name.rpartition('::')[2].partition('[')[0]}(" in (ROOT / path).read_text(
-            encoding="utf-8"
-        )
+        if f"def {name.rpartition('::')[2].partition('[')[0]}(" not in text_of(ROOT / path):
+            yield f"{mutant.name}: there is no test {test}"
+
+
+@cache
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+@cache
+def program_of(text: str) -> str:
+    return ast.dump(ast.parse(text))
 
 
 def test_there_are_enough_of_them_and_each_is_another() -> None:

@@ -10,10 +10,11 @@ from typing import Any
 
 import psycopg
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import ROOT
+from tests.draws import draws
 from tests.warm import python
 from wesichain.errors import CodecError, ConfigError, StoreError
 from wesichain.store import MemoryStore, PostgresStore, SqliteStore, Store
@@ -126,7 +127,7 @@ json_values = st.recursive(
 puts = st.lists(st.tuples(st.lists(names, max_size=3).map(tuple), names, json_values), max_size=8)
 
 
-@settings(max_examples=60, deadline=None)
+@draws(60)
 @given(puts, st.lists(names, max_size=2).map(tuple))
 @pytest.mark.parametrize("make", [MemoryStore, lambda: SqliteStore(":memory:")], ids=["memory", "sqlite"])
 def test_a_store_is_a_dict_of_namespaces(

@@ -12,9 +12,10 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.draws import draws
 from wesichain.errors import ConfigError, PlaybookError
 from wesichain.store import Lines, read_json_lines
 
@@ -35,7 +36,7 @@ def test_a_file_cut_at_any_byte_keeps_every_whole_line_and_takes_the_next(tmp_pa
         assert read_lines(path)[0] == [*kept, b"next"]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@draws(30, shares_fixtures=True)
 @given(st.binary(max_size=200), st.integers(0, 3))
 def test_whatever_follows_the_last_newline_is_cut_off(tmp_path: Path, tail: bytes, blocks: int) -> None:
     path = tmp_path / "log"

@@ -11,11 +11,12 @@ from typing import Any
 
 import psycopg
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from typing_extensions import override
 
 from tests.conftest import ROOT
+from tests.draws import draws
 from tests.warm import python
 from wesichain.errors import CheckpointError
 from wesichain.store import Entry, Layout, Logs, MemoryLogs
@@ -146,7 +147,7 @@ _DELETE = st.tuples(st.just("delete"), _NAME, st.one_of(st.none(), st.integers(0
 _OPEN = st.tuples(st.just("another process"))
 
 
-@settings(max_examples=40)
+@draws(40)
 @example([("append", "a", [""], None, None, 0), ("delete", "a", None), ("append", "a", [""], None, None, 0)])
 @example(
     [("append", "a", [""], how, None, 0) for how in (None, None, "head", None)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 from importlib.metadata import entry_points
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.agent import trees
+from tests.warm import python
 from wesichain import Agent, GraphBuilder, LlmRequest, LlmResponse, Role, RunInterruptedError, ToolCall, tool
 from wesichain.agent import Approve, Interrupted
 from wesichain.core import StreamingLlm, TextChunk, Usage
@@ -319,7 +319,7 @@ def pytest_in(folder: Path, *args: str, **env: str) -> subprocess.CompletedProce
     known = any(one.name == "wesichain" for one in entry_points(group="pytest11"))
     named = () if known else ("-p", "wesichain.testing.plugin")
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *named, *args],
+        [*python(), "-m", "pytest", "-q", "-p", "no:cacheprovider", *named, *args],
         cwd=folder,
         env={"PATH": "", "PYTHONDONTWRITEBYTECODE": "1", **env},
         capture_output=True,
@@ -335,7 +335,7 @@ def test_the_plugin_in_a_project_of_its_own(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "there is no cassette" in done.stdout
     assert not folder.exists()
-    assert pytest_in(tmp_path, "--wesichain=record", "-n", "2").returncode == 0
+    assert pytest_in(tmp_path, "--wesichain=record").returncode == 0
     assert {path.name for path in folder.iterdir()} == {
         "test_lamps.jsonl",
         "test_rooms[a].jsonl",

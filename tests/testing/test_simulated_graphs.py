@@ -22,16 +22,19 @@ pytestmark = pytest.mark.filterwarnings("ignore:coroutine 'NodeRun:RuntimeWarnin
 
 @pytest.mark.parametrize("mistake", orders.MISTAKES)
 def test_a_planted_mistake_is_found_and_shrunk(mistake: str) -> None:
-    report = simulate_sync(orders.scenario(mistake), seeds=range(300))
-    found = {one.invariant: one for one in report.violations}
-    assert orders.MISTAKES[mistake][0] in found, str(report)
-    assert len(found[orders.MISTAKES[mistake][0]].faults) <= 1
+    broken = orders.MISTAKES[mistake][0]
+    for first in range(0, 300, 10):
+        report = simulate_sync(orders.scenario(mistake), seeds=range(first, first + 10))
+        if found := [one for one in report.violations if one.invariant == broken]:
+            assert len(found[0].faults) <= 1
+            return
+    pytest.fail(f"{broken} was not broken in 300 seeds")
 
 
 def test_a_sound_graph_raises_no_alarm_and_meets_every_fault() -> None:
     seen: Counter[str] = Counter()
     scenario = orders.scenario()
-    for seed in range(200):
+    for seed in range(100):
         with simulated(scenario, seed, Faults()) as trace:
             assert trace.error is None, trace.error
             for invariant in scenario.invariants:
@@ -42,7 +45,7 @@ def test_a_sound_graph_raises_no_alarm_and_meets_every_fault() -> None:
     assert {"crash", "cancel", "person_late", "person_twice", "person_never"} <= {*seen}
     assert {"node_raises", "node_hangs", "node_late"} <= {*seen}
     assert seen["3 processes"]
-    assert seen["ended"] > 80
+    assert seen["ended"] > 40
 
 
 def test_a_seed_is_the_same_run_again() -> None:

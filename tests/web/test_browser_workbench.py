@@ -379,17 +379,17 @@ def test_the_keys_are_listed(page: Page, site: Site) -> None:
     is_clean(page, site)
 
 
-def test_statistics_of_ten_thousand_runs_are_of_all_of_them(page: Page, tmp_path: Path) -> None:
+def test_statistics_of_many_runs_are_of_all_of_them(page: Page, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     example_store(runs)
     (template,) = runs.glob("*Z-paris.jsonl")
-    for number in range(9_966):
+    for number in range(1_966):
         (runs / template.name.replace("Z-paris", f"Z-x{number}")).hardlink_to(template)
     with serving(runs) as url:
         site = Site(url, tmp_path)
         site.open(page, "#/stats")
-        page.wait_for("10,000", ".facts")
-        assert "30,047" in page.text(".figures")  # calls of the one tool
+        page.wait_for("2,000", ".facts")
+        assert "6,047" in page.text(".figures")  # calls of the one tool
         is_clean(page, site)
 
 

@@ -35,7 +35,7 @@ from wesichain.web import ApprovalFolder, export_html
 
 from .browser import Page
 from .kit import PRICES, interrupted, playbook, record, serving
-from .site import SHOTS, Site, is_clean, wait_for_count
+from .site import Site, is_clean, wait_for_count
 
 XSS = [
     '<img src=x onerror="alert(1)">',
@@ -181,7 +181,6 @@ def test_an_exported_run_opens_from_a_file(page: Page, examples: Path, tmp_path:
     page.wait("document.querySelector('.item.step')")
     page.wait_for("Tool calls")
     assert page.evaluate("document.querySelectorAll('.graph').length") == (1 if name == "graph-run" else 0)
-    page.screenshot(SHOTS / f"export-{name}.png")
     assert (page.errors, page.dialogs) == ([], [])
     assert [url for url in page.requests if url not in (file.as_uri(), "about:blank")] == []
 

@@ -7,7 +7,6 @@ import multiprocessing
 import signal
 import stat
 import subprocess
-import sys
 import textwrap
 import time
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.learning.kit import compact, ids, note, reflect, strategy, words
+from tests.warm import python
 from wesichain.errors import CorruptRecordError, PlaybookError
 from wesichain.learning import DATA_MODEL, Playbook, SemanticCurator
 from wesichain.learning.entities import hashed_name
@@ -196,7 +196,7 @@ def test_a_process_that_is_killed_between_log_and_index_loses_nothing(path: Path
         os.kill(os.getpid(), signal.SIGKILL)
         """
     )
-    done = subprocess.run([sys.executable, "-c", source, str(path)], check=False, timeout=60)
+    done = subprocess.run([*python(), "-c", source, str(path)], check=False, timeout=60)
     assert done.returncode == -signal.SIGKILL
     with open_at(path) as book:
         assert "last" in ids(book.retrieve("pay a bill", domain="shop", k=9))
@@ -222,7 +222,7 @@ def test_a_full_disk_refuses_a_record_and_keeps_the_playbook(path: Path) -> None
         book.close()
         """
     )
-    command = [sys.executable, "-c", source, str(path)]
+    command = [*python(), "-c", source, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert "refused" in done.stdout, done.stderr
     assert "5 None" in done.stdout

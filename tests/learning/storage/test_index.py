@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.draws import draws
 from tests.learning.kit import note, words
 from wesichain.learning import FunctionEmbedder, PlaybookBullet
 from wesichain.learning.embedders import Vectors
@@ -45,7 +46,7 @@ def test_what_is_dropped_is_found_no_more() -> None:
 names = st.lists(st.integers(0, 15), max_size=12)
 
 
-@settings(max_examples=40, deadline=None)
+@draws(40)
 @given(st.lists(names, max_size=6))
 def test_after_any_changes_a_search_is_that_of_a_fresh_index(states: list[list[int]]) -> None:
     embedder = spread()

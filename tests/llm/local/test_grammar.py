@@ -7,10 +7,11 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import corpus, each_origin
+from tests.draws import draws
 from tests.llm.local.gbnf import Gbnf
 from wesichain.core import ToolSpec
 from wesichain.core.internal import parse_json
@@ -195,7 +196,7 @@ def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return objects | arrays | unions
 
 
-@settings(max_examples=60, deadline=None)
+@draws(60)
 @given(schema=st.recursive(leaves, nested, max_leaves=6), seed=st.integers(0, 2**32))
 def test_law_any_text_of_the_grammar_is_json_that_follows_the_schema(schema: Any, seed: int) -> None:
     text = Gbnf.of(answer_grammar(schema)).sample(random.Random(seed))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.draws import draws
 from wesichain.core import LlmRequest, LlmResponse, Message, Role, StreamItem, TextChunk, ToolSpec
 from wesichain.llm.foreign_text import ForeignText
 from wesichain.llm.react_text import TextReAct
@@ -127,7 +128,7 @@ MARKS = [
 
 
 @given(text=st.lists(st.sampled_from(MARKS), max_size=9).map("".join), sizes=CUTS)
-@settings(max_examples=300)
+@draws(100)
 def test_the_cuts_decide_only_what_was_passed_on_before_its_end_was_known(
     text: str, sizes: list[int]
 ) -> None:

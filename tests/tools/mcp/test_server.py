@@ -12,11 +12,12 @@ from typing import Any
 
 import httpx2
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mcp import Client, StdioServerParameters, types
 from mcp.client.stdio import stdio_client
 
+from tests.draws import draws
 from tests.tools.mcp import served_tools
 from tests.tools.mcp.kit import ENV, HERE, call, serving
 from tests.warm import python
@@ -106,7 +107,7 @@ async def test_whatever_a_tool_takes_and_returns_comes_back_the_same() -> None:
     loop = asyncio.get_running_loop()
     async with ours() as server:
 
-        @settings(max_examples=100)
+        @draws(30)
         @given(JSON)
         def law(value: JsonValue) -> None:
             ask = asyncio.run_coroutine_threadsafe(call(server, "echo", {"value": value}), loop)

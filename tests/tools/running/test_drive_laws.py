@@ -8,9 +8,10 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.draws import draws
 from tests.tools.running.test_drive import GRACE, SLACK, driven, short_grace
 
 __all__ = ["short_grace"]  # a fixture
@@ -99,7 +100,7 @@ async def outcome(run: Coroutine[Any, Any, Any]) -> tuple[str, str]:
         return "error", type(error).__name__
 
 
-@settings(max_examples=60, deadline=None)
+@draws(60)
 @given(PROGRAMS)
 def test_law_a_driven_tool_ends_as_an_awaited_one_does(program: Program) -> None:
     async def drive() -> tuple[str, str]:
@@ -116,7 +117,7 @@ def test_law_a_driven_tool_ends_as_an_awaited_one_does(program: Program) -> None
     asyncio.run(both())
 
 
-@settings(max_examples=40, deadline=None)
+@draws(40)
 @given(PROGRAMS, st.integers(0, 6), st.booleans())
 def test_law_a_driven_tool_can_be_cancelled_at_any_moment(
     program: Program, turns: int, swallows: bool

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core import values
+from tests.draws import draws
 from tests.trace.runs import NOON
 from wesichain.core import (
     Document,
@@ -112,7 +113,7 @@ def test_a_name_that_holds_a_secret_is_redacted(tmp_path: Path) -> None:
     assert load(path).requests()[0].messages[0].text == "What is it?"
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@draws(25, shares_fixtures=True)
 @given(st.lists(values.message, min_size=1, max_size=4))
 def test_any_message_comes_back(tmp_path: Path, messages: list[Message]) -> None:
     from uuid import uuid4

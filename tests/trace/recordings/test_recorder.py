@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import ROOT
+from tests.draws import draws
 from tests.trace.runs import NOON, events, hops, run
 from tests.warm import python
 from wesichain.core import (
@@ -77,7 +78,7 @@ class TestAFile:
         assert recording.complete
 
     @given(st.data())
-    @settings(max_examples=30)
+    @draws(30)
     def test_holds_any_event(self, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
         folder = tmp_path_factory.mktemp("any")
         some = data.draw(st.lists(events(st.just("r"), st.just("inner")), max_size=5))

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core import values
+from tests.draws import draws
 from tests.trace.runs import NOON, run
 from wesichain import Agent, tool
 from wesichain.agent import Approve, Interrupted
@@ -55,7 +56,7 @@ def only(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
-@settings(max_examples=10)
+@draws(10)
 @given(data=st.data())
 def test_an_entry_stands_for_its_event(kind: Any, data: st.DataObject) -> None:
     event = replace(data.draw(values.of(kind)), run_id="r", seq=8, **outside_of_graphs(kind))
@@ -63,7 +64,7 @@ def test_an_entry_stands_for_its_event(kind: Any, data: st.DataObject) -> None:
     assert forms_to_jsonl(forms_in([entry(event)], "r", 7)) == to_jsonl([event])
 
 
-@settings(max_examples=20)
+@draws(20)
 @given(
     middle=st.lists(st.one_of([values.of(kind) for kind in USUAL]), max_size=6),
     told=st.sets(st.integers(0, 6)),
