@@ -85,11 +85,12 @@ async def opened(target: str, *wanted: type) -> AsyncGenerator[Any]:
     context manager, which is left with the block. What lives inside `async with`, such as the tools of an
     MCP server, belongs into the last.
     """
-    found = _named(target)
-    if not isinstance(found, wanted) and callable(found):
-        found = found()
+    found = load_object(target, wanted)
     if inspect.isawaitable(found):
-        found = await found
+        try:
+            found = await found
+        except Exception as error:
+            raise _not_made(target, error) from error
     if isinstance(found, AbstractAsyncContextManager) and not isinstance(found, wanted):
         manager: AbstractAsyncContextManager[Any] = cast("Any", found)
         async with manager as made:
@@ -109,7 +110,20 @@ def _of_type(found: Any, wanted: tuple[type, ...], target: str) -> Any:
 def load_object(target: str, wanted: type | tuple[type, ...]) -> Any:
     """The object that a target names; if that is a function and none of the wanted, what it makes."""
     found = _named(target)
-    return found if isinstance(found, wanted) or not callable(found) else found()
+    if isinstance(found, wanted) or not callable(found):
+        return found
+    try:
+        return found()
+    except Exception as error:
+        raise _not_made(target, error) from error
+
+
+def _not_made(target: str, error: Exception) -> Exception:
+    return (
+        error
+        if isinstance(error, ConfigError)
+        else ConfigError(f"{target!r} cannot be made: {type(error).__name__}: {error}")
+    )
 
 
 def _named(target: str) -> Any:
@@ -126,6 +140,13 @@ def _named(target: str) -> Any:
 
 
 def _checked(found: Any, target: str) -> Agent[Any]:
+    if inspect.iscoroutine(found) or isinstance(found, AbstractAsyncContextManager):
+        if inspect.iscoroutine(found):
+            found.close()
+        raise ConfigError(
+            f"{target!r} makes its agent in an event loop, which 'wesichain worker', 'eval' and 'api' take; "
+            f"here an Agent is needed, or a plain function that returns one"
+        )
     if not isinstance(found, Agent):
         raise ConfigError(f"{target!r} is a {type(found).__name__}, not an Agent")
     return found  # pyright: ignore[reportUnknownVariableType]  # of what type it answers is the user's affair
