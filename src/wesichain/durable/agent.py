@@ -41,6 +41,7 @@ from .work import PRIORITY, MakeWorld, OnChange, ServiceSettings, Work, checked_
 from .workflow_ids import Begin, NewTask, asked_of_begin, begin_order, new_id, read_order
 
 OutT = TypeVar("OutT")
+_LOOK = 0.02  # seconds between two looks for a run that is about to be stored
 Task: TypeAlias = str | Part | Sequence[str | Part]
 
 
@@ -131,18 +132,18 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         another version began waits for a worker of it.
         """
         given = NewTask(task, history, conversation, model, budget, settings, tools)
-        order = await self._order(given)
-        engine = await self._serving()
-        new = self._new(order, run_id)
-        if model is not None and not isinstance(model, str):
-            self._execution.models[new.run_id] = model
-        with self._live.begun(new.run_id):
+        with self._live.begun(chosen := new_id(run_id)):
+            order = await self._order(given)
+            engine = await self._serving()
+            new = self._new(order, chosen)
+            if model is not None and not isinstance(model, str):
+                self._execution.models[chosen] = model
             ending = await mapped(engine.start(self._service, new))
             if ending is None:
                 await self._check(new)
-                outcome = await self.outcome(new.run_id)
+                outcome = await self.outcome(chosen)
             else:
-                outcome = await self._here(engine, new.run_id, ending)
+                outcome = await self._here(engine, chosen, ending)
         is_new = ending is not None
         if conversation is not None and isinstance(outcome, Completed):
             await self._turns.add(conversation, order, outcome, is_new=is_new)
@@ -192,7 +193,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         stored, and have no number (`seq` 0). `after` is the number of the last event that a reader has; of
         the model's text, such a reader receives what comes from now on.
         """
-        stored, last = super().events(run_id), after
+        stored, last = self._stored_events(run_id), after
         upcoming: asyncio.Future[Event | None] = asyncio.ensure_future(anext(stored, None))
         arrival: asyncio.Future[None] | None = None
         with self._live.listening(run_id, is_new=not after) as live:
@@ -217,6 +218,20 @@ class DurableAgent(ServedRuns, Generic[OutT]):
                 upcoming.cancel()
                 if arrival is not None:  # a reader that leaves waits for both
                     arrival.cancel()
+
+    async def _stored_events(self, run_id: str) -> AsyncIterator[Event]:
+        """The stored events. A run that `run` is about to store here is waited for."""
+        is_there = False
+        while not is_there:
+            try:
+                async for event in super().events(run_id):
+                    is_there = True
+                    yield event
+                return
+            except DurableError:
+                if is_there or not self._live.is_begun(run_id):
+                    raise
+            await asyncio.sleep(_LOOK)
 
     async def resume(self, run_id: str) -> RunResult[OutT]:
         """Continue a run that was cancelled or refused, or interrupted and decided on; returns as `run`."""

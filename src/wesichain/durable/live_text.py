@@ -55,7 +55,7 @@ class LiveText:
 
     @contextmanager
     def begun(self, run_id: str) -> Generator[None]:
-        """Stream the model's text of a run that somebody waits for: they may listen a moment later."""
+        """Stream the model's text of a run that somebody waits for here: they may listen a moment later."""
         self._begun[run_id] += 1
         try:
             yield
@@ -63,6 +63,9 @@ class LiveText:
             self._begun[run_id] -= 1
             if not self._begun[run_id]:
                 del self._begun[run_id]
+
+    def is_begun(self, run_id: str) -> bool:
+        return run_id in self._begun
 
     @contextmanager
     def listening(self, run_id: str, *, is_new: bool) -> Generator[Listener]:
