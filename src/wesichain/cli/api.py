@@ -6,6 +6,8 @@ import asyncio
 import hmac
 import inspect
 import os
+import signal
+import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +19,7 @@ from wesichain.core.internal import is_loopback, listening_socket
 from wesichain.errors import ConfigError, MissingDependencyError, WesichainError
 
 from .loading import load_object
-from .terminal import fail, note
+from .terminal import OK, fail, note
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -66,7 +68,7 @@ def _checked_token(token: str | None, host: str) -> str | None:
         )
     if token is None and not is_loopback(host):
         raise ConfigError(
-            f"{host!r} can be reached from other machines; set --token or ${_VARIABLE} to what clients send"
+            f"{host!r} can be reached from other machines; set --token, or ${_VARIABLE}, to what clients send"
         )
     return token
 
@@ -90,6 +92,9 @@ async def _serve(target: str, host: str, port: int, *, token: str | None, cors: 
             who = "those who have the token" if token else "this machine alone"
             note(f"{target}, for {who}; Ctrl-C ends it")
             print(f"http://{name}:{listener.getsockname()[1]}{path}", flush=True)
+            # Once its requests have ended, the server raises the signal again: what the agent has opened is
+            # closed on the way out.
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(OK))
             await uvicorn.Server(config).serve(sockets=[listener])
 
 
