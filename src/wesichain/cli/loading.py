@@ -140,8 +140,9 @@ def _named(target: str) -> Any:
 
 
 def _checked(found: Any, target: str) -> Agent[Any]:
-    if inspect.iscoroutine(found) or isinstance(found, AbstractAsyncContextManager):
-        if inspect.iscoroutine(found):
+    is_coroutine = inspect.iscoroutine(found)
+    if is_coroutine or (hasattr(found, "__aenter__") and not hasattr(found, "run")):
+        if is_coroutine:
             found.close()
         raise ConfigError(
             f"{target!r} makes its agent in an event loop, which 'wesichain worker', 'eval' and 'api' take; "
