@@ -90,7 +90,7 @@ async def opened(target: str, *wanted: type) -> AsyncGenerator[Any]:
         try:
             found = await found
         except Exception as error:
-            raise _not_made(target, error) from error
+            raise _factory_error(target, error) from error
     if isinstance(found, AbstractAsyncContextManager) and not isinstance(found, wanted):
         manager: AbstractAsyncContextManager[Any] = cast("Any", found)
         async with manager as made:
@@ -115,10 +115,10 @@ def load_object(target: str, wanted: type | tuple[type, ...]) -> Any:
     try:
         return found()
     except Exception as error:
-        raise _not_made(target, error) from error
+        raise _factory_error(target, error) from error
 
 
-def _not_made(target: str, error: Exception) -> Exception:
+def _factory_error(target: str, error: Exception) -> Exception:
     return (
         error
         if isinstance(error, ConfigError)

@@ -12,21 +12,21 @@ from wesichain.core.internal import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class LiveEvent:
+class UnstoredEvent:
     """An event that is not stored yet, or never is, and the number of the one that it comes after."""
 
     after: int
     event: Event
 
 
-class Listener:
+class LiveReader:
     """Receives what a run emits in this process, in the order of the run's log."""
 
-    def __init__(self, earlier: Iterable[LiveEvent] = ()) -> None:
+    def __init__(self, earlier: Iterable[UnstoredEvent] = ()) -> None:
         self._events = deque(earlier)
         self._arrived = asyncio.Event()
 
-    def put(self, event: LiveEvent) -> None:
+    def put(self, event: UnstoredEvent) -> None:
         self._events.append(event)
         self._arrived.set()
 
@@ -49,8 +49,8 @@ class LiveText:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._listeners: dict[str, list[Listener]] = {}
-        self._current: dict[str, list[LiveEvent]] = {}  # of model calls in progress
+        self._listeners: dict[str, list[LiveReader]] = {}
+        self._current: dict[str, list[UnstoredEvent]] = {}  # of model calls in progress
         self._begun: Counter[str] = Counter()
 
     @contextmanager
@@ -68,13 +68,13 @@ class LiveText:
         return run_id in self._begun
 
     @contextmanager
-    def listening(self, run_id: str, *, is_new: bool) -> Generator[Listener]:
+    def listening(self, run_id: str, *, is_new: bool) -> Generator[LiveReader]:
         """Listen to a run: `is_new` to the model call in progress from its beginning, else from now on.
 
         Its text comes as `TextDelta` events that have no number of their own (seq 0).
         """
         earlier = (one for one in self._current.get(run_id, ()) if is_new or one.event.seq)
-        listener = Listener(earlier)
+        listener = LiveReader(earlier)
         self._listeners.setdefault(run_id, []).append(listener)
         try:
             yield listener
@@ -97,15 +97,15 @@ class LiveText:
             return
         self._current[run_id] = []
         for event in unrecorded:
-            self._emit(run_id, LiveEvent(event.seq - 1, event))
+            self._emit(run_id, UnstoredEvent(event.seq - 1, event))
         try:
             yield lambda text: self._emit(
-                run_id, LiveEvent(last, TextDelta(run_id, step_id, 0, self._clock.time(), text))
+                run_id, UnstoredEvent(last, TextDelta(run_id, step_id, 0, self._clock.time(), text))
             )
         finally:
             del self._current[run_id]
 
-    def _emit(self, run_id: str, event: LiveEvent) -> None:
+    def _emit(self, run_id: str, event: UnstoredEvent) -> None:
         if run_id in self._current:
             self._current[run_id].append(event)
         for listener in self._listeners.get(run_id, ()):
