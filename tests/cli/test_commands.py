@@ -170,6 +170,45 @@ def test_run_takes_an_agent_from_a_file(wesichain: Command, tmp_path: Path) -> N
     assert wesichain("run", f"{path}:not_an_agent", "hi").status == 2
 
 
+FACTORIES = """
+from contextlib import asynccontextmanager
+
+def broken():
+    raise RuntimeError("no such host")
+
+async def later():
+    raise RuntimeError("no such host")
+
+@asynccontextmanager
+async def inside():
+    yield
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "says"),
+    [
+        ("run", "broken", "RuntimeError: no such host"),
+        ("worker", "broken", "RuntimeError: no such host"),
+        ("worker", "later", "RuntimeError: no such host"),
+        ("run", "later", "'wesichain worker'"),
+        ("run", "inside", "'wesichain worker'"),
+    ],
+)
+def test_a_factory_that_fails_is_one_line(
+    wesichain: Command, tmp_path: Path, command: str, name: str, says: str
+) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(FACTORIES, encoding="utf-8")
+    done = wesichain(command, f"{path}:{name}", *(["hi"] if command == "run" else []))
+    assert (done.status, says in done.err) == (2, True), done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_the_help_shows_what_brackets_hold(wesichain: Command) -> None:
+    assert "[input, output]" in " ".join(wesichain("serve", "--help").out.replace("│", " ").split())
+
+
 def test_what_a_model_says_cannot_steer_the_terminal(wesichain: Command, tools: str) -> None:
     with serving(text("\x1b[2J\x1b]0;pwned\x07 done \u202e")) as url:
         done = wesichain("ask", "x", "--model", "openai:stub", url=url)

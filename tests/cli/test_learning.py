@@ -227,3 +227,32 @@ def test_a_damaged_description_is_mended_by_the_command_that_the_error_names(
     assert wesichain("playbook", "reembed", *path).status == 0
     with Playbook.browse(book) as opened:
         assert [item.text for item in opened.bullets("billing")] == ["Ask first."]
+
+
+def test_an_owners_sentence_needs_no_verdict(wesichain: Command, runs: list[str], tmp_path: Path) -> None:
+    done = wesichain("learn", runs[0], "--why", "Ask for the year first.", *at(tmp_path))
+    assert done.status == 0, done.err
+    listed = wesichain("playbook", "list", "general", "--path", str(tmp_path / "book")).out
+    assert "Ask for the year first." in listed
+    assert wesichain("learn", "--why", "Which run?", *at(tmp_path)).status == 2
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("playbook", "list", "--path"),
+        ("playbook", "search", "general", "a task", "--path"),
+        ("playbook", "export", "PAGE", "--path"),
+        ("playbook", "forget", "--matching", "x", "--path"),
+        ("ask", "hi", "--model", "openai:m", "--playbook"),
+    ],
+    ids=lambda command: " ".join(command[:2]),
+)
+def test_a_mistyped_playbook_is_said_and_not_made(
+    wesichain: Command, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    missing = tmp_path / "mistyped"
+    given = [str(tmp_path / "page.md") if part == "PAGE" else part for part in command]
+    done = wesichain(*given, str(missing))
+    assert (done.status, "there is no such folder" in done.err) == (2, True), done.err
+    assert not missing.exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -11,16 +12,18 @@ import pytest
 from tests.durable.test_agent import deleter, served
 from wesichain import Agent, Budget, Image, tool
 from wesichain.agent import Approve, Failed, MemoryConversations
-from wesichain.core import LlmRequest, LlmResponse, Role, TextChunk, TextDelta
+from wesichain.core import LlmRequest, LlmResponse, Role, TextChunk, TextDelta, ToolCall
 from wesichain.durable import DurableAgent, DurableRuns
 from wesichain.errors import (
     BudgetExceededError,
     CodecError,
     ConfigError,
+    DurableError,
     RunFailedError,
     RunIdConflictError,
     RunInterruptedError,
 )
+from wesichain.middleware import OutputGuard
 from wesichain.testing import FunctionLlm, calls
 
 PICTURE = Image(data=b"\x89PNG picture", media_type="image/png")
@@ -137,13 +140,38 @@ async def test_a_budget_of_the_run_holds_over_its_resumes_in_another_process(url
     assert isinstance(failed.value.outcome.error, BudgetExceededError)
 
 
-async def test_a_model_of_the_run_is_a_name(url: str) -> None:
+async def test_a_model_of_a_queued_run_is_a_name(url: str) -> None:
     async with DurableAgent(deleter(), "deleter", database_url=url) as durable:
         with pytest.raises(ConfigError, match="PROVIDER:NAME"):
-            await durable.run("go", model=FunctionLlm(lambda _: "x"))  # type: ignore[arg-type]  # what is tested
+            await durable.enqueue("go", model=FunctionLlm(lambda _: "x"))  # type: ignore[arg-type]  # what is tested
         run_id = await durable.enqueue("go", model="openai:another")
         (payload,) = await durable._runs.ask(lambda store: store.payloads([run_id]))
         assert '"model":"openai:another"' in payload.order
+
+
+async def test_a_model_of_the_run_may_be_an_object_of_this_process(url: str) -> None:
+    def reply(request: LlmRequest) -> LlmResponse:
+        is_asked = any(message.role is Role.TOOL for message in request.messages)
+        return LlmResponse("deleted by another") if is_asked else calls(("delete", {"path": "/x"}))
+
+    def durable() -> DurableAgent[str]:
+        return DurableAgent(deleter(), "deleter", database_url=url)
+
+    async with durable() as first:
+        with pytest.raises(ConfigError, match="not a model"):
+            await first.run("go", model=3)  # type: ignore[arg-type]  # what is tested
+        with pytest.raises(RunInterruptedError):
+            await first.run("go", run_id="r", model=FunctionLlm(reply))
+        with pytest.raises(RunIdConflictError):
+            await first.run("go", run_id="r")
+    async with durable() as second:
+        (waiting,) = await second.pending("r")
+        await second.approve("r", waiting.token, Approve())
+        with pytest.raises(DurableError, match=r"run\(task, run_id='r', model=...\)"):
+            await second.resume("r")
+        with pytest.raises(DurableError, match="could not go on"):
+            await second.run("go", run_id="r", model=FunctionLlm(reply))
+        assert (await second.resume("r")).output == "deleted by another"
 
 
 class Talker:
@@ -180,3 +208,63 @@ async def test_text_is_streamed_to_those_who_listen_in_the_process_and_not_store
     assert [event.seq for event in stored] == [*range(1, len(stored) + 1)]
     async with DurableRuns(url) as runs:
         assert [event async for event in runs.events(run_id)] == stored
+
+
+class Caller(Talker):
+    """Speaks while it calls a tool, then answers."""
+
+    async def complete(self, request: LlmRequest) -> LlmResponse:
+        is_asked = any(message.role is Role.TOOL for message in request.messages)
+        if is_asked:
+            return await super().complete(request)
+        return LlmResponse("let me see", tool_calls=(ToolCall("c1", "look", {}),))
+
+    async def stream(self, request: LlmRequest) -> AsyncIterator[Any]:
+        reply = await self.complete(request)
+        for word in reply.content.split(" "):
+            yield TextChunk(f"{word} ")
+            await asyncio.sleep(0.01)
+        yield reply
+
+
+@tool
+async def look() -> str:
+    """Look."""
+    await asyncio.sleep(0.05)
+    return "seen"
+
+
+async def listening(durable: DurableAgent[str], run_id: str) -> list[Any]:
+    """All events of a run that was just started, and need not be stored yet."""
+    return [event async for event in durable.events(run_id)]
+
+
+async def test_events_of_a_run_come_in_order_to_those_who_listen_late(url: str) -> None:
+    async with DurableAgent(Agent(Caller(), tools=[look]), "caller", database_url=url) as durable:
+        running = asyncio.ensure_future(durable.run("go", run_id="r"))
+        received = await asyncio.wait_for(listening(durable, "r"), 30)
+        await running
+        stored = [event for event in received if not isinstance(event, TextDelta)]
+        again = [event async for event in durable.events("r", after=3)]
+    assert [event.seq for event in stored] == [*range(1, len(stored) + 1)]
+    assert again == stored[3:]
+    kinds = [event.kind for event in received]
+    words = [kinds.index("text_delta"), len(kinds) - 1 - kinds[::-1].index("text_delta")]
+    assert kinds[: words[0]] == ["run_started", "step_started"]
+    assert kinds[words[1] + 1 :] == ["model_responded", "run_completed"]
+    for event, after in pairwise(received):
+        if isinstance(after, TextDelta):
+            assert event.kind in ("step_started", "text_delta")
+            assert event.step_id == after.step_id
+    texts = [event.text for event in received if isinstance(event, TextDelta)]
+    assert "".join(texts) == "let me see one two three "
+
+
+async def test_a_guard_that_holds_the_answer_holds_it_in_durable_runs(url: str) -> None:
+    guarded = Agent(Talker(), middleware=[OutputGuard(lambda text: "two" not in str(text))])
+    async with DurableAgent(guarded, "guarded", database_url=url) as durable:
+        running = asyncio.ensure_future(durable.run("go", run_id="r"))
+        received = await asyncio.wait_for(listening(durable, "r"), 30)
+        with pytest.raises(RunFailedError):
+            await running
+    assert not [event for event in received if isinstance(event, TextDelta)]

@@ -13,6 +13,7 @@ import pytest
 from tests.warm import python
 
 PROGRAM = """
+import asyncio
 from contextlib import asynccontextmanager
 from wesichain import Agent
 from wesichain.testing import FunctionLlm
@@ -26,7 +27,11 @@ def make():
 @asynccontextmanager
 async def opening():
     opened.append("opened")
-    yield Agent(FunctionLlm(lambda request: " ".join(opened)), name="opener")
+    try:
+        yield Agent(FunctionLlm(lambda request: " ".join(opened)), name="opener")
+    finally:
+        await asyncio.sleep(0)
+        print("closed", flush=True)
 """
 TOKEN = "0123456789abcdef"
 
@@ -41,9 +46,11 @@ def started(folder: Path, *args: str) -> Iterator[str]:
         yield process.stdout.readline().strip()
     finally:
         process.terminate()
-        process.wait(20)
         assert process.stdout is not None
+        rest = process.stdout.read()
         process.stdout.close()
+        assert process.wait(20) == 0
+        assert rest == ("closed\n" if "program.py:opening" in args else "")
 
 
 @pytest.mark.parametrize(("name", "says"), [("make", "hello"), ("opening", "opened")])
@@ -82,3 +89,4 @@ def test_what_is_not_safe_or_makes_no_sense_is_refused(tmp_path: Path, args: lis
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+    assert "[redacted" not in done.stderr

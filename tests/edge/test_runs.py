@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 
 from wesichain import Agent, ToolCall, ToolContext, tool
 from wesichain.agent import MemoryConversations, SqliteConversations
@@ -314,6 +315,22 @@ async def test_a_run_with_a_known_id_is_the_same_run() -> None:
         again = await client.post("/runs", json={"task": "a", "run_id": "r"})
         assert first.json() == again.json()
         assert (await client.post("/runs", json={"task": "b", "run_id": "r"})).status_code == 409
+
+
+def test_a_run_that_has_ended_is_known_to_another_event_loop() -> None:
+    client = TestClient(create_app(scripted("hi")))  # without `with`, each request has a loop of its own
+    first = client.post("/runs", json={"task": "a", "run_id": "r"})
+    again = client.post("/runs", json={"task": "a", "run_id": "r"})
+    assert (again.status_code, again.json()) == (200, first.json())
+
+
+async def test_a_task_may_be_as_long_as_the_body() -> None:
+    frame = len('{"task":""}')
+    async with serving(create_app(scripted("hi"))) as client:
+        for size, status in ((2**20 - frame, 200), (2**20 - frame + 1, 413)):
+            body = '{"task":"' + "x" * size + '"}'
+            answer = await client.post("/runs", content=body, headers={"content-type": "application/json"})
+            assert answer.status_code == status, answer.text
 
 
 async def test_what_is_not_kept_any_more_is_gone() -> None:

@@ -157,3 +157,21 @@ async def test_what_cannot_be_learned_from_is_refused(
         learner = Learner(playbook=book)
         with pytest.raises(ConfigError, match=message):
             learner.submit(run, **options)
+
+
+async def test_an_owner_may_say_more_about_a_run_that_was_learned_from(playbook: Playbook) -> None:
+    result = await agent(CALL, "70 EUR").run(TASK)
+    learner = Learner(playbook=playbook)
+
+    async def teach(why: str) -> list[tuple[str, int]]:
+        learner.submit(result, feedback=Feedback(label=False, why=why, by="owner"), domain="billing")
+        await learner.drain()
+        return [(one.content, one.harmful_count) for one in playbook.bullets("billing") if one.is_owned]
+
+    assert [text for text, _ in await teach("Ask for the year first.")] == ["Ask for the year first."]
+    both = await teach("Name the currency.")
+    assert sorted(text for text, _ in both) == ["Ask for the year first.", "Name the currency."]
+    assert await teach("Name the currency.") == both  # the evidence of a run counts once
+    retired = next(one.id for one in playbook.bullets("billing") if one.content == "Name the currency.")
+    playbook.forget(id=retired)
+    assert [text for text, _ in await teach("Name the currency.")] == ["Ask for the year first."]

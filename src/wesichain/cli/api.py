@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import hmac
 import os
+import signal
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,7 +15,7 @@ from wesichain.core.internal import is_loopback, listening_socket
 from wesichain.errors import ConfigError, MissingDependencyError, WesichainError
 
 from .loading import opened
-from .terminal import fail, note
+from .terminal import OK, fail, note
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -62,7 +64,7 @@ def _checked_token(token: str | None, host: str) -> str | None:
         )
     if token is None and not is_loopback(host):
         raise ConfigError(
-            f"{host!r} can be reached from other machines; set --token or ${_VARIABLE} to what clients send"
+            f"{host!r} can be reached from other machines; set --token, or ${_VARIABLE}, to what clients send"
         )
     return token
 
@@ -86,7 +88,14 @@ async def _serve(target: str, host: str, port: int, *, token: str | None, cors: 
             who = "those who have the token" if token else "this machine alone"
             note(f"{target}, for {who}; Ctrl-C ends it")
             print(f"http://{name}:{listener.getsockname()[1]}{path}", flush=True)
+            # Once its requests have ended, the server raises the signal again: what the agent has opened is
+            # closed on the way out.
+            signal.signal(signal.SIGTERM, _end)
             await uvicorn.Server(config).serve(sockets=[listener])
+
+
+def _end(_number: int, _frame: object) -> None:
+    sys.exit(OK)
 
 
 def _bearer(token: str | None) -> Any:

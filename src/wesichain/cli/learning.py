@@ -25,7 +25,7 @@ class _Label:
     """What is said of a run, and by whom."""
 
     run: str
-    good: bool
+    good: bool | None
     why: str = ""
     by: str | None = None
 
@@ -67,7 +67,7 @@ def learn(
             "say which runs were good or bad: wesichain learn RUN --good, --labels FILE, or mark them in "
             "'wesichain serve'"
         )
-    with opened(playbook, embedder) as book:
+    with opened(playbook, embedder, create=True) as book:
         from wesichain.learning import Feedback, Learner
 
         book.bullets(domain)  # a name that is none is said first
@@ -89,11 +89,12 @@ def learn(
 
 
 def _labels_from_options(runs: Sequence[str], *, good: bool, bad: bool, why: str) -> Iterator[_Label]:
-    if runs and good == bad:
+    if runs and ((good and bad) or not (good or bad or why)):
         raise ConfigError("say of the runs whether they were good or bad: --good, or --bad")
-    if not runs and (good or bad):
+    if not runs and (good or bad or why):
         raise ConfigError("say which runs: wesichain learn RUN --good")
-    yield from (_Label(run, good, why, "owner" if why else None) for run in runs)
+    is_good = good if good or bad else None
+    yield from (_Label(run, is_good, why, "owner" if why else None) for run in runs)
 
 
 def _labelled(

@@ -86,11 +86,12 @@ async def opened(target: str, *wanted: type) -> AsyncGenerator[Any]:
     async, or an async context manager, which is left with the block. What lives inside `async with`, such as
     the tools of an MCP server, belongs into the last.
     """
-    found = _named(target)
-    if callable(found) and not isinstance(found, wanted):
-        found = found()
+    found = _from_factory(_named(target), wanted, target)
     if inspect.isawaitable(found):
-        found = await found
+        try:
+            found = await found
+        except Exception as error:
+            raise _factory_error(target, error) from error
     if isinstance(found, AbstractAsyncContextManager) and not hasattr(found, "run"):
         manager: AbstractAsyncContextManager[Any] = cast("Any", found)
         async with manager as made:
@@ -110,8 +111,34 @@ def _of_type(found: Any, wanted: tuple[type, ...], target: str) -> Any:
 def load_object(target: str, wanted: type) -> Any:
     """The object of a type that a target names; if that is a function of another type, what it returns."""
     found = _named(target)
-    made = found if isinstance(found, wanted) or not callable(found) else found()
+    made = _from_factory(found, (wanted,), target)
+    is_coroutine = inspect.iscoroutine(made)
+    if is_coroutine or (hasattr(made, "__aenter__") and not hasattr(made, "run")):
+        if is_coroutine:
+            made.close()
+        raise ConfigError(
+            f"{target!r} makes its agent in an event loop, which 'wesichain worker', 'eval' and 'api' take; "
+            f"here an Agent is needed, or a plain function that returns one"
+        )
     return _of_type(made, (wanted,), target)
+
+
+def _from_factory(found: Any, wanted: tuple[type, ...], target: str) -> Any:
+    """What a function returns; anything else, and what is wanted, as it is."""
+    if isinstance(found, wanted) or not callable(found):
+        return found
+    try:
+        return found()
+    except Exception as error:
+        raise _factory_error(target, error) from error
+
+
+def _factory_error(target: str, error: Exception) -> Exception:
+    return (
+        error
+        if isinstance(error, ConfigError)
+        else ConfigError(f"{target!r} cannot be made: {type(error).__name__}: {error}")
+    )
 
 
 def _named(target: str) -> Any:

@@ -39,13 +39,19 @@ def opened(
     url: str | None = None,
     reembed: bool = False,
     browse: bool = False,
+    create: bool = False,
 ) -> Generator[Playbook]:
-    """The playbook, with every mistake as one line; `browse`: for what needs no embedder."""
+    """The playbook, with every mistake as one line; `browse`: for what needs no embedder.
+
+    Only with `create` may a folder that is named not be there yet.
+    """
     try:
         from wesichain.learning import Playbook
 
         chosen = load_embedder(embedder) if embedder else None
         folder = path or home_folder() / "playbook"
+        if path is not None and not (url or create or path.is_dir()):
+            raise ConfigError(f"there is no playbook in {path}: there is no such folder")
         if url:
             opening = Playbook.postgres(url, chosen, reembed=reembed)
         elif browse and chosen is None:
@@ -62,6 +68,8 @@ def advised_by(path: Path | None, domain: str) -> dict[str, Any]:
     """The advice options for the playbook in a folder; it stays open as long as the command runs."""
     if path is None:
         return {}
+    if not path.is_dir():
+        fail(f"--playbook {path}: there is no such folder; 'wesichain learn' or 'playbook record' makes one")
     try:
         from wesichain.learning import Playbook
 
@@ -192,7 +200,7 @@ def record(
     embedder: Using = None,
 ) -> None:
     """Write down a sentence of your own; it is shown from now on to every run that it fits."""
-    with opened(path, embedder, browse=True) as book:
+    with opened(path, embedder, browse=True, create=True) as book:
         from wesichain.learning import PlaybookBullet, ToolCallingStrategy
 
         made = ToolCallingStrategy if tool else PlaybookBullet
@@ -279,7 +287,7 @@ def load(
     embedder: Using = None,
 ) -> None:
     """Take in a page that was edited: say what it changes, ask at a terminal, and change it."""
-    with opened(path, embedder, browse=True) as book:
+    with opened(path, embedder, browse=True, create=True) as book:
         planned = [line for change in book.load(page, dry_run=True) for line in change.lines()]
         for line in planned:
             say(line)

@@ -39,7 +39,7 @@ def serve(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help='JSON: {"MODEL": [input, output]}, dollars a million tokens.',
+            help='JSON: {"MODEL": \\[input, output]}, dollars a million tokens.',
             show_default="the published prices",
         ),
     ] = None,

@@ -11,6 +11,7 @@ from typing_extensions import Unpack, override
 
 from wesichain.agent import (
     Agent,
+    AnyModel,
     ApproveWith,
     Completed,
     Decision,
@@ -40,6 +41,7 @@ from .work import PRIORITY, MakeWorld, OnChange, ServiceSettings, Work, checked_
 from .workflow_ids import Begin, NewTask, asked_of_begin, begin_order, new_id, read_order
 
 OutT = TypeVar("OutT")
+_LOOK = 0.02  # seconds between two looks for a run that is about to be stored
 Task: TypeAlias = str | Part | Sequence[str | Part]
 
 
@@ -85,7 +87,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         clock = clock or SystemClock()
         named = agent.name if name is None else name
         program = Program(version_of(agent) if version is None else checked_version(version), version is None)
-        self._live = LiveText()
+        self._live = LiveText(clock)
         self._turns = ConversationTurns(self.outcome, self.status)
         self._execution = Execution(agent, program, named, sinks, clock, max_step, self._live, make_deps)
         service = service_of(
@@ -113,7 +115,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         run_id: str | None = None,
         history: Sequence[Message] = (),
         conversation: RunMemory | None = None,
-        model: str | None = None,
+        model: AnyModel | None = None,
         budget: Budget | None = None,
         settings: ModelSettings | None = None,
         tools: Sequence[Tool[Any]] = (),
@@ -122,22 +124,26 @@ class DurableAgent(ServedRuns, Generic[OutT]):
 
         `task` is a text, or a list of texts and parts. `conversation` is read when the run begins. Once the
         run has completed, its question and answer are added, by this process if it lives until then; called
-        again with the same id, by the one that calls. `model` ("PROVIDER:NAME"), `budget` and `settings` are
-        the run's own, in whichever process continues it, and so are `tools`: external ones, beside the
-        agent's. Raises as `Agent.run` does; with an id that has another task, `RunIdConflictError`.
-        Cancelling the call that began a run cancels the run. One that another version began waits for a
-        worker of it.
+        again with the same id, by the one that calls. `model`, `budget` and `settings` are the run's own, in
+        whichever process continues it, and so are `tools`: external ones, beside the agent's. A `model` that
+        is an object and not "PROVIDER:NAME" is known in this process alone: elsewhere the run cannot go on
+        until it is given there, with the same id and task. Raises as `Agent.run` does; with an id that has
+        another task, `RunIdConflictError`. Cancelling the call that began a run cancels the run. One that
+        another version began waits for a worker of it.
         """
         given = NewTask(task, history, conversation, model, budget, settings, tools)
-        order = await self._order(given)
-        engine = await self._serving()
-        new = self._new(order, run_id)
-        ending = await mapped(engine.start(self._service, new))
-        if ending is None:
-            await self._check(new)
-            outcome = await self.outcome(new.run_id)
-        else:
-            outcome = await self._here(engine, new.run_id, ending)
+        with self._live.begun(chosen := new_id(run_id)):
+            order = await self._order(given)
+            engine = await self._serving()
+            new = self._new(order, chosen)
+            if model is not None and not isinstance(model, str):
+                self._execution.models[chosen] = model
+            ending = await mapped(engine.start(self._service, new))
+            if ending is None:
+                await self._check(new)
+                outcome = await self.outcome(chosen)
+            else:
+                outcome = await self._here(engine, chosen, ending)
         is_new = ending is not None
         if conversation is not None and isinstance(outcome, Completed):
             await self._turns.add(conversation, order, outcome, is_new=is_new)
@@ -166,6 +172,11 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         served before 2 (10 unless given). `delay` is in seconds. `key` is a customer or a tenant: keys take
         turns, and limits per key count by it.
         """
+        if model is not None and not isinstance(model, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigError(
+                f"model={model!r:.60}: another process may take a run from the queue, so its model is named, "
+                f"as 'PROVIDER:NAME'; give the object to the Agent"
+            )
         given = NewTask(task, history, conversation, model, budget, settings, tools)
         order = await self._order(given)
         new = replace(self._new(order, run_id), priority=priority)
@@ -175,33 +186,52 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         return new.run_id
 
     @override
-    async def events(self, run_id: str) -> AsyncIterator[Event]:
+    async def events(self, run_id: str, *, after: int = 0) -> AsyncIterator[Event]:
         """Yield the events of a run as they come, whichever process runs it, until nobody works on it.
 
         Of a run in this process, the text of the model is streamed in `TextDelta` events: they are not
-        stored, and have no number (`seq` 0).
+        stored, and have no number (`seq` 0). `after` is the number of the last event that a reader has; of
+        the model's text, such a reader receives what comes from now on.
         """
-        stored = super().events(run_id)
-        coming: asyncio.Future[Event | None] = asyncio.ensure_future(anext(stored, None))
-        speaking: asyncio.Future[Event] | None = None
-        with self._live.listening(run_id) as said:
+        stored, last = self._stored_events(run_id), after
+        upcoming: asyncio.Future[Event | None] = asyncio.ensure_future(anext(stored, None))
+        arrival: asyncio.Future[None] | None = None
+        with self._live.listening(run_id, is_new=not after) as live:
             try:
                 while True:
-                    speaking = asyncio.ensure_future(said.get())
-                    await asyncio.wait((coming, speaking), return_when=asyncio.FIRST_COMPLETED)
-                    if speaking.done():
-                        yield speaking.result()
+                    event = live.next(last)
+                    if event is None and upcoming.done():
+                        event = upcoming.result()
+                        if event is None:
+                            return
+                        upcoming = asyncio.ensure_future(anext(stored, None))
+                        if event.seq <= last:
+                            continue
+                    if event is not None:
+                        last = max(last, event.seq)
+                        yield event
                         continue
-                    speaking.cancel()
-                    event = await coming
-                    if event is None:
-                        return
-                    yield event
-                    coming = asyncio.ensure_future(anext(stored, None))
+                    arrival = asyncio.ensure_future(live.wait())
+                    await asyncio.wait((upcoming, arrival), return_when=asyncio.FIRST_COMPLETED)
+                    arrival.cancel()
             finally:
-                coming.cancel()
-                if speaking is not None:  # a reader that leaves waits for both
-                    speaking.cancel()
+                upcoming.cancel()
+                if arrival is not None:  # a reader that leaves waits for both
+                    arrival.cancel()
+
+    async def _stored_events(self, run_id: str) -> AsyncIterator[Event]:
+        """The stored events. A run that `run` is about to store here is waited for."""
+        is_there = False
+        while not is_there:
+            try:
+                async for event in super().events(run_id):
+                    is_there = True
+                    yield event
+                return
+            except DurableError:
+                if is_there or not self._live.is_begun(run_id):
+                    raise
+            await asyncio.sleep(_LOOK)
 
     async def resume(self, run_id: str) -> RunResult[OutT]:
         """Continue a run that was cancelled or refused, or interrupted and decided on; returns as `run`."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import field
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from wesichain.agent import Agent, Completed, Interrupted, Outcome, RunOptions, with_output
+from wesichain.agent import Agent, AnyModel, Completed, Interrupted, Outcome, RunOptions, with_output
 from wesichain.core import Advice, Clock, Event, EventSink, from_json
 from wesichain.core.internal import dataclass, from_plain, to_plain
 from wesichain.errors import ConfigError, DurableError, ReplayMismatchError
@@ -65,10 +66,13 @@ class Execution(Generic[OutT]):
     max_step: int
     live: LiveText
     make_deps: MakeWorld | None
+    models: dict[str, AnyModel] = field(default_factory=dict[str, AnyModel])  # objects given to runs, by run
 
     async def run_to_end(self, work: Work) -> WorkflowResult:
         """Carry out an order, and write down what it came to."""
         journal, outcome = await self._execute(work)
+        if not isinstance(outcome, Interrupted):
+            self.models.pop(run_of(work.workflow_id), None)
         text = write_ending(Ending(outcome, journal.unrecorded()), work.earlier)
         model = self.agent.runtime.model
         note = note_of(run_of(work.workflow_id), self.name, outcome, model=model)
@@ -107,8 +111,8 @@ class Execution(Generic[OutT]):
             runtime = adopting(runtime, known=ids, recorded=recorded)
         collected = _EventList()
         journal.events, journal.inside = collected.events, work.inside
-        if self.live.has_listeners(run_id):
-            journal.on_text = partial(self._say, run_id)
+        if not any(one.holds_stream for one in runtime.run_middleware):
+            journal.live = partial(self.live.model_call, run_id)
         options: dict[str, Any] = {
             "deps": deps,
             "cancellation": work.token,
@@ -116,7 +120,7 @@ class Execution(Generic[OutT]):
             "effects": partial(DurableEffects, journal, needs_deps=not is_looking),
             "clock": journal,
         }
-        own = {"model": first.model or None, "budget": budget_of(first), "settings": first.settings}
+        own = {"model": self._model_of(run_id, first), "budget": budget_of(first), "settings": first.settings}
         options |= {name: value for name, value in own.items() if value is not None}
         match given:
             case Resume(decisions=decisions):
@@ -144,8 +148,15 @@ class Execution(Generic[OutT]):
                 )
         return journal, outcome
 
-    def _say(self, run_id: str, step_id: int, text: str) -> None:
-        self.live.say(run_id, step_id, self.clock.time(), text)
+    def _model_of(self, run_id: str, order: Begin) -> AnyModel | None:
+        """The model that a run was given in place of the agent's, if it was."""
+        model = self.models.get(run_id)
+        if model is None and order.model and ":" not in order.model:
+            raise ConfigError(
+                f"the run was given the model {order.model!r}, an object of the process that began it; call "
+                f"run(task, run_id={run_id!r}, model=...) with the same task, then resume({run_id!r})"
+            )
+        return model or order.model or None
 
     # --- what a run came to, of one that another process ran -----------------------------------------
 

@@ -13,7 +13,7 @@ from dataclasses import field, replace
 from hashlib import sha256
 from typing import Any, ClassVar
 
-from wesichain.agent import Completed, Decision, Failed, Interrupted, RunMemory
+from wesichain.agent import AnyModel, Completed, Decision, Failed, Interrupted, RunMemory, resolve_model
 from wesichain.core import Event, JsonValue, Message, ModelSettings, Part, Role, ToolSpec, from_json, to_json
 from wesichain.core.internal import OMIT, Price, common_prefix, dataclass, is_array, is_object, same, to_plain
 from wesichain.errors import ConfigError, DurableError
@@ -35,7 +35,9 @@ class Begin:
     history: tuple[Message, ...] = field(default=(), metadata=OMIT)
     parts: tuple[Part, ...] = field(default=(), metadata=OMIT)  # of a task that is more than text
     earlier: tuple[Message, ...] = field(default=(), metadata=OMIT)  # of the conversation it is part of
-    model: str = field(default="", metadata=OMIT)  # PROVIDER:NAME, in place of the agent's
+    model: str = field(
+        default="", metadata=OMIT
+    )  # in place of the agent's: PROVIDER:NAME, or an object's name
     budget: JsonValue = field(default=None, metadata=OMIT)  # in place of the agent's
     settings: ModelSettings | None = field(default=None, metadata=OMIT)  # over the agent's
     tools: tuple[ToolSpec, ...] = field(default=(), metadata=OMIT)  # external ones, beside the agent's
@@ -71,7 +73,7 @@ class NewTask:
     task: Any
     history: Sequence[Message] = ()
     conversation: RunMemory | None = None
-    model: object = None
+    model: AnyModel | None = None
     budget: Budget | None = None
     settings: ModelSettings | None = None
     tools: Sequence[Tool[Any]] = ()
@@ -85,23 +87,25 @@ async def begin_order(new: NewTask) -> Begin:
                 f"the tool {one.spec.name!r}: a durable run may go on in another process, so the tools of a "
                 f"run of its own are external ones; give a tool that is run to the Agent"
             )
-    if new.model is not None and not isinstance(new.model, str):
-        raise ConfigError(
-            f"model={new.model!r:.60}: a durable run may go on in another process, so its model is named, as "
-            f"'PROVIDER:NAME'; give the object to the Agent"
-        )
     asked = Message(Role.USER, new.task)
     return Begin(
         asked.text,
         tuple(new.history),
         () if isinstance(asked.content, str) else asked.content,
         () if new.conversation is None else tuple(await new.conversation.read()),
-        new.model or "",
+        _name_of(new.model),
         None if new.budget is None else to_plain(new.budget),
         new.settings,
         tuple(one.spec for one in new.tools),
         str(getattr(new.conversation, "id", "")),
     )
+
+
+def _name_of(model: AnyModel | None) -> str:
+    if model is None or isinstance(model, str):
+        return model or ""
+    resolve_model(model)  # raises where it is none
+    return str(getattr(model, "model", "") or type(model).__name__)
 
 
 def tools_of(order: Begin) -> list[JsonTool]:

@@ -18,7 +18,6 @@ from .limits import Limits
 
 RUN_ID = "[A-Za-z0-9][A-Za-z0-9_.:@-]{0,127}"
 _CONVERSATION = re.compile(r"[^\x00-\x1f\x7f]{1,256}")
-_LONGEST_TASK = 500_000  # characters
 
 
 async def read_object(request: Request, limits: Limits) -> Mapping[str, JsonValue]:
@@ -66,8 +65,6 @@ def task_of(value: JsonValue) -> str:
     """The task of a run."""
     if not isinstance(value, str) or not value.strip():
         raise HTTPException(400, 'send {"task": "..."}')
-    if len(value) > _LONGEST_TASK:
-        raise HTTPException(400, f"a task has at most {_LONGEST_TASK} characters")
     return value
 
 

@@ -162,7 +162,7 @@ class PlainRun(Run):
 
     @override
     async def ending(self) -> RunEnd:
-        if self._task is not None:
+        if self._task is not None and not self._task.done():  # one that has ended may be of another loop
             await asyncio.wait([self._task])
         if self._ending is None:
             raise self._refusal()

@@ -49,7 +49,7 @@ class DurableRunner(Protocol):
     async def conversation(self, run_id: str) -> str | None: ...
     async def list(self, status: str, limit: int, *, search: str) -> Sequence[RunSummary]: ...
     async def pending(self, run_id: str | None = None) -> Sequence[PendingDecision]: ...
-    def events(self, run_id: str) -> AsyncIterator[Event]: ...
+    def events(self, run_id: str, *, after: int) -> AsyncIterator[Event]: ...
     async def decide(self, run_id: str, decisions: Mapping[str, Decision]) -> None: ...
     async def cancel(self, run_id: str) -> None: ...
     async def serve(self, stop: CancellationToken, *, grace: float) -> None: ...
@@ -78,7 +78,7 @@ class DurableRun(Run):
 
     @override
     async def follow(self, after: int) -> AsyncIterator[Sequence[Event]]:
-        events = aiter(self._agent.events(self._run_id))
+        events = aiter(self._agent.events(self._run_id, after=after))
         upcoming: asyncio.Task[Event] | None = None
         try:
             while True:
@@ -92,8 +92,7 @@ class DurableRun(Run):
                 except StopAsyncIteration:
                     return
                 upcoming = None
-                if self.number(event) is None or event.seq > after:
-                    yield (event,)
+                yield (event,)
         finally:
             if upcoming is not None:
                 upcoming.cancel()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from typing import TypeAlias
 
 from wesichain.core.internal import dataclass
@@ -117,10 +118,13 @@ class SemanticCurator:
         embed: Embed,
         now: float,
     ) -> PlaybookChange:
-        is_silent = reflection.outcome == "unknown" and not any(
-            item.is_owned for item in reflection.proposals
-        )
-        if is_silent or view.has_merged(reflection.id):
+        sentences = _owned(reflection)
+        if view.has_merged(reflection.id):  # no evidence twice, but an owner may say more about a run
+            new = {key: item for key, item in sentences.items() if not view.has_merged(key)}
+            unknown = [item for item in new.values() if self._twin(item, view, (), embed=embed) is None]
+            added = tuple(recorded(item, None, now=now) for item in unknown)
+            return PlaybookChange(puts=added, merged=tuple(new) if added else ())
+        if reflection.outcome == "unknown" and not sentences:
             return PlaybookChange()
         near = [
             match.bullet
@@ -170,7 +174,9 @@ class SemanticCurator:
                 del puts[bullet.id]
                 gone += [bullet.id] if view.get(bullet.id) is not None else []
                 puts |= {part.id: part for part in parts}
-        return PlaybookChange(drops=tuple(gone), puts=tuple(puts.values()), merged=(reflection.id,))
+        return PlaybookChange(
+            drops=tuple(gone), puts=tuple(puts.values()), merged=(reflection.id, *sentences)
+        )
 
     def _twin(
         self, proposal: PlaybookBullet, view: View, near: Sequence[PlaybookBullet], *, embed: Embed
@@ -223,6 +229,15 @@ class SemanticCurator:
                 else:
                     stay.append(row)
         return PlaybookChange(drops=tuple(drops), puts=tuple(kept.values()))
+
+
+def _owned(reflection: Reflection) -> dict[str, PlaybookBullet]:
+    """The sentences of owners about a run, each by a hash that says that it was taken in."""
+    return {
+        sha256(f"{reflection.id} {item.content}".encode("utf-8", "surrogatepass")).hexdigest()[:32]: item
+        for item in reflection.proposals
+        if item.is_owned
+    }
 
 
 def _concerned(

@@ -118,6 +118,17 @@ def test_what_only_looks_like_a_key_is_left_alone(text: str) -> None:
         pytest.param(
             "github_pat_11ABCDEFG0abcdefgh", "[redacted:github-token]", id="a fine-grained GitHub token"
         ),
+        pytest.param("github_pat_Q7Q7Q7Q7Q7Q7Q7Q7", "[redacted:github-token]", id="its prefix alone says so"),
+        pytest.param(
+            "https://hooks.slack.com/services/T0A/B0B/Q7Q7Q7Q7Q7Q7Q7Q7Q7Q7Q7Q7",
+            "https://hooks.slack.com/services/T0A/B0B/[redacted:webhook]",
+            id="a Slack webhook",
+        ),
+        pytest.param(
+            "https://discord.com/api/webhooks/123456789/Q7Q7Q7Q7Q7Q7Q7Q7-_Q7Q7Q7",
+            "https://discord.com/api/webhooks/123456789/[redacted:webhook]",
+            id="a Discord webhook",
+        ),
         pytest.param("xoxb-1234567890-abcdef", "[redacted:slack-token]", id="a Slack token"),
         pytest.param("AIzaSyA-1234567890abcdefghijklmno", "[redacted:google-key]", id="a Google key"),
         pytest.param("hf_abcdefghijklmnopqrst", "[redacted:huggingface-token]", id="a Hugging Face token"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
 from typing import Any, TypeVar
 
 from typing_extensions import override
@@ -90,12 +90,12 @@ class DurableEffects(Effects):
         is_live: list[bool] = []
         run = self._run
         before = 0 if run is None else run.emitter.last_seq
-        live_text = None if self._scope else self._journal.on_text
-        aloud = None if live_text is None else partial(live_text, step_id)
+        is_own = not self._scope and not isinstance(request, ViewRequest)  # a summary is no text of the run
 
         async def ask() -> StepRecord:
             try:
-                reply = await self._live.ask(request, step_id=step_id, on_text=aloud)
+                with self._journal.live_call(step_id) if is_own else nullcontext() as live_text:
+                    reply = await self._live.ask(request, step_id=step_id, on_text=live_text)
             except Exception as error:  # noqa: BLE001  # a model may be anybody's code
                 caught.append(error)
                 is_refusal = isinstance(error, AgentError | ConfigError)  # not the model's word

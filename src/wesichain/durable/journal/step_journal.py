@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TypeAlias
 
 from typing_extensions import override
@@ -25,7 +26,9 @@ from .records import JournalRecord, StepRecord, fingerprint, read_record, writte
 Act: TypeAlias = Callable[[], Awaitable[StepRecord]]
 Step: TypeAlias = Callable[[str, Callable[[], Awaitable[str]]], Awaitable[str]]
 
-OnStepText: TypeAlias = Callable[[int, str], None]
+OnText: TypeAlias = Callable[[str], None]
+# Of a step's number, the number of the run's last event, and the events that are not recorded yet.
+LiveModelCall: TypeAlias = Callable[[int, int, Sequence[Event]], AbstractContextManager[OnText | None]]
 
 MAX_STEP = 4 * 1024 * 1024  # bytes
 
@@ -74,7 +77,7 @@ class StepJournal(Clock):
         self.events: Sequence[Event] = ()
         self.token: CancellationToken | None = None  # of the loop, once it drives the run
         self.inside: Inside | None = None  # where the runs inside are listed
-        self.on_text: OnStepText | None = None  # takes the text of a step while the model says it
+        self.live: LiveModelCall | None = None  # gives what takes the text of a model call as it comes
 
     def knows(self, name: str) -> bool:
         """Whether a step of this name has ended before, and has not been told again yet."""
@@ -92,13 +95,23 @@ class StepJournal(Clock):
 
     def unrecorded(self) -> tuple[Event, ...]:
         """The events since the last record, which then count as kept."""
-        new = [event for event in self.events[self._kept :] if event.seq > self._last_seq]
+        new = self._new_events()
         self._kept = len(self.events)
         if new:
             self._last_seq = new[-1].seq
             if self.inside is not None:
                 self.inside.receive(new)
         return tuple(new)
+
+    def live_call(self, step_id: int) -> AbstractContextManager[OnText | None]:
+        """Gives what takes the text of a model call as it comes; None where nobody listens."""
+        if self.live is None:
+            return nullcontext()
+        last = self.events[-1].seq if self.events else self._last_seq
+        return self.live(step_id, last, self._new_events())
+
+    def _new_events(self) -> list[Event]:
+        return [event for event in self.events[self._kept :] if event.seq > self._last_seq]
 
     async def perform(self, name: str, asked: str, act: Act, *, step_id: int = 0) -> StepRecord:
         """Do the step, or take the record of it. `asked` is the fingerprint of what it answers to."""

@@ -211,6 +211,11 @@ _SHAPES = {
     "telegram-token": r"(?<!\d)\d{8,10}:[\w\-]{35}(?![\w\-])",
     # a URL that is signed: whoever has the signature may use it
     "signature": r"((?i:[?&;](?:[\w\-]{0,32}-)?sig(?:nature)?=))(?!\[redacted:)[^\s&;\"'<>\\]{16,}+",
+    # a URL whose last part is all that is needed to post there
+    "webhook": (
+        r"(hooks\.slack\.com/[a-z]{1,16}/\w{1,32}/\w{1,32}/|discord(?:app)?\.com/api(?:/v\d{1,2})?/webhooks/\d{1,24}/)"
+        r"(?!\[redacted:)[\w\-]{16,}+"
+    ),
     "jwt": r"eyJ(?<![\w\-]eyJ)[\w\-]{8,}+\.[\w\-]{8,}+(?:\.[\w\-]*+)?",
     "bearer-token": (
         r"((?:earer|EARER)\s{1,8}+)"
@@ -315,12 +320,20 @@ def _may_hold_plain(text: str) -> bool:
         )
         or (
             "_" in text
-            and ("_live_" in text or "_test_" in text or "hf_" in text or "gh" in text or "npm_" in text)
+            and (
+                "_live_" in text
+                or "_test_" in text
+                or "hf_" in text
+                or "gh" in text
+                or "_pat_" in text
+                or "npm_" in text
+            )
         )
         or ("A" in text and ("AKIA" in text or "ASIA" in text or "AIza" in text or "AC" in text))
         or ("S" in text and ("SG." in text or "SK" in text))
         or ("J" in text and "eyJ" in text)
         or ("@" in text and "://" in text)
+        or "hooks" in text
         or ("=" in text and ("sig" in text or "Sig" in text or "SIG" in text))
         or "earer" in text
         or "EARER" in text
