@@ -1,9 +1,9 @@
 """The model reflector: a model reads a run and what was said about it, and words a lesson.
 
 The model is called for runs from which a rule can follow: one that failed and of which is said why, or in
-which a tool refused a call. It is called off the run's path and within a share of the tokens of the runs: a run
-for which there is no room waits, and is read together with the next one that called the same tools. The prompt
-is `prompts/reflect.md`, a file that can be read and replaced.
+which a tool refused a call. It is called off the run's path and within a share of the tokens of the runs: a
+run for which there is no room waits, and is read together with the next one that called the same tools. The
+prompt is `prompts/reflect.md`, a file that can be read and replaced.
 """
 
 from __future__ import annotations
