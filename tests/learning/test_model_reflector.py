@@ -149,8 +149,9 @@ async def test_the_model_is_called_where_a_rule_can_follow(
 
 
 async def test_reflecting_stays_below_its_share_of_the_tokens() -> None:
-    def teacher(_: LlmRequest) -> Reply:
-        return LlmResponse(content="[]", usage=Usage(600, 40))
+    def teacher(request: LlmRequest) -> Reply:
+        """A token for each character: a request of three runs takes more than one of a single run."""
+        return LlmResponse(content="[]", usage=Usage(sum(len(one.text) for one in request.messages), 40))
 
     reflector = ModelReflector(FunctionLlm(teacher))
     for number in range(300):

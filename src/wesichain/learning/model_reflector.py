@@ -83,6 +83,7 @@ class ModelReflector:
         self._head_start = head_start
         self._model = str(getattr(llm, "model", "") or type(llm).__name__)
         self._calls = 0
+        self._sent = 0  # characters
         self._waiting: dict[tuple[str, ...], tuple[_Case, ...]] = {}
         self.run_tokens = 0
         self.spent_tokens = 0
@@ -133,14 +134,15 @@ class ModelReflector:
     def _may_spend(self, request: LlmRequest, *, runs: int) -> bool:
         if self._calls < self._head_start:
             return True
-        usual = self.spent_tokens // max(1, self._calls)
-        wanted = self.spent_tokens + max(usual, _estimate(request))
+        a_character = self.spent_tokens / self._sent if self._sent else 1 / _CHARACTERS_A_TOKEN
+        wanted = self.spent_tokens + a_character * _size(request)
         return runs > 1 and wanted <= self._share * self.run_tokens
 
     def _spend(self, request: LlmRequest, reply: LlmResponse) -> None:
         self._calls += 1
+        self._sent += _size(request)
         told = reply.usage.total_tokens
-        self.spent_tokens += told or _estimate(request) + len(reply.content) // _CHARACTERS_A_TOKEN
+        self.spent_tokens += told or (_size(request) + len(reply.content)) // _CHARACTERS_A_TOKEN
 
 
 def _lesson(
@@ -281,5 +283,6 @@ def _tokens_of(output: TaskOutput) -> int:
     return known or len(output.reasoning_trace) // _CHARACTERS_A_TOKEN
 
 
-def _estimate(request: LlmRequest) -> int:
-    return sum(len(message.text) for message in request.messages) // _CHARACTERS_A_TOKEN
+def _size(request: LlmRequest) -> int:
+    """The characters of a request; how many tokens those are is learned from the calls before."""
+    return sum(len(message.text) for message in request.messages)
