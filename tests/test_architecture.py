@@ -235,7 +235,6 @@ OWN_DOORS = {
     "wesichain.graph.sqlite",
     "wesichain.graph.postgres",
     "wesichain.learning.postgres",
-    "wesichain.learning.embedders.openai",
     "wesichain.tools.mcp",
     "wesichain.trace.otel",
 }

@@ -39,6 +39,7 @@ async def carry_out(given: argparse.Namespace, log: Log) -> bool:
         model_of(given.model, given.base_url),
         training=given.training,
         held_out=given.held_out,
+        passes=given.passes,
         at_once=given.at_once,
         prompt=given.prompt,
     )
@@ -66,6 +67,7 @@ def main() -> None:
     options.add_argument("--worlds", default="", help="names, with commas; all unless given")
     options.add_argument("--training", type=int, default=24)
     options.add_argument("--held-out", type=int, default=40)
+    options.add_argument("--passes", type=int, default=1, help="over the training tasks")
     options.add_argument("--at-once", type=int, default=8, help="runs of one arm in one world")
     options.add_argument(
         "--prompt", type=Path, help="another prompt of the reflector, for the prompt's family"

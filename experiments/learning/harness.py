@@ -34,6 +34,7 @@ ARMS = (
     "plain",
     "manual",
     "owner",
+    "worded",
     "learned-a",
     "learned-a-user",
     "learned-b",
@@ -130,6 +131,7 @@ class Plan:
     llm: ToolCallingLlm
     training: int = 24
     held_out: int = 24
+    passes: int = 1  # over the training tasks, each time as new runs
     at_once: int = 8
     embedder: Embedder | None = None
     improve_runs: int = 120
@@ -210,8 +212,8 @@ async def _agent(
     if arm == "improve":
         return await _improved(world, plan, training)
     agent = _made(world, plan, _base(world), book)
-    if arm == "owner":
-        _record(book, world, world.sentences)
+    if arm in ("owner", "worded"):
+        _record(book, world, world.sentences if arm == "owner" else world.worded)
     elif arm == "dice":
         pool = [text for other in others if other.name != world.name for text in other.sentences]
         chosen = Random(world.name).sample(pool, k=min(len(pool), len(world.sentences)))
@@ -286,7 +288,7 @@ async def _train(
         await learner.drain()
         return int(getattr(reflector, "spent_tokens", 0) - before)
 
-    for task in training:
+    for task in [*training] * plan.passes:
         log.add(await run(agent, world, arm, task, phase="training", then=learn))
     log.add_lessons(world.name, arm, book)
 

@@ -36,6 +36,7 @@ class World:
         self.part: str = data["part"]  # prompt, judged or search: what its runs count for
         self.source: str = data["source"]
         self.sentences: tuple[str, ...] = tuple(rule["sentence"] for rule in data["rules"])
+        self.worded: tuple[str, ...] = tuple(rule["worded"] for rule in data["rules"] if rule.get("worded"))
         self._rules: list[Mapping[str, str]] = data["rules"]
         self._data = data
         self._records: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}

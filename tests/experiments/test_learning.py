@@ -15,7 +15,6 @@ from tests.learning.kit import words
 from wesichain.core import LlmRequest, Role
 from wesichain.core.internal import dump_json
 from wesichain.learning.lesson_guard import LessonGuard
-from wesichain.learning.model_reflector import HEAD_START, SHARE
 from wesichain.testing import FunctionLlm, calls
 from wesichain.testing.models import Reply
 
@@ -116,26 +115,6 @@ async def test_learned_searches_take_30_to_50_percent_fewer_steps_with_the_defau
     found = re.findall(r"(\d+\.\d)(?:,|$)", fewer_steps(log.lines).partition("reached; ")[2])
     assert len(found) == 3
     assert all(30 <= float(saved) <= 50 for saved in found)
-
-
-def test_what_reflecting_takes_with_two_free_calls_is_replayed_from_the_record() -> None:
-    """Which of the recorded calls of a reflector today's budget would make: 24 of 96, 5.0 % of the tokens."""
-    record = Log(RESULTS / "first/local-qwen2.5-coder-1.5b/runs.jsonl.gz").lines
-    taught = [line for line in record if line.part == "judged" and line.phase == "training"]
-    taught = [line for line in taught if line.arm.startswith("learned")]
-    spent = made = 0
-    for arm in {(line.world, line.arm) for line in taught}:
-        run_tokens = tokens = calls_made = 0
-        for line in taught:
-            if (line.world, line.arm) != arm:
-                continue
-            run_tokens += line.tokens
-            wanted = tokens + max(tokens // max(1, calls_made), line.learning_tokens)
-            if line.learning_tokens and (calls_made < HEAD_START or wanted <= SHARE * run_tokens):
-                tokens, calls_made = tokens + line.learning_tokens, calls_made + 1
-        spent, made = spent + tokens, made + calls_made
-    assert (made, sum(line.learning_tokens > 0 for line in taught)) == (24, 96)
-    assert round(100 * spent / sum(line.tokens for line in taught), 1) == 5.0
 
 
 def test_the_page_recomputes_from_the_log() -> None:

@@ -80,6 +80,19 @@ def test_what_belongs_to_others_is_refused(lesson: str, why: str | None) -> None
     assert (why in found) if why is not None else not found
 
 
+def test_a_number_in_json_without_blanks_is_found() -> None:
+    guard = LessonGuard([SPEC], ['it should hold {"guest":"Erika","room":4711,"bill":1250}'])
+    assert guard.refusal("Book the room 4711 for all guests.") == "it repeats an id or a number of the run"
+    assert guard.refusal("Each bill is 1,250 at most.") == "it repeats an id or a number of the run"
+
+
+def test_names_of_a_tool_and_its_parameter_are_nobodys_words() -> None:
+    """A difference of databases names both, one behind the other, and so does a rule."""
+    guard = LessonGuard([SPEC], ['the record should hold book_room {"day": "3 May"}'])
+    assert guard.refusal("book_room: day has a dot behind it.") == ""
+    assert guard.refusal("the record should have a dot") == "it repeats three words in a row of the run"
+
+
 @given(
     st.lists(st.sampled_from(["ab", "cd", "ef", "gh", "ij", "kl", "mn", "op"]), min_size=3, max_size=12),
     st.data(),

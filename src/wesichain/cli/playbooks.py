@@ -27,7 +27,7 @@ Where = Annotated[Path | None, typer.Option("--path", help="The playbook's folde
 Bullet = Annotated[str, typer.Argument(help="The id of a bullet.")]
 Using = Annotated[
     str | None,
-    typer.Option("--embedder", help="package.module:name, or openai:MODEL:DIMENSION; else the default."),
+    typer.Option("--embedder", help="package.module:name; else the default."),
 ]
 
 
@@ -37,14 +37,9 @@ def opened(
     embedder: str | None = None,
     *,
     url: str | None = None,
-    reembed: bool = False,
-    browse: bool = False,
     create: bool = False,
 ) -> Generator[Playbook]:
-    """The playbook, with every mistake as one line; `browse`: for what needs no embedder.
-
-    Only with `create` may a folder that is named not be there yet.
-    """
+    """The playbook, with every mistake as one line; only with `create` may a named folder not be there yet."""
     try:
         from wesichain.learning import Playbook
 
@@ -52,12 +47,7 @@ def opened(
         folder = path or home_folder() / "playbook"
         if path is not None and not (url or create or path.is_dir()):
             raise ConfigError(f"there is no playbook in {path}: there is no such folder")
-        if url:
-            opening = Playbook.postgres(url, chosen, reembed=reembed)
-        elif browse and chosen is None:
-            opening = Playbook.browse(folder)
-        else:
-            opening = Playbook.open(folder, chosen, reembed=reembed)
+        opening = Playbook.postgres(url, chosen) if url else Playbook.open(folder, chosen)
         with opening as book:
             yield book
     except (WesichainError, ValueError) as error:
@@ -81,22 +71,15 @@ def advised_by(path: Path | None, domain: str) -> dict[str, Any]:
 
 
 def load_embedder(target: str) -> Embedder:
-    """An endpoint's embedder, or one of the user's by `package.module:name`, or a function that makes it."""
+    """An embedder of the user's by `package.module:name`, or by a function that makes it."""
     from wesichain.learning import Embedder
 
-    where, _, name = target.rpartition(":")
-    provider, _, model = where.partition(":")
-    if provider == "openai" and model and name.isdecimal():
-        from wesichain.learning.embedders.openai import OpenAiEmbedder
-
-        return OpenAiEmbedder(model, int(name))
     try:
         found: Any = load_object(target, object)
         made: Any = found if isinstance(found, Embedder) and not isinstance(found, type) else found()
     except (ConfigError, TypeError) as error:
         raise ConfigError(
-            f"the embedder {target!r} cannot be loaded ({error}); write package.module:name, "
-            f"or openai:MODEL:DIMENSION"
+            f"the embedder {target!r} cannot be loaded ({error}); write package.module:name"
         ) from error
     if not isinstance(made, Embedder):
         raise ConfigError(f"{target!r} is no embedder: it needs a name, a dimension and embed(texts)")
@@ -108,7 +91,7 @@ def list_(
     domain: Annotated[str | None, typer.Argument()] = None, *, path: Where = None, embedder: Using = None
 ) -> None:
     """The domains, or the bullets of one."""
-    with opened(path, embedder, browse=True) as book:
+    with opened(path, embedder) as book:
         if domain is None:
             table(("domain", "bullets"), ((name, len(book.bullets(name))) for name in book.domains()))
             return
@@ -129,7 +112,7 @@ def show(
     embedder: Using = None,
 ) -> None:
     """One bullet, with everything known of it."""
-    with opened(path, embedder, browse=True) as book:
+    with opened(path, embedder) as book:
         found = book.get(bullet)
         if found is None:
             fail(f"there is no bullet {bullet!r}; 'wesichain playbook list DOMAIN' shows their ids")
@@ -181,7 +164,7 @@ def promote(
     embedder: Using = None,
 ) -> None:
     """Put a bullet into production."""
-    with opened(path, embedder, browse=True) as book:
+    with opened(path, embedder) as book:
         found = book.promote(bullet, force=force)
         say(f"{found.id} is {found.stage}")
 
@@ -200,7 +183,7 @@ def record(
     embedder: Using = None,
 ) -> None:
     """Write down a sentence of your own; it is shown from now on to every run that it fits."""
-    with opened(path, embedder, browse=True, create=True) as book:
+    with opened(path, embedder, create=True) as book:
         from wesichain.learning import PlaybookBullet, ToolCallingStrategy
 
         made = ToolCallingStrategy if tool else PlaybookBullet
@@ -222,7 +205,7 @@ def quarantine(
     embedder: Using = None,
 ) -> None:
     """Take a bullet out of sight until it is promoted again."""
-    with opened(path, embedder, browse=True) as book:
+    with opened(path, embedder) as book:
         found = book.quarantine(bullet)
         say(f"{found.id} is {found.stage}")
 
@@ -240,7 +223,7 @@ def forget(
     embedder: Using = None,
 ) -> None:
     """Erase bullets for good: from the state, the journal, the index and the files."""
-    with opened(path, embedder, url=url, browse=True) as book:
+    with opened(path, embedder, url=url) as book:
         count = book.forget(id=bullet, task_id=task, matching=matching)
         say(f"{count} bullets forgotten")
 
@@ -255,7 +238,7 @@ def rollback(
     embedder: Using = None,
 ) -> None:
     """Go back to an earlier state; the journal keeps both."""
-    with opened(path, embedder, browse=True) as book:
+    with opened(path, embedder) as book:
         done = book.rollback(domain, to=int(to) if to.isdigit() else to, id=bullet)
         say(
             "nothing had changed since"
@@ -272,7 +255,7 @@ def export(
     embedder: Using = None,
 ) -> None:
     """Write the playbook as a page that people read, edit, review and keep in git."""
-    with opened(path, embedder, browse=True) as book:
+    with opened(path, embedder) as book:
         book.export(page)
         say(f"{page} has the advice of {', '.join(book.domains()) or 'no domain yet'}")
 
@@ -287,7 +270,7 @@ def load(
     embedder: Using = None,
 ) -> None:
     """Take in a page that was edited: say what it changes, ask at a terminal, and change it."""
-    with opened(path, embedder, browse=True, create=True) as book:
+    with opened(path, embedder, create=True) as book:
         planned = [line for change in book.load(page, dry_run=True) for line in change.lines()]
         for line in planned:
             say(line)
@@ -299,19 +282,3 @@ def load(
             return
         book.load(page)
         say(f"{len(planned)} changes made")
-
-
-@app.command()
-def reembed(
-    *,
-    path: Where = None,
-    url: Annotated[
-        str | None, typer.Option("--url", help="A Postgres database in place of a folder.")
-    ] = None,
-    embedder: Using = None,
-) -> None:
-    """Embed everything anew, with another embedder than the playbook was made with."""
-    with opened(path, embedder, url=url, reembed=True) as book:
-        for domain in book.domains():
-            book.retrieve(domain, domain=domain, k=1)  # the first search makes what it needs
-            say(f"{domain}: {len(book.bullets(domain))} embedded")

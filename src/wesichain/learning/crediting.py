@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from wesichain.errors import PlaybookError
@@ -64,13 +65,13 @@ def credited(
     helped: bool | None,
     half_life: float,
     now: float,
-    taught: bool = False,
+    taught: Sequence[str] = (),
 ) -> PlaybookBullet:
     """Return the bullet with one more run as its evidence.
 
     `shown`: whether the run had the bullet, None where it is no run of its kind. `helped`: whether the run
     went well that followed the bullet's way, or was shown a lesson; None where neither is so. `taught`: the
-    run gave this lesson.
+    runs that gave this lesson, where this one did.
     """
     bullet = _with_tools(bullet, run)
     success = run.outcome == "success"
@@ -91,7 +92,7 @@ def credited(
     if tally.is_alarming and not bullet.lesson:
         tally = tally.reset(*counts)
     if taught:
-        bullet = replace(bullet, sources=tuple(dict.fromkeys((*bullet.sources, run.source)))[-_SOURCES:])
+        bullet = replace(bullet, sources=tuple(dict.fromkeys((*bullet.sources, *taught)))[-_SOURCES:])
     grown = replace(bullet, helpful_count=counts[0], harmful_count=counts[1], tally=tally)
     return settled(grown, now=now)
 

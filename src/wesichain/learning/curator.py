@@ -135,7 +135,11 @@ class SemanticCurator:
         puts: dict[str, PlaybookBullet] = {}
 
         twins = {item.id: self._twin(item, view, near, embed=embed) for item in reflection.proposals}
-        taught = {twin.id for twin in twins.values() if twin is not None and twin.lesson}
+        taught = {
+            (twins[item.id] or item).id: (*item.sources, reflection.source)
+            for item in reflection.proposals
+            if item.lesson and not item.is_owned
+        }
 
         def credit(bullet: PlaybookBullet, *, shown: bool | None, helped: bool | None) -> None:
             puts[bullet.id] = credited(
@@ -145,7 +149,7 @@ class SemanticCurator:
                 helped=helped,
                 half_life=half_life,
                 now=now,
-                taught=bullet.id in taught,
+                taught=taught.get(bullet.id, ()),
             )
 
         for bullet in {item.id: item for item in _concerned(view, near, reflection)}.values():
@@ -162,7 +166,6 @@ class SemanticCurator:
             if proposal.is_owned:
                 puts[bullet.id] = recorded(bullet, twin, now=now)
             elif bullet.lesson:
-                taught.add(bullet.id)
                 credit(bullet, shown=None, helped=None)
             else:
                 helped = reflection.verdict_on(bullet.tool_sequence)

@@ -21,7 +21,7 @@ _ROW = 3
 _EXAMPLE = 6  # words in a row of the prompt: a small model gives its example for whatever it reads
 _VALUE = 3  # words of a value that is looked for as a whole
 _WORD = re.compile(r"[^\W_]+")
-_TOKEN = re.compile(r"\S+")
+_TOKENS = (re.compile(r"\S+"), re.compile(r"[^\s{}\[\]\",;]+"))  # between blanks; inside of JSON without any
 _NAME = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)?")
 _IDENTIFIER = re.compile(r"\w*[^\W_]_\w+")
 _QUOTED = re.compile(
@@ -44,9 +44,13 @@ class LessonGuard:
         self._own_words = {word for text in own for word in _words(text)}
         known = self._own_words | {*_words(plain(ours))}
         self._examples = {*_rows(plain(ours), _EXAMPLE)}
-        self._rows = {row for text in texts for row in _rows(text)} - {
-            row for text in own for row in _rows(text)
-        }
+        names = {word for name in self._names for word in _words(name)}
+        self._rows = {
+            row
+            for text in texts
+            for row in _rows(text)
+            if not names.issuperset(row)  # `send_sms: to` is ours
+        } - {row for text in own for row in _rows(text)}
         self._ids = {mark for text in texts for mark in _ids(text)} - {
             mark for text in own for mark in _ids(text)
         }
@@ -125,7 +129,7 @@ def _rows(text: str, size: int = _ROW) -> Iterator[tuple[str, ...]]:
 
 def _ids(text: str) -> Iterator[str]:
     """Words with a digit in them, without the marks between; a single digit says nothing of anybody."""
-    for token in _TOKEN.findall(text):
+    for token in (found for form in _TOKENS for found in form.findall(text)):
         mark = "".join(_WORD.findall(token)).casefold()
         if len(mark) > 1 and any(map(str.isdigit, mark)):
             yield mark

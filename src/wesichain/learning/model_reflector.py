@@ -1,7 +1,8 @@
 """The model reflector: a model reads a run and what was said about it, and words a lesson.
 
 The model is called for runs from which a rule can follow: one that failed and of which is said why, or in
-which a tool refused a call. It is called off the run's path and within a share of the tokens of the runs. The
+which a tool refused a call. It is called off the run's path and within a share of the tokens of the runs: a
+run for which there is no room waits, and is read together with the next one that called the same tools. The
 prompt is `prompts/reflect.md`, a file that can be read and replaced.
 """
 
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from wesichain.core import LlmRequest, LlmResponse, Message, Role, ToolCallingLlm
-from wesichain.core.internal import dump_json, is_object, parse_json
+from wesichain.core.internal import dataclass, dump_json, is_object, parse_json
 from wesichain.errors import CodecError, ConfigError, WesichainError
 from wesichain.trace import redact
 
@@ -38,15 +39,34 @@ _CHARACTERS_A_TOKEN = 4
 _LONG = 400  # characters of an argument, a result or an error in the model's request
 _CALLS = 6
 _TOOLS = 8
+_TOGETHER = 3  # runs that one call reads
+_KINDS_WAITING = 32  # the longest waiting one goes
 _KINDS: tuple[Lesson, ...] = LESSONS[1:]
 _BY_NAME: Mapping[str, Lesson] = {kind: kind for kind in _KINDS}
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A run from which a rule may follow, and what was said about it."""
+
+    task: TaskInput
+    output: TaskOutput
+    run: Reflection
+    feedback: Feedback
+
+    @property
+    def why(self) -> str:
+        answer = self.feedback.answer
+        return self.feedback.why or (f"the answer should have been {answer}" if answer else "")
 
 
 class ModelReflector:
     """Reflects with a model; where the model fails or says nothing of use, as `RunReader` does.
 
     `prompt` is a text or a file in place of the usual instructions. `share` bounds its tokens, in
-    sum, by a share of those of the runs; the first `head_start` calls are made in any case.
+    sum, by a share of those of the runs; the first `head_start` calls are made in any case, each about one
+    run. After them a call is about two or three runs that called the same tools, and its lesson is given by
+    each of them.
     """
 
     def __init__(
@@ -63,6 +83,8 @@ class ModelReflector:
         self._head_start = head_start
         self._model = str(getattr(llm, "model", "") or type(llm).__name__)
         self._calls = 0
+        self._sent = 0  # characters
+        self._waiting: dict[tuple[str, ...], tuple[_Case, ...]] = {}
         self.run_tokens = 0
         self.spent_tokens = 0
 
@@ -75,38 +97,52 @@ class ModelReflector:
         specs = specs_of(output)
         if not specs or not _is_informative(run, output, feedback):
             return run
-        facts = redact(_facts(task, output, run, _relevant(specs, run), feedback))
-        request = self._request(facts, _relevant(specs, run))
-        if not self._may_spend(request):
+        cases = self._together(_Case(task, output, run, feedback or Feedback()))
+        relevant = _relevant(specs, run)
+        request = self._request(redact(_facts(cases, relevant)), relevant)
+        if not self._may_spend(request, runs=len(cases)):
+            self._wait(cases)
             return run
         try:
             reply = await self._llm.complete(request)
         except WesichainError:
             return run
         self._spend(request, reply)
-        foreign = [
-            task.description,
-            *_foreign(output),
-            feedback.why if feedback and not feedback.lesson else "",
-        ]
-        guard = LessonGuard(specs, foreign, ours=self._prompt)
+        guard = LessonGuard(specs, [*_foreign(cases)], ours=self._prompt)
         origin = replace(origin_of(run, output, "model"), model=self._model)
         lesson = _lesson(reply.content, specs, guard, about=run.intent, origin=origin)
-        return run if lesson is None else replace(run, proposals=(*run.proposals, lesson))
+        if lesson is None:
+            return run
+        given = replace(lesson, sources=tuple(case.run.source for case in cases[:-1]))
+        return replace(run, proposals=(*run.proposals, given))
+
+    def _together(self, case: _Case) -> tuple[_Case, ...]:
+        """Return the runs to read in one call: those that wait for one of this kind, and this one last."""
+        waiting = self._waiting.pop(_kind_of(case), ())
+        others = [one for one in waiting if one.run.source != case.run.source]
+        return (*others, case)[-_TOGETHER:]
+
+    def _wait(self, cases: tuple[_Case, ...]) -> None:
+        self._waiting[_kind_of(cases[-1])] = cases
+        if len(self._waiting) > _KINDS_WAITING:
+            del self._waiting[next(iter(self._waiting))]
 
     def _request(self, facts: Any, specs: Sequence[Mapping[str, Any]]) -> LlmRequest:
         messages = (Message(Role.SYSTEM, self._prompt), Message(Role.USER, dump_json(facts)))
         return LlmRequest(self._model, messages, output_schema=_reply_schema(specs))
 
-    def _may_spend(self, request: LlmRequest) -> bool:
-        usual = self.spent_tokens // max(1, self._calls)
-        wanted = self.spent_tokens + max(usual, _estimate(request))
-        return self._calls < self._head_start or wanted <= self._share * self.run_tokens
+    def _may_spend(self, request: LlmRequest, *, runs: int) -> bool:
+        if self._calls < self._head_start:
+            return True
+        a_character = self.spent_tokens / self._sent if self._sent else 1 / _CHARACTERS_A_TOKEN
+        wanted = self.spent_tokens + a_character * _size(request)
+        return runs > 1 and wanted <= self._share * self.run_tokens
 
     def _spend(self, request: LlmRequest, reply: LlmResponse) -> None:
         self._calls += 1
+        self._sent += _size(request)
         told = reply.usage.total_tokens
-        self.spent_tokens += told or _estimate(request) + len(reply.content) // _CHARACTERS_A_TOKEN
+        self.spent_tokens += told or (_size(request) + len(reply.content)) // _CHARACTERS_A_TOKEN
 
 
 def _lesson(
@@ -164,45 +200,44 @@ def _relevant(specs: Sequence[Mapping[str, Any]], run: Reflection) -> Sequence[M
     return [spec for spec in specs if spec["name"] in run.attempted] or specs[:_TOOLS]
 
 
-def _facts(
-    task: TaskInput,
-    output: TaskOutput,
-    run: Reflection,
-    specs: Sequence[Mapping[str, Any]],
-    feedback: Feedback | None,
-) -> dict[str, Any]:
-    """Return the run as the model reads it."""
-    calls = [call for step in output.structured_trace for call in step.calls]
-    said = feedback or Feedback()
+def _kind_of(case: _Case) -> tuple[str, ...]:
+    return (case.run.domain, *case.run.attempted)
+
+
+def _facts(cases: Sequence[_Case], specs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the runs as the model reads them."""
+    return {"tools": list(specs), "runs": [_fact(case) for case in cases]}
+
+
+def _fact(case: _Case) -> dict[str, Any]:
+    calls = [call for step in case.output.structured_trace for call in step.calls]
+    told = [
+        {
+            "tool": call.tool_name,
+            "arguments": _short(call.arguments),
+            "result" if call.success else "error": _short(
+                call.result if call.success else call.error_message
+            ),
+        }
+        for call in calls
+    ]
     return {
-        "tools": list(specs),
-        "task": task.description[: 2 * _LONG],
-        "calls": [
-            {
-                "tool": call.tool_name,
-                "arguments": _short(call.arguments),
-                "result" if call.success else "error": _short(
-                    call.result if call.success else call.error_message
-                ),
-            }
-            for call in calls[-_CALLS:]
-        ],
-        "answer": output.answer[:_LONG],
-        "outcome": run.outcome,
-        "why": (said.why or (f"the answer should have been {said.answer}" if said.answer else ""))[
-            : 2 * _LONG
-        ],
+        "task": case.task.description[: 2 * _LONG],
+        "calls": [one for at, one in enumerate(told) if one not in told[:at]][-_CALLS:],
+        "answer": case.output.answer[:_LONG],
+        "outcome": case.run.outcome,
+        "why": case.why[: 2 * _LONG],
     }
 
 
-def _foreign(output: TaskOutput) -> Iterator[object]:
-    """Yield all that others have put into a run: arguments, results, errors, thoughts and answers."""
-    yield output.answer
-    for step in output.structured_trace:
-        yield step.thought
-        yield step.observation or ""
-        for call in step.calls:
-            yield from (call.arguments, call.result, call.error_message or "")
+def _foreign(cases: Sequence[_Case]) -> Iterator[object]:
+    """Yield all that others have put into runs: tasks, arguments, results, errors, thoughts and answers."""
+    for case in cases:
+        yield from (case.task.description, case.feedback.why, case.output.answer)
+        for step in case.output.structured_trace:
+            yield from (step.thought, step.observation or "")
+            for call in step.calls:
+                yield from (call.arguments, call.result, call.error_message or "")
 
 
 def _reply_schema(specs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -248,5 +283,6 @@ def _tokens_of(output: TaskOutput) -> int:
     return known or len(output.reasoning_trace) // _CHARACTERS_A_TOKEN
 
 
-def _estimate(request: LlmRequest) -> int:
-    return sum(len(message.text) for message in request.messages) // _CHARACTERS_A_TOKEN
+def _size(request: LlmRequest) -> int:
+    """The characters of a request; how many tokens those are is learned from the calls before."""
+    return sum(len(message.text) for message in request.messages)

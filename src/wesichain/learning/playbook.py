@@ -22,7 +22,7 @@ from wesichain.errors import PlaybookError
 from .advising import FLOOR, AdviceOffer, Shares, is_near
 from .crediting import earned as earned_of
 from .crediting import recorded, settled
-from .embedders import Embedder, UnknownEmbedder, Vectors, rows_for
+from .embedders import Embedder, Vectors, rows_for
 from .entities import (
     VISIBLE,
     Evidence,
@@ -91,33 +91,23 @@ class Playbook(Translated, StrategySource):
         *,
         clock: Clock | None = None,
         sync: bool = True,
-        reembed: bool = False,
         explore: float = 1.0,
         holdback: float = 0.0,
         half_life: float = 50,
     ) -> Playbook:
         """A playbook in a folder, which is made where there is none.
 
-        `sync=False` trades the last records before a power cut for speed. `reembed=True` accepts another
-        embedder than the one it was made with. `explore`: the share of runs that a bullet on trial is shown
-        to; `holdback`: the share that a trusted one is held back from (nothing is held back by default);
-        `half_life`: runs after which one counts half.
+        `sync=False` trades the last records before a power cut for speed. With another embedder than before
+        everything is embedded anew when it is first searched. `explore`: the share of runs that a bullet on
+        trial is shown to; `holdback`: the share that a trusted one is held back from (nothing is held back by
+        default); `half_life`: runs after which one counts half.
         """
         from .storage.files import FileBackend  # needs FAISS
 
         chosen = embedder or _default_embedder()
-        backend = FileBackend(Path(path), embedder=chosen, sync=sync, reembed=reembed)
+        backend = FileBackend(Path(path), embedder=chosen, sync=sync)
         shares = Shares(explore, holdback, half_life)
         return cls(backend, embedder=chosen, clock=clock, shares=shares)
-
-    @classmethod
-    def browse(cls, path: str | PathLike[str], *, clock: Clock | None = None) -> Playbook:
-        """A playbook in a folder, to look at and to go back in; what needs its embedder raises."""
-        from .storage.files import read_description  # needs FAISS
-
-        known = read_description(Path(path))
-        embedder = None if known is None else UnknownEmbedder(known["embedder"], known["dimension"])
-        return cls.open(path, embedder, clock=clock)
 
     @classmethod
     def postgres(
@@ -126,7 +116,6 @@ class Playbook(Translated, StrategySource):
         embedder: Embedder | None = None,
         *,
         clock: Clock | None = None,
-        reembed: bool = False,
         explore: float = 1.0,
         holdback: float = 0.0,
         half_life: float = 50,
@@ -135,7 +124,7 @@ class Playbook(Translated, StrategySource):
         from .storage.postgres import PostgresBackend  # needs psycopg and FAISS
 
         chosen = embedder or _default_embedder()
-        backend = PostgresBackend(url, embedder=chosen, reembed=reembed)
+        backend = PostgresBackend(url, embedder=chosen)
         shares = Shares(explore, holdback, half_life)
         return cls(backend, embedder=chosen, clock=clock, shares=shares)
 

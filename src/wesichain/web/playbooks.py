@@ -32,7 +32,7 @@ class PlaybookShelf:
             return None  # looking at it does not make one
         from wesichain.learning import Playbook  # numpy and FAISS, for this page alone
 
-        return Playbook.browse(self._source)
+        return Playbook.open(self._source)
 
     def domains(self) -> list[str]:
         with self._guard:

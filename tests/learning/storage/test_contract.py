@@ -22,7 +22,7 @@ class PlaybookContract(ABC):
     """`open` opens the same playbook each time that it is called in one test."""
 
     @abstractmethod
-    def open(self, embedder: FunctionEmbedder | None = None, *, reembed: bool = False) -> Playbook: ...
+    def open(self, embedder: FunctionEmbedder | None = None) -> Playbook: ...
 
     @abstractmethod
     def stored(self) -> str:
@@ -261,17 +261,15 @@ class PlaybookContract(ABC):
         book.record(note("Same.", id="2"), domain="shop")
         assert ids(book.bullets("shop")) == ["1", "2"]
 
-    def test_another_embedder_is_refused_with_the_way_out(self, book: Playbook) -> None:
+    def test_another_embedder_makes_vectors_of_its_own(self, book: Playbook) -> None:
         book.record(strategy("pay a bill", "a", id="1"), domain="shop")
         book.retrieve("pay", domain="shop")
         book.close()
         shouting = FunctionEmbedder("shouting", 64, function=words().embed)
-        with pytest.raises(PlaybookError, match=r"'words' \(64 dimensions\).*reembed=True"):
-            self.open(shouting)
-        with self.open(shouting, reembed=True) as other:
-            assert ids(other.retrieve("pay", domain="shop")) == ["1"]
-        with pytest.raises(PlaybookError, match="'shouting'"):
-            self.open()
+        longer = FunctionEmbedder("longer", 65, function=lambda texts: [[1.0] * 65 for _ in texts])
+        for embedder in (shouting, longer, None):
+            with self.open(embedder) as other:
+                assert ids(other.retrieve("pay", domain="shop")) == ["1"]
 
     def test_vectors_are_kept_for_the_next_process(self, book: Playbook) -> None:
         book.record_all([strategy(f"task {word}", "a") for word in ("x", "y", "z")], domain="shop")
@@ -361,8 +359,8 @@ class TestFilePlaybook(PlaybookContract):
         self.path = tmp_path / "playbook"
 
     @override
-    def open(self, embedder: FunctionEmbedder | None = None, *, reembed: bool = False) -> Playbook:
-        return Playbook.open(self.path, embedder or words(), clock=FakeClock(), reembed=reembed)
+    def open(self, embedder: FunctionEmbedder | None = None) -> Playbook:
+        return Playbook.open(self.path, embedder or words(), clock=FakeClock())
 
     @override
     def stored(self) -> str:
@@ -388,8 +386,8 @@ class TestPostgresPlaybook(PlaybookContract):
             database.execute(f"DROP SCHEMA {schema} CASCADE")
 
     @override
-    def open(self, embedder: FunctionEmbedder | None = None, *, reembed: bool = False) -> Playbook:
-        return Playbook.postgres(self.url, embedder or words(), clock=FakeClock(), reembed=reembed)
+    def open(self, embedder: FunctionEmbedder | None = None) -> Playbook:
+        return Playbook.postgres(self.url, embedder or words(), clock=FakeClock())
 
     @override
     def stored(self) -> str:

@@ -11,12 +11,11 @@ import numpy.typing as npt
 from wesichain.errors import PlaybookError, WesichainError
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
-DEFAULT_EMBEDDER = "usem3-multilingual"  # the name of the one that is taken when none is given
 
 
 @runtime_checkable
 class Embedder(Protocol):
-    """`name` and `dimension` are stored beside an index: vectors of two embedders cannot be compared."""
+    """`name` and `dimension` are kept with the vectors: those of two embedders cannot be compared."""
 
     @property
     def name(self) -> str: ...
@@ -77,17 +76,3 @@ def unit_rows(rows: Any, *, dimension: int, name: str) -> Vectors:
     if not np.isfinite(lengths).all():
         raise PlaybookError(f"the embedder {name!r} gave numbers that are not finite")
     return np.asarray(matrix / np.maximum(lengths, 1e-12), dtype=np.float32)
-
-
-class UnknownEmbedder:
-    """Stands for an embedder of which only the name and the dimension are known."""
-
-    def __init__(self, name: str, dimension: int) -> None:
-        self.name = name
-        self.dimension = dimension
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        raise PlaybookError(
-            f"the playbook was opened to be looked at; open it with its embedder, {self.name!r}, to embed "
-            f"{len(texts)} texts"
-        )

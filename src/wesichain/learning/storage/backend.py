@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from wesichain.core.internal import dataclass
 from wesichain.errors import PlaybookError
-from wesichain.learning.embedders import DEFAULT_EMBEDDER, Embedder
+from wesichain.learning.embedders import Embedder
 from wesichain.store import Lines
 
 from .journal import Delta, PlaybookChange
@@ -116,21 +115,3 @@ class Backend(Protocol):
     def log(self, domain: str) -> Log: ...
 
     def close(self) -> None: ...
-
-
-def mismatch(place: Sequence[str], stored: Mapping[str, Any], embedder: Embedder) -> PlaybookError:
-    """The vectors were made by another embedder: how to make them again.
-
-    `place` are the words that name the playbook on the command line.
-    """
-    words = ["wesichain", "playbook", "reembed", *place]
-    if embedder.name.startswith("openai:"):
-        words += ["--embedder", f"{embedder.name}:{embedder.dimension}"]
-    elif embedder.name != DEFAULT_EMBEDDER:
-        words += ["--embedder", "package.module:name"]  # where it is made, only its author knows
-    return PlaybookError(
-        f"the playbook at {place[-1]} was embedded with {stored.get('embedder')!r} "
-        f"({stored.get('dimension')} dimensions), and this is {embedder.name!r} ({embedder.dimension}); "
-        f"open it with that one, or embed it anew: {shlex.join(words)} "
-        f"(in code: open it with reembed=True)"
-    )

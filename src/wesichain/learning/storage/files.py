@@ -1,6 +1,6 @@
 """The playbook on disk: a folder a domain, with a log of deltas and an index that can be rebuilt.
 
-    playbook.json             the version of the data model, the embedder's name and dimension
+    playbook.json             the version of the data model, and the embedder that it was made with
     <hash>/log.jsonl          the domain's head, its state at the last compaction, then a line a delta
     <hash>/past-*.jsonl       earlier logs, for the journal and for going back
     <hash>/index.faiss        vectors; may be deleted at any time
@@ -13,7 +13,6 @@ be brought back.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -27,7 +26,7 @@ from wesichain.learning.embedders import Embedder
 from wesichain.learning.entities import DATA_MODEL, hashed_name
 from wesichain.store import sync_folder
 
-from .backend import Backend, Log, Repaired, append, exclusive, mismatch, read_lines, write_file
+from .backend import Backend, Log, Repaired, append, exclusive, read_lines, write_file
 from .index import VectorIndex, pack, unpack
 from .journal import Delta, Gap, Head, PlaybookChange, Record, check_format, gap_line, head_line, read_record
 from .shelf import Shelf, follow, snapshot
@@ -36,7 +35,7 @@ from .shelf import Shelf, follow, snapshot
 class FileBackend(Backend):
     """Files for one machine; many processes may share them."""
 
-    def __init__(self, path: Path, *, embedder: Embedder, sync: bool, reembed: bool) -> None:
+    def __init__(self, path: Path, *, embedder: Embedder, sync: bool) -> None:
         self._root = path
         self._sync = sync
         try:
@@ -44,7 +43,7 @@ class FileBackend(Backend):
         except OSError as error:
             raise PlaybookError(f"no playbook can be kept at {path}: {error.strerror}") from error
         with exclusive(path / "lock"):
-            self._check_description(embedder, reembed=reembed)
+            self._check_description(embedder)
 
     @override
     def domains(self) -> Sequence[str]:
@@ -62,46 +61,27 @@ class FileBackend(Backend):
     def close(self) -> None:
         """Nothing is held open between calls."""
 
-    def _check_description(self, embedder: Embedder, *, reembed: bool) -> None:
+    def _check_description(self, embedder: Embedder) -> None:
+        """Refuse data of another major version; write the description where none can be read.
+
+        The vectors know their embedder by themselves: another one makes its own.
+        """
         path = self._root / "playbook.json"
-        mine = {"embedder": embedder.name, "dimension": embedder.dimension}
-        found = read_description(self._root, is_renewed=reembed)
-        if found is not None and not reembed and any(found[name] != value for name, value in mine.items()):
-            raise mismatch(("--path", str(self._root)), found, embedder)
-        wanted = {"format": DATA_MODEL, **mine}
-        if found != wanted:
-            write_file(path, [dump_json(wanted).encode() + b"\n"], sync=self._sync)
-
-
-def read_description(root: Path, *, is_renewed: bool = False) -> dict[str, Any] | None:
-    """Return the contents of `playbook.json`: format, embedder and dimension; None where there is none.
-
-    A damaged one is an error, or None where it `is_renewed`.
-    """
-    path = root / "playbook.json"
-    try:
-        found: Any = parse_json(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except CodecError as error:
-        found = {"damage": error}
-    except OSError as error:
-        raise PlaybookError(f"{root} holds no playbook: {error}") from error
-    if is_object(found) and isinstance(found.get("format"), str):
         try:
-            check_format(found["format"])
-        except CodecError as error:
-            raise PlaybookError(f"{path} is not the description of a playbook: {error}") from error
-        if {"embedder", "dimension"} <= set(found):
-            return dict(found)
-    if is_renewed:
-        return None
-    damage = found.get("damage", "it names no embedder") if is_object(found) else "it is no object"
-    command = shlex.join(["wesichain", "playbook", "reembed", "--path", str(root)])
-    raise PlaybookError(
-        f"{path} is not the description of a playbook: {damage}; what was learned is in other files, and "
-        f"not lost: '{command}' writes it anew (in code: open it with reembed=True)"
-    )
+            found: Any = parse_json(path.read_bytes())
+        except (FileNotFoundError, CodecError):
+            found = None
+        except OSError as error:
+            raise PlaybookError(f"{self._root} holds no playbook: {error}") from error
+        version = found.get("format") if is_object(found) else None
+        if isinstance(version, str):
+            try:
+                check_format(version)
+            except CodecError as error:
+                raise PlaybookError(f"{path} is not the description of a playbook: {error}") from error
+        if version != DATA_MODEL:
+            wanted = {"format": DATA_MODEL, "embedder": embedder.name, "dimension": embedder.dimension}
+            write_file(path, [dump_json(wanted).encode() + b"\n"], sync=self._sync)
 
 
 class FileLog(Log):

@@ -18,7 +18,7 @@ from wesichain.errors import CorruptRecordError, MissingDependencyError, Playboo
 from wesichain.learning.embedders import Embedder, Vectors
 from wesichain.learning.entities import DATA_MODEL
 
-from .backend import Backend, Log, mismatch
+from .backend import Backend, Log
 from .index import VectorIndex, text_key
 from .journal import Delta, Head, PlaybookChange, check_format, head_line, read_record
 from .shelf import Shelf, follow, snapshot
@@ -58,29 +58,24 @@ _REWRITE: tuple[tuple[LiteralString, LiteralString], ...] = (
 class PostgresBackend(Backend):
     """One connection, shared by the threads of this process; it is made anew after a break."""
 
-    def __init__(self, url: str, *, embedder: Embedder, reembed: bool) -> None:
+    def __init__(self, url: str, *, embedder: Embedder) -> None:
         self._session = PostgresSession(url, _SCHEMA)
         self.use = self._session.use
         try:
-            self._prepare(embedder, reembed=reembed)
+            self._prepare(embedder)
         except BaseException:
             self.close()
             raise
 
-    def _prepare(self, embedder: Embedder, *, reembed: bool) -> None:
-        """Compare what the tables say of the embedder."""
-        mine = {"embedder": embedder.name, "dimension": embedder.dimension}
+    def _prepare(self, embedder: Embedder) -> None:
+        """Refuse data of another major version of the data model."""
         with self.use() as database, database.transaction():
-            row = database.execute("SELECT format, embedder, dimension FROM wesichain_playbook").fetchone()
+            row = database.execute("SELECT format FROM wesichain_playbook").fetchone()
             if row is not None:
                 check_format(row[0])
-                stored = {"embedder": row[1], "dimension": row[2]}
-                if stored != mine and not reembed:
-                    raise mismatch(("--url", "URL"), stored, embedder)  # which may hold a password
             database.execute(
                 "INSERT INTO wesichain_playbook (format, embedder, dimension) VALUES (%s, %s, %s) "
-                "ON CONFLICT (one) DO UPDATE SET "
-                "(embedder, dimension) = (excluded.embedder, excluded.dimension)",
+                "ON CONFLICT DO NOTHING",
                 (DATA_MODEL, embedder.name, embedder.dimension),
             )
 

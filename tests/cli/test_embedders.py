@@ -1,0 +1,50 @@
+"""`--embedder`: one of the user's own, by the name of its module."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.learning.kit import strategy, words
+from wesichain.cli.playbooks import app
+from wesichain.learning import Playbook
+
+OWN = """
+from wesichain.learning import FunctionEmbedder
+
+def encode(texts):
+    return [[1.0, float(len(text))] for text in texts]
+
+lengths = FunctionEmbedder("lengths", 2, function=encode)
+
+def make():
+    return lengths
+"""
+
+
+def test_a_playbook_is_searched_with_an_embedder_of_ones_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Playbook.open(tmp_path / "a book", words()) as book:
+        book.record(strategy("pay a bill", "a", id="1", helpful_count=3), domain="shop")
+    (tmp_path / "own_embedder.py").write_text(OWN, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    for name in ("lengths", "make"):
+        own = ["--path", str(tmp_path / "a book"), "--embedder", f"own_embedder:{name}"]
+        assert "pay a bill" in CliRunner().invoke(app, ["search", "shop", "pay", *own]).output
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        pytest.param("nowhere", id="no module"),
+        pytest.param("no_such_module:name", id="a module that is not there"),
+        pytest.param("json:nothing", id="a name that is not there"),
+        pytest.param("builtins:dict", id="something that is no embedder"),
+    ],
+)
+def test_an_embedder_that_cannot_be_loaded_is_named(tmp_path: Path, target: str) -> None:
+    done = CliRunner().invoke(app, ["list", "--path", str(tmp_path), "--embedder", target])
+    assert (done.exit_code, target in done.output) == (2, True)
