@@ -167,4 +167,4 @@ class _TextStream:
 def _begins_call(start: str) -> bool:
     """Whether a text begins as a native call, complete or not, or has nothing but marks around one so far."""
     found = CALL_START.search(start)
-    return not AROUND_CALLS.sub("", start[: found.start()] if found else start)
+    return not AROUND_CALLS.sub("", start[: found.start()] if found else start).strip()

@@ -23,6 +23,7 @@ _UNSEEN = (
     "\u202a\u202b\u202c\u202d\u202e\u2060\u2800\u3164\ufeff\uffa0"
 )
 _AROUND_NAME = " \t\r*`\"'\u201c\u201d\u2018\u2019" + _UNSEEN  # markdown, quotes
+_AROUND_REMARK = _AROUND_NAME + "\n"
 _NOTHING = frozenset({"", "none", "null", "n/a"})
 
 
@@ -148,7 +149,7 @@ def read_name(text: str) -> Name:
     """The name in an action line, without markdown, and what stands behind it."""
     line, _, more = text.strip().partition("\n")
     said, bracket, aside = line.partition("(")
-    remark = f"{bracket}{aside}\n{more}".strip(_AROUND_NAME + "\n").removeprefix("()")
+    remark = f"{bracket}{aside}\n{more}".strip(_AROUND_REMARK).removeprefix("()")
     if len(said) > _LONGEST_NAME:
         return Name("", remark)
     name = clean_name(said)

@@ -30,14 +30,19 @@ def call_of(value: object) -> tuple[str, Any]:
         if any(key not in _ASIDE_KEYS for key in value):
             raise NoCallError("the JSON has more keys than a call has")
         return call_of(inner)
-    names = [key for key in TOOL_KEYS if isinstance(value.get(key), str) and value[key].strip()]
+    names, inputs, strange = list[str](), list[str](), list[str]()
+    for key, item in value.items():
+        if key in TOOL_KEYS and isinstance(item, str) and item.strip():
+            names.append(item)
+        elif key in INPUT_KEYS:
+            inputs.append(key)
+        elif key not in _ASIDE_KEYS:
+            strange.append(key)
     if not names and isinstance(inner, str):
-        names = ["function"]
+        names = [inner]
     if len(names) != 1:
         raise NoCallError('the JSON action has no tool name under "action"')
-    name = str(value[names[0]])
-    inputs = [key for key in INPUT_KEYS if key in value]
-    strange = [key for key in value if key not in (*_ASIDE_KEYS, *names, *inputs)]
+    (name,) = names
     if strange:
         raise NoCallError(f"the JSON has the key {strange[0][:40]!r}, which no call has")
     if not inputs:
@@ -97,7 +102,7 @@ _VALUE = re.compile(
 )
 # What stands around and between calls and says nothing: special tokens, and the elements around several.
 AROUND_CALLS = re.compile(
-    r"<[|\uff5c][^<>|\uff5c]{0,60}[|\uff5c]>|</?+(?:\w{1,20}[:_])?(?:tool|function)_calls?>|</s>|</function>|\s++"
+    r"<[|\uff5c][^<>|\uff5c]{0,60}[|\uff5c]>|</?+(?:\w{1,20}[:_])?(?:tool|function)_calls?>|</s>|</function>"
 )
 _NO_NAME = re.compile(r'[\n<>"]')
 _MORE = "there is more in the call than one JSON object"
@@ -117,8 +122,10 @@ def read_native(text: str, at: int) -> tuple[TextReading, int]:
 
 
 def without_markers(text: str) -> str:
-    """A text without the marks around calls."""
-    return AROUND_CALLS.sub(" ", text).strip("` ")
+    """A text without the marks around calls, on one line."""
+    if "<" in text:
+        text = AROUND_CALLS.sub(" ", text)
+    return " ".join(text.split()).strip("` ")
 
 
 def _holds_json(text: str, at: int) -> bool:

@@ -6,16 +6,16 @@ no text argument may be a placeholder. A tool that is not known is not pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from wesichain.core import JsonValue, ToolSpec
-from wesichain.core.internal import is_array, is_object
 
 from .inputs import holds_data, is_nothing
 from .parsed import Parsed, TextCall, action, is_placeholder, malformed
 from .signature import WrongInputError, fit, takes_nothing
 
+_HOLDERS = (str, dict, list)  # what may be a placeholder, or hold one
 ALONE = "write the call alone, with nothing behind it"
 
 
@@ -26,7 +26,7 @@ def check(parsed: Parsed, tools: Sequence[ToolSpec] = ()) -> Parsed:
     specs = {call.name: find_tool(tools, call.name) for call in parsed.calls}
     if parsed.kind == "malformed":
         return _without_input(parsed, find_tool(tools, parsed.tool))
-    if holds_data(parsed.remark):
+    if parsed.remark and holds_data(parsed.remark):
         return malformed(f"the reply has more than one object; {ALONE}", thought=parsed.thought)
     effects = [call for call in parsed.calls if not _is_pure(specs[call.name])]
     if effects and parsed.remark:
@@ -40,7 +40,7 @@ def check(parsed: Parsed, tools: Sequence[ToolSpec] = ()) -> Parsed:
         calls = [_fitted(call, specs) for call in parsed.calls]
     except WrongInputError as error:
         return malformed(str(error), thought=parsed.thought)
-    return action(*calls, thought=parsed.thought, remark=parsed.remark)
+    return parsed if not tools else action(*calls, thought=parsed.thought, remark=parsed.remark)
 
 
 def find_tool(tools: Sequence[ToolSpec], name: str) -> ToolSpec | None:
@@ -69,20 +69,20 @@ def _fitted(call: TextCall, specs: Mapping[str, ToolSpec | None]) -> TextCall:
         call = replace(call, name=spec.name, args={})
     elif spec is not None:
         call = replace(call, name=spec.name, args=fit(spec, call))
-    if not _is_pure(spec) and (hole := next(filter(is_placeholder, _texts(call.args)), None)):
+    if not _is_pure(spec) and (hole := _placeholder(call.args)):
         raise WrongInputError(f"{hole!r} in the input of {call.name!r} is a placeholder; write the value")
     return call
 
 
-def _texts(value: JsonValue) -> Iterator[str]:
+def _placeholder(value: JsonValue) -> str | None:
+    """The first text in a value that is a placeholder."""
     if isinstance(value, str):
-        yield value
-    elif is_object(value):
-        for item in value.values():
-            yield from _texts(item)
-    elif is_array(value):
-        for item in value:
-            yield from _texts(item)
+        return value if is_placeholder(value) else None
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for item in items:
+        if isinstance(item, _HOLDERS) and (hole := _placeholder(item)):
+            return hole
+    return None
 
 
 def _shorten(text: str) -> str:
