@@ -19,6 +19,7 @@ INPUT_KEYS = ("action_input", "tool_input", "arguments", "args", "parameters", "
 _ASIDE_KEYS = frozenset(
     {*("thought", "thoughts", "reasoning", "id", "type", "index"), *("call_id", "tool_call_id", "function")}
 )
+_OTHER_KEYS = _ASIDE_KEYS.union(INPUT_KEYS)  # than the one of the name
 
 
 def call_of(value: object) -> tuple[str, Any]:
@@ -30,21 +31,15 @@ def call_of(value: object) -> tuple[str, Any]:
         if any(key not in _ASIDE_KEYS for key in value):
             raise NoCallError("the JSON has more keys than a call has")
         return call_of(inner)
-    names, inputs, strange = list[str](), list[str](), list[str]()
-    for key, item in value.items():
-        if key in TOOL_KEYS and isinstance(item, str) and item.strip():
-            names.append(item)
-        elif key in INPUT_KEYS:
-            inputs.append(key)
-        elif key not in _ASIDE_KEYS:
-            strange.append(key)
+    names = [key for key in TOOL_KEYS if isinstance(item := value.get(key), str) and item.strip()]
     if not names and isinstance(inner, str):
-        names = [inner]
+        names = ["function"]
     if len(names) != 1:
         raise NoCallError('the JSON action has no tool name under "action"')
-    (name,) = names
-    if strange:
+    name = str(value[names[0]])
+    if strange := [key for key in value if key not in _OTHER_KEYS and key != names[0]]:
         raise NoCallError(f"the JSON has the key {strange[0][:40]!r}, which no call has")
+    inputs = [key for key in INPUT_KEYS if key in value]
     if not inputs:
         raise NoCallError("the JSON action has no input", name=name)
     if len(inputs) > 1:

@@ -95,37 +95,39 @@ class TextReply:
         self.sections = list(self._scan(places))
 
     def _scan(self, places: list[Place]) -> Iterator[Section]:
-        """The sections; one of plain text is not empty, unless it is the last. None begins in a quotation or a call."""
+        """The sections; only the last may be plain and empty. None begins in a quotation or a call."""
         mark: Mark = "plain"
         at = start = hidden = called = 0
         is_broken = False  # a native call is quoted, or does not end: what follows may be part of it
         for begin, end, kind in places:
             if begin < called:
                 continue
-            if kind == "fence" or kind == "quotation":
-                if kind == "fence" or mark not in ("action", "input"):
-                    first = self.quoted.pop()[0] if begin < hidden else begin
-                    hidden = max(hidden, end)
-                    self.quoted.append((first, hidden))
-            elif kind == "call" or kind == "json":
-                is_meant = self._is_meant(begin, mark, start) or called > 0
-                if is_broken or not _may_begin(kind, mark, is_meant=is_meant):
-                    continue
-                section = self._call((begin, end, kind), hidden, is_meant=is_meant)
-                is_broken = kind == "call" and (section is None or section.whole is self.failed)
-                if section is not None:
-                    if mark != "plain" or at < section.at:
-                        yield Section(mark, at, start, section.at)
-                    yield section
-                    mark, at, start, called = "plain", section.end, section.end, section.end
-            elif begin >= hidden and (kind != "plain" or self._closes(mark, start, begin)):
-                if mark != "plain" or at < begin:
-                    yield Section(mark, at, start, begin)
-                mark, at, start = kind, begin, end
+            match kind:
+                case "fence" | "quotation":
+                    if kind == "fence" or mark not in ("action", "input"):
+                        first = self.quoted.pop()[0] if begin < hidden else begin
+                        hidden = max(hidden, end)
+                        self.quoted.append((first, hidden))
+                case "call" | "json":
+                    is_meant = self._is_meant(begin, mark, start) or called > 0
+                    if is_broken or not _may_begin(kind, mark, is_meant=is_meant):
+                        continue
+                    section = self._call((begin, end, kind), hidden, is_meant=is_meant)
+                    is_broken = kind == "call" and (section is None or section.whole is self.failed)
+                    if section is not None:
+                        if mark != "plain" or at < section.at:
+                            yield Section(mark, at, start, section.at)
+                        yield section
+                        mark, at, start, called = "plain", section.end, section.end, section.end
+                case _:
+                    if begin >= hidden and (kind != "plain" or self._closes(mark, start, begin)):
+                        if mark != "plain" or at < begin:
+                            yield Section(mark, at, start, begin)
+                        mark, at, start = kind, begin, end
         yield Section(mark, at, start, len(self.text))
 
     def _closes(self, mark: Mark, start: int, begin: int) -> bool:
-        """Whether the fence here, which closes the one around the reply, ends a section that says something."""
+        """Whether the fence here, which closes the one around the reply, ends more than a thought."""
         return mark not in ("plain", "thought") and bool(self.text[start:begin].strip())
 
     def _is_meant(self, begin: int, mark: Mark, start: int) -> bool:
