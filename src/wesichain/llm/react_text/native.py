@@ -12,7 +12,7 @@ from wesichain.errors import CodecError
 
 from .inputs import check_encoding, clean_name, without_lead
 from .lenient import load
-from .parsed import NoCallError, TextCall, TextReading
+from .parsed import END_TOKEN, NoCallError, TextCall, TextReading
 
 TOOL_KEYS = ("action", "tool", "name", "tool_name")
 INPUT_KEYS = ("action_input", "tool_input", "arguments", "args", "parameters", "input")
@@ -97,7 +97,7 @@ _VALUE = re.compile(
 )
 # What stands around and between calls and says nothing: special tokens, and the elements around several.
 AROUND_CALLS = re.compile(
-    r"<[|\uff5c][^<>|\uff5c]{0,60}[|\uff5c]>|</?+(?:\w{1,20}[:_])?(?:tool|function)_calls?>|</s>|</function>"
+    rf"{END_TOKEN.pattern}|</?+(?:\w{{1,20}}[:_])?(?:tool|function)_calls?>|</function>"
 )
 _NO_NAME = re.compile(r'[\n<>"]')
 _MORE = "there is more in the call than one JSON object"
