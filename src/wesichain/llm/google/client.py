@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from typing_extensions import Unpack, override
 
 from wesichain.core import LlmResponse, LlmTraits, StreamItem, to_json
@@ -247,7 +247,7 @@ class _Faults:
         if isinstance(error, httpx2.HTTPError | OSError):
             is_cut = self.has_begun or isinstance(error, httpx2.ReadError | httpx2.RemoteProtocolError)
             raise (self._endpoint.cut(error) if is_cut else self._endpoint.unreachable(error)) from error
-        if isinstance(error, ValidationError | errors.UnknownApiResponseError | ValueError):
+        if isinstance(error, ValueError | TypeError | AttributeError | LookupError):  # while it reads a body
             raise self._endpoint.unreadable("a body that is not a reply of Gemini") from error
 
     def _refused(self, error: errors.APIError) -> LlmError:
