@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from typing_extensions import Unpack, override
 
 from wesichain.core import LlmResponse, LlmTraits, StreamItem, to_json
@@ -197,7 +197,7 @@ class _SdkTransport:
         link = self._links.get()
         await anext(link.keeper)
         endpoint = link.endpoint
-        config = types.GenerateContentConfig.model_validate_json(to_json(wire["config"]))
+        config = _config(wire["config"])
         if link.asked is not None:
             endpoint = replace(endpoint, key=await link.asked())
             name, value = "x-goog-api-key", endpoint.key
@@ -209,6 +209,16 @@ class _SdkTransport:
 
     def _overdue(self, seconds: float) -> LlmError:
         return self._links.get().endpoint.overdue(seconds)
+
+
+def _config(given: Mapping[str, Any]) -> types.GenerateContentConfig:
+    try:
+        return types.GenerateContentConfig.model_validate_json(to_json(given))
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        raise ConfigError(
+            f"Google's SDK refuses an option ({wrong}); change it in options= or extra= of the ModelSettings"
+        ) from None
 
 
 async def _bodies(
