@@ -79,7 +79,10 @@ class ForeignText:
         """The response, run or refused if its text is calls and nothing else."""
         text = content if is_message else response.content
         parsed = read_reply(text, REACT, strict=True, truncated=False)
-        is_marked = is_message or (_begins_call(TextReply(text).text) and CALL_START.search(text) is not None)
+        reply = TextReply(text)
+        if not is_message and any(section.mark == "observation" for section in reply.sections):
+            return response  # more than a call: the model made up its result
+        is_marked = is_message or (_begins_call(reply.text) and CALL_START.search(text) is not None)
         if parsed.kind == "action" and not is_message:
             named = {self.name_of(call.name) for call in parsed.calls}
             is_known = is_marked or named <= {tool.name for tool in self.tools}
