@@ -46,6 +46,7 @@ from .wire import to_wire
 
 _CONTENTS = TypeAdapter(list[types.Content])
 _URL = "https://generativelanguage.googleapis.com"
+_URL_VARIABLE = "GOOGLE_GEMINI_BASE_URL"
 _VERTEX = ("1", "true", "True", "TRUE")
 
 
@@ -97,7 +98,7 @@ class GoogleClient(HttpLlm):
         self._client = client
         self._project, self._location, self._credentials = project, location, credentials
         support = supported("google", model)
-        is_own = settings.get("base_url") is None
+        is_own = not (settings.get("base_url") or (os.environ.get(_URL_VARIABLE) and not self._is_vertex()))
         adapter = Adapter(support, partial(to_wire, form=support.reasoning), GeminiReply, is_own)
         super().__init__(model, adapter, partial(_SdkTransport, self._connect), client=client, **settings)
 
@@ -110,7 +111,7 @@ class GoogleClient(HttpLlm):
             endpoint = Endpoint("Google", self.model, key_variable="GOOGLE_API_KEY", is_borrowed=True)
             return _Link(self._client, endpoint, keep_open(None), asked, is_vertex)
         variable = "GEMINI_API_KEY" if "GOOGLE_API_KEY" not in os.environ else "GOOGLE_API_KEY"
-        account = KeyAccount(_URL, "GOOGLE_GEMINI_BASE_URL", variable)
+        account = KeyAccount(_URL, _URL_VARIABLE, variable)
         url = self._base_url if is_vertex else account.address(self._base_url)
         key = None if is_vertex else account.key_for(self._base_url, self._api_key)
         host = host_of(url) if url else "Vertex AI"
