@@ -31,15 +31,18 @@ def call_of(value: object) -> tuple[str, Any]:
         if any(key not in _ASIDE_KEYS for key in value):
             raise NoCallError("the JSON has more keys than a call has")
         return call_of(inner)
-    names = [key for key in TOOL_KEYS if isinstance(item := value.get(key), str) and item.strip()]
+    names = [
+        key for key, item in value.items() if key in TOOL_KEYS and isinstance(item, str) and item.strip()
+    ]
     if not names and isinstance(inner, str):
         names = ["function"]
     if len(names) != 1:
         raise NoCallError('the JSON action has no tool name under "action"')
-    name = str(value[names[0]])
-    if strange := [key for key in value if key not in _OTHER_KEYS and key != names[0]]:
+    (named,) = names
+    name = str(value[named])
+    if strange := [key for key in value if key not in _OTHER_KEYS and key != named]:
         raise NoCallError(f"the JSON has the key {strange[0][:40]!r}, which no call has")
-    inputs = [key for key in INPUT_KEYS if key in value]
+    inputs = [key for key in value if key in INPUT_KEYS]
     if not inputs:
         raise NoCallError("the JSON action has no input", name=name)
     if len(inputs) > 1:

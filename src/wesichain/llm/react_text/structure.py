@@ -21,7 +21,7 @@ from .native import CALL_START, TOOL_KEYS, json_calls, read_native
 from .parsed import NoCallError, TextReading
 
 Mark: TypeAlias = Literal["plain", "thought", "action", "input", "observation", "final", "answer", "call"]
-Place: TypeAlias = tuple[int, int, Mark | Literal["fence", "quotation", "json"]]
+Place: TypeAlias = tuple[int, int, str]  # with a group of _MARKS, "fence", "quotation", "call" or "json"
 QUOTED = (
     "the call is only quoted; write it on lines of its own, outside of quotations and code, if it is meant"
 )
@@ -60,6 +60,17 @@ _FENCE = re.compile(rf"^{_BLANK}*+(`{{3,}}+|~{{3,}}+)([^\n`]*+)$", re.MULTILINE)
 _LINE = re.compile(rf"\n(?={_BLANK}*+[*\#taof])", re.IGNORECASE)  # before a line that may begin with a marker
 _RESULT = re.compile("(?P<observation><tool_response>|<observation>)", re.IGNORECASE)
 _BLOB = re.compile(r"^[^\S\n]*+(`*+)(?:json)?+[^\S\n]*+(?=[{\[])", re.MULTILINE | re.IGNORECASE)
+# The mark of a section by the group of its marker; "plain" is the fence that closes the one around the reply.
+_MARKS: Mapping[str, Mark] = {
+    "thought": "thought",
+    "action": "action",
+    "input": "input",
+    "observation": "observation",
+    "bare": "observation",
+    "final": "final",
+    "answer": "answer",
+    "plain": "plain",
+}
 _MENTION = re.compile(r"[ \t]*+[>|]")
 _LABEL = re.compile(rf"\s*+(?:{_MARKER}|question\s*+:)", re.IGNORECASE | re.VERBOSE)
 
@@ -87,7 +98,7 @@ class TextReply:
             places += [*map(_place, _RESULT.finditer(text)), *_elements(text)]
         if not text.isascii():
             places += _quotations(text)
-        places += map(_place, _tokens(text))
+        places += _tokens(text)
         places += _calls(text)
         if marks is not None:
             places += map(_place, marks.finditer(text))
@@ -102,28 +113,27 @@ class TextReply:
         for begin, end, kind in places:
             if begin < called:
                 continue
-            match kind:
-                case "fence" | "quotation":
-                    if kind == "fence" or mark not in ("action", "input"):
-                        first = self.quoted.pop()[0] if begin < hidden else begin
-                        hidden = max(hidden, end)
-                        self.quoted.append((first, hidden))
-                case "call" | "json":
-                    is_meant = self._is_meant(begin, mark, start) or called > 0
-                    if is_broken or not _may_begin(kind, mark, is_meant=is_meant):
-                        continue
-                    section = self._call((begin, end, kind), hidden, is_meant=is_meant)
-                    is_broken = kind == "call" and (section is None or section.whole is self.failed)
-                    if section is not None:
-                        if mark != "plain" or at < section.at:
-                            yield Section(mark, at, start, section.at)
-                        yield section
-                        mark, at, start, called = "plain", section.end, section.end, section.end
-                case _:
-                    if begin >= hidden and (kind != "plain" or self._closes(mark, start, begin)):
-                        if mark != "plain" or at < begin:
-                            yield Section(mark, at, start, begin)
-                        mark, at, start = kind, begin, end
+            if begun := _MARKS.get(kind):
+                if begin >= hidden and (begun != "plain" or self._closes(mark, start, begin)):
+                    if mark != "plain" or at < begin:
+                        yield Section(mark, at, start, begin)
+                    mark, at, start = begun, begin, end
+            elif kind in ("fence", "quotation"):
+                if kind == "fence" or mark not in ("action", "input"):
+                    first = self.quoted.pop()[0] if begin < hidden else begin
+                    hidden = max(hidden, end)
+                    self.quoted.append((first, hidden))
+            else:
+                is_meant = self._is_meant(begin, mark, start) or called > 0
+                if is_broken or not _may_begin(kind, mark, is_meant=is_meant):
+                    continue
+                section = self._call((begin, end, kind), hidden, is_meant=is_meant)
+                is_broken = kind == "call" and (section is None or section.whole is self.failed)
+                if section is not None:
+                    if mark != "plain" or at < section.at:
+                        yield Section(mark, at, start, section.at)
+                    yield section
+                    mark, at, start, called = "plain", section.end, section.end, section.end
         yield Section(mark, at, start, len(self.text))
 
     def _closes(self, mark: Mark, start: int, begin: int) -> bool:
@@ -184,8 +194,12 @@ class TextReply:
 
     def introduction(self, at: int) -> str:
         """The line that leads to this place, if it is no thought and ends in a colon; else ""."""
-        section = next((section for section in reversed(self.sections) if section.at < at), None)
-        if section is None or section.mark != "plain":
+        for section in reversed(self.sections):
+            if section.at < at:
+                break
+        else:
+            return ""
+        if section.mark != "plain":
             return ""
         line = (
             _CODE_OPENS.sub("", self.text[section.start : at]).rstrip().rpartition("\n")[2].rstrip(" \t`~*_")
@@ -220,25 +234,14 @@ def _calls(text: str) -> Iterator[Place]:
         yield blob.start(), blob.end(), "json"
 
 
-def _tokens(text: str) -> list[re.Match[str]]:
+def _tokens(text: str) -> list[Place]:
     """The markers: each begins a line, so that only the starts of lines are tried."""
-    starts = [0, *(line.end() for line in _LINE.finditer(text))]
-    return [token for start in starts if (token := _TOKEN.match(text, start))]
+    starts = [line.end() for line in _LINE.finditer(text)]
+    return [_place(token) for start in (0, *starts) if (token := _TOKEN.match(text, start))]
 
 
-_MARKS: Mapping[str | None, Mark] = {
-    "thought": "thought",
-    "action": "action",
-    "input": "input",
-    "observation": "observation",
-    "bare": "observation",
-    "final": "final",
-    "answer": "answer",
-}
-
-
-def _place(token: re.Match[str]) -> tuple[int, int, Mark]:
-    return token.start(), token.end(), _MARKS[token.lastgroup]
+def _place(token: re.Match[str]) -> Place:
+    return token.start(), token.end(), token.lastgroup or ""
 
 
 _BEGINNING = re.compile(r"[\s*`]*+[{\[<]")
@@ -337,8 +340,7 @@ def marker(line: str) -> tuple[Mark, int] | None:
     found = _TOKEN.match(line)
     if found is None or found["bare"]:
         return None
-    _, end, mark = _place(found)
-    return mark, end
+    return _MARKS[found.lastgroup or ""], found.end()
 
 
 def quote(text: str) -> str:
