@@ -15,6 +15,7 @@ from typing import Any
 
 from wesichain.core import LlmResponse, StreamItem, TextChunk, ToolCall, ToolSpec
 from wesichain.core.internal import dataclass
+from wesichain.llm.citations import within
 from wesichain.llm.react_text.dialects import REACT, read_reply
 from wesichain.llm.react_text.native import AROUND_CALLS, CALL_START, INPUT_KEYS, TOOL_KEYS
 from wesichain.llm.react_text.reasoning import ReasonedText, ReasoningFilter, ReasoningStyle, split_reasoning
@@ -50,7 +51,9 @@ class ForeignText:
             reasoned = ReasonedText(content)  # the answer mentions channels
         if reasoned.text != content:
             thoughts = "\n".join(filter(None, [response.reasoning, reasoned.reasoning]))
-            response = replace(response, content=reasoned.text or reasoned.remark, reasoning=thoughts)
+            said = reasoned.text or reasoned.remark
+            cited = within(response.citations, content, said)
+            response = replace(response, content=said, reasoning=thoughts, citations=cited)
         if response.tool_calls or not self.tools or response.finish_reason == "length":
             return response  # of a reply that was cut, no call is known to be complete
         return self._with_calls(response, content, is_message=bool(reasoned.calls) and not reasoned.remark)
