@@ -87,7 +87,7 @@ class TextReply:
     def __init__(self, text: str, marks: re.Pattern[str] | None = None, *, truncated: bool = False) -> None:
         places: list[Place] = []
         if "`" in text or "~" in text:
-            start = _wrapping(text)
+            start = _start_in_fence(text)
             text = text[start:]
             places += _fences(text, is_wrapped=start > 0)
         self.text = text
@@ -247,7 +247,7 @@ def _place(token: re.Match[str]) -> Place:
 _BEGINNING = re.compile(r"[\s*`]*+[{\[<]")
 
 
-def _wrapping(text: str) -> int:
+def _start_in_fence(text: str) -> int:
     """Where the reply begins behind a fence that has it in it, and not only a thought; else 0."""
     fence = _FENCE.match(text, len(text) - len(text.lstrip()))
     if fence is None:
