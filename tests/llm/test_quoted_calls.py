@@ -95,27 +95,33 @@ async def test_nor_is_a_text_of_openai_itself_that_is_nothing_else(
     assert [reply.content for reply in replies if reply.tool_calls] == []
 
 
+def anthropic_client(url: str) -> AnthropicClient:
+    return AnthropicClient("m", client=anthropic.AsyncAnthropic(base_url=url, api_key="k"))
+
+
+def bedrock_client(url: str) -> BedrockClient:
+    made: Any = boto3  # it ships no types
+    keys = {"aws_access_key_id": "a", "aws_secret_access_key": "b"}
+    sdk = made.client("bedrock-runtime", endpoint_url=url, region_name="eu-west-1", **keys)
+    return BedrockClient("m", client=sdk)
+
+
+def anthropic_variable(url: str) -> AnthropicClient:
+    del url  # ANTHROPIC_BASE_URL has it
+    return AnthropicClient("m", retries=0)
+
+
+def google_variable(url: str) -> GoogleClient:
+    del url  # GOOGLE_GEMINI_BASE_URL has it
+    return GoogleClient("m", retries=0)
+
+
 # Clients of a server that is not the provider's, though no base_url= says so.
 ELSEWHERE: dict[str, tuple[Any, Any]] = {
-    "anthropic-variable": (MessagesWire(), lambda url: AnthropicClient("m", retries=0)),
-    "anthropic-client": (
-        MessagesWire(),
-        lambda url: AnthropicClient("m", client=anthropic.AsyncAnthropic(base_url=url, api_key="k")),
-    ),
-    "google-variable": (GeminiWire(), lambda url: GoogleClient("m", retries=0)),
-    "bedrock-client": (
-        BedrockWire(),
-        lambda url: BedrockClient(
-            "m",
-            client=boto3.client(
-                "bedrock-runtime",
-                endpoint_url=url,
-                region_name="eu-west-1",
-                aws_access_key_id="a",
-                aws_secret_access_key="b",
-            ),
-        ),
-    ),
+    "anthropic-variable": (MessagesWire(), anthropic_variable),
+    "anthropic-client": (MessagesWire(), anthropic_client),
+    "google-variable": (GeminiWire(), google_variable),
+    "bedrock-client": (BedrockWire(), bedrock_client),
 }
 
 
