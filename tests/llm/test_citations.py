@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 
 from tests.core.values import json_value
-from wesichain.core import Citation, LlmResponse, Message, Role, from_json, to_json
+from wesichain.core import Citation, LlmRequest, LlmResponse, Message, Role, from_json, to_json
 from wesichain.core.internal import turn_of
 from wesichain.llm import citations
 from wesichain.llm.anthropic.message_reply import MessageReply
 from wesichain.llm.calls import ToolNames
+from wesichain.llm.foreign_text import ForeignText
 from wesichain.llm.google.gemini_reply import GeminiReply
 from wesichain.llm.openai.chat_reply import ChatReply
 from wesichain.llm.openai.response_reply import ResponseReply
+from wesichain.llm.react_text import TextReAct
+from wesichain.llm.react_text.reasoning import ReasoningStyle
 from wesichain.llm.transport import Endpoint, SseEvent
+from wesichain.testing import ScriptedLlm
 
 AT = Endpoint("host", "m", key_variable="K")
 NAMES = ToolNames([])
@@ -155,3 +160,23 @@ def test_they_go_with_the_message_and_are_read_as_they_were_written() -> None:
     assert message == Message(Role.ASSISTANT, "hello", citations=(URL,))
     assert from_json(Message, to_json(message)) == message
     assert "citations" not in to_json(Message(Role.ASSISTANT, "hello"))
+
+
+CITED = Citation(url="https://a.example", start=17, end=22)
+
+
+def test_they_are_counted_anew_where_reasoning_is_moved_out_of_the_text() -> None:
+    text = "<think>hm</think>Paris is big."
+    reply = ForeignText((), ReasoningStyle()).read(LlmResponse(text, citations=(CITED,)))
+    assert reply.content[slice(reply.citations[0].start, reply.citations[0].end)] == "Paris"
+    in_the_thought = replace(CITED, start=7, end=9)
+    reply = ForeignText((), ReasoningStyle()).read(LlmResponse(text, citations=(in_the_thought,)))
+    assert reply.citations == (replace(CITED, start=None, end=None),)
+
+
+async def test_they_are_counted_anew_in_the_answer_of_a_text_model() -> None:
+    text = "Thought: I know.\nFinal Answer: Paris is big."
+    at = text.index("Paris")
+    said = LlmResponse(text, citations=(replace(CITED, start=at, end=at + 5),))
+    reply = await TextReAct(ScriptedLlm([said])).complete(LlmRequest("m", (Message(Role.USER, "?"),)))
+    assert (reply.content, reply.citations) == ("Paris is big.", (replace(CITED, start=0, end=5),))

@@ -8,12 +8,21 @@ from typing import Any, get_args
 
 import pytest
 
-from tests.llm.wires import MessagesWire
+from tests.llm.wires import GeminiWire, MessagesWire
 from wesichain import Agent
-from wesichain.core import LlmResponse
-from wesichain.errors import LlmResponseError
+from wesichain.core import LlmRequest, LlmResponse, Message, Role
+from wesichain.errors import LlmError, LlmResponseError
 from wesichain.llm.calls import ToolNames
-from wesichain.llm.finish_reasons import ANTHROPIC, CHAT, CONVERSE, GEMINI, RESPONSES, Ending, ending_of
+from wesichain.llm.finish_reasons import (
+    ANTHROPIC,
+    CHAT,
+    CONVERSE,
+    GEMINI,
+    INCOMPLETE_RESPONSES,
+    RESPONSES,
+    Ending,
+    ending_of,
+)
 from wesichain.llm.openai.chat_reply import ChatReply
 from wesichain.llm.openai.response_reply import ResponseReply
 from wesichain.llm.transport import Endpoint
@@ -39,6 +48,12 @@ def of_chat() -> set[str]:
 
 
 def of_responses() -> set[str]:
+    from openai.types.responses import ResponseStatus
+
+    return literals(ResponseStatus)
+
+
+def of_incomplete_responses() -> set[str]:
     from openai.types.responses.response import IncompleteDetails
 
     return literals(IncompleteDetails.model_fields["reason"].annotation)
@@ -68,6 +83,7 @@ def of_converse() -> set[str]:
     [
         (of_chat, CHAT),
         (of_responses, RESPONSES),
+        (of_incomplete_responses, INCOMPLETE_RESPONSES),
         (of_anthropic, ANTHROPIC),
         (of_gemini, GEMINI),
         (of_converse, CONVERSE),
@@ -77,7 +93,7 @@ def test_every_word_of_the_sdk_is_in_the_table(words: Any, table: Mapping[str, E
     known = words()
     assert known
     assert known - table.keys() == set()
-    if table is not CHAT:  # other servers with that API have words of their own
+    if table not in (CHAT, RESPONSES):  # other servers with these APIs have words of their own
         assert table.keys() - known == set()
 
 
@@ -95,6 +111,13 @@ def test_only_servers_of_others_have_words_of_their_own() -> None:
     assert chat("eos", is_own=False).finish_reason == "stop"
     with pytest.raises(LlmResponseError, match="'eos'"):
         chat("eos", is_own=True)
+
+
+@pytest.mark.parametrize("status", ["queued", "in_progress", "cancelled", "tired", 7])
+def test_a_response_that_is_not_complete_is_no_answer(status: object) -> None:
+    message = {"type": "message", "content": [{"type": "output_text", "text": "Half of"}]}
+    with pytest.raises(LlmError, match=str(status)):
+        ResponseReply(NAMES, AT).read({"status": status, "output": [message]})
 
 
 @pytest.mark.parametrize(
@@ -140,6 +163,15 @@ def test_a_call_that_gemini_could_not_read_is_malformed(reason: str) -> None:
     read = reply.whole()
     assert [(call.name, call.args) for call in read.tool_calls] == [("", "bad: call(x")]
     assert reason in read.reasoning
+
+
+async def test_a_reply_of_gemini_that_its_sdk_cannot_read_is_named() -> None:
+    body = {"candidates": [{"content": {"parts": [{"text": "It is 4."}]}, "finishReason": 7}]}
+    request = LlmRequest("m", (Message(Role.USER, "?"),))
+    answer = Answer(200, json.dumps(body).encode(), {})
+    async with GeminiWire().serve(answer) as server, GeminiWire().client(server.url, retries=0) as llm:
+        with pytest.raises(LlmResponseError, match="not a reply of Gemini"):
+            await llm.complete(request)
 
 
 def test_an_end_that_gemini_does_not_explain_is_an_error() -> None:

@@ -145,7 +145,15 @@ def test_it_is_refused_where_the_client_does_not_run_calls_of_the_text(text: str
 
 
 @pytest.mark.parametrize(
-    "around", ["The page ends with {} as you see.", "{}\n\nShall I?", "I look:\n{}", "> {}", "'{}'"]
+    "around",
+    [
+        "The page ends with {} as you see.",
+        "{}\n\nShall I?",
+        "I look:\n{}",
+        "> {}",
+        "'{}'",
+        "{}\nObservation: 3",
+    ],
 )
 @pytest.mark.parametrize("runs_calls", [True, False])
 def test_with_anything_around_it_it_is_text(around: str, runs_calls: bool) -> None:

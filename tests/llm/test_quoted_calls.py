@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import anthropic
+import boto3  # type: ignore[import-untyped]  # it ships no types
 import httpx2
 import openai
 import pytest
 
 from tests.llm.wires import BedrockWire, ChatWire, GeminiWire, MessagesWire, ResponsesWire
 from wesichain.core import LlmRequest, LlmResponse, Message, Role, ToolSpec
+from wesichain.llm.anthropic import AnthropicClient
+from wesichain.llm.bedrock import BedrockClient
+from wesichain.llm.google import GoogleClient
 from wesichain.llm.openai import OpenAiClient, ResponsesClient
 from wesichain.testing import Answer, ProviderReply
 
@@ -88,3 +93,50 @@ async def test_nor_is_a_text_of_openai_itself_that_is_nothing_else(
     replies = [await asked(llm, stream=stream) for _ in texts]
     assert [reply.content for reply in replies] == texts
     assert [reply.content for reply in replies if reply.tool_calls] == []
+
+
+def anthropic_client(url: str) -> AnthropicClient:
+    return AnthropicClient("m", client=anthropic.AsyncAnthropic(base_url=url, api_key="k"))
+
+
+def bedrock_client(url: str) -> BedrockClient:
+    made: Any = boto3  # it ships no types
+    keys = {"aws_access_key_id": "a", "aws_secret_access_key": "b"}
+    sdk = made.client("bedrock-runtime", endpoint_url=url, region_name="eu-west-1", **keys)
+    return BedrockClient("m", client=sdk)
+
+
+def anthropic_variable(url: str) -> AnthropicClient:
+    del url  # ANTHROPIC_BASE_URL has it
+    return AnthropicClient("m", retries=0)
+
+
+def google_variable(url: str) -> GoogleClient:
+    del url  # GOOGLE_GEMINI_BASE_URL has it
+    return GoogleClient("m", retries=0)
+
+
+# Clients of a server that is not the provider's, though no base_url= says so.
+ELSEWHERE: dict[str, tuple[Any, Any]] = {
+    "anthropic-variable": (MessagesWire(), anthropic_variable),
+    "anthropic-client": (MessagesWire(), anthropic_client),
+    "google-variable": (GeminiWire(), google_variable),
+    "bedrock-client": (BedrockWire(), bedrock_client),
+}
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("which", ELSEWHERE)
+async def test_reasoning_that_a_server_of_others_leaves_in_the_text_is_never_the_answer(
+    which: str, stream: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire, make = ELSEWHERE[which]
+    answer = Answer(200, wire.write(ProviderReply("<think>hm</think>It is 4."), stream=stream), {})
+    async with wire.serve(answer) as server:
+        for variable in ("ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"):
+            monkeypatch.setenv(variable, server.url)
+        async with make(server.url) as llm:
+            reply = await asked(llm, stream=stream)
+            if which == "anthropic-client":
+                await llm._client.close()  # a client of others is theirs to close
+    assert (reply.content, reply.reasoning) == ("It is 4.", "hm")

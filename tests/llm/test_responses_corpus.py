@@ -11,6 +11,8 @@ from wesichain.llm.openai import ResponsesClient
 
 # Rows that come out otherwise than the corpus says, and why.
 EXCEPTIONS = {
+    "wire-129": "a response that is still being made is no answer",
+    "wire-130": "a response that is still being made is no answer",
     "wire-221": "a refusal is a refusal, whatever the API says",
     "wire-230": "a refusal is a refusal, whatever the API says",
 }

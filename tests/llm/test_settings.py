@@ -244,6 +244,11 @@ async def test_a_choice_of_tools_in_gemini(choice: str, config: dict[str, Any]) 
     assert body["toolConfig"]["functionCallingConfig"] == config
 
 
+async def test_an_extra_that_the_sdk_of_google_does_not_know_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"unheard_of: Extra inputs .*extra= of the ModelSettings"):
+        await sent(GoogleClient, "gemini-3-flash", ModelSettings(extra={"unheard_of": 1}))
+
+
 async def test_the_settings_of_a_request_win_over_the_options_of_the_client_and_extra_over_both() -> None:
     options = {"temperature": 1.0, "top_p": 0.1, "user": "me"}
     settings = ModelSettings(temperature=0.2, extra={"user": "you", "nested": {"a": 1}})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from wesichain.core import Citation
@@ -128,3 +129,18 @@ def _text(value: object) -> str | None:
 
 def _number(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def within(citations: Sequence[Citation], text: str, part: str) -> tuple[Citation, ...]:
+    """The citations of a text for a part of it, with their places in the part; one outside of it has none."""
+    at = text.rfind(part)
+    return tuple(_moved(one, at, len(part)) for one in citations)
+
+
+def _moved(citation: Citation, at: int, size: int) -> Citation:
+    if citation.start is None or citation.end is None:
+        return citation
+    start, end = citation.start - at, citation.end - at
+    if at < 0 or start < 0 or end > size:
+        return replace(citation, start=None, end=None)
+    return replace(citation, start=start, end=end)

@@ -29,7 +29,16 @@ CHAT: Mapping[str, Ending] = {
     "error": "error",
     "insufficient_system_resource": "error",
 }
-RESPONSES: Mapping[str, Ending] = {  # why a response is incomplete
+RESPONSES: Mapping[str, Ending] = {  # the status of a response
+    "completed": "stop",
+    "complete": "stop",  # of others with the same API
+    "incomplete": "length",
+    "failed": "error",
+    "cancelled": "error",
+    "in_progress": "error",  # of one that is answered in the background
+    "queued": "error",
+}
+INCOMPLETE_RESPONSES: Mapping[str, Ending] = {  # why one is incomplete
     "max_output_tokens": "length",
     "max_messages": "length",
     "content_filter": "content_filter",
@@ -80,12 +89,12 @@ CONVERSE: Mapping[str, Ending] = {  # Bedrock
 }
 
 
-def ending_of(word: str, table: Mapping[str, Ending], *, host: str) -> Ending:
+def ending_of(word: object, table: Mapping[str, Ending], *, host: str) -> Ending:
     """The meaning of the word with which a reply ended; raises `LlmResponseError` for an unknown one."""
-    ending = table.get(word)
+    ending = table.get(str(word))
     if ending is None:
         raise LlmResponseError(
-            f"{host} ended its reply with {word[:80]!r}, a reason that this version does not know; "
+            f"{host} ended its reply with {str(word)[:80]!r}, a reason that this version does not know; "
             f"update wesichain, or use another model"
         )
     return ending

@@ -15,6 +15,7 @@ from typing import Any
 
 from wesichain.core import LlmResponse, StreamItem, TextChunk, ToolCall, ToolSpec
 from wesichain.core.internal import dataclass
+from wesichain.llm.citations import within
 from wesichain.llm.react_text.dialects import REACT, read_reply
 from wesichain.llm.react_text.native import AROUND_CALLS, CALL_START, INPUT_KEYS, TOOL_KEYS
 from wesichain.llm.react_text.reasoning import ReasonedText, ReasoningFilter, ReasoningStyle, split_reasoning
@@ -50,7 +51,9 @@ class ForeignText:
             reasoned = ReasonedText(content)  # the answer mentions channels
         if reasoned.text != content:
             thoughts = "\n".join(filter(None, [response.reasoning, reasoned.reasoning]))
-            response = replace(response, content=reasoned.text or reasoned.remark, reasoning=thoughts)
+            said = reasoned.text or reasoned.remark
+            cited = within(response.citations, content, said)
+            response = replace(response, content=said, reasoning=thoughts, citations=cited)
         if response.tool_calls or not self.tools or response.finish_reason == "length":
             return response  # of a reply that was cut, no call is known to be complete
         return self._with_calls(response, content, is_message=bool(reasoned.calls) and not reasoned.remark)
@@ -79,7 +82,10 @@ class ForeignText:
         """The response, run or refused if its text is calls and nothing else."""
         text = content if is_message else response.content
         parsed = read_reply(text, REACT, strict=True, truncated=False)
-        is_marked = is_message or (_begins_call(TextReply(text).text) and CALL_START.search(text) is not None)
+        reply = TextReply(text)
+        if not is_message and any(section.mark == "observation" for section in reply.sections):
+            return response  # more than a call: the model made up its result
+        is_marked = is_message or (_begins_call(reply.text) and CALL_START.search(text) is not None)
         if parsed.kind == "action" and not is_message:
             named = {self.name_of(call.name) for call in parsed.calls}
             is_known = is_marked or named <= {tool.name for tool in self.tools}
@@ -167,4 +173,4 @@ class _TextStream:
 def _begins_call(start: str) -> bool:
     """Whether a text begins as a native call, complete or not, or has nothing but marks around one so far."""
     found = CALL_START.search(start)
-    return not AROUND_CALLS.sub("", start[: found.start()] if found else start)
+    return not AROUND_CALLS.sub("", start[: found.start()] if found else start).strip()

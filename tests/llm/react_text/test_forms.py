@@ -38,8 +38,7 @@ FORMS = {
 SOUND = [
     "{}",
     "{}\n\n",
-    "{}<|im_end|>",
-    "{}</s>",
+    *("{}<|im_end|>", "{}</s>", "{}<end_of_turn>\n<eos>", "{}<\uff5cend\u2581of\u2581sentence\uff5c>"),
     "{}\nObservation",
     "{}\nObservation: paid\nFinal Answer: It is paid.",
     "Thought: I pay ann.\n{}",
@@ -90,3 +89,12 @@ def test_a_call_with_anything_behind_or_around_it_is_not_made(form: str) -> None
 def test_a_tool_that_takes_nothing_needs_no_input_and_the_end_of_the_reply_all_the_same(text: str) -> None:
     assert parse(text, tools=[CLEAR]).calls[0].args == {}
     assert parse(f"{text}\nbut only if you agree", tools=[CLEAR]).kind == "malformed"
+
+
+@pytest.mark.parametrize(
+    "token", ["</s>", "<|eot_id|>", "<end_of_turn>", "<\uff5cend\u2581of\u2581sentence\uff5c>"]
+)
+def test_an_end_token_is_part_of_no_argument_and_no_answer(token: str) -> None:
+    assert parse(f"Action: pay\nAction Input: ann{token}", tools=[PAY]).args == {"to": "ann"}
+    assert parse(f"> pay ann{token}", dialect="alfworld", tools=[PAY]).args == {"to": "ann"}
+    assert parse(f"Final Answer: 42{token}").answer == "42"

@@ -242,6 +242,9 @@ RULES = [
         '{"action": "final_answer", "action_input": {"n": 1}}', answer('{"n":1}'), id="a JSON answer is final"
     ),
     pytest.param('{"answer": 42}', MALFORMED, id="other JSON is no action"),
+    pytest.param(
+        "<|channel|>commentary to=functions.search<|message|>}<|call|>", MALFORMED, id="a lone brace is none"
+    ),
 ]
 
 

@@ -102,8 +102,7 @@ class AnthropicClient(HttpLlm):
                 **more,
             )
 
-        is_own = settings.get("base_url") is None
-        adapter = Adapter(support, write, MessageReply, is_own, loosen=self._loosen)
+        adapter = Adapter(support, write, MessageReply, is_own=bool(api), loosen=self._loosen)
         transport = partial(HttpTransport, self._connect, is_borrowed=client is not None)
         super().__init__(model, adapter, transport, client=client, **settings)
 

@@ -104,7 +104,7 @@ class MessageReply:
         calls = tuple(_call(block, self._names) for block in blocks if block.get("type") == "tool_use")
         finish: Ending = "tool_calls" if calls else "stop"
         if stop := self._stop.get("stop_reason"):
-            finish = ending_of(str(stop), ANTHROPIC, host=self._endpoint.host)
+            finish = ending_of(stop, ANTHROPIC, host=self._endpoint.host)
         details = self._stop.get("stop_details")
         refusal = details.get("explanation") if is_object(details) and stop == "refusal" else None
         layout = _layout(blocks) if any(_is_own(block) for block in blocks) else []

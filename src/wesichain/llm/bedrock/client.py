@@ -104,7 +104,8 @@ class BedrockClient(HttpLlm):
                 request, names, support=support, max_tokens=max_tokens, caching=is_cached, **more
             )
 
-        is_own = settings.get("base_url") is None
+        address = settings.get("base_url") if client is None else str(client.meta.endpoint_url)
+        is_own = address is None or host_of(address).endswith((".amazonaws.com", ".amazonaws.com.cn"))
         adapter = Adapter(support, write, ConverseReply, is_own, is_strict=is_claude)
         super().__init__(
             model, adapter, partial(HttpTransport, self._connect, scanner=FrameScanner), **settings

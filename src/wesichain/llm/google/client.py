@@ -46,6 +46,7 @@ from .wire import to_wire
 
 _CONTENTS = TypeAdapter(list[types.Content])
 _URL = "https://generativelanguage.googleapis.com"
+_URL_VARIABLE = "GOOGLE_GEMINI_BASE_URL"
 _VERTEX = ("1", "true", "True", "TRUE")
 
 
@@ -97,7 +98,7 @@ class GoogleClient(HttpLlm):
         self._client = client
         self._project, self._location, self._credentials = project, location, credentials
         support = supported("google", model)
-        is_own = settings.get("base_url") is None
+        is_own = not (settings.get("base_url") or (os.environ.get(_URL_VARIABLE) and not self._is_vertex()))
         adapter = Adapter(support, partial(to_wire, form=support.reasoning), GeminiReply, is_own)
         super().__init__(model, adapter, partial(_SdkTransport, self._connect), client=client, **settings)
 
@@ -110,7 +111,7 @@ class GoogleClient(HttpLlm):
             endpoint = Endpoint("Google", self.model, key_variable="GOOGLE_API_KEY", is_borrowed=True)
             return _Link(self._client, endpoint, keep_open(None), asked, is_vertex)
         variable = "GEMINI_API_KEY" if "GOOGLE_API_KEY" not in os.environ else "GOOGLE_API_KEY"
-        account = KeyAccount(_URL, "GOOGLE_GEMINI_BASE_URL", variable)
+        account = KeyAccount(_URL, _URL_VARIABLE, variable)
         url = self._base_url if is_vertex else account.address(self._base_url)
         key = None if is_vertex else account.key_for(self._base_url, self._api_key)
         host = host_of(url) if url else "Vertex AI"
@@ -197,7 +198,7 @@ class _SdkTransport:
         link = self._links.get()
         await anext(link.keeper)
         endpoint = link.endpoint
-        config = types.GenerateContentConfig.model_validate_json(to_json(wire["config"]))
+        config = _config(wire["config"])
         if link.asked is not None:
             endpoint = replace(endpoint, key=await link.asked())
             name, value = "x-goog-api-key", endpoint.key
@@ -209,6 +210,16 @@ class _SdkTransport:
 
     def _overdue(self, seconds: float) -> LlmError:
         return self._links.get().endpoint.overdue(seconds)
+
+
+def _config(given: Mapping[str, Any]) -> types.GenerateContentConfig:
+    try:
+        return types.GenerateContentConfig.model_validate_json(to_json(given))
+    except ValidationError as error:
+        wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        raise ConfigError(
+            f"Google's SDK refuses an option ({wrong}); change it in options= or extra= of the ModelSettings"
+        ) from None
 
 
 async def _bodies(
@@ -247,7 +258,7 @@ class _Faults:
         if isinstance(error, httpx2.HTTPError | OSError):
             is_cut = self.has_begun or isinstance(error, httpx2.ReadError | httpx2.RemoteProtocolError)
             raise (self._endpoint.cut(error) if is_cut else self._endpoint.unreachable(error)) from error
-        if isinstance(error, ValidationError | errors.UnknownApiResponseError | ValueError):
+        if isinstance(error, ValueError | TypeError | AttributeError | LookupError):  # while it reads a body
             raise self._endpoint.unreadable("a body that is not a reply of Gemini") from error
 
     def _refused(self, error: errors.APIError) -> LlmError:

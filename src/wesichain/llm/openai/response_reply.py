@@ -21,7 +21,7 @@ from wesichain.core.internal import is_array, is_object, media_type_of
 from wesichain.errors import LlmResponseError
 from wesichain.llm import citations
 from wesichain.llm.calls import REFUSAL, ToolNames, as_objects, as_string, read_args, sealed, whole_number
-from wesichain.llm.finish_reasons import RESPONSES, ending_of
+from wesichain.llm.finish_reasons import INCOMPLETE_RESPONSES, RESPONSES, ending_of
 from wesichain.llm.transport import Endpoint, SseEvent, event_object
 
 from .items import OPAQUE
@@ -85,9 +85,10 @@ class ResponseReply:
         body = dict(self._end)
         if not is_array(body.get("output")) or not body["output"]:
             body["output"] = [item for _, item in sorted(self._items.items())]
-        if body.get("status") in ("failed", "cancelled") or (body.get("error") and not body["output"]):
-            error = body.get("error") or {"message": f"the response is {body.get('status')}"}
-            raise self._endpoint.reported(error)
+        status = body.get("status") or "completed"
+        ending = ending_of(status, RESPONSES, host=self._endpoint.host)
+        if ending == "error" or (body.get("error") and not body["output"]):
+            raise self._endpoint.reported(body.get("error") or {"message": f"the response is {status}"})
         items = [item for item in body["output"] if is_object(item)]
         _check_answerable(items, self._endpoint)
         messages = [item for item in items if item.get("type") == "message"]
@@ -142,7 +143,7 @@ def _finish(
         reason = details.get("reason") if is_object(details) else None
         if reason is None:
             return "length"
-        ending = ending_of(str(reason), RESPONSES, host=endpoint.host)
+        ending = ending_of(reason, INCOMPLETE_RESPONSES, host=endpoint.host)
         return "error" if ending == "malformed" else ending
     if is_refused:
         return "refusal"

@@ -25,6 +25,7 @@ from wesichain.core import (
 )
 from wesichain.core.internal import check_settings, traits_of
 from wesichain.errors import ConfigError
+from wesichain.llm.citations import within
 from wesichain.llm.relay import relay
 
 from .dialects import Dialect, parse
@@ -179,13 +180,21 @@ class TextReAct:
         match parsed.kind:
             case "final":
                 mark = ANSWER if request.output_schema is not None else reply.opaque
-                return replace(reply, content=parsed.answer or "", opaque=mark)
+                answer = parsed.answer or ""
+                cited = within(reply.citations, reply.content, answer)
+                return replace(reply, content=answer, opaque=mark, citations=cited)
             case "malformed":
                 return self._unreadable(reply, parsed.reason, truncated=truncated)
             case "action":
                 ids = _free_ids(request.messages)
                 calls = tuple(ToolCall(next(ids), call.name, call.args) for call in parsed.calls)
-                return replace(reply, content=parsed.thought, tool_calls=calls, finish_reason="tool_calls")
+                return replace(
+                    reply,
+                    content=parsed.thought,
+                    tool_calls=calls,
+                    finish_reason="tool_calls",
+                    citations=within(reply.citations, reply.content, parsed.thought),
+                )
 
     def _unreadable(self, reply: LlmResponse, reason: str, *, truncated: bool) -> LlmResponse:
         said = before_observation(split_reasoning(reply.content).text or reply.content)

@@ -201,11 +201,13 @@ def _xml_action(name: str, args: JsonValue) -> str:
 
 def _command(text: str) -> TextReading:
     """A verb and what it is done to, in one line."""
-    line, _, behind = text.strip().partition("\n")
+    line, _, behind = tidy(text).partition("\n")
     verb, _, given = line.partition(" ")
     if not verb:
         raise NoCallError("the command is empty")
-    return TextReading([TextCall(verb.rstrip(":"), given.strip(), given.strip(), is_bare=True)], tidy(behind))
+    return TextReading(
+        [TextCall(verb.rstrip(":"), given.strip(), given.strip(), is_bare=True)], behind.strip()
+    )
 
 
 # --- the table -----------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from wesichain.core.internal import is_array, is_object, parse_json
 from wesichain.errors import CodecError
 
 from .lenient import load
+from .parsed import END_TOKEN
 
 _LEAD = re.compile(r"[\s*`~]*+(?:json\b\s*+)?+", re.IGNORECASE)  # noise before JSON: markdown, a fence
 _WRAPPER = re.compile(r"[A-Z]\w*+\(\s*+(?=\{)")  # a class around it; `print({...})` is code
@@ -18,11 +19,13 @@ JSON_START = re.compile(r"""\{\{?+\s*+(?:["'}/\u201c\u2018]|[\w$-]++\s*+:)|\[\s*
 _OBJECT = re.compile(r"""\{\s*+(?:["']|[\w$-]++\s*+:)""")
 BEHIND = " \t\r\n,;)`"  # what may stand behind JSON, and says nothing
 _LONGEST_NAME = 200
+_LONGEST_TOKEN = 64
 _UNSEEN = (
     "\u00ad\u115f\u1160\u180e\u200b\u200c\u200d\u200e\u200f"
     "\u202a\u202b\u202c\u202d\u202e\u2060\u2800\u3164\ufeff\uffa0"
 )
 _AROUND_NAME = " \t\r*`\"'\u201c\u201d\u2018\u2019" + _UNSEEN  # markdown, quotes
+_AROUND_REMARK = _AROUND_NAME + "\n"
 _NOTHING = frozenset({"", "none", "null", "n/a"})
 
 
@@ -120,9 +123,10 @@ def tidy(text: str) -> str:
     """Text without what only its generation left behind: half a stop word, end tokens, a lone fence."""
     text = text.strip()
     for _ in range(8):
-        if not text.endswith(("</s>", "|>")):
+        at = text.rfind("<", -_LONGEST_TOKEN) if text.endswith(">") else -1
+        if at < 0 or not END_TOKEN.fullmatch(text, at):
             break
-        text = _without_end_token(text)
+        text = text[:at].rstrip()
     head, newline, tail = text.rpartition("\n")
     if newline and len(tail) >= 3 and "Observation:".startswith(tail):
         text = head.rstrip()
@@ -148,7 +152,7 @@ def read_name(text: str) -> Name:
     """The name in an action line, without markdown, and what stands behind it."""
     line, _, more = text.strip().partition("\n")
     said, bracket, aside = line.partition("(")
-    remark = f"{bracket}{aside}\n{more}".strip(_AROUND_NAME + "\n").removeprefix("()")
+    remark = f"{bracket}{aside}\n{more}".strip(_AROUND_REMARK).removeprefix("()")
     if len(said) > _LONGEST_NAME:
         return Name("", remark)
     name = clean_name(said)
@@ -169,10 +173,3 @@ def _unquoted(text: str) -> str:
     if len(text) > 1 and text[0] == text[-1] == "'" and text.count("'") == 2:
         return text[1:-1]
     return text[1:] if text.startswith('"') and text.count('"') == 1 else text
-
-
-def _without_end_token(text: str) -> str:
-    if text.endswith("</s>"):
-        return text[:-4].rstrip()
-    at = text.rfind("<|", max(0, len(text) - 40)) if text.endswith("|>") else -1
-    return text[:at].rstrip() if at >= 0 else text

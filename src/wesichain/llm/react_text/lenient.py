@@ -11,6 +11,7 @@ Not mended: whatever would need a guess, such as a missing comma or a string cut
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import Any
 
 from wesichain.core.internal import parse_json
@@ -20,7 +21,10 @@ from wesichain.errors import CodecError
 _TOKEN = re.compile(
     r"""
     (?:\s++ | /\*(?:[^*]++|\*(?!/))*+\*/ | //[^\n]*+)*+
-    (?: (?P<mark>[][{},:=])
+    (?: (?P<mark>[,:])
+      | (?P<open>[{[])
+      | (?P<close>[]}])
+      | (?P<equals>=)
       | (?P<string>"(?:[^"\\]++|\\[^\x00-\x1f])*+" | '(?:[^'\\]++|\\[^\x00-\x1f])*+')
       | (?P<word>[^][{},:=\s"'/]++)
       | (?P<end>\Z)
@@ -41,10 +45,11 @@ _LITERALS = {
     "False": "false",
     "None": "null",
 }
-_MARKS = {"=": ":"}  # keyword arguments, as in `search(query="x")`
 _CLOSER = {"{": "}", "[": "]"}
+_ENDS = ("}", "]", '"', "true", "false", "null")  # what a value ends with; a number may have been cut
 _MAX_DEPTH = 200
 _MAX_TOKENS = 20_000
+_TOO_LONG = "not JSON, and too deep or too long to be mended"
 
 
 def load(text: str, *, closed: bool = False) -> tuple[Any, str]:
@@ -62,6 +67,8 @@ def load(text: str, *, closed: bool = False) -> tuple[Any, str]:
 
 
 def _load(text: str, *, closed: bool) -> tuple[Any, str]:
+    if not text.startswith(tuple(_CLOSER)):
+        raise CodecError("not JSON: it begins with neither an object nor an array")
     mended, end = _mend(text, closed=closed)
     return parse_json(mended), text[end:]
 
@@ -69,43 +76,60 @@ def _load(text: str, *, closed: bool) -> tuple[Any, str]:
 def _mend(text: str, *, closed: bool) -> tuple[str, int]:
     out: list[str] = []
     closers: list[str] = []
-    whole = False  # whether the last token ends a value
-    for token in _TOKEN.finditer(text):
-        kind = str(token.lastgroup)
-        if kind == "end":
-            break
+    for token in islice(_TOKEN.finditer(text), _MAX_TOKENS):
+        kind = token.lastgroup or "end"
         piece = token[kind]
-        closes = piece in ("}", "]")
-        if closes and out[-1] == ",":
-            out.pop()
-        whole = closes or kind == "string" or piece in _LITERALS
-        out.append(_MARKS.get(piece, piece) if kind == "mark" else _value(token, kind))
-        if len(closers) > _MAX_DEPTH or len(out) > _MAX_TOKENS:
-            raise CodecError("not JSON, and too deep or too long to be mended")
-        if piece in _CLOSER:
+        if kind == "mark":
+            out.append(piece)
+        elif kind == "string":
+            out.append(_string(piece))
+        elif kind == "open" and len(closers) < _MAX_DEPTH:
+            out.append(piece)
             closers.append(_CLOSER[piece])
-        elif closes and piece == closers[-1]:
-            closers.pop()
+        elif kind == "close":
+            if out[-1] == ",":
+                out.pop()
+            out.append(piece)
+            if piece == closers[-1]:
+                closers.pop()
             if not closers:
                 return " ".join(out), token.end()
-    if closed or not whole:
+        elif kind == "end":
+            break
+        else:
+            out.append(_word(token, piece))
+    else:
+        raise CodecError(_TOO_LONG)
+    if closed or not out[-1].endswith(_ENDS):
         raise CodecError("not JSON: it ends before it is complete")
     return " ".join([*out, *reversed(closers)]), len(text)
 
 
-def _value(token: re.Match[str], kind: str) -> str:
-    piece = token[kind]
-    if kind == "string":
-        return f'"{_ESCAPE.sub(_escape, piece[1:-1]).translate(_CONTROLS)}"'
-    if kind == "other":
-        raise CodecError(
-            f"not JSON: what begins with {token.string[token.start('other') :][:24]!r} does not end"
-        )
-    if _KEY.match(piece) and _ASSIGNED.match(token.string, token.end()):
-        return f'"{piece}"'
-    if piece in _LITERALS or _NUMBER.match(piece):
-        return _LITERALS.get(piece, piece)
-    raise CodecError(f"not JSON: {piece[:24]!r} needs double quotes")
+def _string(piece: str) -> str:
+    inner = piece[1:-1]
+    if "\\" in inner or '"' in inner:
+        inner = _ESCAPE.sub(_escape, inner)
+    return f'"{inner.translate(_CONTROLS)}"'
+
+
+def _word(token: re.Match[str], piece: str) -> str:
+    """A word as JSON: a key, a literal or a number."""
+    match token.lastgroup:
+        case "open":
+            raise CodecError(_TOO_LONG)
+        case "equals":  # of keyword arguments, as in `search(query="x")`
+            return ":"
+        case "other":
+            begun = token.string[token.start("other") :][:24]
+            raise CodecError(f"not JSON: what begins with {begun!r} does not end")
+        case _ if _KEY.match(piece) and _ASSIGNED.match(token.string, token.end()):
+            return f'"{piece}"'
+        case _ if piece in _LITERALS:
+            return _LITERALS[piece]
+        case _ if _NUMBER.match(piece):
+            return piece
+        case _:
+            raise CodecError(f"not JSON: {piece[:24]!r} needs double quotes")
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -12,13 +12,14 @@ from wesichain.errors import CodecError
 
 from .inputs import check_encoding, clean_name, without_lead
 from .lenient import load
-from .parsed import NoCallError, TextCall, TextReading
+from .parsed import END_TOKEN, NoCallError, TextCall, TextReading
 
 TOOL_KEYS = ("action", "tool", "name", "tool_name")
 INPUT_KEYS = ("action_input", "tool_input", "arguments", "args", "parameters", "input")
 _ASIDE_KEYS = frozenset(
     {*("thought", "thoughts", "reasoning", "id", "type", "index"), *("call_id", "tool_call_id", "function")}
 )
+_OTHER_KEYS = _ASIDE_KEYS.union(INPUT_KEYS)  # than the one of the name
 
 
 def call_of(value: object) -> tuple[str, Any]:
@@ -30,16 +31,18 @@ def call_of(value: object) -> tuple[str, Any]:
         if any(key not in _ASIDE_KEYS for key in value):
             raise NoCallError("the JSON has more keys than a call has")
         return call_of(inner)
-    names = [key for key in TOOL_KEYS if isinstance(value.get(key), str) and value[key].strip()]
+    names = [
+        key for key, item in value.items() if key in TOOL_KEYS and isinstance(item, str) and item.strip()
+    ]
     if not names and isinstance(inner, str):
         names = ["function"]
     if len(names) != 1:
         raise NoCallError('the JSON action has no tool name under "action"')
-    name = str(value[names[0]])
-    inputs = [key for key in INPUT_KEYS if key in value]
-    strange = [key for key in value if key not in (*_ASIDE_KEYS, *names, *inputs)]
-    if strange:
+    (named,) = names
+    name = str(value[named])
+    if strange := [key for key in value if key not in _OTHER_KEYS and key != named]:
         raise NoCallError(f"the JSON has the key {strange[0][:40]!r}, which no call has")
+    inputs = [key for key in value if key in INPUT_KEYS]
     if not inputs:
         raise NoCallError("the JSON action has no input", name=name)
     if len(inputs) > 1:
@@ -97,7 +100,7 @@ _VALUE = re.compile(
 )
 # What stands around and between calls and says nothing: special tokens, and the elements around several.
 AROUND_CALLS = re.compile(
-    r"<[|\uff5c][^<>|\uff5c]{0,60}[|\uff5c]>|</?+(?:\w{1,20}[:_])?(?:tool|function)_calls?>|</s>|</function>|\s++"
+    rf"{END_TOKEN.pattern}|</?+(?:\w{{1,20}}[:_])?(?:tool|function)_calls?>|</function>"
 )
 _NO_NAME = re.compile(r'[\n<>"]')
 _MORE = "there is more in the call than one JSON object"
@@ -117,8 +120,10 @@ def read_native(text: str, at: int) -> tuple[TextReading, int]:
 
 
 def without_markers(text: str) -> str:
-    """A text without the marks around calls."""
-    return AROUND_CALLS.sub(" ", text).strip("` ")
+    """A text without the marks around calls, on one line."""
+    if "<" in text:
+        text = AROUND_CALLS.sub(" ", text)
+    return " ".join(text.split()).strip("` ")
 
 
 def _holds_json(text: str, at: int) -> bool:

@@ -96,10 +96,13 @@ def is_placeholder(text: str) -> bool:
     return len(text) <= 200 and _PLACEHOLDER.fullmatch(text.strip()) is not None
 
 
+# What ends a turn in a model's template, where the server leaves it in the text.
+END_TOKEN = re.compile("</s>|<end_of_turn>|<eos>|<[|\uff5c][^<>|\uff5c]{1,60}[|\uff5c]>")
 # A template's token, or the label of whoever speaks next.
 _TOKENS = re.compile(
     r"(?<![`\"'])(?:<\|(?:im_end|im_start|eot_id|end_of_text|endoftext|start_header_id|end|start|return|user|assistant|system)\|>"
-    r"|</s>|<s>|\[/?INST\]|<(?:start|end)_of_turn>|<\|?eos\|?>)"
+    r"|</s>|<s>|\[/?INST\]|<(?:start|end)_of_turn>|<\|?eos\|?>"
+    r"|<\uff5c(?:(?:begin|end)\u2581of\u2581sentence|User|Assistant)\uff5c>)"
 )
 _LABELS = re.compile(
     r"^(?:[ \t*#]*+(?:(?P<asked>question)|human|user|assistant|system)"

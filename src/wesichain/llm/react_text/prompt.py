@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, assert_never
 
 from wesichain.core import (
@@ -130,16 +132,8 @@ class Prompt:
 
     def turns(self, steps: Iterable[TranscriptStep]) -> Iterator[Message]:
         """The steps as turns of a chat: what the model said, and what it was told."""
-        turn: Message | None = None
-        for role, line in self.lines(steps):
-            if turn is not None and turn.role is role:
-                turn = Message(role, f"{turn.content}\n{line}")
-                continue
-            if turn is not None:
-                yield turn
-            turn = Message(role, line)
-        if turn is not None:
-            yield turn
+        for role, said in groupby(self.lines(steps), itemgetter(0)):
+            yield Message(role, "\n".join(line for _, line in said))
 
     def lines(self, steps: Iterable[TranscriptStep]) -> Iterator[tuple[Role, str]]:
         """Each step as the model would have written it, or as it is told to the model."""

@@ -41,67 +41,65 @@ REACT_GRAMMAR = Grammar()
 def read_text(text: str, grammar: Grammar, *, strict: bool, truncated: bool) -> Parsed:
     """Read a reply that has no reasoning in it."""
     reply = TextReply(text, grammar.marks, truncated=truncated)
-    sections = until_observation(reply)
-    thought = _thought_of(reply, sections)
-    place = next((index for index, section in enumerate(sections) if section.mark in DECIDES), None)
+    before, sections = divide(reply)
     try:
-        if place is not None:
-            reading = _decided(reply, sections[place:], grammar, truncated=truncated)
+        if sections:
+            reading = _decided(reply, sections, grammar, truncated=truncated)
         else:
-            reading = _undecided(reply, sections, strict=strict)
+            reading = _undecided(reply, strict=strict)
     except NoCallError as error:
-        thought = error.thought or thought
+        thought = error.thought or _thought_of(reply, before)
         return malformed(str(error), thought=thought, tool=error.name, remark=error.remark)
-    thought = thought if reading.thought is None else reading.thought
+    thought = _thought_of(reply, before) if reading.thought is None else reading.thought
     thought = thought if without_markers(thought) else ""
     if reading.answer is not None:
         return final(reading.answer, thought=thought)
     return action(*reading.calls, thought=thought, remark=reading.remark)
 
 
-def until_observation(reply: TextReply) -> list[Section]:
-    """The sections before a made-up result. An `Observation:` ahead of any action is only a thought."""
-    sections: list[Section] = []
-    decided = False
-    for section in reply.sections:
-        if decided and section.mark == "observation":
-            break
-        decided = decided or section.mark in DECIDES
-        sections.append(section)
-    return sections
+def divide(reply: TextReply) -> tuple[list[Section], list[Section]]:
+    """The sections before the first that decides, and those from it on, without a result that is made up.
+
+    An `Observation:` ahead of any action is only a thought.
+    """
+    sections = reply.sections
+    first = None
+    for index, section in enumerate(sections):
+        if first is None and section.mark in DECIDES:
+            first = index
+        elif first is not None and section.mark == "observation":
+            return sections[:first], sections[first:index]
+    return (sections, []) if first is None else (sections[:first], sections[first:])
 
 
 def before_observation(text: str) -> str:
     """The reply without the result that the model made up, and all that it built on that."""
     reply = TextReply(text)
-    return reply.text[: until_observation(reply)[-1].end].rstrip()
+    before, decided = divide(reply)
+    return reply.text[: (decided or before)[-1].end].rstrip()
 
 
 def _thought_of(reply: TextReply, sections: Sequence[Section]) -> str:
-    """The thought before the first other marker; text before any marker counts if there is no more."""
-    plain, thoughts = "", list[str]()
-    for section in sections:
-        if section.mark == "plain":
-            plain = plain or _text(reply, section).strip(" \t\r\n`")
-        elif section.mark == "thought":
-            thoughts.append(_text(reply, section).strip())
-        elif section.mark in DECIDES:
-            break
-    return "\n".join(filter(None, thoughts)) or plain
+    """The thought in these sections; text before any marker counts if there is no more."""
+    thoughts = [_text(reply, section).strip() for section in sections if section.mark == "thought"]
+    if thought := "\n".join(filter(None, thoughts)):
+        return thought
+    plain = (_text(reply, section).strip(" \t\r\n`") for section in sections if section.mark == "plain")
+    return next(filter(None, plain), "")
 
 
 def _text(reply: TextReply, section: Section) -> str:
     return reply.text[section.start : section.end]
 
 
-def _undecided(reply: TextReply, sections: Sequence[Section], *, strict: bool) -> TextReading:
+def _undecided(reply: TextReply, *, strict: bool) -> TextReading:
     """A reply without a call and without a marker of an answer: it may be the answer itself."""
     if reply.failed is not None and (strict or not reply.failed.is_data):
         reply.failed.remark = remark_in(reply.failed.remark)
         raise reply.failed
     if not reply.text.strip():
         raise NoCallError("the reply is empty")
-    if strict or len(sections) > 1:
+    if strict or any(section.mark != "plain" for section in reply.sections):
         raise NoCallError("there is neither an Action nor a Final Answer")
     return TextReading(answer=tidy(without_run_on(reply.text)), thought="")
 
@@ -137,8 +135,8 @@ def _decided(
 
 def _whole(reply: TextReply, sections: Sequence[Section]) -> TextReading:
     """The whole calls of a reply: all of them, or none."""
-    last = max(index for index, section in enumerate(sections) if section.mark == "call")
     whole = [section for section in sections if section.mark == "call"]
+    last = sections.index(whole[-1])
     if len(whole) > 1 and not all(CALL_START.match(reply.text, section.at) for section in whole):
         raise NoCallError(SEVERAL)
     between = [section for section in sections[:last] if section.mark != "call"]
@@ -166,6 +164,8 @@ def _called_by_name(reading: TextReading) -> TextReading:
 
 def _remark_of(reply: TextReply, at: int, behind: Sequence[Section]) -> str:
     """What is said beside a call: in front of it as its introduction, and in the sections behind it."""
+    if not behind:
+        return reply.introduction(at)
     if any(section.mark in ("final", "answer") for section in behind):
         raise NoCallError(BOTH)
     if any(section.mark in DECIDES for section in behind):

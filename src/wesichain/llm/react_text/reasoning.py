@@ -11,8 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
-
-from wesichain.core.internal import dataclass
+from typing import NamedTuple
 
 from .structure import TextReply
 
@@ -44,12 +43,9 @@ _TOKEN = re.compile(
     r"|(?P<glued>assistant(?:final|commentary[\s:]*+to=[\w.:-]++\s*+(?:json)?+))",
     re.IGNORECASE | re.VERBOSE,
 )
-# One of which is in every mark, and what every mark begins with: both are quick to find.
-_WORDS = (
-    *("think", "thought", "reason", "reflect", "scratchpad", "analysis", "monologue", "channel", "unused9"),
-    *("|end|", "|return|", "|call|", "assistant"),
-)
-_START = re.compile(rf"<(?=[a-z|\uff5c]|{_GAP}/)|\[(?=[/tr])|\u25c1|assistant[fc]", re.IGNORECASE)
+# What every mark begins with, which is quick to find.
+_START = re.compile(rf"<(?=[A-Za-z|\uff5c]|{_GAP}/)|\[(?=[/TtRr])|\u25c1")
+_GLUED_START = re.compile(f"{_START.pattern}|[Aa]ssistant[fc]")
 _RECIPIENT = re.compile(r"to=(?:functions\.)?([\w.:-]+)")
 # The end of what came so far may become a mark, or the header of a channel.
 _BEGUN = re.compile(
@@ -65,8 +61,7 @@ _REHEARSED = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ReasonedText:
+class ReasonedText(NamedTuple):
     """The text of a reply, apart from the reasoning in it. `is_open`: the reasoning never ends.
 
     `calls` are the messages to functions, names with their inputs. `lead` is text in front of the channels,
@@ -107,6 +102,8 @@ def split_reasoning(text: str, style: ReasoningStyle | None = None) -> ReasonedT
     Without a `style` the text may ask for a call: nothing before the last closing mark counts then. With one
     it is an answer, which may have blocks of reasoning anywhere; the style learns from it.
     """
+    if next(_marks(text, is_glued=text.lstrip().startswith(_GLUED)), None) is None:
+        return ReasonedText(text if style else text.lstrip())
     reply = TextReply(text) if "<|channel|>" in text else None
     scanner = ReasoningFilter(
         style or ReasoningStyle(),
@@ -180,7 +177,7 @@ class ReasoningFilter:
             text = text[len(self._opener) :]
         said: list[str] = []
         at, end, is_fresh = 0, len(text), self._is_blank
-        for mark in _marks(text):
+        for mark in _marks(text, is_glued=self._mode == "glued"):
             begin, after = mark.span()
             if (mark["open"] or mark["close"]) and (text[begin - 1] if begin else self._last) in _QUOTES:
                 if after == end:
@@ -338,12 +335,11 @@ class ReasoningFilter:
         return ""
 
 
-def _marks(text: str) -> Iterator[re.Match[str]]:
-    lower = text.lower()
-    if text.isascii() and not any(word in lower for word in _WORDS):  # beyond ASCII, letters have more cases
-        return
+def _marks(text: str, *, is_glued: bool) -> Iterator[re.Match[str]]:
+    if not is_glued and "<" not in text and "[" not in text and "\u25c1" not in text:
+        return  # as of most texts, which is quick to see
     end = 0
-    for start in _START.finditer(text):
+    for start in (_GLUED_START if is_glued else _START).finditer(text):
         if start.start() >= end and (mark := _TOKEN.match(text, start.start())):
             end = mark.end()
             yield mark

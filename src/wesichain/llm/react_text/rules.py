@@ -6,16 +6,16 @@ no text argument may be a placeholder. A tool that is not known is not pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from wesichain.core import JsonValue, ToolSpec
-from wesichain.core.internal import is_array, is_object
 
 from .inputs import holds_data, is_nothing
 from .parsed import Parsed, TextCall, action, is_placeholder, malformed
 from .signature import WrongInputError, fit, takes_nothing
 
+_HOLDERS = (str, dict, list)  # what may be a placeholder, or hold one
 ALONE = "write the call alone, with nothing behind it"
 
 
@@ -23,24 +23,15 @@ def check(parsed: Parsed, tools: Sequence[ToolSpec] = ()) -> Parsed:
     """The reply as it may be acted on: its calls with the tools' own names and arguments, or malformed."""
     if parsed.kind == "final" or parsed.tool is None:
         return parsed
-    specs = {call.name: find_tool(tools, call.name) for call in parsed.calls}
     if parsed.kind == "malformed":
         return _without_input(parsed, find_tool(tools, parsed.tool))
-    if holds_data(parsed.remark):
+    if parsed.remark and holds_data(parsed.remark):
         return malformed(f"the reply has more than one object; {ALONE}", thought=parsed.thought)
-    effects = [call for call in parsed.calls if not _is_pure(specs[call.name])]
-    if effects and parsed.remark:
-        why = f"there is more in the reply than the call of {effects[0].name!r}"
-        return malformed(f"{why}, {_shorten(parsed.remark)!r}; {ALONE}", thought=parsed.thought)
-    for call in effects:
-        if call.is_bare and "\n" in call.input:
-            why = f"the input of {call.name!r} is text of more than one line"
-            return malformed(f"{why}; write it as one JSON object, and {ALONE}", thought=parsed.thought)
     try:
-        calls = [_fitted(call, specs) for call in parsed.calls]
+        calls = [_checked(call, find_tool(tools, call.name), parsed.remark) for call in parsed.calls]
     except WrongInputError as error:
         return malformed(str(error), thought=parsed.thought)
-    return action(*calls, thought=parsed.thought, remark=parsed.remark)
+    return action(*calls, thought=parsed.thought, remark=parsed.remark) if tools else parsed
 
 
 def find_tool(tools: Sequence[ToolSpec], name: str) -> ToolSpec | None:
@@ -50,10 +41,6 @@ def find_tool(tools: Sequence[ToolSpec], name: str) -> ToolSpec | None:
     return alike[0] if len(alike) == 1 or exact else None
 
 
-def _is_pure(spec: ToolSpec | None) -> bool:
-    return spec is not None and spec.pure
-
-
 def _without_input(parsed: Parsed, spec: ToolSpec | None) -> Parsed:
     """A call whose input is missing; a tool that takes nothing needs none."""
     if spec is None or not takes_nothing(spec) or (parsed.remark and not spec.pure):
@@ -61,28 +48,40 @@ def _without_input(parsed: Parsed, spec: ToolSpec | None) -> Parsed:
     return action(TextCall(spec.name, {}), thought=parsed.thought, remark=parsed.remark)
 
 
-def _fitted(call: TextCall, specs: Mapping[str, ToolSpec | None]) -> TextCall:
-    spec = specs[call.name]
-    if spec is not None and call.is_bare and takes_nothing(spec):
-        if not spec.pure and not is_nothing(call.input):
-            raise WrongInputError(f"{spec.name!r} takes no input; write Action Input: {{}}")
-        call = replace(call, name=spec.name, args={})
-    elif spec is not None:
-        call = replace(call, name=spec.name, args=fit(spec, call))
-    if not _is_pure(spec) and (hole := next(filter(is_placeholder, _texts(call.args)), None)):
+def _checked(call: TextCall, spec: ToolSpec | None, remark: str) -> TextCall:
+    """The call with the tool's own name and arguments; raises `WrongInputError` where it may not be made."""
+    if spec is not None and spec.pure:
+        return _fitted(call, spec)
+    if remark:
+        why = f"there is more in the reply than the call of {call.name!r}"
+        raise WrongInputError(f"{why}, {_shorten(remark)!r}; {ALONE}")
+    if call.is_bare and "\n" in call.input:
+        why = f"the input of {call.name!r} is text of more than one line"
+        raise WrongInputError(f"{why}; write it as one JSON object, and {ALONE}")
+    if spec is not None:
+        call = _fitted(call, spec)
+    if hole := _placeholder(call.args):
         raise WrongInputError(f"{hole!r} in the input of {call.name!r} is a placeholder; write the value")
     return call
 
 
-def _texts(value: JsonValue) -> Iterator[str]:
+def _fitted(call: TextCall, spec: ToolSpec) -> TextCall:
+    if not (call.is_bare and takes_nothing(spec)):
+        return replace(call, name=spec.name, args=fit(spec, call))
+    if not spec.pure and not is_nothing(call.input):
+        raise WrongInputError(f"{spec.name!r} takes no input; write Action Input: {{}}")
+    return replace(call, name=spec.name, args={})
+
+
+def _placeholder(value: JsonValue) -> str | None:
+    """The first text in a value that is a placeholder."""
     if isinstance(value, str):
-        yield value
-    elif is_object(value):
-        for item in value.values():
-            yield from _texts(item)
-    elif is_array(value):
-        for item in value:
-            yield from _texts(item)
+        return value if is_placeholder(value) else None
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for item in items:
+        if isinstance(item, _HOLDERS) and (hole := _placeholder(item)):
+            return hole
+    return None
 
 
 def _shorten(text: str) -> str:

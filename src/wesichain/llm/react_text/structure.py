@@ -12,16 +12,16 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from operator import itemgetter
-from typing import Literal, NamedTuple, TypeAlias, cast
+from typing import Literal, NamedTuple, TypeAlias
 
 from .inputs import JSON_START, tidy
 from .native import CALL_START, TOOL_KEYS, json_calls, read_native
 from .parsed import NoCallError, TextReading
 
 Mark: TypeAlias = Literal["plain", "thought", "action", "input", "observation", "final", "answer", "call"]
-Place: TypeAlias = tuple[int, int, Mark | Literal["fence", "quotation", "json"]]
+Place: TypeAlias = tuple[int, int, str]  # with a group of _MARKS, "fence", "quotation", "call" or "json"
 QUOTED = (
     "the call is only quoted; write it on lines of its own, outside of quotations and code, if it is meant"
 )
@@ -60,6 +60,17 @@ _FENCE = re.compile(rf"^{_BLANK}*+(`{{3,}}+|~{{3,}}+)([^\n`]*+)$", re.MULTILINE)
 _LINE = re.compile(rf"\n(?={_BLANK}*+[*\#taof])", re.IGNORECASE)  # before a line that may begin with a marker
 _RESULT = re.compile("(?P<observation><tool_response>|<observation>)", re.IGNORECASE)
 _BLOB = re.compile(r"^[^\S\n]*+(`*+)(?:json)?+[^\S\n]*+(?=[{\[])", re.MULTILINE | re.IGNORECASE)
+# The mark of a section by the group of its marker; "plain" is the fence that closes the one around the reply.
+_MARKS: Mapping[str, Mark] = {
+    "thought": "thought",
+    "action": "action",
+    "input": "input",
+    "observation": "observation",
+    "bare": "observation",
+    "final": "final",
+    "answer": "answer",
+    "plain": "plain",
+}
 _MENTION = re.compile(r"[ \t]*+[>|]")
 _LABEL = re.compile(rf"\s*+(?:{_MARKER}|question\s*+:)", re.IGNORECASE | re.VERBOSE)
 
@@ -74,54 +85,60 @@ class TextReply:
     __slots__ = ("_truncated", "failed", "quoted", "sections", "text")
 
     def __init__(self, text: str, marks: re.Pattern[str] | None = None, *, truncated: bool = False) -> None:
-        fence = _FENCE.match(text, len(text) - len(text.lstrip()))
-        is_wrapped = fence is not None and _begins_a_call(text, fence)
-        if fence and is_wrapped:
-            text = text[fence.end() + 1 :]
+        places: list[Place] = []
+        if "`" in text or "~" in text:
+            start = _start_in_fence(text)
+            text = text[start:]
+            places += _fences(text, is_wrapped=start > 0)
         self.text = text
         self.quoted: list[tuple[int, int]] = []
         self.failed: NoCallError | None = None
         self._truncated = truncated
-        places = list(map(_place, _RESULT.finditer(text))) if "<" in text else []
-        places += [*_fences(text, is_wrapped=is_wrapped), *_elements(text), *_quotations(text)]
-        places += map(_place, _tokens(text))
+        if "<" in text:
+            places += [*map(_place, _RESULT.finditer(text)), *_elements(text)]
+        if not text.isascii():
+            places += _quotations(text)
+        places += _tokens(text)
         places += _calls(text)
         if marks is not None:
             places += map(_place, marks.finditer(text))
-        self.sections = list(self._scan(sorted(places, key=itemgetter(0))))
+        places.sort(key=itemgetter(0))
+        self.sections = list(self._scan(places))
 
     def _scan(self, places: list[Place]) -> Iterator[Section]:
-        """The sections; the first is what stands before any marker. None begins in a quotation or a call."""
+        """The sections; only the last may be plain and empty. None begins in a quotation or a call."""
         mark: Mark = "plain"
         at = start = hidden = called = 0
         is_broken = False  # a native call is quoted, or does not end: what follows may be part of it
         for begin, end, kind in places:
             if begin < called:
                 continue
-            match kind:
-                case "fence" | "quotation":
-                    if kind == "fence" or mark not in ("action", "input"):
-                        first = self.quoted.pop()[0] if begin < hidden else begin
-                        hidden = max(hidden, end)
-                        self.quoted.append((first, hidden))
-                case "call" | "json":
-                    is_meant = self._is_meant(begin, mark, start) or called > 0
-                    if is_broken or not _may_begin(kind, mark, is_meant=is_meant):
-                        continue
-                    section = self._call((begin, end, kind), hidden, is_meant=is_meant)
-                    is_broken = kind == "call" and (section is None or section.whole is self.failed)
-                    if section is not None:
-                        yield Section(mark, at, start, section.at)
-                        yield section
-                        mark, at, start, called = "plain", section.end, section.end, section.end
-                case _ if begin < hidden:
+            if begun := _MARKS.get(kind):
+                if begin >= hidden and (begun != "plain" or self._closes(mark, start, begin)):
+                    if mark != "plain" or at < begin:
+                        yield Section(mark, at, start, begin)
+                    mark, at, start = begun, begin, end
+            elif kind in ("fence", "quotation"):
+                if kind == "fence" or mark not in ("action", "input"):
+                    first = self.quoted.pop()[0] if begin < hidden else begin
+                    hidden = max(hidden, end)
+                    self.quoted.append((first, hidden))
+            else:
+                is_meant = self._is_meant(begin, mark, start) or called > 0
+                if is_broken or not _may_begin(kind, mark, is_meant=is_meant):
                     continue
-                case "plain" if mark in ("plain", "thought") or not self.text[start:begin].strip():
-                    continue  # a fence that wraps nothing yet
-                case _:
-                    yield Section(mark, at, start, begin)
-                    mark, at, start = kind, begin, end
+                section = self._call((begin, end, kind), hidden, is_meant=is_meant)
+                is_broken = kind == "call" and (section is None or section.whole is self.failed)
+                if section is not None:
+                    if mark != "plain" or at < section.at:
+                        yield Section(mark, at, start, section.at)
+                    yield section
+                    mark, at, start, called = "plain", section.end, section.end, section.end
         yield Section(mark, at, start, len(self.text))
+
+    def _closes(self, mark: Mark, start: int, begin: int) -> bool:
+        """Whether the fence here, which closes the one around the reply, ends more than a thought."""
+        return mark not in ("plain", "thought") and bool(self.text[start:begin].strip())
 
     def _is_meant(self, begin: int, mark: Mark, start: int) -> bool:
         """Whether what looks like a call begins a line, or the answer; else it may be a word of the text."""
@@ -163,9 +180,10 @@ class TextReply:
     def quotes(self, at: int, *, call: bool = True) -> bool:
         """Whether the text at this place is quoted. A quotation that never ends may quote a call; it takes no
         answer away."""
-        place = bisect_right(self.quoted, at, key=lambda span: span[0]) - 1
-        if place >= 0 and at < self.quoted[place][1]:
-            return True
+        if self.quoted:
+            place = bisect_right(self.quoted, at, key=itemgetter(0)) - 1
+            if place >= 0 and at < self.quoted[place][1]:
+                return True
         line = self._line_before(at).lstrip()
         if line.startswith((">", "|")) or line.endswith(("`", '"', "'")):
             return True
@@ -176,9 +194,16 @@ class TextReply:
 
     def introduction(self, at: int) -> str:
         """The line that leads to this place, if it is no thought and ends in a colon; else ""."""
-        section = next((section for section in reversed(self.sections) if section.at < at), None)
-        lead = self.text[section.start : at] if section and section.mark == "plain" else ""
-        line = _CODE_OPENS.sub("", lead).rstrip().rpartition("\n")[2].rstrip(" \t`~*_")
+        for section in reversed(self.sections):
+            if section.at < at:
+                break
+        else:
+            return ""
+        if section.mark != "plain":
+            return ""
+        line = (
+            _CODE_OPENS.sub("", self.text[section.start : at]).rstrip().rpartition("\n")[2].rstrip(" \t`~*_")
+        )
         return line if line.endswith((":", "\uff1a")) else ""
 
     def _line_before(self, at: int) -> str:
@@ -196,48 +221,45 @@ _CODE_OPENS = re.compile(r"(?:`{3,}|~{3,})\w*\s*\Z")
 _REST = re.compile(r"\Z|observation\b|<observation>|<tool_response>", re.IGNORECASE)
 
 
+_TOOL_KEY = re.compile(f'"(?:{"|".join(TOOL_KEYS)}|function)"')
+
+
 def _calls(text: str) -> Iterator[Place]:
     """Where native calls begin, and the first JSON that may name a tool."""
-    if "<" in text or "[" in text:
+    if "<" in text or "[TOOL_CALLS]" in text:
         for found in CALL_START.finditer(text):
             yield found.start(), found.end(), "call"
-    blob = _BLOB.search(text) if "{" in text else None
-    is_data = blob and len(blob[1]) not in (1, 2) and JSON_START.match(text, blob.end())
-    if blob and is_data and any(f'"{key}"' in text for key in (*TOOL_KEYS, "function")):
+    blob = _BLOB.search(text) if "{" in text and _TOOL_KEY.search(text) else None
+    if blob and len(blob[1]) not in (1, 2) and JSON_START.match(text, blob.end()):
         yield blob.start(), blob.end(), "json"
 
 
-def _tokens(text: str) -> Iterator[re.Match[str]]:
+def _tokens(text: str) -> list[Place]:
     """The markers: each begins a line, so that only the starts of lines are tried."""
-    if first := _TOKEN.match(text):
-        yield first
-    for line in _LINE.finditer(text):
-        if token := _TOKEN.match(text, line.end()):
-            yield token
+    starts = [line.end() for line in _LINE.finditer(text)]
+    return [_place(token) for start in (0, *starts) if (token := _TOKEN.match(text, start))]
 
 
 def _place(token: re.Match[str]) -> Place:
-    return token.start(), token.end(), _name(token)
-
-
-def _name(token: re.Match[str]) -> Mark:
-    return cast("Mark", "observation" if token.lastgroup == "bare" else token.lastgroup)
+    return token.start(), token.end(), token.lastgroup or ""
 
 
 _BEGINNING = re.compile(r"[\s*`]*+[{\[<]")
 
 
-def _begins_a_call(text: str, fence: re.Match[str]) -> bool:
-    """Whether a fence at the start of the reply has the reply in it, and not only a thought."""
+def _start_in_fence(text: str) -> int:
+    """Where the reply begins behind a fence that has it in it, and not only a thought; else 0."""
+    fence = _FENCE.match(text, len(text) - len(text.lstrip()))
+    if fence is None:
+        return 0
     end = next((end for _, end, _ in _fences(text)), len(text))
-    return bool(_BEGINNING.match(text, fence.end(), end) or any(_tokens(text[fence.end() : end])))
+    is_call = _BEGINNING.match(text, fence.end(), end) or _tokens(text[fence.end() : end])
+    return fence.end() + 1 if is_call else 0
 
 
 def _fences(text: str, *, is_wrapped: bool = False) -> Iterator[Place]:
     """The closed blocks of code; one that never closes hides nothing. Of a reply that a fence wraps, the line
     that closes it ends a section as a marker would."""
-    if "```" not in text and "~~~" not in text:
-        return
     opener: re.Match[str] | None = None
     mark = ""
     for fence in _FENCE.finditer(text):
@@ -263,7 +285,7 @@ def _elements(text: str) -> Iterator[Place]:
     has a line of its own; else it is only a word (`List<User>`)."""
     opened: dict[str, list[re.Match[str]]] = {}
     comment_end = 0
-    for tag in _TAG.finditer(text) if "<" in text else ():
+    for tag in _TAG.finditer(text):
         name = tag[2]
         if tag.start() < comment_end:
             continue
@@ -291,7 +313,7 @@ _QUOTATION = re.compile(
 
 
 def _quotations(text: str) -> Iterator[Place]:
-    for quotation in () if text.isascii() else _QUOTATION.finditer(text):
+    for quotation in _QUOTATION.finditer(text):
         yield quotation.start(), quotation.end(), "quotation"
 
 
@@ -316,7 +338,9 @@ def _is_inside_quotes(before: str) -> bool:
 def marker(line: str) -> tuple[Mark, int] | None:
     """The marker that a line begins with, and where its text begins."""
     found = _TOKEN.match(line)
-    return None if found is None or found["bare"] else (_name(found), found.end())
+    if found is None or found["bare"]:
+        return None
+    return _MARKS[found.lastgroup or ""], found.end()
 
 
 def quote(text: str) -> str:
