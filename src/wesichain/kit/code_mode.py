@@ -69,7 +69,7 @@ class _RunCode(TypedTool[_Code, Any]):
     timeout = AgentTool.timeout
 
     def __init__(self, registry: ToolRegistry, limits: ProgramLimits) -> None:
-        self._registry = registry
+        self.program_tools = registry
         self._limits = limits
         self.description = _described(registry, limits)
 
@@ -79,7 +79,7 @@ class _RunCode(TypedTool[_Code, Any]):
 
         if len(args["code"]) > _LONGEST:
             raise ToolError(f"the program has {len(args['code'])} characters; write at most {_LONGEST}")
-        program = CodeProgram(args["code"], frozenset(self._registry.names), self._limits)
+        program = CodeProgram(args["code"], frozenset(self.program_tools.names), self._limits)
         outcome = await self._runtime(program, ctx).run(args["code"], parent=ctx, on_open=program.attach)
         match outcome:
             case Completed(text=text):
@@ -98,7 +98,7 @@ class _RunCode(TypedTool[_Code, Any]):
             raise ToolError("run_code runs inside the run of an agent, and nowhere else")
         return AgentRuntime(
             program,
-            self._registry,
+            self.program_tools,
             name=_NAME,
             policy=ObserveErrors(),
             # Its steps are free; the budget is there to give its replies, which cost nothing, a price.
