@@ -183,9 +183,9 @@ def limits_of(
     sources = [source for runtime in runtimes for source in runtime.registry.sources]
     searched = [source.registry for source in sources if isinstance(source, ToolSearch)]
     tools = [tool for registry in (*(one.registry for one in runtimes), *searched) for tool in registry]
-    inner = [one for tool in tools for one in agents_of(tool)]
+    inner = [one for tool in tools for one in tool.agents]
     # A program of `run_code` has calls side by side, and several programs may run side by side.
-    depth = 2 if any(True for tool in tools for _ in _called_by_programs(tool)) else 1
+    depth = 2 if any(tool.agents and tool.runs_programs for tool in tools) else 1
     settings = [runtime._settings for runtime in runtimes]  # of its own room
     asked = [_models(runtime.llm) or [runtime.model] for runtime in runtimes]
     budget: Budget = agent.runtime.budget
@@ -202,17 +202,6 @@ def limits_of(
         prices=tuple(above.get(model) for models in asked for model in models),
         below=tuple(limits_of(one, (*known, agent), prices=above) for one in inner if one not in known),
     )
-
-
-def agents_of(tool: Any) -> Iterator[Any]:
-    """The agents that a tool runs, also by way of the tools that its programs call."""
-    yield from getattr(tool, "agents", ())
-    yield from _called_by_programs(tool)
-
-
-def _called_by_programs(tool: Any) -> Iterator[Any]:
-    for called in getattr(tool, "program_tools", ()):
-        yield from agents_of(called)
 
 
 def _models(llm: Any) -> list[str]:

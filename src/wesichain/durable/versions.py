@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 from typing_extensions import override
 
 from wesichain.agent import Agent, AgentRuntime, LiveEffects, team_of
-from wesichain.agent.bounds import agents_of
 from wesichain.core import JsonValue, ToolCall
 from wesichain.errors import ConfigError, InvalidArgsError, UnknownToolError
 from wesichain.tools import JsonTool, PreparedCall, ToolContext, ToolRegistry, ToolSearch
@@ -42,7 +41,7 @@ def _program_of(agent: Any, above: tuple[Any, ...] = ()) -> list[Any]:
     searched = [source.registry for source in own.sources if isinstance(source, ToolSearch)]
     specs = [*agent.runtime.offered(), *(spec for registry in searched for spec in registry.specs())]
     parts = [agent.fixed_instructions, [[spec.name, spec.description, spec.parameters] for spec in specs]]
-    used = [one for registry in (own, *searched) for tool in registry for one in agents_of(tool)]
+    used = [one for registry in (own, *searched) for tool in registry for one in tool.agents]
     inner = [_program_of(one, (*above, agent)) for one in used if _is_agent(one) and one not in above]
     return [*parts, inner] if inner else parts
 

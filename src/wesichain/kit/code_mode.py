@@ -65,11 +65,13 @@ class _RunCode(TypedTool[_Code, Any]):
 
     name = _NAME
     is_agent = True
+    runs_programs = True
     effect = "once"  # its calls are the run's, and are not made again
     timeout = AgentTool.timeout
 
     def __init__(self, registry: ToolRegistry, limits: ProgramLimits) -> None:
-        self.program_tools = registry
+        self.agents = tuple(one for tool in registry for one in tool.agents)
+        self._registry = registry
         self._limits = limits
         self.description = _described(registry, limits)
 
@@ -79,7 +81,7 @@ class _RunCode(TypedTool[_Code, Any]):
 
         if len(args["code"]) > _LONGEST:
             raise ToolError(f"the program has {len(args['code'])} characters; write at most {_LONGEST}")
-        program = CodeProgram(args["code"], frozenset(self.program_tools.names), self._limits)
+        program = CodeProgram(args["code"], frozenset(self._registry.names), self._limits)
         outcome = await self._runtime(program, ctx).run(args["code"], parent=ctx, on_open=program.attach)
         match outcome:
             case Completed(text=text):
@@ -98,7 +100,7 @@ class _RunCode(TypedTool[_Code, Any]):
             raise ToolError("run_code runs inside the run of an agent, and nowhere else")
         return AgentRuntime(
             program,
-            self.program_tools,
+            self._registry,
             name=_NAME,
             policy=ObserveErrors(),
             # Its steps are free; the budget is there to give its replies, which cost nothing, a price.
@@ -134,11 +136,11 @@ def _described(registry: ToolRegistry, limits: ProgramLimits) -> str:
     """The description of the tool: how to write a program, and the functions that it has."""
     functions = "\n".join(map(_signature, registry.specs()))
     return (
-        "Run a Python program that calls the functions below. Await every call and use keyword arguments: "
-        "x = await lookup(name='ann'). Use asyncio.gather for calls that do not depend on each other. The "
-        "value of the last expression is the result: end with one that is short. A call that fails raises "
-        f"RuntimeError. There are no files, no network and no clock; at most {limits.max_calls} calls.\n\n"
-        f"{functions}"
+        "Run a Python program that calls the functions below, which are there: do not define them. Await "
+        "every call and use keyword arguments: x = await lookup(name='ann'). Use asyncio.gather for calls "
+        "that do not depend on each other. The value of the last expression is the result: end with one that "
+        "is short. A call that fails raises RuntimeError. There are no files, no network and no clock; at "
+        f"most {limits.max_calls} calls.\n\n{functions}"
     )
 
 
@@ -158,7 +160,7 @@ def _signature(spec: ToolSpec) -> str:
     required = parameters.get("required", ())
     fields: Mapping[str, Any] = parameters.get("properties", {})
     shown = [f"{name}: {_type_of(one)}{'' if name in required else ' = ...'}" for name, one in fields.items()]
-    return f"async def {spec.name}({', '.join(['*', *shown] if shown else [])})  # {spec.description}"
+    return f"await {spec.name}({', '.join(shown)})  # {spec.description}"
 
 
 def _type_of(schema: Any) -> str:
