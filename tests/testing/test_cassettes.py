@@ -19,6 +19,7 @@ from wesichain import Agent, GraphBuilder, LlmRequest, LlmResponse, Role, RunInt
 from wesichain.agent import Approve, Interrupted
 from wesichain.core import StreamingLlm, TextChunk, Usage
 from wesichain.errors import ConfigError, LlmTransportError, ReplayMismatchError
+from wesichain.kit import CodeMode, deep_agent
 from wesichain.testing.cassettes import Cassette, Mode, cassette_path, read_cassette
 from wesichain.testing.seams import installed
 
@@ -92,6 +93,37 @@ def approving() -> Agent[Any, str]:
     return Agent(Model(ToolCall("b", "buyer", {"task": "buy"})), tools=[inner.as_tool()])
 
 
+def handing_over() -> Agent[Any, str]:
+    other = Agent(Model(*asks("stock", "lamp")), tools=[stock], name="other")
+    return Agent(Model(ToolCall("h", "transfer_to_other", {})), handoffs=[other], name="first")
+
+
+def coding() -> Agent[Any, str]:
+    calls = ", ".join(f"stock(item='{item}')" for item in ("lamp", "bed", "chair", "desk"))
+    code = f"import asyncio\nfound = await asyncio.gather({calls})\n' '.join(found) + await order(item='bed')"
+    return Agent(Model(ToolCall("c", "run_code", {"code": code})), capabilities=[CodeMode([stock, order])])
+
+
+def delegating() -> Agent[Any, str]:
+    buyer = Agent(Model(*asks("order", "lamp")), tools=[order], name="buyer")
+    calls = (
+        ToolCall("d", "delegate", {"agent": "buyer", "task": "buy"}),
+        ToolCall("w", "write_file", {"path": "notes.md", "text": "bought"}),
+    )
+    return deep_agent(Model(*calls), subagents={"buyer": buyer})
+
+
+@tool
+async def odd_letters(item: str) -> str:
+    """Letters that end a line, for some readers of lines."""
+    touch("tools")
+    return f"{item}\u2028b\u2029c\x85d\x1ce\x0bf\r\ng"
+
+
+def odd() -> Agent[Any, str]:
+    return Agent(Model(*asks("odd_letters", "a\u2028b")), tools=[odd_letters])
+
+
 def failing() -> Agent[Any, str]:
     return Agent(Model(fails=True))
 
@@ -136,6 +168,10 @@ WAYS = [
     pytest.param(failing, ask, id="a-provider-that-fails-first"),
     pytest.param(plain, stream, id="a-stream"),
     pytest.param(nested, in_a_graph, id="an-agent-in-a-graph"),
+    pytest.param(handing_over, ask, id="a-handoff"),
+    pytest.param(coding, approve, id="an-approval-in-a-program"),
+    pytest.param(delegating, approve, id="an-approval-of-a-subagent"),
+    pytest.param(odd, ask, id="letters-that-end-a-line-elsewhere"),
 ]
 Make = Callable[[], Agent[Any, str]]
 Use = Callable[[Agent[Any, str]], Any]

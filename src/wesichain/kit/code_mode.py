@@ -125,11 +125,12 @@ class _AroundTools(Middleware):
 
 
 def _result(ended: Any) -> Any:
-    """The result of a program, with what it printed; one that failed is a `ToolError`."""
+    """The value of a program, with what it printed and a note; one that failed is a `ToolError`."""
     printed = ended.get("printed", "")
     if "error" in ended:
         raise ToolError(f"{ended['error']}\nIt had printed:\n{printed}" if printed else ended["error"])
-    return {"value": ended["value"], "printed": printed} if printed else ended["value"]
+    parts = ("value", "printed", "note")
+    return ended["value"] if len(ended) == 1 else {name: ended[name] for name in parts if name in ended}
 
 
 def _described(registry: ToolRegistry, limits: ProgramLimits) -> str:

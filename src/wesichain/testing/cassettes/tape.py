@@ -8,6 +8,7 @@ from typing import Any
 
 from wesichain.agent import revived_cause, revived_dispatch, revived_error
 from wesichain.core import (
+    HandedOff,
     LlmRequest,
     LlmResponse,
     Message,
@@ -68,7 +69,7 @@ class Tape:
             if event.scope != scope:
                 continue
             match event:
-                case RunStarted(tools=tools) | ToolsOffered(tools=tools):
+                case RunStarted(tools=tools) | ToolsOffered(tools=tools) | HandedOff(tools=tools):
                     self._tools.update((spec.name, self._plain(spec)) for spec in tools)
                 case StepStarted():
                     asked = next(requests)
