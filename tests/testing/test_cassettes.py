@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.agent import trees
+from tests.tools.mcp.kit import raw
 from wesichain import Agent, GraphBuilder, LlmRequest, LlmResponse, Role, RunInterruptedError, ToolCall, tool
 from wesichain.agent import Approve, Interrupted
 from wesichain.core import StreamingLlm, TextChunk, Usage
@@ -202,6 +203,25 @@ def test_it_replays_without_model_and_tools_and_records_the_same_bytes(
     assert replayed == recorded.replace("sk-proj-abcdefghijklmnopqrstuvwxyz0123", "[redacted:openai-key]")
     assert b"sk-proj" not in first.read_bytes()
     assert all(run.start for run in read_cassette(first))
+
+
+async def test_tools_of_an_mcp_server_are_not_called_in_a_replay(tmp_path: Path) -> None:
+    path = tmp_path / "kept.jsonl"
+
+    async def ask_with(tools: Any, mode: Mode) -> tuple[str, bytes]:
+        cassette = Cassette(path, mode)
+        with installed(cassette):
+            agent = Agent(Model(ToolCall("c", "fine", {"text": "?"})), tools=tools)
+            answer = await approve(cassette.agent(agent))
+        cassette.save()
+        return answer, path.read_bytes()
+
+    async with raw("text") as server:
+        tools = server.tools
+        recorded = await ask_with(tools, "record")
+        assert await ask_with(tools, "record") == recorded, "the same bytes"
+    assert "hello" in recorded[0]
+    assert await ask_with(tools, "replay") == recorded, "the server is gone"
 
 
 def changed() -> Agent[Any, str]:
