@@ -22,6 +22,7 @@ from wesichain.core import StreamingLlm, TextChunk, Usage
 from wesichain.errors import ConfigError, LlmTransportError, ReplayMismatchError
 from wesichain.kit import CodeMode, deep_agent
 from wesichain.testing.cassettes import Cassette, Mode, cassette_path, read_cassette
+from wesichain.testing.drift import drift_of, read_runs
 from wesichain.testing.seams import installed
 
 LIVE = {"is_allowed": True, "models": 0, "tools": 0}
@@ -99,6 +100,20 @@ def handing_over() -> Agent[Any, str]:
     return Agent(Model(ToolCall("h", "transfer_to_other", {})), handoffs=[other], name="first")
 
 
+@tool(name="stock")
+async def stock_of_room(item: str, room: str = "hall") -> str:
+    """How many there are in a room."""
+    touch("tools")
+    return f"{room} {item}"
+
+
+def same_name() -> Agent[Any, str]:
+    """Two agents whose tools have one name."""
+    helper = Agent(Model(*asks("stock", "bed")), tools=[stock_of_room], name="helper")
+    calls = (*asks("stock", "lamp"), ToolCall("h1", "helper", {"task": "one"}))
+    return Agent(Model(*calls), tools=[stock, helper.as_tool()])
+
+
 def coding() -> Agent[Any, str]:
     calls = ", ".join(f"stock(item='{item}')" for item in ("lamp", "bed", "chair", "desk"))
     code = f"import asyncio\nfound = await asyncio.gather({calls})\n' '.join(found) + await order(item='bed')"
@@ -148,6 +163,10 @@ async def approve(agent: Agent[Any, str]) -> str:
     raise AssertionError("nobody was asked")
 
 
+async def ask_with_an_id(agent: Agent[Any, str]) -> str:
+    return (await agent.run("What is there?", run_id="order-7")).output
+
+
 async def stream(agent: Agent[Any, str]) -> str:
     async with agent.stream("What is there?") as run:
         pieces = [event.text async for event in run if event.kind == "text_delta"]  # type: ignore[union-attr]
@@ -165,11 +184,13 @@ WAYS = [
     pytest.param(plain, ask, id="calls-side-by-side"),
     pytest.param(plain, ask_three, id="runs-side-by-side"),
     pytest.param(nested, ask, id="agents-inside"),
+    pytest.param(nested, ask_with_an_id, id="a-run-with-an-id-of-its-own"),
     pytest.param(approving, approve, id="an-approval-at-depth"),
     pytest.param(failing, ask, id="a-provider-that-fails-first"),
     pytest.param(plain, stream, id="a-stream"),
     pytest.param(nested, in_a_graph, id="an-agent-in-a-graph"),
     pytest.param(handing_over, ask, id="a-handoff"),
+    pytest.param(same_name, ask, id="two-tools-of-one-name"),
     pytest.param(coding, approve, id="an-approval-in-a-program"),
     pytest.param(delegating, approve, id="an-approval-of-a-subagent"),
     pytest.param(odd, ask, id="letters-that-end-a-line-elsewhere"),
@@ -203,6 +224,9 @@ def test_it_replays_without_model_and_tools_and_records_the_same_bytes(
     assert replayed == recorded.replace("sk-proj-abcdefghijklmnopqrstuvwxyz0123", "[redacted:openai-key]")
     assert b"sk-proj" not in first.read_bytes()
     assert all(run.start for run in read_cassette(first))
+    LIVE.update(is_allowed=False)
+    for path, run in read_runs(first):
+        assert asyncio.run(drift_of(make(), path, run)).message == ""
 
 
 async def test_tools_of_an_mcp_server_are_not_called_in_a_replay(tmp_path: Path) -> None:

@@ -31,6 +31,9 @@ _INSTRUCTIONS = (
 )
 
 
+_WRITTEN = "Done, the file is written."  # and nothing that a small model would write into it, too
+
+
 class FileSize(TypedDict):
     """A file, and its size in bytes."""
 
@@ -137,7 +140,7 @@ class Workspace(Capability):
         """
         with self._editing:
             self._files_of(ctx).write(path, text)
-        return f"Done. The file is written: {path}, {len(text)} characters."
+        return _WRITTEN
 
     def _edit_file(self, ctx: ToolContext, path: str, old: str, new: str) -> str:
         """Replace a piece of a file's text that occurs exactly once.
@@ -149,9 +152,8 @@ class Workspace(Capability):
         """
         files = self._files_of(ctx)
         with self._editing:  # between reading and writing, no other edit changes the file
-            edited = replaced(files.read(path), path, old, new)
-            files.write(path, edited)
-        return f"Done. The file is changed: {path}, {len(edited)} characters."
+            files.write(path, replaced(files.read(path), path, old, new))
+        return _WRITTEN
 
 
 def replaced(text: str, path: str, old: str, new: str) -> str:
