@@ -181,13 +181,13 @@ class Row:
                 for given in self.inputs():
                     await graph.invoke(given, options)
 
-            started = time.process_time()
             if self.is_async:
-                asyncio.run(later())
+                taken = timed(later)
             else:
+                started = time.process_time()
                 for given in self.inputs():
                     graph.invoke_sync(given, options)
-            taken = time.process_time() - started
+                taken = time.process_time() - started
             close(store)
             return taken
 
@@ -235,7 +235,7 @@ def compare_rows(
     measured: list[GraphRow] = []
     try:
         for row in ROWS:
-            if (row.store == "Postgres" and url is None) or (only and only != row.store):
+            if (row.store == "Postgres" and url is None) or (only and only != (row.store or "none")):
                 continue
             at = url or ""
             pairs = [(row.seconds(at), float(theirs.ask(row.plain(at)))) for _ in range(rounds + 1)][1:]
@@ -324,7 +324,7 @@ class Hops(ToolCallingLlm):
 def react(rounds: int) -> None:
     """What a hop of `react_graph` costs without a checkpointer, beside the agent's own: at most 5 times."""
     print("\na hop of react_graph, in microseconds of CPU, beside the agent's own")
-    for hops in (10, 100, 1000):
+    for hops in (10, 100, 400, 1000):
         pairs: list[tuple[float, float]] = []
         for _ in range(rounds):
             runtime = AgentRuntime(Hops(hops), [add], budget=Budget(steps=hops + 1))
@@ -370,7 +370,7 @@ def main() -> None:
     )
     parser.add_argument("--peer", type=Path, default=CACHE / "langchain" / "bin" / "python")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", default="", choices=("", "SQLite", "Postgres"))
+    parser.add_argument("--only", default="", choices=("", "none", "SQLite", "Postgres"))
     parser.add_argument("--page", action="store_true", help="put the figures into docs/benchmarks.md")
     asked = parser.parse_args()
     if os.access(asked.peer, os.X_OK):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import date
+from decimal import Decimal
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypedDict
 
@@ -58,6 +61,40 @@ async def asked(going: Any) -> GraphInterruptedError:
 
 def record(answered: tuple[Answered, ...]) -> list[Any]:
     return [(one.question.value, one.answer, one.by, one.at) for one in answered]
+
+
+class Mode(Enum):
+    FULL = "full"
+
+
+@pytest.mark.parametrize("by_default", [False, True], ids=["answer", "default"])
+@pytest.mark.parametrize(
+    ("expects", "value"),
+    [
+        (date, date(2024, 1, 2)),
+        (Mode, Mode.FULL),
+        (list[Approval], [Approval(amount=2)]),
+        (dict[str, Approval | None], {"a": Approval(amount=2), "b": None}),
+        (tuple[int, Decimal], (1, Decimal("1.5"))),
+        (set[int], {1, 2}),
+    ],
+    ids=str,
+)
+async def test_a_value_of_the_expected_type_is_an_answer(expects: Any, value: Any, by_default: bool) -> None:
+    store, clock = MemoryCheckpointer(), FakeClock(100.0)
+    given: list[Any] = []
+
+    def node(_: Any) -> None:
+        given.append(interrupt("q", expects=expects, timeout=5, default=value))
+
+    graph = GraphBuilder(Log).add_node("ask", node).set_entry("ask").build(store, clock=clock)
+    await asked(graph.invoke({}, T))
+    if by_default:
+        clock.advance(5)
+        await graph.resume("t")
+    else:
+        await graph.resume("t", value)
+    assert given == [value]
 
 
 # --- the record ------------------------------------------------------------------------------------

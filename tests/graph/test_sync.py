@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import threading
@@ -12,7 +13,8 @@ from typing import Any, TypedDict
 
 import pytest
 
-from wesichain.graph import Graph, GraphBuilder
+from wesichain.errors import GraphInterruptedError
+from wesichain.graph import Graph, GraphBuilder, interrupt
 
 SEEN: ContextVar[int] = ContextVar("seen", default=0)
 
@@ -45,6 +47,29 @@ def test_a_thread_that_ends_closes_its_loop() -> None:
     thread.join()
     assert all(loop.is_closed() for loop in found)
     assert found[0] is not loops_of(1)[0]
+
+
+def test_the_loop_of_a_thread_that_ended_is_closed_where_another_runs() -> None:
+    found: list[asyncio.AbstractEventLoop] = []
+    errors: list[Exception] = []
+
+    def work() -> None:
+        found.extend(loops_of(1))
+        try:
+            one_node(lambda _: interrupt("?")).invoke_sync({})
+        except GraphInterruptedError as error:
+            errors.append(error)  # the frames of its traceback know the thread's loop
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+    async def drop() -> None:
+        errors.clear()
+        gc.collect()
+
+    asyncio.run(drop())
+    assert found[0].is_closed()
 
 
 def test_what_a_node_left_running_is_cancelled_before_the_call_returns() -> None:

@@ -42,7 +42,7 @@ from .superstep import Done, Folded, Frontier, NodeTask, Position, advance, chec
 
 _position = constructor_of(Position)
 _NOTHING = OuterWrites()
-_BREATH = 0.001  # seconds of quick nodes after which others on the loop get their turn
+_BREATH = 0.001  # seconds of nodes that never wait, after which others on the loop get their turn
 
 
 class GraphRun:
@@ -86,8 +86,9 @@ class GraphRun:
             if options.interrupt_before and not resumed:
                 self._stop(at.frontier.tasks, options.interrupt_before, "before")
             resumed = False
+            performer = Performer(frame, at, pending)
             try:
-                done = await Performer(frame, at, pending).perform()
+                done = await performer.perform()
             except OuterUpdate as handed:
                 self._hand_over(at, handed)
                 raise
@@ -97,7 +98,9 @@ class GraphRun:
                 self._stop([task for task, _ in done], options.interrupt_after, "after")
             if frame.report.owed:
                 await frame.report.settle()
-            await self._breathe()
+            if not performer.has_waited and frame.clock.monotonic() - self._breath > _BREATH:
+                await asyncio.sleep(0)  # lets a cancellation in, too
+                self._breath = frame.clock.monotonic()
 
     def _hand_over(self, at: Position, handed: OuterUpdate) -> None:
         """End where a node has addressed the graph outside: what was written by then goes with it."""
@@ -133,6 +136,8 @@ class GraphRun:
         position, self.position = self.position, _position(folded.values, frontier, at.step + 1)
         for node in ran:
             self._visits[node] += 1
+        if frame.journal is None and frame.log.tap is None and outer is None:
+            return
         try:
             await self._save(folded, source="loop", ran=ran, outer=outer)
         except BaseException:
@@ -192,13 +197,6 @@ class GraphRun:
         stops = dict.fromkeys(repr(task.node) for task in tasks if task.node in names)
         if stops:
             raise self._frame.interrupted(f"the run stopped {when} {', '.join(stops)}")
-
-    async def _breathe(self) -> None:
-        """Let others on the loop have their turn, and a cancellation in, where nodes never wait."""
-        now = self._frame.clock.monotonic()
-        if now - self._breath > _BREATH:
-            await asyncio.sleep(0)
-            self._breath = now
 
 
 def _outer_writes(keys: frozenset[str], folded: Folded, done: Sequence[Done]) -> OuterWrites:

@@ -370,7 +370,7 @@ class Graph(Translated, Generic[StateT]):
             account = _open_account(options.budget, self._clock.monotonic(), spent)
         if journal is not None and account is not None:
             journal.counted_from = counted_from
-            journal.spent = partial(self._spent, account)
+            journal.account = account
         sinks = (*self._sinks, *_sinks(options.events))
         run_id = options.run_id or self._new_id()
         is_alone = ALONE.get()
@@ -391,9 +391,6 @@ class Graph(Translated, Generic[StateT]):
             is_answered=is_answered,
             account=account,
         )
-
-    def _spent(self, account: Account) -> Spent:
-        return account.spent(self._clock.monotonic())
 
     def _read(self, given: Any) -> Any:
         return given if self._form is None else self._form.read(given)

@@ -16,7 +16,7 @@ from wesichain.core.internal import dataclass
 from wesichain.errors import CheckpointError, ConfigError, GraphError
 from wesichain.tools import validate_json
 
-from .state import is_dataclass_type, is_mapping, is_model, kind_of
+from .state import is_mapping
 from .superstep import NodeTask
 
 
@@ -89,12 +89,17 @@ NO_TERMS = AnswerTerms()
 
 
 def plain_answer(schema: Mapping[str, Any] | None, answer: Any) -> Any:
-    """An answer to a question that expects a type, as data: a model or a dataclass is what its fields are."""
+    """An answer to a question that expects a type, as JSON data, whether it is given as that or as a value of
+    the type: a model, a date, a list of either.
+    """
     if schema is None:
         return answer
-    if is_model(kind_of(answer)) or is_dataclass_type(kind_of(answer)):
-        return _adapter(kind_of(answer)).dump_python(answer, mode="json")
-    return answer
+    from pydantic_core import to_jsonable_python  # only questions that expect a type need it
+
+    try:
+        return to_jsonable_python(answer)
+    except ValueError:  # no data of any type: whoever checks or stores it says so
+        return answer
 
 
 @cache

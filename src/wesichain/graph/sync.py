@@ -42,7 +42,7 @@ class _ThreadLoop:
 
     def __init__(self) -> None:
         self.runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)  # and not the thread's default
-        finalize(self, _close, self.runner)  # when its thread or the process ends
+        finalize(self, _close, self.runner.get_loop())  # when its thread or the process ends
 
     @property
     def is_clean(self) -> bool:
@@ -53,9 +53,12 @@ class _ThreadLoop:
         return is_known and not any(getattr(loop, name) for name in left) and not asyncio.all_tasks(loop)
 
 
-def _close(runner: asyncio.Runner) -> None:
+def _close(loop: asyncio.AbstractEventLoop) -> None:
+    """Close a loop that nothing was left behind in. Unlike the runner's `close`, it needs not run for that:
+    this may be called where another loop runs, by whoever drops the last error of a thread that has ended.
+    """
     with suppress(Exception):  # the interpreter may be on its way out
-        runner.close()
+        loop.close()
 
 
 _OF_THREAD = threading.local()

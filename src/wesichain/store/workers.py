@@ -52,7 +52,7 @@ class Workers(Generic[S]):
     def _begin(self) -> None:
         self._jobs: SimpleQueue[_Job[S]] = SimpleQueue()
         self._threads: list[threading.Thread] = []
-        self._idle = threading.Semaphore(0)
+        self._idle: list[None] = []  # one for each thread that waits for a job
         self._process = os.getpid()
 
     async def run(self, job: Callable[[S], T]) -> T:
@@ -72,7 +72,9 @@ class Workers(Generic[S]):
             self._lock = threading.Lock()
             self._begin()
         with self._lock:
-            if not self._idle.acquire(blocking=False) and len(self._threads) < self._most:
+            if self._idle:
+                self._idle.pop()
+            elif len(self._threads) < self._most:
                 args = (self._jobs, self._make, self._idle)
                 thread = threading.Thread(target=_work, args=args, name=self._name, daemon=True)
                 self._threads.append(thread)
@@ -95,7 +97,7 @@ class Workers(Generic[S]):
             thread.join()
 
 
-def _work(jobs: SimpleQueue[_Job[S]], make: Callable[[], S], idle: threading.Semaphore) -> None:
+def _work(jobs: SimpleQueue[_Job[S]], make: Callable[[], S], idle: list[None]) -> None:
     session: S | None = None
     while (item := jobs.get()) is not None:
         loop, future, job = item
@@ -106,7 +108,7 @@ def _work(jobs: SimpleQueue[_Job[S]], make: Callable[[], S], idle: threading.Sem
             result = job(session)
         except BaseException as caught:  # noqa: BLE001  # carried over to the waiting side
             error = caught
-        idle.release()
+        idle.append(None)
         delivery = Delivery(loop, future, result, error)
         del item, job, result, error, future, loop  # before it is told: what it drops then is not freed here
         delivery.deliver()

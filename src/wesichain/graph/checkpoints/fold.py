@@ -32,6 +32,7 @@ from .deltas import undelta
 from .parts import together
 
 FORMAT = 3
+_NO_VISITS: Mapping[str, int] = {}
 ONCE = '"once":'
 
 
@@ -88,7 +89,8 @@ class CheckpointFold:
                 self.stored.pop(name, None)
             if body["source"] == "input":
                 self.visits.clear()
-            self.visits.update(body.get("ran", {}))
+            for node, count in body.get("ran", _NO_VISITS).items():
+                self.visits[node] += count
             self.run_id = body.get("run", self.run_id)
             self.last_event = max(self.last_event, body.get("event", 0))
             if self.format < 3 and body["source"] == "loop":

@@ -12,7 +12,7 @@ as another was: its `moment` says which.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from wesichain.graph.definition import Definition
 from wesichain.graph.questions import Answered, GraphInterrupt, quoted, unquoted
 from wesichain.graph.state import NodeResult, StateValues, Write
 from wesichain.graph.superstep import Folded, Frontier, NodeTask, Position
+from wesichain.policy import Account
 from wesichain.store import Entry
 
 from .fold import (
@@ -106,7 +107,7 @@ class ThreadJournal:
         self.can_go_on = False  # whether this program was found to be able to
         self.able_at: Frontier | None = None  # the tasks from which it was found to be able to
         self.counted_from = 0  # the step that `max_steps` counts from
-        self.spent: Callable[[], Spent] | None = None  # of the run that writes
+        self.account: Account | None = None  # of the run that writes
         self._noted = Spent()
         self.last_event = 0
         self._kept_event = 0  # the last one that the log has
@@ -197,12 +198,13 @@ class ThreadJournal:
 
         def entries(first: int) -> list[Entry]:
             checkpoint = Entry(first, self._owner, first if is_whole else base, now, text)
-            return [checkpoint, *moved(pending, self.head, first)]
+            return [checkpoint, *moved(pending, self.head, first)] if pending else [checkpoint]
 
         last = await self._thread.write(entries, settles=settles)
         seq = last - len(pending)
         # The values of the fold are of no use any more: whoever goes on from here has them.
-        self._fold.take(Entry(seq, self._owner, seq if is_whole else base, now, ""), {**body, "values": {}})
+        body["values"] = {}
+        self._fold.take(Entry(seq, self._owner, seq if is_whole else base, now, ""), body)
         self._kept_event = max(self._kept_event, body.get("event", 0))
         if is_whole:
             self._size, self._migration = 0, None
@@ -233,11 +235,11 @@ class ThreadJournal:
 
     def _new_spending(self) -> Spent | None:
         """What the thread has spent, where agents have spent anything since it was last stored."""
-        spent = None if self.spent is None else self.spent()
-        if spent is None or not spent.steps or spent.steps == self._noted.steps:
+        account = self.account
+        if account is None or not account.steps or account.steps == self._noted.steps:
             return None
-        self._noted = spent
-        return spent
+        self._noted = account.spent(self._clock.monotonic())
+        return self._noted
 
     def _base_checkpoint(self, folded: Folded) -> dict[str, str] | None:
         """All values, where a new base is due: at the start, or when reading the deltas costs too much."""

@@ -63,8 +63,7 @@ class Thread:
         async with self._lock:
             after = 0 if self._last is None else self._last.seq
             entries = make(after + 1)
-            if any(HAS_BYTES in entry.body for entry in entries):
-                entries = _kept(self._store, entries)
+            entries = _kept(self._store, entries)
             if self._in_place and (now := getattr(self._store, "append_now", None)) is not None:
                 now(self.thread_id, entries, after=after, settles=settles)
                 self._written(entries, settles)
@@ -160,7 +159,8 @@ class Thread:
 
 def _kept(store: Checkpointer, entries: Sequence[Entry]) -> Sequence[Entry]:
     """Entries as a store takes them: with the bytes of parts apart, if it keeps those."""
-    return [apart(entry) for entry in entries] if getattr(store, "keeps_parts", False) else entries
+    has_bytes = [entry for entry in entries if HAS_BYTES in entry.body]
+    return [*map(apart, entries)] if has_bytes and getattr(store, "keeps_parts", False) else entries
 
 
 def _answered_in(entry: Entry) -> list[Any]:

@@ -23,9 +23,12 @@ from .node_run import NodeRun, Outcome, OuterUpdate, close_coroutine
 
 
 class Performer:
-    """Performs the tasks of one super-step. Made for it, used once."""
+    """Performs the tasks of one super-step. Made for it, used once.
 
-    __slots__ = ("_at", "_done", "_frame", "_pending", "_stopped", "_unsaved")
+    `has_waited`: others on the event loop have had their turn meanwhile.
+    """
+
+    __slots__ = ("_at", "_done", "_frame", "_pending", "_stopped", "_unsaved", "has_waited")
 
     def __init__(self, frame: Frame, at: Position, pending: Pending | None) -> None:
         self._frame = frame
@@ -34,6 +37,7 @@ class Performer:
         self._done: dict[str, NodeResult] = {}
         self._stopped: dict[str, Paused | OuterUpdate | GraphError] = {}
         self._unsaved: list[Done] = []
+        self.has_waited = False
 
     async def perform(self) -> list[Done]:
         """The results of all tasks, in the order in which they were planned."""
@@ -84,6 +88,7 @@ class Performer:
             task, visit, begun = waiting[0]
             self._take(task, await visit.carried_out(begun))
         elif waiting:
+            self.has_waited = True
             await self._side_by_side(waiting)
 
     async def _side_by_side(self, waiting: Sequence[tuple[NodeTask, NodeRun, Awaitable[Any] | None]]) -> None:
