@@ -45,16 +45,15 @@ def read_cassette(path: Path) -> tuple[Recording, ...]:
     """The runs of a cassette as recordings. A file that is none is a `CodecError`."""
     if not is_cassette(path):
         raise CodecError(f"{path} is no cassette: its first line does not say so")
-    # A line ends with \n alone: texts may have other characters that end a line somewhere.
-    head, *lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
-    plain: Any = parse_json(head.encode())
+    head, *lines = path.read_bytes().removesuffix(b"\n").split(b"\n")  # a text may hold other separators
+    plain: Any = parse_json(head)
     if plain.get("version") != VERSION:
         raise CodecError(
             f"{path} has version {plain.get('version')} of the format; this wesichain reads {VERSION}"
         )
     runs: list[list[Mapping[str, Any]]] = []
     for line in lines:
-        event: Any = parse_json(line.encode())
+        event: Any = parse_json(line)
         if not runs or _begins(event):
             runs.append([])
         runs[-1].append(event)
