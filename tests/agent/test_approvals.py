@@ -201,6 +201,16 @@ def test_a_rule_that_raises_is_told_and_nothing_runs() -> None:
     assert effects.paths == []
 
 
+def test_a_parameter_of_a_rule_that_has_a_default_is_its_own() -> None:
+    @tool(approval=lambda args, limit=10: args["amount"] > limit)
+    async def pay(amount: int) -> str:
+        """Pay."""
+        return f"paid {amount}"
+
+    model = ScriptedLlm([say(call("pay", {"amount": 5})), "done"])
+    assert isinstance(asyncio.run(AgentRuntime(model, [pay]).run("q")), Completed)
+
+
 def test_a_rule_decides_which_calls_wait() -> None:
     @tool(approval=lambda args: args["amount"] > 100)
     async def pay(amount: int) -> str:

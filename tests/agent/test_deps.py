@@ -6,7 +6,7 @@ import asyncio
 import copy
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 import pytest
 from typing_extensions import override
@@ -20,6 +20,9 @@ from wesichain.policy import Budget, FailFast, PolicyDecision, Retry, RunView
 from wesichain.testing import ScriptedLlm
 from wesichain.tools import RunContext, ToolContext, tool
 from wesichain.trace import Recorder, load
+
+if TYPE_CHECKING:
+    from wesichain.tools import RunContext as CheckedContext
 
 
 @dataclass
@@ -110,6 +113,15 @@ def test_they_are_written_nowhere(tmp_path: Path) -> None:
     agent = Agent(ScriptedLlm([say(call("scope_of")), "x"]), tools=[scope_of], events=Recorder(tmp_path))
     agent.run_sync("q", deps=Desk("Canary-7731"))
     assert "Canary-7731" not in "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
+
+
+def test_instructions_may_name_types_that_only_a_type_checker_imports() -> None:
+    def instructions(ctx: CheckedContext[Desk]) -> str:
+        return f"You serve {ctx.deps.customer}."
+
+    llm = ScriptedLlm(["x"])
+    Agent(llm, deps_type=Desk, instructions=instructions).run_sync("q", deps=Desk("Ann"))
+    assert llm.requests[0].messages[0].content == "You serve Ann."
 
 
 def test_instructions_are_the_agent_s_and_not_the_history_s() -> None:

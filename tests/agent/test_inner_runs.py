@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from tests.agent.kit import call, say
-from wesichain.agent import Agent, Approve, ApproveWith, Completed, Interrupted, Outcome, replay
+from wesichain.agent import Agent, Approve, ApproveWith, Completed, Failed, Interrupted, Outcome, replay
 from wesichain.core import LlmRequest, LlmResponse, Role, ToolCall, from_json, to_json
 from wesichain.errors import BudgetExceededError, RunFailedError, RunInterruptedError
-from wesichain.policy import Budget, ObserveErrors
+from wesichain.policy import Budget, FailFast, ObserveErrors
 from wesichain.testing import FunctionLlm, ScriptedLlm
-from wesichain.tools import CancellationToken, ToolContext, tool
+from wesichain.tools import CancellationToken, Finish, ToolContext, tool
 from wesichain.trace import CollectingSink, Recording
 
 
@@ -48,7 +48,7 @@ def office(tools: list[Any], *, name: str = "letters") -> Agent[Any, str]:
 
     def reply(request: LlmRequest) -> LlmResponse:
         has_result = any(message.role is Role.TOOL for message in request.messages)
-        return LlmResponse("done") if has_result else say(call(name))
+        return LlmResponse("done") if has_result else say(call(name, {"task": "t"} if name == "desk" else {}))
 
     return Agent(FunctionLlm(reply), tools=tools, budget=Budget(steps=40))
 
@@ -343,6 +343,12 @@ async def gathered_with_errors(runs: list[Any]) -> None:
             raise one
 
 
+async def grouped(runs: list[Any]) -> None:
+    async with asyncio.TaskGroup() as group:
+        for run in runs:
+            group.create_task(run)
+
+
 async def wrapped(runs: list[Any]) -> None:
     try:
         await asyncio.gather(*runs)
@@ -358,7 +364,7 @@ async def hidden(runs: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("on_limit", ["fail", "answer"])
-@pytest.mark.parametrize("ways", [in_order, gathered, gathered_with_errors, wrapped, hidden])
+@pytest.mark.parametrize("ways", [in_order, gathered, gathered_with_errors, grouped, wrapped, hidden])
 async def test_a_limit_above_that_is_met_below_is_met_again_in_a_replay(ways: Any, on_limit: Any) -> None:
     """However many runs a tool makes, in whatever way, and whatever it raises then."""
     for runs, steps in product((1, 2, 3), (4, 5, 6, 9)):
@@ -376,11 +382,51 @@ async def test_a_limit_above_that_is_met_below_is_met_again_in_a_replay(ways: An
                 return "read"
 
             made = office([letters])
-            return Agent(made.llm, tools=[letters], budget=Budget(steps=steps), on_limit=on_limit)
+            budget = Budget(steps=steps)
+            return Agent(made.llm, tools=[letters], budget=budget, on_limit=on_limit, policy=FailFast())
 
         outcome = await program().outcome("go")
+        if on_limit == "answer":  # the owner of the limit decides, and no policy
+            assert isinstance(outcome, Completed), outcome
+        else:
+            assert isinstance(outcome, Failed) and isinstance(outcome.error, BudgetExceededError), outcome
         replayed = await replay(Recording(outcome.run_id, outcome.events), program())
         assert [*replayed.events] == [*outcome.events]
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("again", [lambda outcome: outcome, lambda outcome: reread(outcome)])
+async def test_a_limit_above_is_still_one_after_a_sibling_was_approved(depth: int, again: Any) -> None:
+    """One run meets the limit, the other waits: resumed, the limit is that of the run that set it."""
+
+    @tool(effect="once", approval=True)
+    async def pay() -> Finish[str]:
+        """Pay."""
+        return Finish("paid")
+
+    def program() -> Agent[Any, str]:
+        payer = Agent(ScriptedLlm([say(call("pay"))]), tools=[pay], name="payer")
+
+        @tool
+        async def letters(ctx: ToolContext) -> str:
+            """Have one read, and the other pay."""
+            runs = [payer.run("pay", parent=ctx), endless().run("read", parent=ctx)]
+            ended = await asyncio.gather(*runs, return_exceptions=True)
+            raise next(one for one in ended if isinstance(one, BaseException))
+
+        desk = Agent(office([letters]).llm, tools=[letters], name="desk", policy=FailFast())
+        inner, name = (letters, "letters") if depth == 1 else (desk.as_tool(), "desk")
+        llm = office([inner], name=name).llm
+        return Agent(llm, tools=[inner], budget=Budget(steps=6), on_limit="answer", policy=FailFast())
+
+    waiting = await program().outcome("go")
+    assert isinstance(waiting, Interrupted), waiting
+    decisions = {item.token: Approve() for item in waiting.pending}
+    answered = (await program().resume(again(waiting), decisions)).outcome
+    assert (answered.text, answered.stopped_by) == ("done", "steps")
+    events = (*waiting.events, *answered.events)
+    replayed = await replay(Recording(waiting.run_id, events), program())
+    assert [*replayed.events] == [*events]
 
 
 async def test_a_limit_of_a_child_s_own_is_for_the_policy_above() -> None:

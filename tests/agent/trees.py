@@ -61,6 +61,13 @@ Kind = Literal[
     "swallowed",
     "several_once",
     "finish",
+    "deep",
+    "threaded",
+    "again",
+    "streamed",
+    "stepped",
+    "caught",
+    "grouped",
 ]
 NAMES = ("ann", "bob", "cleo")
 KINDS: tuple[Kind, ...] = ("ok", "sync", "sleep", "fail", "flaky", "once", "approval", "external", "nested")
@@ -91,7 +98,7 @@ class AgentSpec:
     on_limit: Literal["fail", "partial", "answer"] = "fail"
 
 
-PRICES = {f"model-{name}": (9.0, 2.0) for name in ("leaf", "twig", "twin", "pair", "quiet")} | {
+PRICES = {f"model-{name}": (9.0, 2.0) for name in ("leaf", "twig", "twin", "pair", "quiet", "deep")} | {
     f"model-{name}{depth}{'h' * hands}": (depth + 1.0, 2.0 + hands)
     for name in NAMES
     for depth in range(3)
@@ -129,6 +136,28 @@ def grove_of(seed: int) -> AgentSpec:
 
 
 MANY: tuple[Kind, ...] = ("several", "gathered", "swallowed", "several_once")
+RARE: tuple[Kind, ...] = ("deep", "threaded", "again", "streamed", "stepped", "caught", "grouped")
+
+
+def wood_of(seed: int) -> AgentSpec:
+    """The tree of a seed whose tools run agents in every way there is: in threads, in steps, streamed, again after a
+    failure, in groups of tasks, and agents whose own tools run agents.
+    """
+    draw = random.Random(f"wood {seed}")
+    return _with_rare(_with_everything(_agent(draw, draw.choice((0, 0, 1))), draw), draw)
+
+
+def _with_rare(spec: AgentSpec, draw: random.Random) -> AgentSpec:
+    turns = tuple(tuple(_rare(call, draw) for call in turn) for turn in spec.turns)
+    # A run in a thread has spent before the log says so: who is refused at a limit is nobody's to promise.
+    has_threads = any(call.kind == "threaded" for turn in turns for call in turn)
+    return replace(spec, turns=turns, steps=60 if has_threads else spec.steps)
+
+
+def _rare(call: CallSpec, draw: random.Random) -> CallSpec:
+    if call.child is not None:
+        return replace(call, child=_with_rare(call.child, draw))
+    return CallSpec(draw.choice(RARE), draw.randint(1, 3)) if draw.random() < 0.6 else call
 
 
 def _with_everything(spec: AgentSpec, draw: random.Random) -> AgentSpec:
@@ -408,8 +437,90 @@ async def finish(n: int, ctx: ToolContext) -> Finish[str]:
     return Finish(f"finished {n}")
 
 
+DEEP = AgentSpec("deep", ((CallSpec("several", 2), CallSpec("gathered", 1)),))
+
+
+@tool
+async def deep(n: int, ctx: ToolContext) -> str:
+    """Runs agents whose tools run agents."""
+    tools = [several, gathered, swallowed]
+    agents = [
+        Agent(TreeLlm(DEEP), tools=tools, name="deep", policy=ObserveErrors()) for _ in range(min(n, 2))
+    ]
+    runs = [agent.run(f"deep {number}", parent=ctx) for number, agent in enumerate(agents)]
+    return " and ".join([one.output for one in await asyncio.gather(*runs)])
+
+
+@tool
+def threaded(n: int, ctx: ToolContext) -> str:
+    """Runs agents one after the other, in a thread."""
+    return " and ".join([asyncio.run(run()).output for run in _runs(n, ctx, "threaded")])
+
+
+@tool
+async def again(n: int, ctx: ToolContext) -> str:
+    """Runs agents, and fails after the first of them, the first time that it comes so far."""
+    first, *rest = [(await run()).output for run in _runs(n, ctx, "again")]
+    if not WORLD.failures[ctx.idempotency_key]:
+        WORLD.failures[ctx.idempotency_key] += 1
+        raise ConnectionError("again")
+    return " and ".join([first, *rest])
+
+
+def _agents(n: int) -> list[Agent[Any, str]]:
+    tools = [ok, once, sleep, approval]
+    return [
+        Agent(TreeLlm(spec), tools=tools, name=spec.name, policy=ObserveErrors())
+        for spec in [TWIN, PAIR, TWIN][:n]
+    ]
+
+
+@tool
+async def streamed(n: int, ctx: ToolContext) -> str:
+    """Runs agents one after the other, and reads what they stream."""
+    answers: list[str] = []
+    for number, agent in enumerate(_agents(n)):
+        async with agent.stream(f"streamed {number}", parent=ctx) as run:
+            async for _ in run:
+                pass
+        answers.append(run.result.output)
+    return " and ".join(answers)
+
+
+@tool
+async def stepped(n: int, ctx: ToolContext) -> str:
+    """Runs agents one after the other, a step at a time."""
+    answers: list[str] = []
+    for number, agent in enumerate(_agents(n)):
+        async with agent.iterate(f"stepped {number}", parent=ctx) as run:
+            async for _ in run:
+                await asyncio.sleep(0)
+        answers.append(str(getattr(run.outcome, "text", "")))
+    return " and ".join(answers)
+
+
+@tool
+async def caught(n: int, ctx: ToolContext) -> str:
+    """Runs agents one after the other, and takes whatever their outcomes are."""
+    outcomes = [
+        await agent.outcome(f"caught {number}", parent=ctx) for number, agent in enumerate(_agents(n))
+    ]
+    return " and ".join(str(getattr(one, "text", type(one).__name__)) for one in outcomes)
+
+
+@tool
+async def grouped(n: int, ctx: ToolContext) -> str:
+    """Runs agents in a group of tasks."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(run()) for run in _runs(n, ctx, "grouped")]
+    return " and ".join(task.result().output for task in tasks)
+
+
 TOOLS = [ok, sync, sleep, fail, flaky, once, approval, external, nested]
-EVERYTHING = [*TOOLS, several, several_once, gathered, swallowed, finish]
+EVERYTHING = [
+    *[*TOOLS, several, several_once, gathered, swallowed, finish],
+    *[deep, threaded, again, streamed, stepped, caught, grouped],
+]
 
 
 class Advising:

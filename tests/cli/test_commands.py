@@ -17,7 +17,6 @@ from tests.cli.conftest import Command
 from tests.cli.stub_server import call, serving, text
 from tests.conftest import ROOT
 from wesichain import __version__
-from wesichain.cli.machine import EXTRAS
 from wesichain.learning import FunctionEmbedder, Playbook, PlaybookBullet
 from wesichain.web import create_app
 
@@ -274,9 +273,8 @@ def test_the_doctor_knows_every_extra_and_the_keys_of_every_provider(wesichain: 
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
         "optional-dependencies"
     ]
-    assert set(EXTRAS) == set(extras) - {"all"}
     out = wesichain("doctor").out
-    for name in ("google", "bedrock", "GOOGLE_API_KEY", "AWS_ACCESS_KEY_ID"):
+    for name in (*extras.keys() - {"all"}, "GOOGLE_API_KEY", "AWS_ACCESS_KEY_ID"):
         assert name in out
 
 

@@ -33,7 +33,6 @@ from wesichain.core.internal import (
     fit_message,
     media_type_of,
     parts_of,
-    result_parts,
     tool_message,
     turn_of,
 )
@@ -197,23 +196,6 @@ class TestWhatAModelCannotTake:
 
 
 class TestAResult:
-    @pytest.mark.parametrize(
-        ("value", "parts"),
-        [
-            pytest.param(Image(PNG), (Image(PNG),), id="a-part"),
-            pytest.param(["seen", Image(PNG)], (Text("seen"), Image(PNG)), id="texts-and-parts"),
-            pytest.param(["a", "b"], (), id="a-list-of-texts-is-json"),
-            pytest.param({"a": 1}, (), id="json"),
-            pytest.param(None, (), id="nothing"),
-        ],
-    )
-    def test_it_has_parts_or_is_json(self, value: Any, parts: tuple[Any, ...]) -> None:
-        assert result_parts(value) == parts
-
-    def test_a_list_of_parts_and_numbers_is_neither(self) -> None:
-        with pytest.raises(CodecError, match="neither a text nor a part"):
-            result_parts([Image(PNG), 5])
-
     def test_it_is_told_in_words(self) -> None:
         assert described((Text("seen"), Image(PNG))) == "seen\n[image (image/png, 16 bytes)]"
 

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wesichain.errors import PlaybookError
-from wesichain.store import Lines
+from wesichain.errors import ConfigError, PlaybookError
+from wesichain.store import Lines, read_json_lines
 
 FILES = Lines(PlaybookError)
 append, exclusive, read_lines, write_file = FILES.append, FILES.exclusive, FILES.read, FILES.replace
@@ -141,3 +141,23 @@ def test_a_whole_file_is_replaced_or_left(tmp_path: Path) -> None:
     write_file(path, [b"new", memoryview(b"er")], sync=True)
     assert path.read_bytes() == b"newer"
     assert list(path.parent.iterdir()) == [path]
+
+
+@given(texts=st.lists(st.text(st.characters(exclude_categories=["Cs"]))))
+def test_only_a_newline_ends_a_line_of_json(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str]
+) -> None:
+    path = tmp_path_factory.mktemp("lines") / "values.jsonl"
+    path.write_bytes(b"\n".join(json.dumps(text, ensure_ascii=False).encode() for text in texts))
+    assert [value for _, value in read_json_lines(path)] == texts
+
+
+def test_a_line_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "values.jsonl"
+    path.write_bytes(b'{"a": 1}\r\n\n{"a": \n')
+    values = read_json_lines(path)
+    assert next(values) == (1, {"a": 1})
+    with pytest.raises(ConfigError, match=r"values\.jsonl, line 3: not JSON"):
+        next(values)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        next(read_json_lines(tmp_path / "nowhere"))

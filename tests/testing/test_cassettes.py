@@ -148,6 +148,10 @@ async def ask(agent: Agent[Any, str]) -> str:
     return (await agent.run("What is there?")).output
 
 
+async def ask_with_separators(agent: Agent[Any, str]) -> str:
+    return (await agent.run("What is\u2028there,\x85and\x0chere?")).output
+
+
 async def ask_three(agent: Agent[Any, str]) -> str:
     results = await asyncio.gather(*(agent.run(f"What is in room {room}?") for room in range(3)))
     return " ".join(result.output for result in results)
@@ -182,6 +186,7 @@ async def in_a_graph(agent: Agent[Any, str]) -> str:
 
 WAYS = [
     pytest.param(plain, ask, id="calls-side-by-side"),
+    pytest.param(plain, ask_with_separators, id="separators-of-lines-in-a-text"),
     pytest.param(plain, ask_three, id="runs-side-by-side"),
     pytest.param(nested, ask, id="agents-inside"),
     pytest.param(nested, ask_with_an_id, id="a-run-with-an-id-of-its-own"),

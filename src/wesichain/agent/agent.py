@@ -12,7 +12,7 @@ from typing_extensions import TypeVar, Unpack
 
 from wesichain._elsewhere import AGENT, Translated, names_ours
 from wesichain.core import Advice, EventSink, Message, Part, Role, StrategySource, ToolCallingLlm
-from wesichain.core.internal import CancellationToken, Decision, advise, around
+from wesichain.core.internal import CancellationToken, Decision, advise, around, positions_of
 from wesichain.errors import ConfigError, ConversationError
 from wesichain.policy import SelfCorrect
 from wesichain.tools import Effect, Offered, RunContext, ToolRegistry
@@ -369,11 +369,14 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         instructions = self._instructions
         if callable(instructions):
             ask: Callable[..., Any] = instructions
-            given_to = [*inspect.signature(instructions, eval_str=True).parameters.values()]
-            if given_to and (given_to[0].annotation is str or given_to[0].name == "task"):
+            # Annotations are not evaluated: a module may import their names for its type checker only.
+            first = next(iter(inspect.signature(instructions).parameters.values()), None)
+            if first is None or positions_of(instructions)[1] == 0:
+                text = ask()
+            elif first.name == "task" or first.annotation in (str, "str"):
                 text = ask(task)
             else:
-                text = ask(ctx or RunContext(agent=self.name)) if given_to else ask()
+                text = ask(ctx or RunContext(agent=self.name))
             instructions = await text if inspect.isawaitable(text) else text
             given: Any = instructions
             if not (given is None or isinstance(given, str)):

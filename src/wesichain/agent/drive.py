@@ -23,11 +23,11 @@ from these alone, in another process too; no call that has ended is made again. 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar, cast
 
-from wesichain.core import Action, Advice, AdviceShown, Decided, ErrorStep, LlmResponse
+from wesichain.core import Action, Advice, AdviceShown, Decided, ErrorStep, LlmResponse, ToolCall
 from wesichain.core.internal import Decision, PendingCall
 from wesichain.errors import (
     AgentError,
@@ -111,12 +111,7 @@ class Drive(Generic[OutT]):
         self.phase: Phase[OutT] = phase
         self.outcome: Outcome[OutT] | None = None
         if phase.info.step or phase.trail.length > 2:  # a run from before, or a history: its ids are taken
-            for message in phase.messages:
-                if message.tool_calls:
-                    run.used_ids.update((call.id, None) for call in message.tool_calls)
-        if phase.info.opened_by:  # its messages may have been left behind with the agent before
-            calls = (item.call for item in phase.steps if isinstance(item, Action))
-            run.used_ids.update((call.id, None) for call in calls)
+            run.used_ids.update((call.id, None) for call in _calls_before(phase))
 
     def resume_from(
         self, outcome: Interrupted[OutT], decided: tuple[Decided, ...], decisions: Mapping[str, Decision]
@@ -533,6 +528,13 @@ class PastRun(Generic[OutT]):
     def snapshot(self, reason: str = "") -> Interrupted[OutT]:
         del reason
         raise ConfigError("the run has ended, and nothing goes on from there; see its outcome")
+
+
+def _calls_before(phase: Active[Any]) -> Iterator[ToolCall]:
+    for message in phase.messages:
+        yield from message.tool_calls
+    if phase.info.opened_by:  # its messages may have been left behind with the agent before
+        yield from (item.call for item in phase.steps if isinstance(item, Action))
 
 
 def _reason_of(pending: Sequence[PendingCall]) -> str:

@@ -113,8 +113,11 @@ class Effects(Protocol):
         """The result of one tool call. A failure is a value; it raises for cancellation alone."""
         ...
 
-    async def turn(self, call_id: str) -> None:
-        """Return when one of several calls side by side may begin: at once, unless an order is to be kept."""
+    async def turn(self, call_id: str = "") -> None:
+        """Return when a call among others, or without its id the next step of a run inside a call, may begin.
+
+        That is at once, unless an order is to be kept: runs side by side share the budgets above them.
+        """
         del call_id
 
     async def remember(self, entry: JournalEntry[T], make: Callable[[], Awaitable[T]]) -> T:

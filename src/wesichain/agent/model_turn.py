@@ -109,12 +109,8 @@ class ModelTurn(Generic[OutT]):
                 run.check_stop()
                 if self._delay:
                     await self._wait_for_provider()
-                context, may_ask = self.context, self.limit is None
-                question = None if context is None else context.reduce(phase, may_ask=may_ask)
-                if context is not None and question is not None:
-                    await context.consult(phase, question, may_ask=may_ask)
-                if run.current_agent is not None:
-                    await run.current_agent.offer(phase)
+                if self.context is not None or run.current_agent is not None or run.remembers:
+                    await self._prepare_request(phase)
                 request = self._request(phase)
                 if request is None:
                     return await self._finish_with_last_reply(phase, None)
@@ -142,6 +138,18 @@ class ModelTurn(Generic[OutT]):
             self.arrived = None
             if following is not None:
                 return following
+
+    async def _prepare_request(self, phase: Thinking[OutT]) -> None:
+        """Let views make what is sent fit, ask for tools that can change, and keep the order of a journal."""
+        run, context, may_ask = self._run, self.context, self.limit is None
+        question = None if context is None else context.reduce(phase, may_ask=may_ask)
+        if context is not None and question is not None:
+            await context.consult(phase, question, may_ask=may_ask)
+        if run.current_agent is not None:
+            await run.current_agent.offer(phase)
+        if run.remembers and run.account.is_nested:
+            await run.effects.turn()
+            run.check_stop()
 
     def _relay(self) -> OnText:
         """The receiver of a reply's text while it streams."""

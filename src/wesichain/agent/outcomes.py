@@ -62,7 +62,8 @@ class Child:
     """A run inside a call that has not ended; when the call is entered again, it is reused or resumed.
 
     `number` counts the runs of an attempt as they were started; `branch` those of the tool's tasks that start
-    runs. The number 0 is that of a question of the call itself.
+    runs. The number 0 is that of a question of the call itself. `limit_level` says whose limit a failed run
+    met, where it was not its own: 1 is the run that made the call, 2 the one above that.
     """
 
     call_id: str
@@ -71,6 +72,7 @@ class Child:
     outcome: Completed[Any] | Failed[Any] | Interrupted[Any]
     number: int = field(default=1, metadata=OMIT)
     branch: int = field(default=1, metadata=OMIT)
+    limit_level: int = field(default=0, metadata=OMIT)
 
 
 @dataclass(frozen=True, slots=True)

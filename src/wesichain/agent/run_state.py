@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
@@ -53,7 +52,6 @@ class Settings(Generic[OutT]):
 
     name: str
     model: str
-    registry: ToolRegistry
     judge: ReplyJudge[OutT]
     checks: Checks | None  # of the answer
     policy: PolicyEngine
@@ -68,6 +66,10 @@ class Settings(Generic[OutT]):
     model_settings: ModelSettings = NO_SETTINGS
     middleware: tuple[Middleware[Any], ...] = ()
     free_steps: bool = False  # replies spend no step: what answers is a program, and no model
+
+    @property
+    def registry(self) -> ToolRegistry:
+        return self.judge.registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,7 @@ class CutOff(Exception):  # noqa: N818  # likewise
 
 
 _MAKING = threading.Lock()
+_NO_OFFER: tuple[tuple[ToolSpec, ...], int, tuple[ToolSpec, ...]] = ((), -1, ())
 PASSING = (AgentError, ConfigError, ReplayMismatchError, LimitAbove)  # what a model does not raise by itself
 
 
@@ -103,8 +106,7 @@ class RunState(Generic[OutT]):
 
     __slots__ = (
         "_cancels",
-        "_excluded",
-        "_specs",
+        "_offer",
         "_token",
         "account",
         "batch",
@@ -152,8 +154,7 @@ class RunState(Generic[OutT]):
         self.scope = scope
         self._token = token
         self.used_ids: dict[str, None] = {}  # a set, but one that the garbage collector need not look at
-        self._excluded = -1  # how many tools were excluded when `_specs` was made
-        self._specs: tuple[ToolSpec, ...] = ()
+        self._offer: tuple[tuple[ToolSpec, ...], int, tuple[ToolSpec, ...]] = _NO_OFFER
         self.task: asyncio.Task[Any] | None = None
         self.pressure = self.pending_deltas = self.own_settings = None
         self.batch: Any = None  # the `Batch` of calls that are being run
@@ -183,13 +184,15 @@ class RunState(Generic[OutT]):
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools that the model is offered now."""
-        excluded = self.tally.excluded
-        if self._excluded != len(excluded):
-            self._excluded = len(excluded)
-            registry = self.settings.registry
-            offered = registry.specs(exclude=frozenset(excluded)) if excluded else registry.specs()
-            self._specs = self.tally.in_order(offered) + self.settings.judge.output.final_tools
-        return self._specs
+        judge, tally = self.settings.judge, self.tally
+        if not tally.excluded and not tally.advised:
+            return judge.offered
+        own, excluded, offer = self._offer
+        if own is not judge.offered or excluded != len(tally.excluded):
+            tools = judge.registry.specs(exclude=frozenset(tally.excluded))
+            offer = tally.in_order(tools) + judge.output.final_tools
+            self._offer = (judge.offered, len(tally.excluded), offer)
+        return offer
 
     def model_settings(self) -> ModelSettings:
         """The settings of the next request. A tool that has to be called holds for the first step alone."""
@@ -309,17 +312,8 @@ class RunState(Generic[OutT]):
         )
 
     def needs_approval(self, prepared: PreparedCall, phase: AnyPhase) -> bool:
-        """Whether the call needs approval; a rule takes `(args)` or `(ctx, args)`."""
-        rule: Any = prepared.tool.approval
-        if not callable(rule) or not _takes_context(rule):
-            return prepared.needs_approval
-        try:
-            return bool(rule(self.context(phase), prepared.args))
-        except Exception as error:
-            raise ConfigError(
-                f"the approval rule of tool {prepared.tool.name!r} raised {type(error).__name__}: {error}; "
-                f"it is given the run's context and the checked arguments"
-            ) from error
+        """Whether the call needs approval."""
+        return prepared.asks_approval(self.context(phase))
 
     # --- the policy --------------------------------------------------------------------------------
 
@@ -398,13 +392,6 @@ def _is_decision(decision: Any) -> TypeGuard[PolicyDecision]:
             return True
         case _:
             return False
-
-
-def _takes_context(rule: Callable[..., object]) -> bool:
-    try:
-        return len(inspect.signature(rule).parameters) > 1
-    except (TypeError, ValueError):  # a builtin that does not tell
-        return False
 
 
 class _Link:

@@ -140,7 +140,6 @@ class AgentRuntime(Generic[OutT]):
         self._settings: Settings[OutT] = Settings(
             name=given.name,
             model=name_of_model(llm),
-            registry=registry,
             judge=judge_of(registry, output),
             checks=Checks.of(output, given.output_checks) if given.output_checks else None,
             policy=given.policy or policy,
@@ -180,7 +179,7 @@ class AgentRuntime(Generic[OutT]):
         if not settings.registry.names:  # its first tool: not every model takes tools and a schema at once
             output = self._output_form(self._llm, has_tools=True)
         checks = settings.checks and replace(settings.checks, form=output)
-        self._settings = replace(settings, registry=registry, judge=judge_of(registry, output), checks=checks)
+        self._settings = replace(settings, judge=judge_of(registry, output), checks=checks)
         self._live = LiveEffects(self._llm, registry)
         self._may_change = True
         self._models.make_anew()
@@ -256,7 +255,7 @@ class AgentRuntime(Generic[OutT]):
 
     def offered(self) -> tuple[ToolSpec, ...]:
         """The tools that a run begins with, those for its typed answer included."""
-        return self.registry.specs() + self._settings.judge.output.final_tools
+        return self._settings.judge.offered
 
     def read_output(self, text: str) -> OutT:
         """The typed answer that a text stands for; one that does not is a `CodecError`."""

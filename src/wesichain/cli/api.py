@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import inspect
 import os
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wesichain.agent import Agent
 from wesichain.core.internal import is_loopback, listening_socket
 from wesichain.errors import ConfigError, MissingDependencyError, WesichainError
 
-from .loading import load_object
+from .loading import opened
 from .terminal import fail, note
 
 if TYPE_CHECKING:
@@ -104,16 +100,3 @@ def _bearer(token: str | None) -> Any:
         return len(given) == 1 and hmac.compare_digest(given[0].encode("latin-1"), expected)
 
     return authorize
-
-
-@asynccontextmanager
-async def opened(target: str) -> AsyncGenerator[Any]:
-    """The agent, or the agents by name, that a target names or makes; what it opens is closed at the end."""
-    found: Any = load_object(target, (Agent, Mapping))
-    if inspect.isawaitable(found):
-        found = await found
-    if hasattr(found, "__aenter__") and not hasattr(found, "run"):
-        async with found as inside:
-            yield inside
-    else:
-        yield found

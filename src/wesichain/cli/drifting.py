@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from wesichain.agent import Agent
+from wesichain.core.internal import to_plain
 from wesichain.evals import Comparison, Judge, read_cases
 from wesichain.testing import Drift, compare_drift, drift_of, drift_report, read_runs
 
@@ -51,7 +52,7 @@ def drift(
                 "runs": len(found),
                 "differing": len(differing),
                 "drifts": [one.to_plain() for one in found],
-                "live": None if comparison is None else _plain(comparison),
+                "live": None if comparison is None else to_plain(comparison),
             }
         )
     else:
@@ -66,15 +67,3 @@ async def _look(
     if not live:
         return found, None
     return found, await compare_drift(program, found, cases=cases, checks=checks, judge=judge)
-
-
-def _plain(comparison: Comparison) -> dict[str, Any]:
-    return {
-        "cases": comparison.cases,
-        "before": comparison.before,
-        "after": comparison.after,
-        "low": comparison.low,
-        "high": comparison.high,
-        "better": [*comparison.better],
-        "worse": [*comparison.worse],
-    }

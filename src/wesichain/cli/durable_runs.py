@@ -9,7 +9,6 @@ import sys
 from asyncio import FIRST_COMPLETED
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -24,7 +23,7 @@ from wesichain.web import AllRuns, Filter, RunStore
 
 from .loading import opened
 from .terminal import CTRL_C, OK, fail, note, print_json, say, table
-from .traces import After, durable_of, folder, is_stuck, list_runs
+from .traces import After, durable_of, folder, is_stuck, list_runs, moment
 
 if TYPE_CHECKING:
     from wesichain.durable import DurableAgent, DurableGraph, DurableRuns, PendingDecision, RunSummary
@@ -121,8 +120,8 @@ def show(run: Run, *, database_url: Url = None, as_json: Json = False) -> None:
         ("task", summary.task),
         ("status", summary.status),
         ("version", summary.version + ("" if summary.served else " (no worker serves it)")),
-        ("created", _when(summary.created_at)),
-        ("updated", _when(summary.updated_at)),
+        ("created", moment(summary.created_at)),
+        ("updated", moment(summary.updated_at)),
         ("tokens", summary.tokens or ""),
         ("cost", "" if summary.cost is None else f"{summary.cost:.4f}"),
         ("error", summary.error or ""),
@@ -240,10 +239,6 @@ def _ask(
         fail(error)
 
 
-def _when(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds).astimezone().isoformat(sep=" ", timespec="seconds")
-
-
 def worker(
     agent: Annotated[
         str,
@@ -300,7 +295,7 @@ async def _serve(
     async with open_durable(target) as found:
         durable = found.configured(**settings, events=recorders)
         with _ending(grace) as end:
-            where = _without_password(durable.database_url)
+            where = durable.database_url  # `note` leaves its password out
             note(f"serving {durable.name!r} {durable.version} from {where}; Ctrl-C ends it")
             serving = asyncio.ensure_future(durable.serve(end.stop, grace=grace))
             await asyncio.wait(
@@ -348,10 +343,3 @@ def _ending(grace: float) -> Generator[_End]:
         for number in numbers:
             asyncio.get_running_loop().remove_signal_handler(number)
             signal.signal(number, signal.SIG_IGN)
-
-
-def _without_password(url: str) -> str:
-    """A database's URL without its password."""
-    scheme, mark, rest = url.partition("://")
-    user, at, host = rest.rpartition("@")
-    return f"{scheme}{mark}{user.partition(':')[0]}{at}{host}"

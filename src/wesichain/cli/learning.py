@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
-from wesichain.core.internal import dataclass, home_folder, is_object, parse_json
-from wesichain.errors import CodecError, ConfigError
+from wesichain.core.internal import dataclass, dump_json, home_folder, is_object
+from wesichain.errors import ConfigError
+from wesichain.store import read_json_lines
 from wesichain.trace import find_run, load
 
 from .playbooks import Using, opened
@@ -124,22 +125,12 @@ def _with_recordings(marks: Iterable[_Label], where: Path) -> Iterator[_Label]:
 
 
 def _read(path: Path) -> Iterator[_Label]:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            mark: object = parse_json(line)
-        except CodecError as error:
-            raise ConfigError(f"{path}, line {number}: {error}") from error
+    for number, mark in read_json_lines(path):
         run, good, why, by = (
             (mark.get(name) for name in ("run", "good", "why", "by")) if is_object(mark) else (None,) * 4
         )
         is_text = isinstance(why, str | None) and isinstance(by, str | None)
         if not (isinstance(run, str) and run and isinstance(good, bool) and is_text):
             form = '{"run": ID, "good": true or false, "why": TEXT, "by": "owner" or another}'
-            raise ConfigError(f"{path}, line {number}: a label is {form}; got {line}")
+            raise ConfigError(f"{path}, line {number}: a label is {form}; got {dump_json(mark)}")
         yield _Label(run, good, why or "", by)

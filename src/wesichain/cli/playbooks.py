@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +12,7 @@ import typer
 from wesichain.core.internal import home_folder
 from wesichain.errors import ConfigError, WesichainError
 
+from .loading import load_object
 from .terminal import fail, is_interactive, read_line, say, table
 
 if TYPE_CHECKING:
@@ -83,17 +82,14 @@ def load_embedder(target: str) -> Embedder:
         from wesichain.learning.embedders.openai import OpenAiEmbedder
 
         return OpenAiEmbedder(model, int(name))
-    sys.path.insert(0, str(Path.cwd()))  # as 'python -m' does
     try:
-        found: Any = getattr(importlib.import_module(where), name)
-    except (ImportError, AttributeError, ValueError) as error:
+        found: Any = load_object(target, object)
+        made: Any = found if isinstance(found, Embedder) and not isinstance(found, type) else found()
+    except (ConfigError, TypeError) as error:
         raise ConfigError(
             f"the embedder {target!r} cannot be loaded ({error}); write package.module:name, "
             f"or openai:MODEL:DIMENSION"
         ) from error
-    finally:
-        sys.path.remove(str(Path.cwd()))
-    made = found if isinstance(found, Embedder) and not isinstance(found, type) else found()
     if not isinstance(made, Embedder):
         raise ConfigError(f"{target!r} is no embedder: it needs a name, a dimension and embed(texts)")
     return made

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from wesichain.testing import Report, Scenario, simulate_sync
 
 from .loading import load_object
-from .terminal import FAILED, OK, fail, note, print_json, say, write
+from .terminal import FAILED, OK, note, print_json, say, write
 
 
 def simulate(
@@ -30,10 +30,7 @@ def simulate(
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """Run a scenario with faults drawn from seeds; 1 if an invariant does not hold."""
-    loaded: Any = load_object(scenario, Scenario)
-    if not isinstance(loaded, Scenario):
-        fail(f"{scenario!r} is a {type(loaded).__name__}, not a Scenario")
-    report = simulate_sync(loaded, seeds=range(first, first + seeds))
+    report = simulate_sync(load_object(scenario, Scenario), seeds=range(first, first + seeds))
     if runs is not None:
         for violation in report.violations:
             note(f"recorded: {violation.save(runs)}")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
@@ -114,6 +115,12 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
     for row in rows:
         shown.add_row(*(escape(neutralise(str(cell))) for cell in row))
     out.print(shown)
+
+
+def on_ctrl_c(handler: Callable[[], object]) -> None:
+    """Call a function at Ctrl-C, in the running event loop; on Windows Ctrl-C ends the program at once."""
+    if sys.platform != "win32":
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, handler)
 
 
 def is_interactive() -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
@@ -33,6 +32,7 @@ from .terminal import (
     fail,
     is_interactive,
     note,
+    on_ctrl_c,
     print_line,
     write,
 )
@@ -227,8 +227,7 @@ async def _run(
         pressed = True
         token.cancel("Ctrl-C")
 
-    if sys.platform != "win32":  # there Ctrl-C ends the program at once
-        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, on_interrupt)
+    on_ctrl_c(on_interrupt)
     shared: dict[str, Any] = {"cancellation": token, "events": events, "stream": stream}
     outcome: Outcome[Any] | None = await start(agent, shared)
     while isinstance(outcome, Interrupted) and outcome.pending and is_interactive() and not pressed:

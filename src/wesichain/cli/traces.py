@@ -17,7 +17,7 @@ import typer
 from wesichain.agent import Agent, replay
 from wesichain.core import to_json
 from wesichain.core.internal import home_folder, to_plain
-from wesichain.errors import ConfigError, ReplayMismatchError, WesichainError
+from wesichain.errors import ReplayMismatchError, WesichainError
 from wesichain.evals import case_of
 from wesichain.policy import cost_of_events, find_cost
 from wesichain.trace import (
@@ -139,7 +139,7 @@ def _plain(run: RunSummary | DurableRun) -> dict[str, Any]:
 def _row(run: RunSummary | DurableRun) -> tuple[object, ...]:
     plain = _plain(run)
     durable = None if isinstance(run, RunSummary) else run
-    what, when = "", _moment(run.started_at if isinstance(run, RunSummary) else run.updated_at)
+    what, when = "", moment(run.started_at if isinstance(run, RunSummary) else run.updated_at)
     if durable is not None:
         inside = f"inside {durable.parent}" if durable.parent else ""
         what = durable.error or ("no worker of its version" if is_stuck(durable) else inside)
@@ -165,7 +165,8 @@ def _cost(run: RunSummary) -> float | None:
     return None if run.usage is None else find_cost(run.usage, run.model)
 
 
-def _moment(seconds: float) -> str:
+def moment(seconds: float) -> str:
+    """A time in the zone of this machine."""
     return datetime.fromtimestamp(seconds, tz=UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
@@ -335,8 +336,6 @@ def cases(
 
 def open_database(url: str) -> DurableRuns:
     """The durable runs of a database, of whatever agents."""
-    if not url.startswith(("sqlite:///", "postgresql://", "postgres://", "postgresql+psycopg://")):
-        raise ConfigError(f"--database-url {url!r}: write sqlite:///FILE or postgresql://USER@HOST/NAME")
     from wesichain.durable import DurableRuns
 
     return DurableRuns(url)

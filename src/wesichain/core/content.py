@@ -27,10 +27,6 @@ class BlobReader(Protocol):
         ...
 
 
-class Blobs(BlobWriter, BlobReader, Protocol):
-    """Where the bytes of parts are kept once, by their hash."""
-
-
 @dataclass(frozen=True, slots=True)
 class Text:
     """A text among other parts."""
@@ -254,17 +250,6 @@ def _part(item: object) -> Part:
     if isinstance(given, dict) and "role" in given:
         hint = "; a task is the new message alone, earlier ones are history=[Message(Role.USER, ...), ...]"
     raise CodecError(f"content holds {_named(item)}, which is neither a text nor a part{hint}")
-
-
-def result_parts(value: object) -> tuple[Part, ...]:
-    """The parts of a tool's result: a part, or a list of texts and parts; () of one that is JSON alone."""
-    if isinstance(value, PARTS):
-        return (value,)
-    if isinstance(value, list | tuple):
-        items = cast("Sequence[object]", value)
-        if any(isinstance(item, PARTS) for item in items):
-            return tuple(map(_part, items))
-    return ()
 
 
 def described(parts: Sequence[Part]) -> str:

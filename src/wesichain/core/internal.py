@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 from .codec import (
-    Portable,
     check_depth,
     dump_json,
     form_of,
@@ -22,7 +21,6 @@ from .content import (
     KEPT,
     MEDIA,
     BlobReader,
-    Blobs,
     BlobWriter,
     Media,
     content_as_text,
@@ -31,7 +29,6 @@ from .content import (
     media_type_of,
     omitted_line,
     parts_of,
-    result_parts,
 )
 from .dataclass import OMIT, constructor_of, dataclass
 from .equality import common_prefix, field_values, is_record, same
@@ -54,6 +51,7 @@ from .events import (
 from .lazy_imports import lazy_getattr
 from .listening import TEXT_LISTENER, streams_to_listener
 from .log import LogView, events_in
+from .positions import positions_of
 from .protocols import (
     HEADING,
     CallHook,
@@ -104,7 +102,6 @@ __all__ = [
     "ApproveWith",
     "BlobReader",
     "BlobWriter",
-    "Blobs",
     "CallHook",
     "CallToken",
     "CancellationToken",
@@ -119,7 +116,6 @@ __all__ = [
     "NodeFailed",
     "NodeStarted",
     "PendingCall",
-    "Portable",
     "Price",
     "PriceTier",
     "Prices",
@@ -167,8 +163,8 @@ __all__ = [
     "omitted_line",
     "parse_json",
     "parts_of",
+    "positions_of",
     "read_state",
-    "result_parts",
     "same",
     "say_omitted",
     "state_update",

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypedDict
 
 from wesichain.core import Clock, EventSink
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import dataclass, positions_of
 from wesichain.errors import ConfigError
 from wesichain.tools import CancellationToken
 
@@ -55,10 +55,7 @@ async def make_world(make: MakeWorld | None, run_id: str) -> Any:
     if make is None:
         return None
     function: Any = make
-    try:
-        takes_id = bool(inspect.signature(function).parameters)
-    except ValueError:  # of C
-        takes_id = False
+    takes_id = positions_of(function, unknown=0)[1] > 0
     made = function(run_id) if takes_id else function()
     return await made if inspect.isawaitable(made) else made
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from wesichain.core import JsonValue, RunCompleted
-from wesichain.core.internal import OMIT, dataclass, from_plain, is_object, parse_json
+from wesichain.core.internal import OMIT, dataclass, from_plain, is_object
 from wesichain.errors import CodecError, ConfigError
+from wesichain.store import read_json_lines
 from wesichain.trace import Recording
 
 
@@ -41,11 +42,7 @@ class Case:
 
 def read_cases(path: Path) -> tuple[Case, ...]:
     """The cases of a file, one JSON object a line; a line without an id has its number."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from error
-    cases = tuple(_case(line, path, number) for number, line in enumerate(lines, 1) if line.strip())
+    cases = tuple(_case(plain, path, number) for number, plain in read_json_lines(path))
     if not cases:
         raise ConfigError(f'{path} has no cases; write a line for each: {{"task": TEXT, "expected": ANSWER}}')
     twice = [name for name, times in Counter(case.id for case in cases).items() if times > 1]
@@ -65,9 +62,8 @@ def case_of(recording: Recording) -> Case:
     return Case(recording.run_id, recording.start.user_input, expected=end.output, tools=tuple(tools))
 
 
-def _case(line: str, path: Path, number: int) -> Case:
+def _case(plain: Any, path: Path, number: int) -> Case:
     try:
-        plain: Any = parse_json(line)
         return from_plain(Case, {"id": str(number), **plain} if is_object(plain) else plain)
     except (CodecError, ValueError) as error:
         raise ConfigError(f"{path}, line {number}: {error}") from error

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from typing_extensions import override
 
 from wesichain.core import ToolCall
+from wesichain.core.internal import positions_of
 from wesichain.errors import ConfigError, GuardrailError
 from wesichain.tools import RunContext, ToolContext, ToolResult
 
@@ -19,7 +20,6 @@ Verdict: TypeAlias = bool | str | None
 Said: TypeAlias = Verdict | Awaitable[Verdict]
 Check: TypeAlias = Callable[[Any], Said] | Callable[[RunContext[DepsT], Any], Said]
 
-_ONE_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _RETURNS = "return None or True to let it pass, False or a text (the reason) to refuse"
 
 
@@ -103,14 +103,8 @@ class ToolGuard(_Guard[DepsT_contra]):
 
 
 def _takes_context(guard: str, check: Check[Any]) -> bool:
-    """Whether a check is one of (ctx, value); a parameter with a default is its own affair."""
-    try:
-        parameters = inspect.signature(check).parameters.values()
-    except (TypeError, ValueError):  # a builtin that does not say
-        return False
-    places = [one for one in parameters if one.kind in _ONE_PLACE]
-    needed = sum(one.default is inspect.Parameter.empty for one in places)
-    is_open = any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in parameters)
-    if needed > 2 or not (places or is_open):
-        raise ConfigError(f"{guard}: a check takes (value) or (ctx, value), this one takes {len(places)}")
+    """Whether a check is one of (ctx, value)."""
+    needed, most = positions_of(check)
+    if needed > 2 or most < 1:
+        raise ConfigError(f"{guard}: a check takes (value) or (ctx, value), this one takes {needed}")
     return needed == 2

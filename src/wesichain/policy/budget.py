@@ -274,12 +274,21 @@ class Account:
         """Spend nothing above from here on: the runs above no longer wait for this one."""
         self._parent = None
 
-    def is_below(self, other: object) -> bool:
-        """Whether the account is that of a run above this one."""
-        above = self._parent
-        while above is not None and above is not other:
-            above = above._parent
-        return above is not None
+    def level_of(self, other: object) -> int:
+        """Where an account stands from this one: 1 is itself, 2 that of the run above; 0 is none of them."""
+        level, account = 1, self
+        while account is not other:
+            if account._parent is None:
+                return 0
+            level, account = level + 1, account._parent
+        return level
+
+    def at_level(self, level: int) -> Account | None:
+        """The account at a level that `level_of` returned; None where fewer stand above this one now."""
+        account: Account | None = self if level > 0 else None
+        for _ in range(level - 1):
+            account = None if account is None else account._parent
+        return account
 
     def spend_step(self, count: int = 1) -> None:
         """Spend a step; -1 gives back that of a model call which was cut off and will be made again."""

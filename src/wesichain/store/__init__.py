@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING
 from wesichain.core.internal import lazy_getattr
 
 from .items import MemoryStore, Store, StoreItem
-from .lines import APPENDING, PRIVATE, Lines, append_all, append_line, replace_file, sync_folder
+from .lines import (
+    APPENDING,
+    PRIVATE,
+    Lines,
+    append_all,
+    append_line,
+    read_json_lines,
+    replace_file,
+    sync_folder,
+)
 from .log import Entry, LogInfo, Logs, is_settled
 from .memory import MemoryLogs
 from .tables import Layout
@@ -35,6 +44,7 @@ __all__ = [
     "append_all",
     "append_line",
     "is_settled",
+    "read_json_lines",
     "replace_file",
     "sync_folder",
 ]

@@ -8,7 +8,7 @@ else's to change; a search returns the items of a namespace and of those below i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from threading import Lock
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -91,6 +91,55 @@ class MemoryStore(Store):
     async def delete(self, namespace: Sequence[str], key: str) -> None:
         with self._lock:
             self._rows.pop((path_of(namespace), checked_key(key)), None)
+
+
+class SqlStore(Store):
+    """Keeps items in a table of a database: `run` does a job on one of its connections.
+
+    `mark` stands for a value in a statement.
+    """
+
+    def __init__(
+        self, run: Callable[..., Coroutine[Any, Any, Any]], table: str, *, mark: str, clock: Clock | None
+    ) -> None:
+        self._run = run
+        self._clock = clock or SystemClock()
+        at_place = f"WHERE namespace = {mark} AND key = {mark}"
+        self._put = (
+            f"INSERT INTO {table} (namespace, key, value, at) VALUES ({mark}, {mark}, {mark}, {mark}) "  # noqa: S608  # no values
+            f"ON CONFLICT (namespace, key) DO UPDATE SET value = excluded.value, at = excluded.at"
+        )
+        self._get = f"SELECT value FROM {table} {at_place}"  # noqa: S608  # likewise
+        self._delete = f"DELETE FROM {table} {at_place}"  # noqa: S608  # likewise
+        self._search = (
+            f"SELECT namespace, key, value, at FROM {table} "  # noqa: S608  # likewise
+            f"WHERE namespace >= {mark} AND namespace < {mark} ORDER BY at DESC, key"
+        )
+
+    @override
+    async def put(self, namespace: Sequence[str], key: str, value: JsonValue) -> None:
+        row = (path_of(namespace), checked_key(key), text_of(value), self._clock.time())
+        await self._run(lambda db: db.execute(self._put, row).close())
+
+    @override
+    async def get(self, namespace: Sequence[str], key: str) -> Any:
+        place = (path_of(namespace), checked_key(key))
+        row = await self._run(lambda db: db.execute(self._get, place).fetchone())
+        return None if row is None else parse_json(row[0])
+
+    @override
+    async def search(
+        self, namespace: Sequence[str], *, query: str = "", limit: int | None = None
+    ) -> list[StoreItem]:
+        path = path_of(namespace)
+        within = path, f"{path[:-1]}0" if path else "\U0010ffff"  # "0" comes after "/"
+        rows = await self._run(lambda db: db.execute(self._search, within).fetchall())
+        return search_results(rows, query, limit)
+
+    @override
+    async def delete(self, namespace: Sequence[str], key: str) -> None:
+        place = (path_of(namespace), checked_key(key))
+        await self._run(lambda db: db.execute(self._delete, place).close())
 
 
 # --- what the stores share -------------------------------------------------------------------------

@@ -8,12 +8,14 @@ hold none, it may be the beginning of another's line, and is given an end: a lin
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import get_ident
+from typing import Any
 
-from wesichain.errors import WesichainError
+from wesichain.core.internal import parse_json
+from wesichain.errors import CodecError, ConfigError, WesichainError
 
 PRIVATE = 0o600
 _NO_LINK: int = getattr(os, "O_NOFOLLOW", 0)
@@ -138,6 +140,25 @@ def replace_file(path: Path, parts: Sequence[bytes | memoryview], *, sync: bool)
         raise
     if sync:
         sync_folder(path.parent)
+
+
+def read_json_lines(path: Path) -> Iterator[tuple[int, Any]]:
+    """Yield the JSON values of a file that its user named, each with the number of its line.
+
+    Only a newline ends a line: a text in JSON may hold other separators, such as U+2028, as they are. What
+    cannot be read is a `ConfigError` that names the file and the line.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if line.strip():
+            try:
+                value = parse_json(line)
+            except CodecError as error:
+                raise ConfigError(f"{path}, line {number}: {error}") from error
+            yield number, value
 
 
 def sync_folder(path: Path) -> None:

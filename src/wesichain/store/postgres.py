@@ -117,27 +117,19 @@ class PostgresPool:
         weakref.finalize(self, _let_go, self._workers, self._here)
 
     async def run(self, job: Callable[[Connection], T]) -> T:
-        """Do a job in a transaction; once more, on a new connection, if the one in hand was lost."""
+        """Do a job; once more, on a new connection, if the one in hand was lost."""
         return await self._workers.run(lambda session: session.do(job))
 
-    async def run_one(self, job: Callable[[Connection], T]) -> T:
-        """Do a job of one statement, which is a transaction by itself."""
-        return await self._workers.run(lambda session: session.do_one(job))
-
-    def start_one(self, job: Callable[[Connection], T]) -> asyncio.Future[T]:
-        """Begin a job of one statement; the future, which cannot be cancelled, says how it ended."""
-        return self._workers.start(lambda session: session.do_one(job))
-
     def start(self, job: Callable[[Connection], T]) -> asyncio.Future[T]:
-        """Begin a job in a transaction; the future, which cannot be cancelled, says how it ended."""
+        """Begin a job; the future, which cannot be cancelled, says how it ended."""
         return self._workers.start(lambda session: session.do(job))
 
-    def run_now(self, job: Callable[[Connection], T], *, is_one: bool = True) -> T:
-        """Do a job in this thread, for a caller that nobody waits beside; of one statement, or more."""
+    def run_now(self, job: Callable[[Connection], T]) -> T:
+        """Do a job in this thread, for a caller that nobody waits beside."""
         with self._lock:
             if self._process != os.getpid():  # a forked child has no use for its parent's connection
                 self._here, self._process = self._make(), os.getpid()
-            return self._here.do_one(job) if is_one else self._here.do(job)
+            return self._here.do(job)
 
     async def close(self) -> None:
         """Close the connections. New ones are opened if the store is used again."""
@@ -183,27 +175,26 @@ class PostgresLogs(Logs):
     async def append(
         self, name: str, entries: Sequence[Entry], *, after: int | None, settles: str | None = None
     ) -> None:
-        if after is None or _has_parts(entries):
-            await self.pool.run(self._in_transaction(name, entries, after, settles))
-        else:
-            await self.pool.run_one(self._in_one_statement(name, entries, after, settles))
+        await self.pool.run(self._append(name, entries, after, settles))
 
     def start(
         self, name: str, entries: Sequence[Entry], *, after: int | None, settles: str | None = None
     ) -> asyncio.Future[None]:
         """Begin to append; the future, which cannot be cancelled, says how that ended."""
-        if after is None or _has_parts(entries):
-            return self.pool.start(self._in_transaction(name, entries, after, settles))
-        return self.pool.start_one(self._in_one_statement(name, entries, after, settles))
+        return self.pool.start(self._append(name, entries, after, settles))
 
     def append_now(
         self, name: str, entries: Sequence[Entry], *, after: int | None, settles: str | None = None
     ) -> None:
         """Append in this thread, for a caller that nobody waits beside."""
-        if after is None or _has_parts(entries):
-            self.pool.run_now(self._in_transaction(name, entries, after, settles), is_one=False)
-        else:
-            self.pool.run_now(self._in_one_statement(name, entries, after, settles))
+        self.pool.run_now(self._append(name, entries, after, settles))
+
+    def _append(
+        self, name: str, entries: Sequence[Entry], after: int | None, settles: str | None
+    ) -> Callable[[Connection], None]:
+        if after is None or any(entry.parts for entry in entries):
+            return self._in_transaction(name, entries, after, settles)
+        return self._in_one_statement(name, entries, after, settles)
 
     def _in_one_statement(
         self, name: str, entries: Sequence[Entry], after: int, settles: str | None
@@ -240,9 +231,10 @@ class PostgresLogs(Logs):
             nonlocal written
             if written is not None and self._is_written(db, name, written):
                 return  # the connection was lost after the commit, not before it
-            log, new = self._moved(db, name, entries, after)
-            written = new[-1]
-            self._tables.insert(db, log, new, settles)
+            with db.transaction():
+                log, new = self._moved(db, name, entries, after)
+                written = new[-1]
+                self._tables.insert(db, log, new, settles)
 
         return write
 
@@ -273,15 +265,16 @@ class PostgresLogs(Logs):
     async def read(
         self, name: str, *, since: int | None = None, newest: int | None = None
     ) -> Sequence[Entry]:
-        if newest is not None:
-            return await self.pool.run(lambda db: self._tables.read(db, name, since, newest))
-        return await self.pool.run_one(lambda db: self._read(db, name, since))
+        return await self.pool.run(lambda db: self._read(db, name, since, newest))
 
     def read_now(self, name: str, *, since: int | None = None) -> Sequence[Entry]:
         """Read in this thread, for a caller that nobody waits beside."""
-        return self.pool.run_now(lambda db: self._read(db, name, since))
+        return self.pool.run_now(lambda db: self._read(db, name, since, None))
 
-    def _read(self, db: Connection, name: str, since: int | None) -> list[Entry]:
+    def _read(self, db: Connection, name: str, since: int | None, newest: int | None) -> list[Entry]:
+        if newest is not None:
+            with db.transaction():
+                return self._tables.read(db, name, since, newest)
         key = self._tables.layout.key(name)
         query, values = (self._newest, (key, key)) if since is None else (self._since, (key, since))
         entries = [Entry(*row) for row in db.execute(query, values, prepare=True).fetchall()]
@@ -289,7 +282,11 @@ class PostgresLogs(Logs):
 
     @override
     async def delete(self, name: str, *, before: int | None = None) -> None:
-        await self.pool.run(lambda db: self._tables.delete(db, name, before))
+        def job(db: Connection) -> None:
+            with db.transaction():
+                self._tables.delete(db, name, before)
+
+        await self.pool.run(job)
 
     @override
     async def names(self) -> Sequence[LogInfo]:
@@ -310,19 +307,10 @@ class PostgresSession:
         self._guard = RLock()
 
     def do(self, job: Callable[[Connection], T]) -> T:
-        """Do a job in a transaction; once more, on a new connection, if the one in hand was lost."""
-        was_open = self._connection is not None
-        try:
-            with self.use() as db, db.transaction():
-                return job(db)
-        except WesichainError as error:
-            if not isinstance(error.__cause__, psycopg.Error) or not was_open or self._connection is not None:
-                raise
-        with self.use() as db, db.transaction():
-            return job(db)
+        """Do a job; once more, on a new connection, if the one in hand was lost.
 
-    def do_one(self, job: Callable[[Connection], T]) -> T:
-        """Do a job of one statement; once more, on a new connection, if the one in hand was lost."""
+        Each statement is a transaction by itself: a job of several opens its own.
+        """
         was_open = self._connection is not None
         try:
             with self.use() as db:
@@ -354,10 +342,6 @@ class PostgresSession:
             if self._connection is not None:
                 self._connection.close()
             self._connection = None
-
-
-def _has_parts(entries: Sequence[Entry]) -> bool:
-    return any(entry.parts for entry in entries)
 
 
 def _is_lost(connection: Connection | None) -> bool:

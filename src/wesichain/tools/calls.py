@@ -14,6 +14,7 @@ from types import coroutine
 from typing import Any, TypeAlias, cast
 
 from wesichain.core import JsonValue, ToolCall
+from wesichain.core.internal import described
 from wesichain.errors import (
     ToolDispatchError,
     ToolError,
@@ -27,7 +28,7 @@ from .context import CancellationToken, ToolContext
 from .definition import Parts, Tool
 from .failures import clean, describe
 from .finish import Finish
-from .media import parts_as_text, parts_in
+from .media import parts_in
 from .results import Counter, DraftResult, PreparedCall, ToolResult
 from .running import CallDrive, OutOfTimeError, Steps, in_thread
 
@@ -197,7 +198,7 @@ def _settle(result: DraftResult, value: Any, render: Callable[[Any], JsonValue])
         finish: Finish[Any] = value  # pyright: ignore[reportUnknownVariableType]  # any value at all
         result.finish, value = True, finish.value
     result.parts = parts_in(value)
-    result.value = parts_as_text(result.parts) if result.parts else render(value)
+    result.value = described(result.parts) if result.parts else render(value)
 
 
 def _attempt_at_once(parts: Parts) -> Attempt:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import Unpack, override
 
 from wesichain.core import JsonValue, ToolSpec
-from wesichain.core.internal import dump_json, is_object, parse_json
+from wesichain.core.internal import dump_json, is_object, parse_json, positions_of
 from wesichain.errors import CodecError, ToolDefinitionError, ToolSerializationError
 
 from .context import ToolContext
@@ -58,7 +58,7 @@ class JsonTool(Tool[object]):
         self._output = Output(limit=self.max_output)
         self._whole = Output(limit=sys.maxsize)
         self.invoke = invoke
-        self.takes_context = _takes_context(invoke)
+        self.takes_context = positions_of(invoke)[0] > 1
         self.is_async = is_or_calls(inspect.iscoroutinefunction, invoke)
 
     @property
@@ -126,16 +126,6 @@ def _compiled(name: str, schema: dict[str, Any]) -> Validator:
         return compile_schema(schema)
     except ToolDefinitionError as error:
         raise ToolDefinitionError(f"tool {name!r}: {error}") from None
-
-
-def _takes_context(invoke: Callable[..., Any]) -> bool:
-    """Whether a second argument is asked for."""
-    try:
-        parameters = inspect.signature(invoke).parameters.values()
-    except (TypeError, ValueError):  # a builtin that does not tell
-        return False
-    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    return len(positional) > 1 and positional[1].default is inspect.Parameter.empty
 
 
 def validate_json(schema: Mapping[str, Any] | bool, value: Any) -> list[str]:

@@ -33,11 +33,6 @@ def _checked(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     return parts
 
 
-def parts_as_text(parts: tuple[Part, ...]) -> str:
-    """The same as text: what is no text is named."""
-    return "\n".join(part.text if isinstance(part, Text) else f"[{part.label}]" for part in parts)
-
-
 def may_be_media(annotation: Any) -> bool:
     """Whether a result may have parts, by its annotation."""
     if isinstance(annotation, type) and issubclass(annotation, (*MEDIA, Text)):

@@ -7,9 +7,10 @@ from math import inf
 from typing import Any
 
 from wesichain.core import JsonValue, Part, ToolCall
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import dataclass, positions_of
 from wesichain.errors import ConfigError, ToolDispatchError
 
+from .context import RunContext
 from .definition import Tool
 
 
@@ -21,18 +22,17 @@ class PreparedCall:
     tool: Tool
     args: Any
 
-    @property
-    def needs_approval(self) -> bool:
-        """Whether the call needs approval."""
+    def asks_approval(self, ctx: RunContext[Any]) -> bool:
+        """Whether a person has to approve the call; a rule takes `(args)` or `(ctx, args)`."""
         rule: Any = self.tool.approval
         if not callable(rule):
             return bool(rule)
         try:
-            return bool(rule(self.args))
+            return bool(rule(ctx, self.args) if positions_of(rule)[0] > 1 else rule(self.args))
         except Exception as error:
             raise ConfigError(
                 f"the approval rule of tool {self.tool.name!r} raised {type(error).__name__}: {error}; "
-                f"it is given the checked arguments and says whether a person is asked"
+                f"it takes (args) or (ctx, args), and says whether a person has to approve the call"
             ) from error
 
 

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from wesichain.core.internal import positions_of
 from wesichain.errors import AgentError, ToolDefinitionError, WesichainError
 
 from .context import RunContext
@@ -39,8 +40,13 @@ class DynamicTools(ToolSource):
             raise ToolDefinitionError(
                 f"DynamicTools({preview(function)}): pass a function of the RunContext that gives tools"
             )
+        needed, most = positions_of(function)
+        if needed > 1:
+            raise ToolDefinitionError(
+                f"DynamicTools({preview(function)}): it takes the RunContext, or nothing"
+            )
         self._function = function
-        self._takes_context = _takes_context(function)
+        self._takes_context = most > 0
 
     async def tools(self, ctx: RunContext[Any]) -> tuple[Any, ...]:
         """The tools of this step. A function that raises ends the run as failed, with its error as cause."""
@@ -63,14 +69,3 @@ class DynamicTools(ToolSource):
         return (
             f"the function of the dynamic tools, {getattr(function, '__name__', type(function).__name__)!r},"
         )
-
-
-def _takes_context(function: Callable[..., Any]) -> bool:
-    try:
-        parameters = [*inspect.signature(function).parameters.values()]
-    except (TypeError, ValueError):  # a builtin that does not tell
-        return True
-    needed = [one for one in parameters if one.kind is not one.KEYWORD_ONLY and one.default is one.empty]
-    if len([one for one in needed if one.kind is not one.VAR_POSITIONAL]) > 1:
-        raise ToolDefinitionError(f"DynamicTools({preview(function)}): it takes the RunContext, or nothing")
-    return bool([one for one in parameters if one.kind is not one.KEYWORD_ONLY])

@@ -3,13 +3,22 @@
 Importing this needs neither starlette nor uvicorn; `create_app` and `run_server` do.
 """
 
+from typing import TYPE_CHECKING
+
+from wesichain.core.internal import lazy_getattr
+
 from .all_runs import AllRuns
 from .approvals import ApprovalFolder, WaitingCall
 from .export import export_html
-from .forks import fork, step_numbers
+from .forks import fork
 from .marks import Mark, Marks
 from .run_store import Filter, RunStore
-from .viewer_server import create_app, run_server
+
+if TYPE_CHECKING:
+    from .app import create_app
+    from .viewer_server import run_server
+else:
+    __getattr__ = lazy_getattr(__name__, {".app": ("create_app",), ".viewer_server": ("run_server",)})
 
 __all__ = [
     "AllRuns",
@@ -23,5 +32,4 @@ __all__ = [
     "export_html",
     "fork",
     "run_server",
-    "step_numbers",
 ]

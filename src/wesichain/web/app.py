@@ -7,15 +7,6 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from starlette.applications import Starlette
-from starlette.background import BackgroundTask
-from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Mount, Route
-
 from wesichain.agent import Agent, Approve, ApproveWith, Decision, Refuse
 from wesichain.core.internal import PendingCall, Prices, Provide, to_plain
 from wesichain.errors import (
@@ -27,6 +18,18 @@ from wesichain.errors import (
     WesichainError,
 )
 from wesichain.trace import diff, redact
+
+try:
+    from starlette.applications import Starlette
+    from starlette.background import BackgroundTask
+    from starlette.concurrency import run_in_threadpool
+    from starlette.exceptions import HTTPException
+    from starlette.middleware import Middleware
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse, Response
+    from starlette.routing import Mount, Route
+except ModuleNotFoundError as error:
+    raise MissingDependencyError("the web viewer", package="starlette", extra="web") from error
 
 from .all_runs import AllRuns, AnyRun
 from .approvals import ApprovalFolder
@@ -46,18 +49,24 @@ T = TypeVar("T")
 _DIFFERENCES = 500  # that are shown
 
 
-def build(
+def create_app(
     runs: Path,
     *,
-    playbook: Path | Playbook | None,
-    approvals: Path | None,
-    agent: Agent[Any] | None,
-    database: DurableRuns | None,
+    playbook: Path | Playbook | None = None,
+    approvals: Path | None = None,
+    agent: Agent[Any] | None = None,
+    database: DurableRuns | None = None,
     token: str,
     hosts: Sequence[str],
-    prices: Prices | None,
+    prices: Prices | None = None,
 ) -> Starlette:
-    """The viewer as an ASGI application."""
+    """The viewer of a folder of recordings and of a database of durable runs, as an ASGI application.
+
+    `token` is what the API asks for; `hosts` are the values of the Host header that are served, where one
+    without a port stands for every port. `prices` are per million tokens, by model; other models cost what
+    is published for them. `agent` can be talked to in the page.
+    """
+    runs = Path(runs)
     store = RunStore(runs, prices=prices)
     found = AllRuns(store, database)
     if agent is not None and approvals is None:

@@ -15,12 +15,14 @@ from wesichain.trace import Recording
 OutT = TypeVar("OutT")
 
 
-def step_numbers(recording: Recording) -> tuple[int, ...]:
-    """The numbers of the run's own steps, in order: where it can be forked."""
-    found = (
+def check_step(recording: Recording, step: int) -> None:
+    """Raise `ConfigError` where the run has no such step of its own, and so cannot be forked there."""
+    steps = [
         event.step_id for event in recording.events if isinstance(event, StepStarted) and not event.scope
-    )
-    return tuple(dict.fromkeys(found))
+    ]
+    if step not in steps:
+        has = f"steps {steps[0]} to {steps[-1]}" if steps else "no steps"
+        raise ConfigError(f"there is no step {step}: the run has {has}")
 
 
 async def fork(
@@ -38,10 +40,7 @@ async def fork(
     A step that the recording does not have is a `ConfigError`; a program that has changed before it is a
     `ReplayMismatchError`.
     """
-    steps = step_numbers(recording)
-    if from_step not in steps:
-        has = f"steps {steps[0]} to {steps[-1]}" if steps else "no steps"
-        raise ConfigError(f"there is no step {from_step}: the run has {has}")
+    check_step(recording, from_step)
     before = _before(recording.events, from_step)
     forked = Recording(run_id, tuple(replace(event, run_id=run_id) for event in before))
     program = _Forked(agent, {"events": events, "stream": stream, "clock": SystemClock(), **options})

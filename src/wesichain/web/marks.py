@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from wesichain.core import from_json, to_json
@@ -66,16 +67,10 @@ class Marks:
 
     def _load(self) -> dict[str, Mark]:
         marks: dict[str, Mark] = {}
-        try:
-            lines = self.path.read_bytes().split(b"\n")
-        except FileNotFoundError:
-            return marks
-        for line in lines:
-            try:
+        for line in self.path.read_bytes().split(b"\n") if self.path.exists() else ():
+            with suppress(CodecError):  # not ours, or torn
                 mark = from_json(Mark, line)
-            except CodecError:  # not ours, or torn
-                continue
-            marks[mark.run] = mark
+                marks[mark.run] = mark
         return marks
 
 
@@ -100,14 +95,8 @@ class Scores:
             self._read, self._found = 0, {}
         if size == self._read:
             return
-        with self.path.open("rb") as file:
-            file.seek(self._read)
-            new = file.read()
-        whole = new[: new.rfind(b"\n") + 1]
-        for line in whole.split(b"\n"):
-            try:
+        lines, self._read = _FILES.read(self.path, self._read)
+        for line in lines:
+            with suppress(CodecError):  # not ours, or torn
                 result = from_json(Result, line)
-            except CodecError:  # not ours, or torn
-                continue
-            self._found[result.run_id] = result
-        self._read += len(whole)
+                self._found[result.run_id] = result

@@ -14,47 +14,18 @@ from wesichain.agent import Agent
 from wesichain.core.internal import Prices, is_loopback, listening_socket
 from wesichain.errors import ConfigError, MissingDependencyError
 
-if TYPE_CHECKING:
-    from starlette.applications import Starlette
+from .app import create_app
 
+try:
+    import uvicorn
+except ModuleNotFoundError as error:
+    raise MissingDependencyError("the web viewer", package="uvicorn", extra="web") from error
+
+if TYPE_CHECKING:
     from wesichain.durable import DurableRuns
     from wesichain.learning import Playbook
 
 _GRACE = 1  # seconds that open streams have to end
-
-
-def create_app(
-    runs: Path,
-    *,
-    playbook: Path | Playbook | None = None,
-    approvals: Path | None = None,
-    agent: Agent[Any] | None = None,
-    database: DurableRuns | None = None,
-    token: str,
-    hosts: Sequence[str],
-    prices: Prices | None = None,
-) -> Starlette:
-    """The viewer of a folder of recordings and of a database of durable runs, as an ASGI application.
-
-    `token` is what the API asks for; `hosts` are the values of the Host header that are served, where one
-    without a port stands for every port. `prices` are per million tokens, by model; other models cost what
-    is published for them. `agent` can be talked to in the page.
-    """
-    try:
-        from .app import build
-    except ModuleNotFoundError as error:
-        _explain(error)
-        raise
-    return build(
-        Path(runs),
-        playbook=playbook,
-        approvals=approvals,
-        agent=agent,
-        database=database,
-        token=token,
-        hosts=hosts,
-        prices=prices,
-    )
 
 
 def run_server(
@@ -85,11 +56,6 @@ def run_server(
             f"wrote; use 127.0.0.1, or say allow_remote=True and name the hosts it is reached by "
             f"(--allow-remote NAME:PORT)"
         )
-    try:
-        import uvicorn
-    except ModuleNotFoundError as error:
-        _explain(error)
-        raise
     token = token or secrets.token_urlsafe(32)
     with listening_socket(host, port) as listener:
         taken = listener.getsockname()[1]
@@ -118,10 +84,3 @@ def run_server(
         announce(f"http://{hosts[0] if hosts else f'{name}:{taken}'}/#token={token}")
         with suppress(KeyboardInterrupt):  # the usual way to stop it
             uvicorn.Server(config).run(sockets=[listener])
-
-
-def _explain(error: ModuleNotFoundError) -> None:
-    """Our own error for a package of the extra; anything else that is missing is a bug and stays one."""
-    package = (error.name or "").partition(".")[0]
-    if package in ("starlette", "uvicorn"):
-        raise MissingDependencyError("the web viewer", package=package, extra="web") from error

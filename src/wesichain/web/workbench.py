@@ -15,14 +15,14 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from wesichain.core import RunCompleted, RunFailed, to_json
-from wesichain.errors import WesichainError
+from wesichain.errors import ConfigError, WesichainError
 from wesichain.trace import RunSummary as RecordedRun
 from wesichain.trace import redact
 
 from .all_runs import AllRuns, AnyRun
 from .desk import AgentDesk
 from .export import export_html
-from .forks import step_numbers
+from .forks import check_step
 from .marks import Mark
 from .queries import body_of, number_of, run_of
 from .run_store import follow
@@ -75,10 +75,10 @@ class Workbench:
             raise HTTPException(HTTPStatus.BAD_REQUEST, 'send {"step": number}')
         desk = self._the_desk()
         recording = await self._runs.recording(await self._find(request))
-        steps = step_numbers(recording)
-        if step not in steps:
-            has = f"steps {steps[0]} to {steps[-1]}" if steps else "no steps"
-            raise HTTPException(HTTPStatus.BAD_REQUEST, f"there is no step {step}: the run has {has}")
+        try:
+            check_step(recording, step)
+        except ConfigError as error:
+            raise HTTPException(HTTPStatus.BAD_REQUEST, str(error)) from None
         return JSONResponse({"run_id": await desk.fork(recording, step)}, HTTPStatus.CREATED)
 
     async def cancel(self, request: Request) -> Response:

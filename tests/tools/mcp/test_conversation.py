@@ -125,6 +125,18 @@ async def test_a_token_that_is_none_is_refused(token: str) -> None:
 # --- results ---------------------------------------------------------------------------------------
 
 
+async def test_an_approval_rule_may_take_the_context() -> None:
+    @tool(approval=lambda ctx, args: args["amount"] > 100)
+    async def pay(amount: int) -> str:
+        """Pay."""
+        return f"paid {amount}"
+
+    async with served(pay) as url, McpServer.http(url, approval=False) as server:
+        assert await server.call("pay", {"amount": 5}) == "paid 5"
+        with pytest.raises(ToolError, match="Allow pay"):
+            await server.call("pay", {"amount": 500})
+
+
 async def test_results_have_schemas_and_failures_have_data() -> None:
     async with served(place, large) as url, McpServer.http(url, approval=False) as server:
         by_name = {each.name: each for each in server.tools}

@@ -252,7 +252,7 @@ class Batch(Generic[OutT]):
                     elif error is not None:
                         grace = self._grace_for_all() if isinstance(error, Stopped) else 0.0
                         raise error
-                if stop in ended:
+                if stop in ended and (running or limit):  # else all results are in: the next look stops it
                     grace = self._grace_for_all()
                     self.run.check_stop()
         finally:
@@ -382,13 +382,13 @@ class Batch(Generic[OutT]):
         if any(isinstance(one, asyncio.CancelledError) for one in chain_of(error)):
             run.check_stop()  # the cancel of the run's own task reached the tool
         self._open.pop(call.id, None)
-        return self._fail(index, prepared, result, error)
+        return self._fail(index, prepared, result, error, None if opened is None else opened.limit)
 
     async def _wait_for(self, call: ToolCall, error: Exception | None) -> float:
         """A run inside the call waits, and so does the call. Other runs inside it are let finish."""
         opened = self._open[call.id]
         assert opened is not None, "it has runs"
-        if opened.has_live_runs:
+        while opened.has_live_runs:  # a branch of the tool may have started another since the last one ended
             await self.run.watch(opened.wait_until_idle(), grace=lambda: self._grace(call.id))
         self.waiting = {**self.waiting, call.id: opened.kept}
         self._end(call, sentences.WAITS, "waiting", error)
@@ -437,9 +437,17 @@ class Batch(Generic[OutT]):
                 self._end(slot.call, sentences.CUT, "cancelled")
 
     def _fail(
-        self, index: int, prepared: PreparedCall, result: ToolResult, cause: ToolDispatchError
+        self,
+        index: int,
+        prepared: PreparedCall,
+        result: ToolResult,
+        cause: ToolDispatchError,
+        limit: BudgetExceededError | None,
     ) -> float:
-        """Ask the policy about a failed call: the model gets it, or it is run again after some seconds."""
+        """Ask the policy about a failed call: the model gets it, or it is run again after some seconds.
+
+        Where a run inside has met a `limit` of this run, or of one above, nobody is asked.
+        """
         run, call = self.run, prepared.call
         excluded = run.tally.count_tool_failure(call.name, limit=run.settings.exclude_after)
         attempts = self.attempts[call.id]
@@ -452,9 +460,9 @@ class Batch(Generic[OutT]):
             others = [name for name in run.settings.registry.names if name not in run.tally.excluded]
             text += sentences.excluded(call.name, (run.tally.tool_failures or {}).get(call.name, 0), others)
         self.slots[index] = failed(call, text)  # stands if this ends the run
-        limit = next((one for one in chain_of(cause) if isinstance(one, BudgetExceededError)), None)
         if limit is not None:
-            self._check_limit(call, error, limit)
+            self._end(call, str(error), "limit", cause)
+            raise (limit if limit.owner is run.account else LimitAbove(limit)) from error
         decided = run.decide(self._phase, error, call_id=call.id, duration_ms=result.duration_ms)
         decision = decided.decision
         if isinstance(decision, Reprompt) or excluded:
@@ -478,15 +486,6 @@ class Batch(Generic[OutT]):
             raise LimitAbove(above) from error
         if not free:
             run.account.spend_step()
-
-    def _check_limit(self, call: ToolCall, error: ToolFailedError, limit: BudgetExceededError) -> None:
-        """A run inside met a limit of this run, or of one above: that is nobody's fault to decide on."""
-        account = self.run.account
-        is_own = limit.owner is account
-        if is_own or account.is_below(limit.owner):
-            cause = error.__cause__
-            self._end(call, str(error), "limit", cause if isinstance(cause, Exception) else None)
-            raise (limit if is_own else LimitAbove(limit)) from error
 
     # --- what came of it -----------------------------------------------------------------------------
 

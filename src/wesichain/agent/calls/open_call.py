@@ -32,7 +32,7 @@ from wesichain.core.internal import (
     Question,
     Spent,
 )
-from wesichain.errors import RunInterruptedError, ToolError, ToolErrorKind
+from wesichain.errors import BudgetExceededError, RunInterruptedError, ToolError, ToolErrorKind
 from wesichain.policy import Account, Budget, chain_of
 from wesichain.tools import ToolContext
 
@@ -91,8 +91,13 @@ class InnerRun:
         self.call.failure = self.call.failure or error
 
     def ended(self, agent: str, outcome: Outcome[Any]) -> None:
-        self.call.run_ended(
-            Child(self.call.call.id, agent, self.call.attempt, outcome, self.number, self.branch)
+        call, level = self.call, 0
+        error = outcome.error if isinstance(outcome, Failed) else None
+        if isinstance(error, BudgetExceededError):
+            level = call.account.level_of(error.owner)
+            call.limit = error if level else call.limit
+        call.run_ended(
+            Child(call.call.id, agent, call.attempt, outcome, self.number, self.branch, limit_level=level)
         )
 
 
@@ -101,7 +106,7 @@ class OpenCall:
 
     __slots__ = (
         "_begun", "_branches", "_kept", "_last", "_places", "_quiet", "_runs",
-        "attempt", "call", "failure", "must_wait", "step", "token",
+        "attempt", "call", "failure", "limit", "must_wait", "step", "token",
     )  # fmt: skip
 
     def __init__(self, step: CallBatch, call: ToolCall, attempt: int, kept: Sequence[Child] = ()) -> None:
@@ -111,6 +116,7 @@ class OpenCall:
         self.token = CallToken(step.run)
         self.failure: Exception | None = None  # a mistake of the program's, which no policy decides on
         self.must_wait = False  # a replay knows that the call waited
+        self.limit: BudgetExceededError | None = None  # of the run above, or one higher, met by a run inside
         self._kept = [*kept]  # runs from before an interruption that were not entered again yet
         self._places = _places(kept)
         self._last = max((child.number for child in kept), default=0)
@@ -134,6 +140,7 @@ class OpenCall:
             kept = self._from_before(agent, task, (branch[0], branch[1]))
             if kept is not None:
                 self._kept.remove(kept)
+                self._restore_limit(kept)
                 return InnerRun(self, kept.number, kept.branch, kept.outcome)
             self._last += 1
             return InnerRun(self, self._last, branch[0])
@@ -143,6 +150,12 @@ class OpenCall:
         same = [child for child in own if child.outcome.info.task == task]
         here = [child for child in same or own if child is self._places.get(place)]
         return min(here or same, key=_number, default=None)
+
+    def _restore_limit(self, kept: Child) -> None:
+        """Let the limit of a run above that a kept run had met be the limit of that run as it is now."""
+        error = kept.outcome.error if isinstance(kept.outcome, Failed) else None
+        if kept.limit_level and isinstance(error, BudgetExceededError):
+            error.owner = self.account.at_level(kept.limit_level)
 
     @property
     def account(self) -> Account:

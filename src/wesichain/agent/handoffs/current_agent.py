@@ -150,7 +150,7 @@ class CurrentAgent(Effects):
         adapt = self._opener.adapt
         if adapt is not None and runtime is not self._opener:
             tools = adapt(base.registry)
-            base = replace(base, registry=tools, judge=replace(base.judge, registry=tools))
+            base = replace(base, judge=base.judge.with_tools(tools))
         self._base: Settings[Any] = base
         run.account.use_model(runtime.model)
         self._made = {}
@@ -196,7 +196,7 @@ class CurrentAgent(Effects):
 
     def _offer_at(self, step: int) -> JournalEntry[list[Any]]:
         """The tools that functions return for a step, of which a recording has the specs alone."""
-        own = {spec.name for spec in self._base.registry.specs() + self._base.judge.output.final_tools}
+        own = {spec.name for spec in self._base.judge.offered}
         own.update(self._discovered_tools())
 
         def read(specs: Any) -> list[Any]:
@@ -222,8 +222,7 @@ class CurrentAgent(Effects):
             if name in tools:
                 raise DuplicateToolError(name)
         self._tools = tools
-        run.settings = replace(base, registry=registry, judge=replace(base.judge, registry=registry))
-        run._excluded = -1  # pyright: ignore[reportPrivateUsage]  # of the same room: its specs are made anew
+        run.settings = replace(base, judge=base.judge.with_tools(registry))
         self._live = self._runtime.effects_with(registry)
         self._live.attach(run)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from wesichain.core import (
     RunInterrupted,
     RunStarted,
     StepFailed,
+    StepStarted,
     TextDelta,
     ToolCompleted,
     ToolDispatched,
@@ -37,6 +38,7 @@ ENDS = (RunCompleted, RunFailed, RunInterrupted)
 _ANSWERS = (ModelResponded, ContextReduced, ToolCompleted, StepFailed)  # of models and tools
 _OF_CALLS = (ToolDispatched, ToolProgress, ToolCompleted, StepFailed)
 _TIMES = ("seq", "at", "duration_ms", "seconds", "cause", "node", "task_id")  # what a replay cannot know
+_SPENDING = (StepStarted, ToolDispatched)
 _PATIENCE = 2_000  # turns of the event loop in which nothing happens
 
 
@@ -174,8 +176,8 @@ class RecordingCursor(EventSink):
     async def dispatch_turn(self, scope: str, call_id: str) -> None:
         """Wait until the calls that began before this one, of the same run, have begun again.
 
-        A call that does not begin (again) comes behind all others of its step, where a limit refused it; in a
-        run that was stopped, it waits for the stop.
+        A call that does not begin (again) comes behind all others of its step, where a limit refused it or a
+        sibling had met one; in a run that was stopped, it waits for the stop.
         """
         starts = self.calls.get((scope, call_id))
         if self._is_live:
@@ -186,10 +188,25 @@ class RecordingCursor(EventSink):
             await self._until(lambda: all(index >= starts[0] for index in self._unmatched(before)))
         elif stop is not None:
             await self._until(lambda: stop.cancelled)
-        elif starts is not None:
-            step = max(event.step_id for event in self.events[: self.first_unmatched] if event.scope == scope)
-            others = [index for index in before if self.events[index].step_id <= step]
-            await self._until(lambda: not self._unmatched(others))
+        else:
+            others = [*before, *(at for at, event in self._in(scope) if is_decision(event, "limit"))]
+            step = max((event.step_id for at, event in self._in(scope) if self.matched[at]), default=0)
+            awaited = [index for index in others if self.events[index].step_id <= step]
+            await self._until(lambda: not self._unmatched(awaited))
+
+    async def step_turn(self, scope: str) -> None:
+        """Wait until all that had been spent before the next step of this run is spent again.
+
+        Runs side by side draw on the same budgets: which of them is refused is a matter of their order.
+        """
+        following = next((index for index, _ in self._in(scope) if not self.matched[index]), None)
+        if following is not None and not self._is_live:
+            before = range(self.first_unmatched, following)
+            spending = [index for index in before if isinstance(self.events[index], _SPENDING)]
+            await self._until(lambda: not self._unmatched(spending))
+
+    def _in(self, scope: str) -> Iterator[tuple[int, Event]]:
+        return ((index, event) for index, event in enumerate(self.events) if event.scope == scope)
 
     def _unmatched(self, places: Sequence[int]) -> list[int]:
         return [index for index in places if not self.matched[index]]

@@ -256,7 +256,7 @@ class RecordedAnswers:
         if isinstance(ended, ToolCompleted) and result.ok:  # its middleware may have had the last word
             result = replace(result, value=ended.value)
         if result.error is not None and self._is_limit(scope, end):
-            result.error.__cause__ = self._limit(scope, ctx, end)
+            ctx.link.limit = self._limit(scope, ctx, end)
         duration = ended.duration_ms if isinstance(ended, ToolCompleted | StepFailed) else 0.0
         return replace(result, duration_ms=duration)
 
@@ -285,7 +285,7 @@ class RecordedAnswers:
             return self._waiting_again(scope, prepared, ctx, (end, ended), inside)
         result = self._ended_as(prepared, ended)
         if result.error is not None and self._is_limit(scope, end):
-            result.error.__cause__ = self._limit(scope, ctx, end)
+            ctx.link.limit = self._limit(scope, ctx, end)
         return result
 
     def _at(self, index: int) -> Event | None:
@@ -336,14 +336,15 @@ class RecordedAnswers:
         owner: Any = ctx.budget
         message, resource = "a limit of the budget was met", "steps"
         for event in self.cursor.events[end + 1 :]:
-            if isinstance(event, StepFailed) and _holds(event, scope):
-                if event.decision != "limit":
+            if isinstance(event, StepFailed | ToolCompleted) and _holds(event, scope):
+                if not is_decision(event, "limit"):
                     break
                 scope, owner = event.scope, owner.above
             elif event.scope == scope and isinstance(event, RunFailed):
                 message = event.message
             elif event.scope == scope and isinstance(event, RunCompleted):
                 resource = event.stopped_by or resource
+                break  # its own: a run that meets a limit above fails
         return BudgetExceededError(message, resource=resource, owner=owner)
 
     def _waiting_again(
@@ -465,7 +466,7 @@ async def _to_its_end(call: Coroutine[Any, Any, ToolResult], *, is_cut: bool) ->
             return result
 
 
-def _holds(end: StepFailed, scope: str) -> bool:
+def _holds(end: StepFailed | ToolCompleted, scope: str) -> bool:
     """Whether the call that ended had this run inside."""
     below = f"{end.scope}/{end.call_id}" if end.scope else str(end.call_id)
     return end.call_id is not None and (scope == below or scope.startswith((f"{below}/", f"{below}#")))

@@ -274,8 +274,9 @@ class ReplayEffects(Effects):
         return live if entry.write(live) == entry.write(recorded) else recorded
 
     @override
-    async def turn(self, call_id: str) -> None:
-        await self._answers.cursor.dispatch_turn(self._scope, call_id)
+    async def turn(self, call_id: str = "") -> None:
+        cursor = self._answers.cursor
+        await (cursor.dispatch_turn(self._scope, call_id) if call_id else cursor.step_turn(self._scope))
 
     @override
     def below(self, call: str, number: int) -> Callable[[Effects], Effects]:

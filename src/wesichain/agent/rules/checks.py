@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import dataclass, positions_of
 from wesichain.errors import AgentError, CodecError, ConfigError, ToolError
 from wesichain.tools import RunContext
 
@@ -73,15 +73,10 @@ class Checks:
 
 
 def _takes_context(function: Any) -> bool:
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return False  # a class or a function of C: it takes the output
-    given = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
-    required = [one for one in given if one.default is one.empty]
-    if len(required) > 2 or not given:
+    needed, most = positions_of(function)
+    if needed > 2 or most < 1:
         raise ConfigError(f"the output check {_name(function)} takes (output) or (ctx, output)")
-    return len(required) == 2
+    return needed == 2
 
 
 def _name(function: Any) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from wesichain.core import LlmResponse, ToolCall, Usage
+from wesichain.core import LlmResponse, ToolCall, ToolSpec, Usage
 from wesichain.core.internal import constructor_of, dataclass, is_object
 from wesichain.errors import (
     CodecError,
@@ -83,11 +83,16 @@ _plan, _answer = constructor_of(CallPlan), constructor_of(Answer[Any])
 
 @dataclass(frozen=True, slots=True)
 class ReplyJudge(Generic[OutT]):
-    """Judges replies for one runtime."""
+    """Judges replies for one runtime: it has the tools that a model may call, and the form of an answer."""
 
     registry: ToolRegistry
     output: OutputForm[OutT]
-    final_names: frozenset[str] = frozenset()
+    final_names: frozenset[str]
+    offered: tuple[ToolSpec, ...]  # the tools, and those for a typed answer
+
+    def with_tools(self, registry: ToolRegistry) -> ReplyJudge[OutT]:
+        """The same for other tools."""
+        return replace(self, registry=registry, offered=registry.specs() + self.output.final_tools)
 
     def judge(
         self, reply: LlmResponse, *, step_id: int, used_ids: Collection[str], excluded: Collection[str]
@@ -272,7 +277,7 @@ def judge_of(registry: ToolRegistry, output: OutputForm[OutT]) -> ReplyJudge[Out
     for name in names:
         if name in registry:
             raise ConfigError(f"a tool is named {name!r}, which output_type needs; rename it")
-    return ReplyJudge(registry, output, names)
+    return ReplyJudge(registry, output, names, registry.specs() + output.final_tools)
 
 
 def is_response(reply: Any) -> bool:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import signal
-import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wesichain.agent import Agent
-from wesichain.cli.terminal import CTRL_C, FAILED, INTERRUPTED, OK, note, progress
+from wesichain.cli.terminal import CTRL_C, FAILED, INTERRUPTED, OK, note, on_ctrl_c, progress
 from wesichain.core import JsonValue
 from wesichain.core.internal import dataclass, dump_json, is_object, parse_json, to_plain
 from wesichain.errors import CodecError, ConfigError, RunFailedError, RunInterruptedError, WesichainError
-from wesichain.store import append_line
+from wesichain.store import append_line, read_json_lines
 from wesichain.tools import CancellationToken
 
 if TYPE_CHECKING:
@@ -38,22 +36,14 @@ class BatchTask:
 
 def read_tasks(path: Path) -> list[BatchTask]:
     """The tasks of a file of JSON Lines: a text each, or `{"task": TEXT, "id": ID}`."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from error
-    tasks = [_task(line, path, number) for number, line in enumerate(lines, 1) if line.strip()]
+    tasks = [_task(found, path, number) for number, found in read_json_lines(path)]
     twice = [name for name, times in Counter(task.id for task in tasks).items() if times > 1]
     if twice:
         raise ConfigError(f"{path}: the id {twice[0]!r} is given twice; each task needs one of its own")
     return tasks
 
 
-def _task(line: str, path: Path, number: int) -> BatchTask:
-    try:
-        found: Any = parse_json(line)
-    except CodecError as error:
-        raise ConfigError(f"{path}, line {number}: {error}") from error
+def _task(found: Any, path: Path, number: int) -> BatchTask:
     if isinstance(found, str):
         return BatchTask(str(number), found)
     text = found.get("task") if is_object(found) else None
@@ -92,8 +82,7 @@ async def _execute(
     counts: Counter[str] = Counter()
     gate = asyncio.Semaphore(workers)
     stop = asyncio.Event()
-    if sys.platform != "win32":
-        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop.set)
+    on_ctrl_c(stop.set)
     durable = DurableAgent(agent, "batch", database_url=url, concurrency=workers, on_change="adopt")
     end = CancellationToken()
     with progress() as shown:
@@ -141,7 +130,7 @@ def _completed(results: Path) -> Mapping[str, str]:
     if not results.exists():
         return {}
     found: dict[str, str] = {}
-    for line in _complete_lines(results):
+    for line in results.read_bytes().split(b"\n"):
         try:
             row: Any = parse_json(line)
         except CodecError:
@@ -149,7 +138,3 @@ def _completed(results: Path) -> Mapping[str, str]:
         if is_object(row) and row.get("status") == "completed":
             found[str(row.get("id"))] = str(row.get("run_id"))
     return found
-
-
-def _complete_lines(results: Path) -> Iterable[str]:
-    return results.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
-import sys
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,9 +13,9 @@ import typer
 from wesichain.agent import Agent
 from wesichain.cli.loading import load_object, opened
 from wesichain.cli.playbooks import advised_by
-from wesichain.cli.terminal import CTRL_C, FAILED, OK, fail, note, print_json, progress, say, table
+from wesichain.cli.terminal import CTRL_C, FAILED, OK, fail, note, on_ctrl_c, print_json, progress, say, table
 from wesichain.core import to_json
-from wesichain.core.internal import home_folder
+from wesichain.core.internal import home_folder, to_plain
 from wesichain.errors import ConfigError, WesichainError
 from wesichain.evals import (
     Case,
@@ -166,8 +164,7 @@ async def _execute(
             token.cancel("Ctrl-C")
             doing.cancel()
 
-        if sys.platform != "win32":
-            asyncio.get_running_loop().add_signal_handler(signal.SIGINT, stop)
+        on_ctrl_c(stop)
         try:
             return await doing, False
         except asyncio.CancelledError:
@@ -192,18 +189,7 @@ def _show(report: Report, comparison: Comparison | None, results: Path, *, as_js
                 "failures": [
                     {"case": one.case, "run_id": one.run_id, "why": one.why} for one in report.failures
                 ],
-                "comparison": None
-                if comparison is None
-                else {
-                    "cases": comparison.cases,
-                    "before": comparison.before,
-                    "after": comparison.after,
-                    "low": comparison.low,
-                    "high": comparison.high,
-                    "better": comparison.better,
-                    "worse": comparison.worse,
-                    "is_worse": comparison.is_worse,
-                },
+                "comparison": comparison and {**to_plain(comparison), "is_worse": comparison.is_worse},
             }
         )
         return

@@ -11,13 +11,12 @@ from .json import (
     json_changes,
     parse_json,
 )
-from .reading import Portable, from_json, from_plain
+from .reading import from_json, from_plain
 from .writing import forms_to_jsonl, to_json, to_jsonl, to_lines, to_plain
 
 __all__ = [
     "JsonObject",
     "JsonValue",
-    "Portable",
     "check_depth",
     "dump_json",
     "form_of",

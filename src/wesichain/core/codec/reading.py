@@ -15,15 +15,12 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Literal,
-    Protocol,
-    Self,
     TypeVar,
     Union,
     get_args,
     get_origin,
     get_type_hints,
     overload,
-    runtime_checkable,
 )
 
 from wesichain.core.content import MEDIA, BlobReader
@@ -36,16 +33,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Schema = dict[str, Any]  # as pydantic_core.core_schema describes it
-
-
-@runtime_checkable
-class Portable(Protocol):
-    """A class outside `core` that says itself how it is written and read."""
-
-    def to_plain(self) -> Mapping[str, Any]: ...
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Self: ...
 
 
 @overload

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from wesichain.agent import Agent
 from wesichain.core import Message, Role
+from wesichain.core.internal import positions_of
 from wesichain.errors import GraphDefinitionError, NodeFailedError
 from wesichain.graph.context import GraphContext
 from wesichain.graph.state import Append, Schema, is_items, is_mapping
@@ -79,8 +80,8 @@ class AgentNode:
     async def _task_from_function(self, state: Any, ctx: GraphContext) -> Any:
         """The task that the node was given a function for: a text, or parts."""
         assert self._make_task is not None, "asked for before"
-        places = len(inspect.signature(self._make_task).parameters)
-        made = self._make_task(state, ctx) if places > 1 else self._make_task(state)
+        takes_context = positions_of(self._make_task)[0] > 1
+        made = self._make_task(state, ctx) if takes_context else self._make_task(state)
         made = await made if inspect.isawaitable(made) else made
         if not made:
             raise NodeFailedError(

@@ -32,7 +32,7 @@ from wesichain.graph.questions import CURRENT, pause, recall
 from wesichain.graph.state import Append, Overwrite, StateValues, Untracked
 from wesichain.graph.watch import ScopedSink
 from wesichain.policy import Budget
-from wesichain.tools import PreparedCall
+from wesichain.tools import PreparedCall, RunContext
 
 from .approvals import decisions, question, stored
 from .failures import raise_failure
@@ -299,7 +299,7 @@ class ReactSteps:
 
     def _asks(self, one: PendingCall) -> bool:
         prepared = self._runtime.registry.prepare(one.call)
-        return isinstance(prepared, PreparedCall) and prepared.needs_approval
+        return isinstance(prepared, PreparedCall) and prepared.asks_approval(RunContext())
 
 
 def after_model(state: ReActSteps) -> str:

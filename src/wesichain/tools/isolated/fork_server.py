@@ -2,8 +2,8 @@
 
     program --spawns--> server --forks--> keeper (one tool) --forks--> worker (one call) --> what it starts
 
-Each ends with the one before it. The program's death is seen twice: its end of a socket closes, and the
-system sends a signal; killed at any instant, it leaves nothing.
+Each ends with the one before it. The program's death closes its end of the server's socket, which the server
+always waits on; a keeper and a worker are signalled by the system. Killed at any instant, it leaves nothing.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ from contextlib import suppress
 from typing import NoReturn
 
 from .keeper import keep
-from .tree import adopt_orphans, below, die_with_parent, end_all, leave_on
+from .tree import adopt_orphans, below, end_all, leave_on
 
 
-def main(descriptor: int, parent: int) -> NoReturn:
+def main(descriptor: int) -> NoReturn:
     """Fork a keeper for every socket that comes over the one given, until the program is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the program's to handle
     leave_on(signal.SIGTERM)
     adopt_orphans()
-    die_with_parent(parent, signal.SIGTERM)
     keepers: set[int] = set()
     readable, writable = os.pipe()
     os.set_blocking(readable, False)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import atexit
 import os
-import queue
 import socket
 import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -24,14 +22,15 @@ from .frames import HEADER, READY, THREADED, frame
 
 _START = """
 import json, sys
-sys.path[:], descriptor, parent = json.loads(sys.argv[1])
+sys.path[:], descriptor = json.loads(sys.argv[1])
 from wesichain.tools.isolated.fork_server import main
-main(descriptor, parent)
+main(descriptor)
 """
 # What programs need to find others and to read text and time; none of it is a secret.
 _ALWAYS = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
 _MOST_IDLE = 8  # keepers
 _PEEK = int(socket.MSG_PEEK)
+_NO_SERVER = "the server of isolated processes cannot be started"
 
 
 class ChildDiedError(RemoteError):
@@ -135,7 +134,6 @@ class Pool:
         self._server: _Server | None = None
         self._idle: list[Keeper] = []
         self._threaded: set[str] = set()  # the keys of tools that start threads when they are made
-        self._spawner = _Spawner()
         self._ends: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
     async def take(self, rules: dict[str, Any]) -> Keeper:
@@ -193,7 +191,7 @@ class Pool:
                     return Keeper(ours, server, key)
                 except OSError:  # it is gone
                     self._forget(server)
-        raise ChildDiedError("the server of isolated processes cannot be started")
+        raise ChildDiedError(_NO_SERVER)
 
     def _reach(self) -> _Server:
         if self._server is not None and self._server.is_alive:
@@ -203,17 +201,19 @@ class Pool:
         ours, theirs = socket.socketpair()
         self._ends.add(ours)
         with theirs:
-            known = dump_json([sys.path, theirs.fileno(), os.getpid()])
-            process = self._spawner.do(
-                lambda: subprocess.Popen(  # noqa: S603  # our own interpreter and words
-                    [sys.executable, "-I", "-u", "-c", _START, known],
+            try:
+                process = subprocess.Popen(  # noqa: S603  # our own interpreter and words
+                    [sys.executable, "-I", "-u", "-c", _START, dump_json([sys.path, theirs.fileno()])],
                     stdin=subprocess.DEVNULL,
                     stdout=_standard_error(),
                     env=environment(()),
                     pass_fds=[theirs.fileno()],
                     start_new_session=True,
                 )
-            )
+            except OSError as error:
+                raise ChildDiedError(
+                    f"the server of isolated processes cannot be started: {error}"
+                ) from error
         self._server = _Server(process, ours)
         return self._server
 
@@ -250,36 +250,6 @@ def _standard_error() -> int:
     except OSError:
         return subprocess.DEVNULL
     return 2
-
-
-class _Spawner:
-    """One thread that starts servers and lives as long as the program.
-
-    The system signals a process when the thread that started it ends, not when its program does.
-    """
-
-    def __init__(self) -> None:
-        self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], queue.SimpleQueue[Any]]] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
-
-    def do(self, job: Callable[[], Any]) -> Any:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="wesichain-spawner", daemon=True)
-            self._thread.start()
-        answer: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._jobs.put((job, answer))
-        made = answer.get()
-        if isinstance(made, Exception):
-            raise ChildDiedError(f"the server of isolated processes cannot be started: {made}") from made
-        return made
-
-    def _run(self) -> None:
-        while True:
-            job, answer = self._jobs.get()
-            try:
-                answer.put(job())
-            except Exception as error:  # noqa: BLE001  # raised where it was asked for
-                answer.put(error)
 
 
 pool = Pool()

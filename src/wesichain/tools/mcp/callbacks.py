@@ -19,7 +19,7 @@ from .text import bounded
 Elicited: TypeAlias = types.ElicitResult | types.ErrorData
 Sampled: TypeAlias = types.CreateMessageResult | types.ErrorData
 _MAX_QUESTION = 20_000  # bytes of a question that a person is shown
-_CONSENT: dict[str, Any] = {
+CONSENT: dict[str, Any] = {
     "type": "object",
     "properties": {"approve": {"type": "boolean"}},
     "required": ["approve"],
@@ -142,7 +142,7 @@ class Callbacks:
     async def _approved(self, messages: Sequence[Message]) -> bool:
         text = "\n".join(f"{message.role.value}: {message.text}" for message in messages)
         asked = f"Let the MCP server {self._server!r} ask a model this?\n{bounded(text, _MAX_QUESTION - 500)}"
-        decision = await self._decision(Question(asked, _CONSENT))
+        decision = await self._decision(Question(asked, CONSENT))
         return (
             isinstance(decision, Provide)
             and is_object(decision.value)

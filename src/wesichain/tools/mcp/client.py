@@ -7,7 +7,6 @@ import os
 import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -37,14 +36,6 @@ _KINDS = {
     types.INVALID_PARAMS: ToolErrorKind.INVALID_INPUT,
     types.METHOD_NOT_FOUND: ToolErrorKind.NOT_FOUND,
 }
-
-
-async def _flipped(
-    ask: Callable[[Connection, types.PaginatedRequestParams], Awaitable[T]],
-    page: types.PaginatedRequestParams,
-    connection: Connection,
-) -> T:
-    return await ask(connection, page)
 
 
 class McpServer:
@@ -123,27 +114,16 @@ class McpServer:
         started once more, with the handshake.
         """
         mode = "auto" if self._options.protocol in MODERN_PROTOCOL_VERSIONS else "legacy"
-        connection = self._connect(mode)
         try:
-            await connection.open()
+            return await self._connected_by(mode)
         except ToolError:
-            await connection.close()
             if mode == "legacy" or not self._transport.knows_handshake_only():
                 raise
-            connection = self._connect("legacy")
-            try:
-                await connection.open()
-            except BaseException:
-                await connection.close()
-                raise
-        except BaseException:
-            await connection.close()
-            raise
-        return connection
+            return await self._connected_by("legacy")
 
-    def _connect(self, mode: Any) -> Connection:
+    async def _connected_by(self, mode: Any) -> Connection:
         sampling = self._options.allowed_sampling
-        return Connection(
+        connection = Connection(
             self._transport,
             self._unavailable,
             seconds=self._options.connect_timeout,
@@ -152,6 +132,12 @@ class McpServer:
             on_message=self._receive,
             mode=mode,
         )
+        try:
+            await connection.open()
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -177,7 +163,7 @@ class McpServer:
 
     async def refresh(self) -> tuple[Tool, ...]:
         """Ask the server for its tools again. An agent keeps those that it was made with."""
-        pages = await self._pages("its list of tools", lambda connection, page: connection.list_tools(page))
+        pages = await self._pages("its list of tools", lambda page: lambda by: by.list_tools(page))
         listed = [tool for page in pages for tool in page.tools]
         self.tools, self.left_out = self._options.choose(listed, self.name, self._invoke)
         for tool in self.tools:
@@ -207,6 +193,7 @@ class McpServer:
             await self.refresh()
 
     async def _invoke(self, tool: str, args: Mapping[str, Any], ctx: ToolContext) -> Any:
+        """What a tool runs: it needs its context, and so is given one."""
         return await self.call(tool, args, ctx)
 
     async def call(self, tool: str, args: Mapping[str, Any], ctx: ToolContext | None = None) -> Any:
@@ -432,14 +419,12 @@ class McpServer:
         return await self._send(what, lambda connection: connection.request(request, result_type))
 
     async def _listed(self, what: str, request: Callable[..., Any], result_type: type[R]) -> list[R]:
-        async def page(connection: Connection, params: types.PaginatedRequestParams) -> R:
-            return await connection.request(request(params=params), result_type)
-
-        return await self._pages(what, page)
+        return await self._pages(what, lambda page: lambda by: by.request(request(params=page), result_type))
 
     async def _pages(
-        self, what: str, ask: Callable[[Connection, types.PaginatedRequestParams], Awaitable[T]]
+        self, what: str, ask: Callable[[types.PaginatedRequestParams], Callable[[Connection], Awaitable[T]]]
     ) -> list[T]:
+        """All pages of a list: `ask` gives the request for a page."""
         seconds = self._options.connect_timeout
         pages: list[T] = []
         cursor: str | None = None
@@ -447,7 +432,7 @@ class McpServer:
             async with asyncio.timeout(seconds):
                 for _ in range(_MOST_PAGES):
                     params = types.PaginatedRequestParams(cursor=cursor)
-                    pages.append(await self._send(what, partial(_flipped, ask, params)))
+                    pages.append(await self._send(what, ask(params)))
                     cursor = getattr(pages[-1], "next_cursor", None)
                     if cursor is None:
                         return pages

@@ -11,14 +11,14 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import cache
 from math import inf
-from typing import Any, Literal, Protocol, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 from pydantic import BaseModel, TypeAdapter
 
 from wesichain._version import __version__
 from wesichain.errors import ConfigError, ToolError, ToolErrorKind
 
-from .callbacks import Elicited, Sampled
+from .callbacks import Callbacks
 from .sdk import (
     MODERN_PROTOCOL_VERSIONS,
     Client,
@@ -47,13 +47,6 @@ class UnansweredError(MCPError):
         self.question = question
 
 
-class Handler(Protocol):
-    """Answers what the server asks and hears what it announces."""
-
-    async def elicit(self, context: object, params: types.ElicitRequestParams) -> Elicited: ...
-    async def sample(self, context: object, params: types.CreateMessageRequestParams) -> Sampled: ...
-
-
 class Connection:
     """One session, created in the event loop that it is used in: `open` it once, then `close` it.
 
@@ -67,7 +60,7 @@ class Connection:
         explain: Callable[[str], ToolError],
         *,
         seconds: float,
-        callbacks: Handler,
+        callbacks: Callbacks,
         sampling: bool,
         on_message: Callable[[Any], Coroutine[Any, Any, None]],
         mode: Literal["auto", "legacy"] = "auto",

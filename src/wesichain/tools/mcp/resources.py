@@ -9,7 +9,7 @@ from dataclasses import field
 from typing import Any
 from urllib.parse import unquote
 
-from wesichain.core.internal import dataclass, is_array
+from wesichain.core.internal import dataclass, is_array, positions_of
 from wesichain.errors import ConfigError
 
 from .encode import to_block, to_contents
@@ -102,8 +102,7 @@ class Contents:
         given = dict((params.context.arguments if params.context else None) or {})
         suggested = self._completions(params.ref).get(name, ())
         if callable(suggested):
-            takes_both = len(inspect.signature(suggested).parameters) > 1
-            values = suggested(typed, given) if takes_both else suggested(typed)
+            values = suggested(typed, given) if positions_of(suggested)[1] > 1 else suggested(typed)
             values = await values if inspect.isawaitable(values) else values
         else:
             values = [each for each in suggested if each.casefold().startswith(typed.casefold())]

@@ -17,13 +17,13 @@ from wesichain.core.internal import Approve, Decision, PendingCall, Provide, Que
 from wesichain.errors import ToolError, ToolErrorKind
 from wesichain.tools.json_schema.compile import validate
 
+from .callbacks import CONSENT
 from .decode import read_content
 from .encode import to_block
 from .sdk import MODERN_PROTOCOL_VERSIONS, MCPError, ServerMessageMetadata, ServerRequestContext, types
 
 R = TypeVar("R", bound=BaseModel)
 LOGGER = "wesichain.mcp"  # what is logged there, or below, while a tool is called goes to the client
-CONSENT = {"type": "object", "properties": {"approve": {"type": "boolean"}}, "required": ["approve"]}
 RESULT = {"type": "object", "properties": {"result": {"type": "string"}}, "required": ["result"]}
 _LEVELS: tuple[types.LoggingLevel, ...] = get_args(types.LoggingLevel)  # from debug to emergency
 _current: ContextVar[ServedCall | None] = ContextVar("wesichain.mcp.served_call", default=None)

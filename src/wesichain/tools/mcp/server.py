@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hmac
 import logging
-import socket
 import sys
 import warnings
 from collections import OrderedDict
@@ -19,12 +18,13 @@ from typing_extensions import override
 
 from wesichain._version import __version__
 from wesichain.core import ToolCall
-from wesichain.core.internal import dump_json
+from wesichain.core.internal import dump_json, listening_socket
 from wesichain.errors import ConfigError, ToolError
 from wesichain.tools.context import ToolContext
 from wesichain.tools.registry import ToolLike, ToolRegistry, ToolSet
 from wesichain.tools.results import PreparedCall
 
+from .callbacks import CONSENT
 from .changes import ServedChanges, Subscribers, connection_of
 from .encode import refused, to_listed, to_result
 from .resources import Contents, ServedPrompt, ServedResource
@@ -41,7 +41,7 @@ from .sdk import (
     types,
     uvicorn,
 )
-from .served_call import CONSENT, LOGGER, MissingCapabilityError, ServedCall, ToClients
+from .served_call import LOGGER, MissingCapabilityError, ServedCall, ToClients
 
 Tools = ToolRegistry | Iterable[Any]  # tools, functions, agents
 _MOST_WAITING = 256  # calls that wait for a client to come back; the oldest are given up first
@@ -96,11 +96,7 @@ async def serve_http(
         len(token) < 8 or not token.isascii() or not token.isprintable() or " " in token
     ):
         raise ConfigError("the token has to be 8 ASCII characters or more, without blanks")
-    try:
-        listener = socket.create_server(("127.0.0.1", port))
-    except OSError as error:
-        raise ConfigError(f"port {port} cannot be used: {error.strerror}; port 0 takes a free one") from error
-    with listener:
+    with listening_socket("127.0.0.1", port) as listener:
         here = [f"{host}:{listener.getsockname()[1]}" for host in ("127.0.0.1", "localhost")]
         security = TransportSecuritySettings(
             allowed_hosts=here, allowed_origins=[f"http://{host}" for host in here]
@@ -270,12 +266,12 @@ class _Served:
 
     async def _run(self, served: ServedCall, prepared: PreparedCall) -> types.CallToolResult:
         call = prepared.call
+        ctx = ToolContext[Any](correlation_id=call.id, call_id=call.id, link=served)
         try:
-            if prepared.needs_approval and not self._approved:
+            if not self._approved and prepared.asks_approval(ctx):
                 refusal = await _refusal(served, prepared)
                 if refusal is not None:
                     return refused(refusal)
-            ctx = ToolContext[Any](correlation_id=call.id, call_id=call.id, link=served)
             result = await self._registry.run(prepared, ctx)
         finally:
             await served.close()
