@@ -28,7 +28,8 @@ names = await items()
 counts = await asyncio.gather(*[stock(item=name) for name in names])
 sum(counts)
 """
-# Scripted, unless the command line names a model, such as openai:gpt-5-mini.
+# Scripted, unless the command line names a model, such as openai:gpt-5-mini. The local:qwen2.5-coder-0.5b
+# is not up to it: what it writes is no program.
 script = ScriptedLlm(
     [ToolCall("c1", "run_code", {"code": program}), f"There are {sum(STOCK.values())} pieces."]
 )

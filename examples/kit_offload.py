@@ -17,7 +17,8 @@ def read_log() -> str:
     return "\n".join(lines)
 
 
-# Scripted, unless the command line names a model, such as openai:gpt-5-mini.
+# Scripted, unless the command line names a model, such as openai:gpt-5-mini. The local:qwen2.5-coder-0.5b
+# was not done with it in ten minutes on two busy cores.
 script = ScriptedLlm(
     [
         ToolCall("c1", "read_log", {}),

@@ -9,7 +9,8 @@ from wesichain.kit import FolderFiles, Workspace
 from wesichain.policy import Budget
 from wesichain.testing import ScriptedLlm
 
-# Scripted, unless the command line names a model, such as openai:gpt-5-mini.
+# Scripted, unless the command line names a model, such as openai:gpt-5-mini. The local:qwen2.5-coder-0.5b
+# writes the right file, and then writes it again and again.
 script = ScriptedLlm(
     [
         ToolCall("c1", "read_file", {"path": "../secret.txt"}),  # refused: it is outside

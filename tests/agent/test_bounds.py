@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 
 from tests.agent import trees
 from tests.draws import chosen
-from wesichain import Agent, Budget, LlmRequest, LlmResponse, ToolCall, tool
+from wesichain import Agent, Budget, Capability, LlmRequest, LlmResponse, ToolCall, tool
 from wesichain.agent import Completed, Failed, Interrupted
 from wesichain.agent.bounds import AgentLimits, Bounds, bounds_of, limits_of
-from wesichain.core import Usage
+from wesichain.context import Summarise, Window
+from wesichain.core import ModelSettings, Usage
 from wesichain.errors import LlmTransportError, ModelTransportError, ToolFailedError
+from wesichain.kit import CodeMode, Subagents
+from wesichain.llm.fallback import Fallback
 from wesichain.policy import N, ObserveErrors, Recovery, Reprompt, Retry, Rule, SelfCorrect
 from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm
+from wesichain.tools import ToolSearch
 
 FREE = Recovery(
     {
@@ -36,7 +40,9 @@ def replays() -> None:
 class Greedy:
     """A model that is as expensive as chance lets it be."""
 
-    def __init__(self, draw: random.Random, tools: list[str], counts: dict[str, int]) -> None:
+    def __init__(
+        self, draw: random.Random, tools: list[tuple[str, dict[str, Any]]], counts: dict[str, int]
+    ) -> None:
         self.model = "greedy"
         self._draw = draw
         self._tools = tools
@@ -53,9 +59,9 @@ class Greedy:
         calls = []
         for _ in range(self._draw.randint(1, 4)):
             self._ids += 1
-            name = self._draw.choice(self._tools)
-            args: Any = {"n": self._ids} if name == "work" else {"task": f"task {self._ids}"}
-            calls.append(ToolCall(f"c{self._ids}", name, args))
+            name, args = self._draw.choice(self._tools)
+            last: Any = {"n": self._ids} if name == "work" else {"task": f"task {self._ids}"}
+            calls.append(ToolCall(f"c{self._ids}", name, {**args, **last}))
         return LlmResponse("", tuple(calls), Usage(3, 2), "tool_calls")
 
 
@@ -69,12 +75,21 @@ def tree(draw: random.Random, depth: int, counts: dict[str, int]) -> Agent[Any, 
             raise ConnectionError("again")
         return n
 
+    tools: list[Any] = [work]
+    calls: list[tuple[str, dict[str, Any]]] = [("work", {})]
+    kit: list[Capability] = []
     below = [tree(draw, depth - 1, counts) for _ in range(draw.randint(0, 2))] if depth else []
-    tools = [work, *(one.as_tool(name=f"agent_{place}") for place, one in enumerate(below))]
-    names = ["work", *(f"agent_{place}" for place in range(len(below)))]
+    if below and draw.random() < 0.5:
+        kit.append(Subagents({f"agent_{place}": one for place, one in enumerate(below)}))
+        calls += [("delegate", {"agent": f"agent_{place}"}) for place in range(len(below))]
+    else:
+        tools += [one.as_tool(name=f"agent_{place}") for place, one in enumerate(below)]
+        calls += [(f"agent_{place}", {}) for place in range(len(below))]
+    models = [Greedy(draw, calls, counts) for _ in range(draw.choice((1, 1, 3)))]
     return Agent(
-        Greedy(draw, names, counts),
+        models[0] if len(models) == 1 else Fallback(models),
         tools=tools,
+        capabilities=kit,
         budget=Budget(
             steps=draw.randint(1, 6),
             free_retries=draw.randint(0, 3),
@@ -141,13 +156,15 @@ def asking_for_ever(request: LlmRequest) -> LlmResponse:
         return LlmResponse("the last word")
     return LlmResponse(
         "",
-        (ToolCall(f"c{len(request.messages)}", request.tools[0].name, _args(request)),),
+        (ToolCall(f"c{len(request.messages)}", request.tools[-1].name, _args(request)),),
         finish_reason="tool_calls",
     )
 
 
 def _args(request: LlmRequest) -> Any:
-    return {"task": "go on"} if "task" in str(request.tools[0].parameters) else {}
+    fields = {"task": "go on", "agent": "child", "query": "child", "code": "await child(task='go on')"}
+    asked: Any = request.tools[-1].parameters
+    return {name: value for name, value in fields.items() if name in asked["properties"]}
 
 
 @tool
@@ -161,14 +178,35 @@ def worst_of_retries() -> tuple[Agent[Any, str], Any]:
     return Agent(llm, policy=FREE, budget=Budget(steps=1, free_retries=9), clock=FakeClock()), llm
 
 
-def worst_of_answers() -> tuple[Agent[Any, str], Any]:
-    llm = FunctionLlm(asking_for_ever)
-    options: Any = {"loop_guard": None, "on_limit": "answer"}
-    child = Agent(llm, tools=[look], name="child", budget=Budget(steps=1), **options)
-    return Agent(llm, tools=[child.as_tool()], budget=Budget(steps=12), **options), llm
+def worst_of(give: Callable[[Agent[Any, str]], Any]) -> Callable[[], tuple[Agent[Any, str], Any]]:
+    """The worst case of answers, with the child given to the agent in another way."""
+
+    def make() -> tuple[Agent[Any, str], Any]:
+        llm = FunctionLlm(asking_for_ever)
+        options: Any = {"loop_guard": None, "on_limit": "answer"}
+        child = Agent(llm, tools=[look], name="child", budget=Budget(steps=1), **options)
+        return Agent(llm, **give(child), budget=Budget(steps=12), **options), llm
+
+    return make
 
 
-@pytest.mark.parametrize("make", [worst_of_retries, worst_of_answers])
+def worst_of_fallbacks() -> tuple[Agent[Any, str], Any]:
+    llm = FunctionLlm(failing_for_ever)
+    models = Fallback([llm, llm, llm])
+    return Agent(models, policy=FREE, budget=Budget(steps=1, free_retries=9), clock=FakeClock()), llm
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        worst_of_retries,
+        worst_of_fallbacks,
+        pytest.param(worst_of(lambda child: {"tools": [child.as_tool()]}), id="answers"),
+        pytest.param(worst_of(lambda child: {"capabilities": [Subagents({"child": child})]}), id="subagents"),
+        pytest.param(worst_of(lambda child: {"capabilities": [CodeMode([child.as_tool()])]}), id="code-mode"),
+        pytest.param(worst_of(lambda child: {"tools": [ToolSearch([child.as_tool()])]}), id="search"),
+    ],
+)
 def test_the_worst_case_is_near_the_bound(make: Any) -> None:
     agent, llm = make()
     bounds = bounds_of(limits_of(agent))
@@ -228,6 +266,24 @@ def test_what_bounds_what(limits: AgentLimits, expected: tuple[Any, ...]) -> Non
         name for name in ("tool_calls", "tokens", "cost", "seconds") if getattr(bounds, name) is None
     }
     assert {*bounds.reasons} == open_ones
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        pytest.param({"context": [Summarise(900, 100), Window(1000)]}, "summary", id="summaries"),
+        pytest.param(
+            {"model": Fallback([ScriptedLlm([]), FunctionLlm(failing_for_ever)])}, "price", id="prices"
+        ),
+    ],
+)
+def test_what_leaves_the_cost_open(options: dict[str, Any], why: str) -> None:
+    known: Any = {"model": ScriptedLlm([]), "context": [Window(1000)]} | options
+    prices = {ScriptedLlm([]).model: (1.0, 1.0)}
+    settings = ModelSettings(max_tokens=100)
+    bounds = Agent(**known, settings=settings, budget=Budget(steps=4, prices=prices)).bounds()
+    assert bounds.cost is None
+    assert why in bounds.reasons["cost"]
 
 
 def test_handoffs_share_one_run() -> None:

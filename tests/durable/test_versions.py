@@ -20,7 +20,9 @@ from wesichain.durable.run_records import served_of
 from wesichain.durable.versions import version_of
 from wesichain.durable.workflow_ids import restore, shorten
 from wesichain.errors import ConfigError
+from wesichain.kit import CodeMode, Subagents
 from wesichain.testing import FunctionLlm, calls
+from wesichain.tools import ToolSearch
 
 OLD: dict[str, Any] = {"instructions": "Be brief."}
 CHANGES = [
@@ -200,10 +202,19 @@ async def test_a_version_that_is_named_says_that_the_program_is_the_same(url: st
         assert (await new.show("r")).version == "2024-05"
 
 
-def test_the_program_of_an_agent_below_is_a_part_of_the_version() -> None:
+@pytest.mark.parametrize(
+    "give",
+    [
+        pytest.param(lambda inner: {"tools": [inner.as_tool()]}, id="tool"),
+        pytest.param(lambda inner: {"tools": [ToolSearch([inner.as_tool()])]}, id="search"),
+        pytest.param(lambda inner: {"capabilities": [Subagents({"inner": inner})]}, id="subagents"),
+        pytest.param(lambda inner: {"capabilities": [CodeMode([inner.as_tool()])]}, id="code-mode"),
+    ],
+)
+def test_the_program_of_an_agent_below_is_a_part_of_the_version(give: Any) -> None:
     def versions(instructions: str, *tools: Any) -> tuple[str, str]:
         inner = Agent(turns("x"), tools=[*tools], instructions=instructions, name="inner")
-        middle = Agent(turns("x"), tools=[inner.as_tool()], name="middle")
+        middle = Agent(turns("x"), **give(inner), name="middle")
         outer = Agent(turns("x"), tools=[middle.as_tool()], name="outer")
         return version_of(outer), version_of(inner)
 

@@ -99,6 +99,7 @@ class TestPrograms:
             pytest.param("async def twice(n):\n    return 2 * (await lookup(name=n))['age']\nawait twice('ann')", "6",
                          id="a-function-of-its-own"),
             pytest.param("f = lookup\nawait f(name='ann')", '{"age":3}', id="a-tool-as-a-value"),
+            pytest.param("x = lookup(name='ann')\n'done'", 'it was not awaited: lookup()', id="a-call-without-await"),
         ],
     )  # fmt: skip
     async def test_the_value_of_the_last_expression_is_the_result(self, code: str, shown: str) -> None:

@@ -30,6 +30,24 @@ def _skill(
     return made
 
 
+@pytest.mark.parametrize(
+    ("body", "files", "parameters"),
+    [
+        pytest.param("Do it.", (), {"name"}, id="instructions-alone"),
+        pytest.param("Do it.", ("more.md",), {"name", "file", "start"}, id="another-file"),
+        pytest.param("Do it. " * 3_000, (), {"name", "file", "start"}, id="several-pages"),
+    ],
+)
+def test_the_tool_has_the_parameters_that_are_needed(
+    tmp_path: Path, body: str, files: tuple[str, ...], parameters: set[str]
+) -> None:
+    made = _skill(tmp_path, "forms", body=body)
+    for name in files:
+        (made / name).write_text("more")
+    (read,) = Skills(tmp_path).tools
+    assert {*read.spec.parameters["properties"]} == parameters
+
+
 async def test_name_and_description_are_told_and_the_rest_is_read_when_asked_for(tmp_path: Path) -> None:
     made = _skill(tmp_path, "pdf-forms", "Fills in forms. Use for PDF.", "# Forms\n\nRead more in more.md.")
     (made / "more.md").write_text("the details")

@@ -14,12 +14,15 @@ from typing import Any
 import pytest
 
 from tests.agent import trees
+from tests.tools.mcp.kit import raw
 from tests.warm import python
 from wesichain import Agent, GraphBuilder, LlmRequest, LlmResponse, Role, RunInterruptedError, ToolCall, tool
 from wesichain.agent import Approve, Interrupted
 from wesichain.core import StreamingLlm, TextChunk, Usage
 from wesichain.errors import ConfigError, LlmTransportError, ReplayMismatchError
+from wesichain.kit import CodeMode, deep_agent
 from wesichain.testing.cassettes import Cassette, Mode, cassette_path, read_cassette
+from wesichain.testing.drift import drift_of, read_runs
 from wesichain.testing.seams import installed
 
 LIVE = {"is_allowed": True, "models": 0, "tools": 0}
@@ -92,6 +95,51 @@ def approving() -> Agent[Any, str]:
     return Agent(Model(ToolCall("b", "buyer", {"task": "buy"})), tools=[inner.as_tool()])
 
 
+def handing_over() -> Agent[Any, str]:
+    other = Agent(Model(*asks("stock", "lamp")), tools=[stock], name="other")
+    return Agent(Model(ToolCall("h", "transfer_to_other", {})), handoffs=[other], name="first")
+
+
+@tool(name="stock")
+async def stock_of_room(item: str, room: str = "hall") -> str:
+    """How many there are in a room."""
+    touch("tools")
+    return f"{room} {item}"
+
+
+def same_name() -> Agent[Any, str]:
+    """Two agents whose tools have one name."""
+    helper = Agent(Model(*asks("stock", "bed")), tools=[stock_of_room], name="helper")
+    calls = (*asks("stock", "lamp"), ToolCall("h1", "helper", {"task": "one"}))
+    return Agent(Model(*calls), tools=[stock, helper.as_tool()])
+
+
+def coding() -> Agent[Any, str]:
+    calls = ", ".join(f"stock(item='{item}')" for item in ("lamp", "bed", "chair", "desk"))
+    code = f"import asyncio\nfound = await asyncio.gather({calls})\n' '.join(found) + await order(item='bed')"
+    return Agent(Model(ToolCall("c", "run_code", {"code": code})), capabilities=[CodeMode([stock, order])])
+
+
+def delegating() -> Agent[Any, str]:
+    buyer = Agent(Model(*asks("order", "lamp")), tools=[order], name="buyer")
+    calls = (
+        ToolCall("d", "delegate", {"agent": "buyer", "task": "buy"}),
+        ToolCall("w", "write_file", {"path": "notes.md", "text": "bought"}),
+    )
+    return deep_agent(Model(*calls), subagents={"buyer": buyer})
+
+
+@tool
+async def odd_letters(item: str) -> str:
+    """Letters that end a line, for some readers of lines."""
+    touch("tools")
+    return f"{item}\u2028b\u2029c\x85d\x1ce\x0bf\r\ng"
+
+
+def odd() -> Agent[Any, str]:
+    return Agent(Model(*asks("odd_letters", "a\u2028b")), tools=[odd_letters])
+
+
 def failing() -> Agent[Any, str]:
     return Agent(Model(fails=True))
 
@@ -119,6 +167,10 @@ async def approve(agent: Agent[Any, str]) -> str:
     raise AssertionError("nobody was asked")
 
 
+async def ask_with_an_id(agent: Agent[Any, str]) -> str:
+    return (await agent.run("What is there?", run_id="order-7")).output
+
+
 async def stream(agent: Agent[Any, str]) -> str:
     async with agent.stream("What is there?") as run:
         pieces = [event.text async for event in run if event.kind == "text_delta"]  # type: ignore[union-attr]
@@ -137,10 +189,16 @@ WAYS = [
     pytest.param(plain, ask_with_separators, id="separators-of-lines-in-a-text"),
     pytest.param(plain, ask_three, id="runs-side-by-side"),
     pytest.param(nested, ask, id="agents-inside"),
+    pytest.param(nested, ask_with_an_id, id="a-run-with-an-id-of-its-own"),
     pytest.param(approving, approve, id="an-approval-at-depth"),
     pytest.param(failing, ask, id="a-provider-that-fails-first"),
     pytest.param(plain, stream, id="a-stream"),
     pytest.param(nested, in_a_graph, id="an-agent-in-a-graph"),
+    pytest.param(handing_over, ask, id="a-handoff"),
+    pytest.param(same_name, ask, id="two-tools-of-one-name"),
+    pytest.param(coding, approve, id="an-approval-in-a-program"),
+    pytest.param(delegating, approve, id="an-approval-of-a-subagent"),
+    pytest.param(odd, ask, id="letters-that-end-a-line-elsewhere"),
 ]
 Make = Callable[[], Agent[Any, str]]
 Use = Callable[[Agent[Any, str]], Any]
@@ -160,7 +218,7 @@ def use(path: Path, mode: Mode, make: Make, using: Use) -> tuple[Any, Cassette]:
 
 @pytest.mark.parametrize(("make", "using"), WAYS)
 def test_it_replays_without_model_and_tools_and_records_the_same_bytes(
-    tmp_path: Path, make: Make, using: Use
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Make, using: Use
 ) -> None:
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
     recorded, _ = use(first, "record", make, using)
@@ -171,6 +229,28 @@ def test_it_replays_without_model_and_tools_and_records_the_same_bytes(
     assert replayed == recorded.replace("sk-proj-abcdefghijklmnopqrstuvwxyz0123", "[redacted:openai-key]")
     assert b"sk-proj" not in first.read_bytes()
     assert all(run.start for run in read_cassette(first))
+    monkeypatch.setitem(LIVE, "is_allowed", False)
+    for path, run in read_runs(first):
+        assert asyncio.run(drift_of(make(), path, run)).message == ""
+
+
+async def test_tools_of_an_mcp_server_are_not_called_in_a_replay(tmp_path: Path) -> None:
+    path = tmp_path / "kept.jsonl"
+
+    async def ask_with(tools: Any, mode: Mode) -> tuple[str, bytes]:
+        cassette = Cassette(path, mode)
+        with installed(cassette):
+            agent = Agent(Model(ToolCall("c", "fine", {"text": "?"})), tools=tools)
+            answer = await approve(cassette.agent(agent))
+        cassette.save()
+        return answer, path.read_bytes()
+
+    async with raw("text") as server:
+        tools = server.tools
+        recorded = await ask_with(tools, "record")
+        assert await ask_with(tools, "record") == recorded, "the same bytes"
+    assert "hello" in recorded[0]
+    assert await ask_with(tools, "replay") == recorded, "the server is gone"
 
 
 def changed() -> Agent[Any, str]:

@@ -1,10 +1,13 @@
-"""Simulation of durable agents: processes that share a SQLite database die, and the next one takes over."""
+"""Simulation of durable agents and graphs: processes that share a SQLite database die, and the next one takes over."""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from shutil import copy
+from tempfile import mkdtemp
 from typing import Any
 
 import pytest
@@ -14,7 +17,7 @@ from tests.testing.samples import orders, vouchers
 from tests.testing.test_simulation import check_tree, digest_of, tree_scenario
 from wesichain.agent import Completed
 from wesichain.durable import DurableAgent, DurableGraph
-from wesichain.errors import ConfigError
+from wesichain.graph.sqlite import SqliteCheckpointer
 from wesichain.testing import Fault, Faults, Scenario, simulate_sync
 from wesichain.testing.simulation import simulated
 
@@ -93,8 +96,66 @@ def test_random_trees_hold_their_laws_in_durable_runs(tmp_path: Path) -> None:
     assert seen["nested"] > 2
 
 
-def test_a_durable_graph_is_simulated_as_a_graph() -> None:
-    graph: Any = DurableGraph(orders.make({})(orders.Company()))
-    report = simulate_sync(Scenario(lambda: graph, {"number": "A7"}), seeds=[0])
-    assert isinstance(report.violations[0].error, ConfigError)
-    assert "an Agent, a DurableAgent or a Graph" in report.violations[0].message
+# --- durable graphs --------------------------------------------------------------------------------------
+
+
+def order_desk(folder: Path, mistake: str | None = None) -> Scenario:
+    """The desk of orders as a durable graph; each run has a database and a file of checkpoints of its own."""
+    make_graph = orders.make(orders.MISTAKES[mistake][1] if mistake else {})
+    empty = folder / "runs.db"
+    vouchers.make_tables(empty)
+
+    def make(company: orders.Company) -> DurableGraph[Any]:
+        return DurableGraph(make_graph(company), context=lambda: company, database_url=company.database_url)
+
+    def world() -> orders.Company:
+        own = Path(mkdtemp(dir=folder))
+        url = f"sqlite:///{copy(empty, own)}"
+        return orders.Company(SqliteCheckpointer(own / "graph.db"), database_url=url)
+
+    return replace(orders.scenario(), agent=make, world=world)
+
+
+def test_a_sound_durable_graph_raises_no_alarm_and_meets_every_fault(tmp_path: Path) -> None:
+    seen: Counter[str] = Counter()
+    scenario = order_desk(tmp_path)
+    for seed in range(30):
+        with simulated(scenario, seed, Faults()) as trace:
+            assert trace.error is None, trace.error
+            for invariant in scenario.invariants:
+                invariant(trace)
+            seen.update(fault.kind for fault in trace.faults)
+            seen[f"{trace.processes} processes"] += 1
+            seen["ended"] += trace.outcome is not None and not trace.outcome.next
+    assert {"crash", "cancel", "node_raises", "node_hangs", "node_late", "person_late"} <= {*seen}
+    assert seen["3 processes"]
+    assert seen["ended"] > 10
+    assert len({digest_of(scenario, 2) for _ in range(2)}) == 1
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        pytest.param(slice(None, None, 8), id="some"),
+        pytest.param(slice(None), id="all", marks=pytest.mark.slow),
+    ],
+)
+def test_a_durable_graph_comes_to_the_same_end_wherever_its_process_dies(tmp_path: Path, part: slice) -> None:
+    scenario = order_desk(tmp_path)
+    with simulated(scenario, 3, Faults.none()) as trace:
+        ended = trace.outcome.values
+        places = [fault.at for fault in trace.possible if fault.kind == "crash"]
+    assert ended["shipped"] == "yes"
+    for place in places[part]:
+        with simulated(scenario, 3, Faults(only=(Fault("crash", place),))) as trace:
+            assert trace.error is None, place
+            assert (trace.processes, len(trace.faults)) == (2, 1), place
+            assert trace.outcome.values == ended, place
+            assert (len(trace.world.charges), len(trace.world.parcels)) == (1, 1), place
+
+
+@pytest.mark.parametrize("mistake", orders.MISTAKES)
+def test_a_planted_mistake_of_a_durable_graph_is_found_and_shrunk(tmp_path: Path, mistake: str) -> None:
+    report = simulate_sync(order_desk(tmp_path, mistake), seeds=range(24, 32))
+    found = {one.invariant: one for one in report.violations}
+    assert len(found[orders.MISTAKES[mistake][0]].faults) <= 1

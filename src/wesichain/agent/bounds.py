@@ -17,6 +17,7 @@ from wesichain.policy import (
     RepromptOnceWithToolCatalog,
     SelfCorrect,
 )
+from wesichain.tools import ToolSearch
 
 _GRACE = 2.0  # seconds after its limit in which a run is surely over: what it stops is given time to clean up
 _PAYING = (
@@ -52,7 +53,8 @@ class AgentLimits:
     """What limits one agent, as far as its bounds depend on it; `below` are the agents that are its tools.
 
     `reply_tokens` and `request_tokens` are the most of one model call, None where nothing limits them.
-    `summaries` is how many further model calls a step may cost. `prices` are those of its models.
+    `summaries` is how many further model calls a step may cost, `models` how many models one call may ask in
+    turn. `prices` are those of its models.
     """
 
     budget: Budget
@@ -61,6 +63,7 @@ class AgentLimits:
     has_tools: bool = True
     concurrency: int = 1
     summaries: int = 0
+    models: int = 1
     request_tokens: int | None = None
     reply_tokens: int | None = None
     prices: tuple[AnyPrice | None, ...] = ()
@@ -79,9 +82,10 @@ def bounds_of(limits: AgentLimits) -> Bounds:
     calls = _model_calls(limits, steps)
     tool_calls = _tool_calls(limits, reasons)
     tokens = _tokens(limits, calls, reasons)
+    models = max(one.models for one in (limits, *limits.all_below()))
     return Bounds(
         steps=steps,
-        model_calls=calls,
+        model_calls=calls * models,  # of a `Fallback`, those that fail are called, too, and spend nothing
         tool_calls=tool_calls,
         tokens=tokens,
         cost=_cost(limits, tokens, reasons),
@@ -125,6 +129,9 @@ def _tokens(limits: AgentLimits, calls: int, reasons: dict[str, str]) -> int | N
         return None
     if any(reply is None for _, reply in sizes):
         reasons["tokens"] = "a reply may be of any length; set ModelSettings(max_tokens=...) for every agent"
+        return None
+    if any(one.summaries for one in everyone):
+        reasons["tokens"] = "the request for a summary may be of any length; use a Window without Summarise"
         return None
     largest = max((request or 0) + (reply or 0) for request, reply in sizes)
     total = calls * largest
@@ -173,23 +180,34 @@ def limits_of(
     team = _team(agent)
     above = {**(prices or {}), **agent.runtime.budget.prices}
     runtimes = [one.runtime for one in team]
-    tools = [tool for runtime in runtimes for tool in runtime.registry]
-    sources = any(runtime.registry.sources for runtime in runtimes)
-    inner = [one for tool in tools if (one := getattr(tool, "agent", None)) is not None and tool.is_agent]
+    sources = [source for runtime in runtimes for source in runtime.registry.sources]
+    searched = [source.registry for source in sources if isinstance(source, ToolSearch)]
+    tools = [tool for registry in (*(one.registry for one in runtimes), *searched) for tool in registry]
+    inner = [one for tool in tools for one in tool.agents]
+    # A program of `run_code` has calls side by side, and several programs may run side by side.
+    depth = 2 if any(tool.agents and tool.runs_programs for tool in tools) else 1
     settings = [runtime._settings for runtime in runtimes]  # of its own room
+    asked = [_models(runtime.llm) or [runtime.model] for runtime in runtimes]
     budget: Budget = agent.runtime.budget
     return AgentLimits(
         budget,
         answers=any(one.on_limit == "answer" for one in settings),
         free_retries=budget.free_retries if any(_may_be_free(one.policy) for one in settings) else 0,
-        has_tools=bool(tools) or sources or len(team) > 1,
-        concurrency=max(one.tool_concurrency for one in settings),
+        has_tools=bool(tools) or bool(sources) or len(team) > 1,
+        concurrency=max(one.tool_concurrency for one in settings) ** depth,
         summaries=max(sum(hasattr(view, "llm") for view in one.context) for one in settings),
+        models=max(len(models) for models in asked),
         request_tokens=_most([_window(one.context) for one in settings]),
         reply_tokens=_most([_reply_tokens(runtime) for runtime in runtimes]),
-        prices=tuple(above.get(runtime.model) for runtime in runtimes),
+        prices=tuple(above.get(model) for models in asked for model in models),
         below=tuple(limits_of(one, (*known, agent), prices=above) for one in inner if one not in known),
     )
+
+
+def _models(llm: Any) -> list[str]:
+    """The names of the models that a `Fallback` may ask in turn; none of any other model."""
+    given: Sequence[Any] = getattr(llm, "models", ())
+    return [name for one in given for name in _models(one) or [getattr(one, "model", "")]]
 
 
 def _team(agent: Any) -> list[Any]:

@@ -39,7 +39,7 @@ def opened(
     url: str | None = None,
     create: bool = False,
 ) -> Generator[Playbook]:
-    """The playbook, with every mistake as one line; only with `create` may a named folder not be there yet."""
+    """The playbook, with every mistake as one line; `create`: a folder that is named need not be there."""
     try:
         from wesichain.learning import Playbook
 

@@ -37,12 +37,11 @@ def version_of(agent: Agent[Any]) -> str:
 
 
 def _program_of(agent: Any, above: tuple[Any, ...] = ()) -> list[Any]:
-    specs = [*agent.runtime.offered()]
-    for source in agent.runtime.registry.sources:
-        if isinstance(source, ToolSearch):
-            specs += source.registry.specs()
+    own: ToolRegistry = agent.runtime.registry
+    searched = [source.registry for source in own.sources if isinstance(source, ToolSearch)]
+    specs = [*agent.runtime.offered(), *(spec for registry in searched for spec in registry.specs())]
     parts = [agent.fixed_instructions, [[spec.name, spec.description, spec.parameters] for spec in specs]]
-    used: list[Any] = [getattr(tool, "agent", None) for tool in agent.runtime.registry if tool.is_agent]
+    used = [one for registry in (own, *searched) for tool in registry for one in tool.agents]
     inner = [_program_of(one, (*above, agent)) for one in used if _is_agent(one) and one not in above]
     return [*parts, inner] if inner else parts
 

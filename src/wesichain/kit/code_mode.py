@@ -65,10 +65,12 @@ class _RunCode(TypedTool[_Code, Any]):
 
     name = _NAME
     is_agent = True
+    runs_programs = True
     effect = "once"  # its calls are the run's, and are not made again
     timeout = AgentTool.timeout
 
     def __init__(self, registry: ToolRegistry, limits: ProgramLimits) -> None:
+        self.agents = tuple(one for tool in registry for one in tool.agents)
         self._registry = registry
         self._limits = limits
         self.description = _described(registry, limits)
@@ -123,22 +125,23 @@ class _AroundTools(Middleware):
 
 
 def _result(ended: Any) -> Any:
-    """The result of a program, with what it printed; one that failed is a `ToolError`."""
+    """The value of a program, with what it printed and a note; one that failed is a `ToolError`."""
     printed = ended.get("printed", "")
     if "error" in ended:
         raise ToolError(f"{ended['error']}\nIt had printed:\n{printed}" if printed else ended["error"])
-    return {"value": ended["value"], "printed": printed} if printed else ended["value"]
+    parts = ("value", "printed", "note")
+    return ended["value"] if len(ended) == 1 else {name: ended[name] for name in parts if name in ended}
 
 
 def _described(registry: ToolRegistry, limits: ProgramLimits) -> str:
     """The description of the tool: how to write a program, and the functions that it has."""
     functions = "\n".join(map(_signature, registry.specs()))
     return (
-        "Run a Python program that calls the functions below. Await every call and use keyword arguments: "
-        "x = await lookup(name='ann'). Use asyncio.gather for calls that do not depend on each other. The "
-        "value of the last expression is the result: end with one that is short. A call that fails raises "
-        f"RuntimeError. There are no files, no network and no clock; at most {limits.max_calls} calls.\n\n"
-        f"{functions}"
+        "Run a Python program that calls the functions below, which are there: do not define them. Await "
+        "every call and use keyword arguments: x = await lookup(name='ann'). Use asyncio.gather for calls "
+        "that do not depend on each other. The value of the last expression is the result: end with one that "
+        "is short. A call that fails raises RuntimeError. There are no files, no network and no clock; at "
+        f"most {limits.max_calls} calls.\n\n{functions}"
     )
 
 
@@ -158,7 +161,7 @@ def _signature(spec: ToolSpec) -> str:
     required = parameters.get("required", ())
     fields: Mapping[str, Any] = parameters.get("properties", {})
     shown = [f"{name}: {_type_of(one)}{'' if name in required else ' = ...'}" for name, one in fields.items()]
-    return f"async def {spec.name}({', '.join(['*', *shown] if shown else [])})  # {spec.description}"
+    return f"await {spec.name}({', '.join(shown)})  # {spec.description}"
 
 
 def _type_of(schema: Any) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from typing_extensions import override
@@ -125,13 +125,15 @@ class CodeProgram(ToolCallingLlm):
                         why = f"the program was stopped: it makes more than {limits.max_calls} calls"
                         return _ended(error=why, printed=printed)
                 else:
-                    waiting = [number for number in at.pending_call_ids if number not in settled]
+                    # The interpreter names them in any order; here they are asked for in that of the program.
+                    waiting = sorted(number for number in at.pending_call_ids if number not in settled)
                     if waiting:
                         calls = tuple(asked[number] for number in waiting)
                         return LlmResponse(tool_calls=calls, finish_reason="tool_calls")
                     at = at.resume({number: _answer(settled[number]) for number in at.pending_call_ids})
+            left = [call for number, call in asked.items() if number not in settled]
             try:
-                return _ended(value=plain(at.output), printed=printed)
+                return _ended(value=plain(at.output), printed=printed, left=left)
             except (TypeError, CodecError) as error:
                 return _ended(
                     error=f"the value of the last expression is no result: {error}", printed=printed
@@ -202,9 +204,18 @@ def _answer(settled: Settled) -> Any:
     return {"exc_type": "RuntimeError", "message": str(settled.value)}
 
 
-def _ended(*, printed: _Printed, value: Any = None, error: str = "") -> LlmResponse:
-    """The last reply: what run_code returns, or why it fails, as JSON text."""
-    text = dump_json({"error": error} if error else {"value": value})
+def _ended(
+    *, printed: _Printed, value: Any = None, error: str = "", left: Sequence[ToolCall] = ()
+) -> LlmResponse:
+    """The last reply: what run_code returns, or why it fails, as JSON text.
+
+    `left` are the calls that were not awaited.
+    """
+    ended: dict[str, Any] = {"error": error} if error else {"value": value}
+    if left:
+        calls = ", ".join(dict.fromkeys(f"{call.name}()" for call in left))
+        ended["note"] = f"not made, because it was not awaited: {calls}. Write await before every call."
+    text = dump_json(ended)
     if len(text) > _RESULT:
         text = dump_json({"error": f"the result has {len(text)} characters; return at most {_RESULT}"})
     if printed.text:

@@ -76,7 +76,10 @@ class Skills(Capability):
                 if skill.name in self.skills:
                     raise ConfigError(f"two skills are called {skill.name!r}; rename one of them")
                 self.skills[skill.name] = skill
-        self.tools = (tool(self._read_skill, name="read_skill", effect="pure"),)
+        # Small models fill in a parameter that is not needed, too, with a file that is not there.
+        roots = {skill.root for skill in self.skills.values()}
+        read: Any = self._read_skill if any(map(_has_more, roots)) else self._read_instructions
+        self.tools = (tool(read, name="read_skill", effect="pure"),)
 
     @override
     def instructions(self, ctx: RunContext[Any]) -> str | None:
@@ -85,12 +88,20 @@ class Skills(Capability):
         known = (f"- {skill.name}: {skill.description}" for skill in self.skills.values())
         return "\n".join((_INSTRUCTIONS, *known))
 
+    def _read_instructions(self, name: str) -> str:
+        """Read the instructions of a skill.
+
+        Args:
+            name: The skill.
+        """
+        return self._read_skill(name)["text"]
+
     def _read_skill(self, name: str, file: str = _FILE, start: int = 0) -> SkillPage:
         """Read the instructions of a skill, or one of its files.
 
         Args:
             name: The skill.
-            file: The path of a file of the skill; without it, its instructions.
+            file: Leave it out to read the instructions. For a file that they name: its path.
             start: The character to start at.
         """
         skill = self.skills.get(name)
@@ -106,13 +117,21 @@ class Skills(Capability):
         return {"text": text[start:end], "next": following, "files": skill.files()[:_LISTED]}
 
 
+def _has_more(root: FolderFiles) -> bool:
+    """Whether there is more to read than the first pages of instructions."""
+    return any(not path.endswith(_FILE) or size > _PAGE for path, size in root.sizes().items())
+
+
 def _inside(skill: Skill, file: str) -> str:
     """The text of a file of one skill."""
     try:
         return skill.root.read(skill.path(file))
     except ToolError:
-        known = ", ".join((_FILE, *skill.files()[:_LISTED]))
-        raise ToolError(f"the skill {skill.name!r} has no text {file!r}; its files are: {known}") from None
+        others = ", ".join(skill.files()[:_LISTED]) or "none"
+        raise ToolError(
+            f"the skill {skill.name!r} has no text {file!r}; call read_skill with the name alone for its "
+            f"instructions. Its other files: {others}"
+        ) from None
 
 
 def _skills_in(folder: str | os.PathLike[str]) -> Iterator[Skill]:

@@ -35,6 +35,7 @@ class Company:
     charges: list[tuple[str, int]] = field(default_factory=list)
     parcels: list[str] = field(default_factory=list)
     visits: list[str] = field(default_factory=list)
+    database_url: str = ""  # where the graph is durable
 
 
 RETRY = RetryPolicy(attempts=2, on=(ConnectionError, GraphTimeoutError))

@@ -80,17 +80,21 @@ MISTAKES: dict[str, tuple[str, list[Any]]] = {
 }
 
 
-async def _make(database: Path) -> None:
+def make_tables(database: Path) -> None:
     """Make the tables once: that takes longer than a simulated run."""
-    async with DurableRuns(f"sqlite:///{database}", create=True) as runs:
-        await runs.list()
+
+    async def make() -> None:
+        async with DurableRuns(f"sqlite:///{database}", create=True) as runs:
+            await runs.list()
+
+    asyncio.run(make())
 
 
 def scenario(folder: Path, mistake: str | None = None) -> Scenario:
     """The desk; the database of each simulated run is a file of its own in the folder."""
     tools = MISTAKES[mistake][1] if mistake else [issue, mail]
     empty = folder / "runs.db"
-    asyncio.run(_make(empty))
+    make_tables(empty)
 
     def make(office: Office) -> DurableAgent[str]:
         desk = Agent(FunctionLlm(model), tools=tools, deps_type=Office, name="vouchers")

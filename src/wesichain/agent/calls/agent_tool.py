@@ -38,7 +38,10 @@ class AgentTool(TypedTool[Any, Any]):
         gives: Any = str,
         read: Callable[[str], Any] = str,
     ) -> None:
-        self.agent: Any = getattr(run, "__self__", None)  # whose program is a part of its caller's
+        owner = getattr(run, "__self__", None)
+        self.agents: tuple[Any, ...] = (
+            () if owner is None else (owner,)
+        )  # their programs are parts of its own
         self._ask = run
         self._resume = resume
         self._agent = agent

@@ -79,11 +79,14 @@ def write_cassette(path: Path, runs: Iterable[Sequence[Event]]) -> None:
     tokens: dict[str, str] = {}
     for number, events in enumerate(runs, start=1):
         plain: list[Any] = [to_plain(event) for event in events if event.kind not in _PIECES]
-        drawn = _DRAWN.search(events[0].run_id) if events else None
+        run_id = events[0].run_id if events else ""
+        drawn = _DRAWN.search(run_id)
         for event in in_order(plain):
             for token in _tokens(event):
                 tokens.setdefault(token, f"token-{len(tokens) + 1}")
             kept = {name: value for name, value in event.items() if name not in _VOLATILE}
+            if kept.get("own_id", "").startswith(f"{run_id}:"):  # of a run inside
+                kept["own_id"] = f"run-{number}{kept['own_id'].removeprefix(run_id)}"
             line = dump_json(_without(kept, "expires_at"))
             if drawn is not None:
                 line = line.replace(drawn[0], f"run-{number}")

@@ -8,6 +8,7 @@ from typing import Any
 
 from wesichain.agent import revived_cause, revived_dispatch, revived_error
 from wesichain.core import (
+    HandedOff,
     LlmRequest,
     LlmResponse,
     Message,
@@ -19,6 +20,7 @@ from wesichain.core import (
     ToolCompleted,
     ToolDispatched,
     ToolsOffered,
+    ToolSpec,
 )
 from wesichain.core.internal import common_prefix, dataclass, dump_json, to_plain
 from wesichain.errors import ReplayMismatchError
@@ -42,7 +44,7 @@ class Tape:
         self._redactor = Redactor()
         self._exchanges: list[_Exchange] = []
         self._results: list[tuple[str, ToolCompleted | StepFailed]] = []
-        self._tools: dict[str, Any] = {}
+        self._tools: dict[str, list[Any]] = {}  # agents may have tools of one name that differ
         self._entered: set[str] = set()
         for run in runs:
             self._read(run)
@@ -68,8 +70,8 @@ class Tape:
             if event.scope != scope:
                 continue
             match event:
-                case RunStarted(tools=tools) | ToolsOffered(tools=tools):
-                    self._tools.update((spec.name, self._plain(spec)) for spec in tools)
+                case RunStarted(tools=tools) | ToolsOffered(tools=tools) | HandedOff(tools=tools):
+                    self._add_tools(tools)
                 case StepStarted():
                     asked = next(requests)
                 case ModelResponded(response=response) if asked is not None:
@@ -90,6 +92,10 @@ class Tape:
                 case _:
                     pass
 
+    def _add_tools(self, specs: Iterable[ToolSpec]) -> None:
+        for spec in specs:
+            self._tools.setdefault(spec.name, []).append(self._plain(spec))
+
     def _record(self, request: LlmRequest, reply: LlmResponse | StepFailed) -> None:
         self._exchanges.append(_Exchange(request.messages, self._key(request.messages), reply))
 
@@ -107,12 +113,12 @@ class Tape:
     def reply(self, request: LlmRequest) -> LlmResponse:
         """The recorded reply to a request. Another request is a `ReplayMismatchError` that says where."""
         for spec in request.tools:
-            then, now = self._tools.get(spec.name), self._plain(spec)
-            if then != now:
-                what = "is new" if then is None else "has changed"
+            then, now = self._tools.get(spec.name, []), self._plain(spec)
+            if now not in then:
+                what = "has changed" if then else "is new"
                 raise ReplayMismatchError(
                     f"the tool {spec.name!r} {what} since the cassette was recorded{_HINT}",
-                    expected=then,
+                    expected=then[0] if then else None,
                     actual=now,
                 )
         key = self._key(request.messages)

@@ -19,7 +19,7 @@ async def run_agent(run: SimulatedRun, process: Process, agent: Any) -> None:
     """Run the task, in one process after the other, until it has ended or nobody resumes it."""
     outcome = await _outcome_of(run, process, agent.run(run.scenario.task, **_options(run, process)))
     while isinstance(outcome, Interrupted):
-        _keep(run, outcome)
+        keep_outcome(run, outcome)
         if process.is_dying:
             process.is_dead = True
         elif not outcome.pending:
@@ -41,10 +41,11 @@ async def run_agent(run: SimulatedRun, process: Process, agent: Any) -> None:
             run.answer_again(process, agent.resume(outcome, answers.given, deps=run.world))
         outcome = await _outcome_of(run, process, resumed, waiting=outcome)
     if outcome is not None:
-        _keep(run, outcome)
+        keep_outcome(run, outcome)
 
 
-def _keep(run: SimulatedRun, outcome: Outcome[Any]) -> None:
+def keep_outcome(run: SimulatedRun, outcome: Outcome[Any]) -> None:
+    """Keep an outcome as that of the simulated run."""
     run.outcome, run.spent = outcome, outcome.spent
 
 

@@ -1,54 +1,153 @@
-"""Simulated runs of a durable agent: its processes share a database, and the next one takes the run over."""
+"""Simulated durable runs: processes share a database, and the next one takes the run over."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from wesichain.agent import Interrupted, Outcome
 from wesichain.core import Event
-from wesichain.errors import DurableError, RunFailedError, RunInterruptedError
+from wesichain.errors import DurableError, GraphInterruptedError, RunFailedError, RunInterruptedError
 
-from .agent_runs import questions_of
+from .agent_runs import keep_outcome, questions_of
 from .boundary import Process
-from .people import answers_to
+from .graph_runs import graph_in_process, graph_questions, keep_state
+from .people import Answers, SimulatedQuestion, answers_to
+from .scenario import is_durable_graph
 from .simulated_run import SimulatedRun
 
 if TYPE_CHECKING:
-    from wesichain.durable import DurableAgent
+    from wesichain.durable import DurableAgent, DurableGraph
 
 
-async def run_durable(run: SimulatedRun, process: Process, given: DurableAgent[Any]) -> None:
+async def run_durable(
+    run: SimulatedRun, process: Process, given: DurableAgent[Any] | DurableGraph[Any]
+) -> None:
     """Run the task, in one process after the other, until it has ended or nobody resumes it."""
     run.loop.on_blocking_call = run.boundary.database_call
-    agent = _in_process(run, process, given)
-    answers: Any = None
+    program = _in_process(run, process, given)
+    answers: Answers | None = None
     while True:
-        outcome = await _outcome_of(run, process, agent, answers)
+        questions = await _questions_of(run, process, program, answers)
         answers = None
-        if isinstance(outcome, Interrupted) and outcome.pending and not process.is_dead:
-            answers = await answers_to(questions_of(outcome), run.scenario.people, run.plan, run.loop)
+        if questions:
+            answers = await answers_to(questions, run.scenario.people, run.plan, run.loop)
             if answers is not None:
                 run.boundary.crash_here(process, "while it waited for an answer")
         if process.is_dead:
             process, given = await run.restart()
-            agent = _in_process(run, process, given)
+            program = _in_process(run, process, given)
         elif answers is None:
             break
-    if outcome is not None:
-        run.outcome, run.spent = outcome, outcome.spent
-    await agent.close(grace=0.0)
+    await program.close()
 
 
-def _in_process(run: SimulatedRun, process: Process, given: DurableAgent[Any]) -> DurableAgent[Any]:
-    """The agent as it runs in a process: in virtual time. Also that of a dead process lets go of its database
-    when the simulation ends.
+async def _questions_of(
+    run: SimulatedRun, process: Process, program: _Agent | _Graph, answers: Answers | None
+) -> list[SimulatedQuestion]:
+    """Run until the run ends, waits for people, or its process dies; returns what it waits for."""
+    task = process.task = run.task_of(process, program.run(answers))
+    if answers is not None and answers.is_repeated:
+        run.answer_again(process, program.answer(answers))
+    await asyncio.wait({task, process.dies_at_once()}, return_when=asyncio.FIRST_COMPLETED)
+    if process.is_dead:
+        return []
+    questions: list[SimulatedQuestion] = []
+    try:
+        questions = task.result()
+    except asyncio.CancelledError:
+        # A process that only waits for the end of a run has to say that it is cancelled.
+        questions = await run.task_of(process, program.cancel())
+    except Exception as error:  # noqa: BLE001  # whatever a scenario raises is its finding
+        run.error = error
+    return questions
+
+
+def _in_process(run: SimulatedRun, process: Process, given: Any) -> _Agent | _Graph:
+    """The program as it runs in a process: in virtual time. Also that of a dead process lets go of its
+    database when the simulation ends.
     """
-    agent = given.configured(events=[run.boundary.sink(process, _log_of(run))], clock=run.loop.clock)
-    run.on_close.append(partial(agent.close, grace=0.0))
-    return agent
+    program = _Graph(run, process, given) if is_durable_graph(given) else _Agent(run, process, given)
+    run.on_close.append(program.close)
+    return program
+
+
+class _Agent:
+    """A durable agent in one process."""
+
+    def __init__(self, run: SimulatedRun, process: Process, given: DurableAgent[Any]) -> None:
+        self._run = run
+        sink = run.boundary.sink(process, _log_of(run))
+        self._served = given.configured(events=[sink], clock=run.loop.clock)
+        self.close: Callable[[], Coroutine[Any, Any, None]] = partial(self._served.close, grace=0.0)
+
+    async def run(self, answers: Answers | None) -> list[SimulatedQuestion]:
+        run = self._run
+        if answers is not None:
+            try:
+                await self.answer(answers)
+            except DurableError:  # decided before the process died, or too late
+                return self._ended(await self._served.outcome(run.id))
+        memory = run.scenario.conversation
+        options: Any = {} if memory is None else {"conversation": memory(run.world)}
+        try:
+            result = await self._served.run(run.scenario.task, run_id=run.id, **options)
+        except (RunFailedError, RunInterruptedError) as ended:
+            return self._ended(ended.outcome)
+        return self._ended(result.outcome)
+
+    async def answer(self, answers: Answers) -> None:
+        await self._served.decide(self._run.id, answers.given)
+
+    async def cancel(self) -> list[SimulatedQuestion]:
+        await self._served.cancel(self._run.id)
+        return self._ended(await self._served.outcome(self._run.id))
+
+    def _ended(self, outcome: Outcome[Any]) -> list[SimulatedQuestion]:
+        keep_outcome(self._run, outcome)
+        return questions_of(outcome) if isinstance(outcome, Interrupted) else []
+
+
+class _Graph:
+    """A durable graph in one process."""
+
+    def __init__(self, run: SimulatedRun, process: Process, given: DurableGraph[Any]) -> None:
+        self._run = run
+        sink = run.boundary.sink(process, run.events.append)
+        self._graph = graph_in_process(run, process, cast("Any", given.graph))
+        self._served = given.configured(events=[sink], clock=run.loop.clock)
+        self._served.graph = self._graph
+        self.close: Callable[[], Coroutine[Any, Any, None]] = partial(self._served.close, grace=0.0)
+
+    async def run(self, answers: Answers | None) -> list[SimulatedQuestion]:
+        run = self._run
+        if answers is not None:
+            try:
+                await self.answer(answers)
+            except DurableError:  # answered before the process died, or too late
+                return await self._ended(self._served.result(run.id))
+        return await self._ended(self._served.run(run.scenario.task, run_id=run.id))
+
+    async def answer(self, answers: Answers) -> None:
+        await self._served.answer(self._run.id, {**answers.given})
+
+    async def cancel(self) -> list[SimulatedQuestion]:
+        await self._served.cancel(self._run.id)
+        return await self._ended(self._served.result(self._run.id))
+
+    async def _ended(self, code: Coroutine[Any, Any, Any]) -> list[SimulatedQuestion]:
+        try:
+            await code
+        except GraphInterruptedError as stop:
+            return graph_questions(stop)
+        except DurableError:
+            if await self._served.status(self._run.id) not in ("failed", "cancelled"):
+                raise
+        finally:
+            await keep_state(self._run, self._graph)
+        return []
 
 
 def _log_of(run: SimulatedRun) -> Callable[[Event], None]:
@@ -59,44 +158,3 @@ def _log_of(run: SimulatedRun) -> Callable[[Event], None]:
         run.events.append(event)
 
     return keep
-
-
-async def _outcome_of(
-    run: SimulatedRun, process: Process, agent: DurableAgent[Any], answers: Any
-) -> Outcome[Any] | None:
-    """Run until the run ends, waits for people, or its process dies; None where there is no outcome."""
-    task = process.task = run.task_of(process, _run_or_resume(run, agent, answers))
-    if answers is not None and answers.is_repeated:
-        run.answer_again(process, agent.decide(run.id, answers.given))
-    await asyncio.wait({task, process.dies_at_once()}, return_when=asyncio.FIRST_COMPLETED)
-    if process.is_dead:
-        return None
-    outcome: Outcome[Any] | None = None
-    try:
-        outcome = task.result()
-    except asyncio.CancelledError:
-        outcome = await run.task_of(process, _cancelled(run, agent))
-    except Exception as error:  # noqa: BLE001  # whatever a scenario raises is its finding
-        run.error = error
-    return outcome
-
-
-async def _run_or_resume(run: SimulatedRun, agent: DurableAgent[Any], answers: Any) -> Outcome[Any]:
-    if answers is not None:
-        try:
-            await agent.decide(run.id, answers.given)
-        except DurableError:
-            return await agent.outcome(run.id)  # decided before the process died, or too late
-    memory = run.scenario.conversation
-    options: Any = {} if memory is None else {"conversation": memory(run.world)}
-    try:
-        return (await agent.run(run.scenario.task, run_id=run.id, **options)).outcome
-    except (RunFailedError, RunInterruptedError) as ended:
-        outcome: Outcome[Any] = ended.outcome
-        return outcome
-
-
-async def _cancelled(run: SimulatedRun, agent: DurableAgent[Any]) -> Outcome[Any]:
-    """The run once it is cancelled: a process that only waits for its outcome has to say so."""
-    await agent.cancel(run.id)
-    return await agent.outcome(run.id)

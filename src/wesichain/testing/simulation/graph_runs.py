@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Coroutine, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial, wraps
-from itertools import count
 from typing import Any, TypeGuard
 
 from typing_extensions import override
@@ -26,10 +25,9 @@ def is_graph(program: object) -> TypeGuard[Graph[Any]]:
 
 async def run_graph(run: SimulatedRun, process: Process, given: Graph[Any]) -> None:
     """Run the task, in one process after the other, until it has ended or nobody resumes it."""
-    ids = count(1)
     answers: Answers | None = None
     while True:
-        graph = _in_process(run, process, given, ids)
+        graph = graph_in_process(run, process, given)
         options = ExecutionOptions(
             thread_id=run.id, run_id=run.id, events=run.boundary.sink(process, run.events.append)
         )
@@ -52,11 +50,16 @@ async def run_graph(run: SimulatedRun, process: Process, given: Graph[Any]) -> N
             break
         if process.is_dead:
             process, given = await run.restart()
-    if await _checkpointer(given).read(run.id):
-        run.outcome = await given.get_state(run.id)
+    await keep_state(run, given)
 
 
-def _in_process(run: SimulatedRun, process: Process, graph: Graph[Any], ids: Any) -> Graph[Any]:
+async def keep_state(run: SimulatedRun, graph: Graph[Any]) -> None:
+    """Keep the state of the graph's thread, if it has one, as the outcome of the simulated run."""
+    if await _checkpointer(graph).read(run.id):
+        run.outcome = await graph.get_state(run.id)
+
+
+def graph_in_process(run: SimulatedRun, process: Process, graph: Graph[Any]) -> Graph[Any]:
     """The graph as it runs in a process: with virtual time, and ids and writes that follow from the seed."""
     defaults = graph._defaults  # pyright: ignore[reportPrivateUsage]  # the same graph, with another clock
     return Graph(
@@ -64,7 +67,7 @@ def _in_process(run: SimulatedRun, process: Process, graph: Graph[Any], ids: Any
         defaults=defaults,
         checkpointer=_ProcessCheckpointer(run, process, _checkpointer(graph)),
         clock=run.loop.clock,
-        new_id=lambda: f"{run.id}-{next(ids)}",
+        new_id=run.new_id,
         store=graph.store,
     )
 
@@ -131,15 +134,20 @@ async def _questions_of(
     try:
         task.result()
     except GraphInterruptedError as stop:
-        return [
-            SimulatedQuestion(one.id, f"answer to {one.node} {one.name}", one, one.expires_at)
-            for one in stop.interrupts
-        ]
+        return graph_questions(stop)
     except (GraphError, asyncio.CancelledError):
         pass  # the thread says how far it came
     except Exception as error:  # noqa: BLE001  # whatever a scenario raises is its finding
         run.error = error
     return []
+
+
+def graph_questions(stop: GraphInterruptedError) -> list[SimulatedQuestion]:
+    """The questions that an interrupted graph waits for."""
+    return [
+        SimulatedQuestion(one.id, f"answer to {one.node} {one.name}", one, one.expires_at)
+        for one in stop.interrupts
+    ]
 
 
 class _ProcessCheckpointer(Checkpointer):

@@ -20,9 +20,9 @@ from wesichain.trace import Recording
 from .faults import Fault, Faults
 
 if TYPE_CHECKING:
-    from wesichain.durable import DurableAgent
+    from wesichain.durable import DurableAgent, DurableGraph
 
-Program: TypeAlias = "Agent[Any, Any] | DurableAgent[Any] | Graph[Any]"
+Program: TypeAlias = "Agent[Any, Any] | Graph[Any] | DurableAgent[Any] | DurableGraph[Any]"
 Person: TypeAlias = Callable[[PendingCall], Decision | None] | Callable[[GraphInterrupt], Any]
 Invariant: TypeAlias = "Callable[[Trace], object]"
 
@@ -129,8 +129,8 @@ class Scenario:
         given: Any = self.agent
         if not _is_program(given) and not callable(given):
             raise ConfigError(
-                f"Scenario(agent={given!r}): pass an Agent, a DurableAgent or a Graph, or a function that "
-                f"makes one"
+                f"Scenario(agent={given!r}): pass an Agent or a Graph, a DurableAgent or a DurableGraph, or "
+                f"a function that makes one"
             )
         for name in ("people", "world", "conversation"):
             value = getattr(self, name)
@@ -146,8 +146,8 @@ class Scenario:
             made = given(world) if signature(given).parameters else given()
         if not _is_program(made):
             raise ConfigError(
-                f"the scenario's agent function returned {made!r}; it has to return an Agent, a DurableAgent "
-                f"or a Graph"
+                f"the scenario's agent function returned {made!r}; it has to return an Agent, a Graph, a "
+                f"DurableAgent or a DurableGraph"
             )
         return made  # type: ignore[no-any-return]  # as was looked at
 
@@ -158,11 +158,18 @@ def check_invariants(given: Sequence[object]) -> None:
         raise ConfigError(f"invariants={given!r}: pass functions of the Trace that raise")
 
 
-def is_durable(program: object) -> TypeGuard[DurableAgent[Any]]:
-    durable: Any = sys.modules.get(
-        "wesichain.durable"
-    )  # loading it takes a second; who has one has loaded it
-    return durable is not None and isinstance(program, durable.DurableAgent)
+def is_durable(program: object) -> TypeGuard[DurableAgent[Any] | DurableGraph[Any]]:
+    return _is_of_durable("DurableAgent", program) or is_durable_graph(program)
+
+
+def is_durable_graph(program: object) -> TypeGuard[DurableGraph[Any]]:
+    return _is_of_durable("DurableGraph", program)
+
+
+def _is_of_durable(name: str, program: object) -> bool:
+    # Loading the room takes a second, and who has one of its objects has loaded it.
+    durable: Any = sys.modules.get("wesichain.durable")
+    return durable is not None and isinstance(program, getattr(durable, name))
 
 
 def _is_program(given: object) -> bool:

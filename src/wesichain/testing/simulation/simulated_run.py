@@ -35,6 +35,7 @@ class SimulatedRun:
         self.on_close: list[Callable[[], Coroutine[Any, Any, None]]] = []
         self._seed = seed
         self._processes = 0
+        self._ids = 0
         self._background: set[asyncio.Task[Any]] = set()
 
     def trace(self) -> Trace:
@@ -59,6 +60,11 @@ class SimulatedRun:
                 self.loop.run(close())
         self.boundary.close()
         self.loop.close()
+
+    def new_id(self) -> str:
+        """Another id, which follows from the seed."""
+        self._ids += 1
+        return f"{self.id}-{self._ids}"
 
     def new_process(self) -> tuple[Process, Any]:
         """Another process, and the agent or graph that it runs."""
