@@ -456,10 +456,10 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
 
 def _show_options() -> None:
     """Let `help` and `inspect.signature` show every option, from the one place that has it."""
-    defaults = {**AGENT_DEFAULTS, "policy": SelfCorrect()}
-    _show_on(Agent, signature_with(Agent.__init__, AgentOptions, defaults))
-    _show_on(AgentRuntime, signature_with(AgentRuntime.__init__, AgentOptions))
     agent, runtime = cast("Any", Agent), cast("Any", AgentRuntime)
+    defaults = {**AGENT_DEFAULTS, "policy": SelfCorrect()}
+    _show_on(agent, signature_with(agent.__init__, AgentOptions, defaults))
+    _show_on(runtime, signature_with(runtime.__init__, AgentOptions))
     for name in ("run", "run_sync", "stream", "iterate", "outcome", "resume"):
         method = getattr(agent, name)
         method.__signature__ = signature_with(method, RunOptions, {"conversation": None})

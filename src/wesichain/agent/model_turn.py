@@ -103,13 +103,14 @@ class ModelTurn(Generic[OutT]):
     async def think(self, phase: Thinking[OutT]) -> Phase[OutT]:
         """Ask until there is a reply that can be acted on or corrected; every turn is one model call."""
         run: RunState[OutT] = self._run
+        is_plain = self.context is None and run.current_agent is None and not run.remembers
         while True:
             reply: LlmResponse | ModelTransportError | None = self.arrived
             if reply is None:
                 run.check_stop()
                 if self._delay:
                     await self._wait_for_provider()
-                if self.context is not None or run.current_agent is not None or run.remembers:
+                if not is_plain:
                     await self._prepare_request(phase)
                 request = self._request(phase)
                 if request is None:

@@ -92,7 +92,8 @@ async def opened(target: str, *wanted: type) -> AsyncGenerator[Any]:
             found = await found
         except Exception as error:
             raise _factory_error(target, error) from error
-    if isinstance(found, AbstractAsyncContextManager) and not hasattr(found, "run"):
+    is_agent = hasattr(found, "run")
+    if isinstance(found, AbstractAsyncContextManager) and not is_agent:
         manager: AbstractAsyncContextManager[Any] = cast("Any", found)
         async with manager as made:
             yield _of_type(made, wanted, target)

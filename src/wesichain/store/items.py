@@ -102,7 +102,7 @@ class SqlStore(Store):
     def __init__(
         self, run: Callable[..., Coroutine[Any, Any, Any]], table: str, *, mark: str, clock: Clock | None
     ) -> None:
-        self._run = run
+        self._run: Callable[[Callable[[Any], Any]], Coroutine[Any, Any, Any]] = run
         self._clock = clock or SystemClock()
         at_place = f"WHERE namespace = {mark} AND key = {mark}"
         self._put = (

@@ -74,7 +74,9 @@ def revived_cause(name: str, message: str) -> Exception | None:
     if not (isinstance(found, type) and issubclass(found, Exception)):
         return None
     if issubclass(found, ExceptionGroup):  # a group is made with its errors, of which a log has none
-        return ExceptionGroup.__new__(found, message, [Exception(message)])
+        return ExceptionGroup.__new__(
+            cast("type[ExceptionGroup[Exception]]", found), message, [Exception(message)]
+        )
     error: Exception = found.__new__(found)
     error.args = (message,)
     return error
