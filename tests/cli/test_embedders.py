@@ -30,7 +30,7 @@ def test_a_playbook_is_searched_with_an_embedder_of_ones_own(
     with Playbook.open(tmp_path / "a book", words()) as book:
         book.record(strategy("pay a bill", "a", id="1", helpful_count=3), domain="shop")
     (tmp_path / "own_embedder.py").write_text(OWN, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     for name in ("lengths", "make"):
         own = ["--path", str(tmp_path / "a book"), "--embedder", f"own_embedder:{name}"]
         assert "pay a bill" in CliRunner().invoke(app, ["search", "shop", "pay", *own]).output

@@ -34,7 +34,7 @@ MAIN = "from wesichain.cli import main; main()"
         pytest.param(["missing.py:agent"], "no file missing.py", id="no-such-file"),
         pytest.param(
             ["tests.durable.work:agent", "--database-url", "mysql://x"],
-            "a database URL is sqlite:///FILE or postgresql://",
+            "write sqlite:///FILE or postgresql://",
             id="another-sort-of-database",
         ),
         pytest.param(

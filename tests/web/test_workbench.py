@@ -103,7 +103,7 @@ def test_an_agent_is_talked_to_and_remembers(tmp_path: Path) -> None:
         pytest.param("/api/agent/runs", {}, 400, id="no-task"),
         pytest.param("/api/agent/runs", {"task": "  "}, 400, id="an-empty-task"),
         pytest.param("/api/agent/runs", {"task": 5}, 400, id="a-task-that-is-no-text"),
-        pytest.param("/api/agent/runs", {"task": "x" * 600_000}, 400, id="a-task-without-end"),
+        pytest.param("/api/agent/runs", {"task": "x" * 1_100_000}, 413, id="a-task-without-end"),
         pytest.param("/api/runs/paris/fork", {"step": "2"}, 400, id="a-step-that-is-no-number"),
         pytest.param("/api/runs/paris/fork", {"step": True}, 400, id="a-step-that-is-true"),
         pytest.param("/api/runs/paris/fork", {"step": 99}, 400, id="no-such-step"),

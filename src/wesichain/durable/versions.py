@@ -101,7 +101,7 @@ def adopting(
     made.adapt = partial(AdoptedTools, known=known, recorded=recorded)  # those of agents it is handed to
     tools = made.adapt(runtime.registry)
     settings = made._settings
-    made._settings = replace(settings, registry=tools, judge=replace(settings.judge, registry=tools))
+    made._settings = replace(settings, judge=settings.judge.with_tools(tools))
     made._live = LiveEffects(made._llm, tools)
     found: AgentRuntime[OutT] = made
     return found
