@@ -287,6 +287,7 @@ class Ferry:
         self.url = f"sqlite:///{folder}/ferry.db"
         self.begun = threading.Event()
         self.go = threading.Event()
+        self.stopped = threading.Event()
         self.crossed = 0
 
     def durable(self) -> DurableAgent[str]:
@@ -294,8 +295,12 @@ class Ferry:
         async def cross() -> str:
             """Cross the river."""
             self.begun.set()
-            while not self.go.is_set():
-                await asyncio.sleep(0.01)
+            try:
+                while not self.go.is_set():
+                    await asyncio.sleep(0.01)
+            except asyncio.CancelledError:
+                self.stopped.set()
+                raise
             self.crossed += 1
             return "over"
 
@@ -371,6 +376,7 @@ def test_a_durable_run_is_cancelled_and_resumed_in_the_page(page: Page, tmp_path
             page.click("button.cancel")
             page.wait_for("cancelled", ".run-head")
             until(lambda: ferry.status("crossing") == "cancelled", what="the run's end")
+            until(ferry.stopped.is_set, what="its worker, which hears of it later")
             shoot(page, "durable-cancelled")
             ferry.go.set()
             for run_id in ("crossing", "queued"):
