@@ -20,7 +20,7 @@ from wesichain.learning import (
     SemanticCurator,
     TaskInput,
 )
-from wesichain.learning.entities import fingerprints_of
+from wesichain.learning.entities.bullets import fingerprints_of
 from wesichain.testing import FunctionLlm, calls
 from wesichain.testing.models import Reply
 

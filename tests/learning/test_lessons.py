@@ -25,7 +25,7 @@ from wesichain.learning import (
     TaskOutput,
     ToolCallingStrategy,
 )
-from wesichain.learning.entities import fingerprints_of
+from wesichain.learning.entities.bullets import fingerprints_of
 from wesichain.testing import ScriptedLlm, calls
 from wesichain.testing.models import Reply
 from wesichain.tools import tool

@@ -13,7 +13,8 @@ from wesichain.learning import (
     PlaybookBullet,
     SemanticCurator,
 )
-from wesichain.learning.entities import BAD, GOOD, case_of, deciding, fits, in_case, marks_of
+from wesichain.learning.entities.conditions import BAD, GOOD, case_of, deciding, fits, marks_of
+from wesichain.learning.entities.wording import in_case
 
 PLAIN, GIFT = "send the parcel home today please {}", "send the archived parcel home today please {}"
 

@@ -3,21 +3,13 @@
 from . import _numpy as _numpy  # names what is missing before anything else fails
 from .curator import CuratorDelta, SemanticCurator
 from .embedders import Embedder, FunctionEmbedder
-from .entities import (
-    DATA_MODEL,
-    Evidence,
-    EvidenceTally,
-    Feedback,
-    PlaybookBullet,
-    Provenance,
-    ReasoningStep,
-    TaskInput,
-    TaskOutput,
-    ToolCallingStrategy,
-    ToolInvocation,
-    mask,
-    stage_of,
-)
+from .entities.bullets import DATA_MODEL, PlaybookBullet, Provenance, ToolCallingStrategy
+from .entities.evidence import Evidence, EvidenceTally
+from .entities.feedback import Feedback
+from .entities.stages import stage_of
+from .entities.steps import ReasoningStep, ToolInvocation
+from .entities.tasks import TaskInput, TaskOutput
+from .entities.wording import mask
 from .generator import CoTGenerator, ReActGenerator
 from .learner import Generator, Learner, Reflector
 from .model_reflector import ModelReflector
@@ -25,7 +17,8 @@ from .page import PageChange
 from .playbook import Playbook
 from .reflector import GroundedReflector, Reflection, RunReader
 from .report import LearningSummary, RunRecord
-from .storage import Delta, PlaybookChange, Repaired
+from .storage.backend import Repaired
+from .storage.journal import Delta, PlaybookChange
 from .trace_log import TraceLog
 
 __all__ = [

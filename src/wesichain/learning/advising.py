@@ -15,15 +15,10 @@ from wesichain.core import Advice
 from wesichain.core.internal import HEADING, dataclass
 from wesichain.errors import ConfigError
 
-from .entities import (
-    Fingerprints,
-    PlaybookBullet,
-    changed_tools,
-    in_case,
-    is_number,
-    words_in,
-)
-from .storage import Match
+from .entities.bullets import Fingerprints, PlaybookBullet, changed_tools, is_number
+from .entities.conditions import words_in
+from .entities.wording import in_case
+from .storage.view import Match
 
 FLOOR = 0.4  # similarity below which a learned bullet is about something else
 BOUND = 0.25  # the same for a lesson about a tool

@@ -7,26 +7,10 @@ from dataclasses import replace
 
 from wesichain.errors import PlaybookError
 
-from .entities import (
-    BAD,
-    GOOD,
-    OTHER,
-    EvidenceTally,
-    PlaybookBullet,
-    Ruling,
-    Stage,
-    ToolCallingStrategy,
-    case_of,
-    changed_tools,
-    count_of,
-    deciding,
-    lesson_stage,
-    on_side,
-    settle,
-    stage_of,
-    with_case,
-)
-from .entities.conditions import MOST
+from .entities.bullets import PlaybookBullet, ToolCallingStrategy, changed_tools
+from .entities.conditions import BAD, GOOD, MOST, OTHER, case_of, count_of, deciding, on_side, with_case
+from .entities.evidence import EvidenceTally
+from .entities.stages import Ruling, Stage, lesson_stage, settle, stage_of
 from .reflector import Reflection
 
 _SOURCES = 64  # runs that are kept as having given a lesson

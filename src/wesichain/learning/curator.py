@@ -18,10 +18,12 @@ from wesichain.errors import ConfigError
 
 from .crediting import credited, joined, recorded, split
 from .embedders import Vectors
-from .entities import PlaybookBullet, changed_tools, collapse, fits
+from .entities.bullets import PlaybookBullet, changed_tools, collapse
+from .entities.conditions import fits
 from .playbook import Playbook
 from .reflector import Reflection
-from .storage import Delta, PlaybookChange, View
+from .storage.journal import Delta, PlaybookChange
+from .storage.view import View
 
 Embed: TypeAlias = Callable[[Sequence[str]], Vectors]
 _NEIGHBOURS = 64  # bullets about one intent that are looked at; merging keeps them fewer

@@ -32,7 +32,8 @@ from wesichain.policy import Budget, Fail, N, PolicyEngine, Recovery, Reprompt, 
 from wesichain.tools import ToolRegistry, ToolSet
 
 from .advising import AdviceOffer
-from .entities import TaskInput, TaskOutput, fingerprints_of
+from .entities.bullets import fingerprints_of
+from .entities.tasks import TaskInput, TaskOutput
 from .playbook import Playbook
 from .trace_log import TraceLog
 

@@ -16,7 +16,8 @@ from wesichain.core import ToolCallingLlm
 from wesichain.errors import ConfigError
 
 from .curator import SemanticCurator
-from .entities import Feedback, TaskInput, TaskOutput
+from .entities.feedback import Feedback
+from .entities.tasks import TaskInput, TaskOutput
 from .model_reflector import ModelReflector
 from .playbook import Playbook
 from .reflector import Reflection, RunReader

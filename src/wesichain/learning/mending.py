@@ -10,7 +10,8 @@ from typing import Any
 
 from wesichain.core.internal import dataclass, is_array, is_object
 
-from .entities import Lesson, ToolInvocation
+from .entities.steps import ToolInvocation
+from .entities.wording import Lesson
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,17 +19,10 @@ from wesichain.core.internal import dataclass, dump_json, is_object, parse_json
 from wesichain.errors import CodecError, ConfigError, WesichainError
 from wesichain.trace import redact
 
-from .entities import (
-    LESSONS,
-    Feedback,
-    Lesson,
-    PlaybookBullet,
-    Provenance,
-    TaskInput,
-    TaskOutput,
-    ToolCallingStrategy,
-    one_line,
-)
+from .entities.bullets import PlaybookBullet, Provenance, ToolCallingStrategy
+from .entities.feedback import Feedback
+from .entities.tasks import TaskInput, TaskOutput
+from .entities.wording import LESSONS, Lesson, one_line
 from .lesson_guard import LessonGuard
 from .reflector import Reflection, RunReader, origin_of, specs_of
 

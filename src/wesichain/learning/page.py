@@ -14,7 +14,9 @@ from dataclasses import field, replace
 from wesichain.core.internal import dataclass
 from wesichain.errors import PlaybookError
 
-from .entities import PlaybookBullet, Provenance, ToolCallingStrategy, check_domain, one_line
+from .entities.bullets import PlaybookBullet, Provenance, ToolCallingStrategy
+from .entities.domains import check_domain
+from .entities.wording import one_line
 
 SHOWN, TRIAL = "Shown", "On trial"
 _HEAD = """# Playbook

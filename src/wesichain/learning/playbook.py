@@ -23,37 +23,19 @@ from .advising import FLOOR, AdviceOffer, Shares, is_near
 from .crediting import earned as earned_of
 from .crediting import recorded, settled
 from .embedders import Embedder, Vectors, rows_for
-from .entities import (
-    VISIBLE,
-    Evidence,
-    PlaybookBullet,
-    check_domain,
-    fingerprints_of,
-    fits,
-    marks_of,
-    mask,
-)
+from .entities.bullets import PlaybookBullet, fingerprints_of
+from .entities.conditions import fits, marks_of
+from .entities.domains import check_domain
+from .entities.evidence import Evidence
+from .entities.stages import VISIBLE
+from .entities.wording import mask
 from .page import PageChange, changes, read_page, write_page
-from .storage import (
-    Backend,
-    Cause,
-    Condition,
-    Decide,
-    Delta,
-    Eraser,
-    Match,
-    PlaybookChange,
-    Repaired,
-    View,
-    back_to,
-    bullet_back_to,
-    draft,
-    find,
-    fingerprint,
-    meant,
-    parse_where,
-    rank,
-)
+from .storage.backend import Backend, Repaired
+from .storage.erasing import Eraser, find, fingerprint, meant
+from .storage.filters import Condition, parse_where
+from .storage.journal import Cause, Delta, PlaybookChange, draft
+from .storage.shelf import back_to, bullet_back_to
+from .storage.view import Decide, Match, View, rank
 
 TRANSFER = 0.75  # how similar a bullet of another domain has to be
 _IS_VISIBLE = Condition("stage", "$in", VISIBLE)

@@ -17,24 +17,13 @@ from wesichain.core.internal import dataclass, is_object
 from wesichain.errors import CodecError
 from wesichain.trace import redact
 
-from .entities import (
-    Feedback,
-    Outcome,
-    PlaybookBullet,
-    Provenance,
-    Section,
-    Signal,
-    TaskInput,
-    TaskOutput,
-    ToolCallingStrategy,
-    ToolInvocation,
-    collapse,
-    is_followed,
-    marks_of,
-    mask,
-    one_line,
-    sentence_of,
-)
+from .entities.bullets import PlaybookBullet, Provenance, ToolCallingStrategy, collapse, is_followed
+from .entities.conditions import marks_of
+from .entities.feedback import Feedback, Outcome, Signal
+from .entities.stages import Section
+from .entities.steps import ToolInvocation
+from .entities.tasks import TaskInput, TaskOutput
+from .entities.wording import mask, one_line, sentence_of
 from .mending import mends
 
 _LONGEST = 8  # tools; a longer wander is no pattern

@@ -5,7 +5,7 @@ from __future__ import annotations
 from wesichain.core.internal import dataclass
 
 from .curator import CuratorDelta
-from .entities import Outcome
+from .entities.feedback import Outcome
 
 _NOTHING = CuratorDelta()
 

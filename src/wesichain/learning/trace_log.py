@@ -13,8 +13,9 @@ from wesichain.core.internal import SystemClock, dump_json, parse_json, to_plain
 from wesichain.errors import CodecError, PlaybookError
 from wesichain.trace import redact
 
-from .entities import TaskInput, TaskOutput, hashed_name
-from .storage import write_file
+from .entities.domains import hashed_name
+from .entities.tasks import TaskInput, TaskOutput
+from .storage.backend import write_file
 
 _HOUR = 3_600.0
 _DAY = 24 * _HOUR

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from wesichain.core import Strategy, from_json, to_json
 from wesichain.errors import CodecError
 from wesichain.learning import PlaybookBullet, Provenance, ToolCallingStrategy
-from wesichain.learning.entities import collapse, is_followed
+from wesichain.learning.entities.bullets import collapse, is_followed
 
 BAD = [
     pytest.param({"content": " "}, id="no-content"),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wesichain.errors import DomainError, PlaybookError
-from wesichain.learning.entities import check_domain, hashed_name
+from wesichain.learning.entities.domains import check_domain, hashed_name
 
 HOSTILE = [
     pytest.param("../x", id="climbs-out"),

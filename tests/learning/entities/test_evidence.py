@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wesichain.learning.entities import EvidenceTally
-from wesichain.learning.entities.evidence import LIMIT, chance_above
+from wesichain.learning.entities.evidence import LIMIT, EvidenceTally, chance_above
 
 sides = st.lists(st.tuples(st.booleans(), st.booleans()), max_size=60)
 

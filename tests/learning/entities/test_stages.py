@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wesichain.learning import stage_of
-from wesichain.learning.entities import settle
+from wesichain.learning.entities.stages import settle
 
 counts = st.integers(0, 200)
 

@@ -17,7 +17,7 @@ from tests.learning.kit import compact, ids, note, reflect, strategy, words
 from tests.warm import python
 from wesichain.errors import CorruptRecordError, PlaybookError
 from wesichain.learning import DATA_MODEL, Playbook, SemanticCurator
-from wesichain.learning.entities import hashed_name
+from wesichain.learning.entities.domains import hashed_name
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import assert_never
 
 from wesichain.core.internal import dump_json
 from wesichain.errors import CodecError, PlaybookError
-from wesichain.learning.entities import PlaybookBullet, has_text
+from wesichain.learning.entities.bullets import PlaybookBullet, has_text
 
 from .journal import Delta, Gap, Head, PlaybookChange, State, draft, head_line, read_record, state_line
 

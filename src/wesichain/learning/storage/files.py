@@ -23,7 +23,8 @@ from typing_extensions import override
 from wesichain.core.internal import dump_json, is_object, parse_json
 from wesichain.errors import CodecError, CorruptRecordError, PlaybookError
 from wesichain.learning.embedders import Embedder
-from wesichain.learning.entities import DATA_MODEL, hashed_name
+from wesichain.learning.entities.bullets import DATA_MODEL
+from wesichain.learning.entities.domains import hashed_name
 from wesichain.store import sync_folder
 
 from .backend import Backend, Log, Repaired, append, exclusive, read_lines, write_file

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from wesichain.core.internal import dataclass, is_object
 from wesichain.errors import PlaybookError
-from wesichain.learning.entities import PlaybookBullet
+from wesichain.learning.entities.bullets import PlaybookBullet
 
 FIELDS: dict[str, type] = {
     "domain": str,

@@ -15,7 +15,7 @@ import numpy as np
 from wesichain.core.internal import dump_json, is_object, parse_json
 from wesichain.errors import CodecError, MissingDependencyError
 from wesichain.learning.embedders import Embedder, Vectors, rows_for
-from wesichain.learning.entities import PlaybookBullet
+from wesichain.learning.entities.bullets import PlaybookBullet
 
 try:
     import faiss

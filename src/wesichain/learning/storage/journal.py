@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 from wesichain.core.internal import dataclass, dump_json, parse_json
 from wesichain.errors import CodecError
-from wesichain.learning.entities import DATA_MODEL, PlaybookBullet
+from wesichain.learning.entities.bullets import DATA_MODEL, PlaybookBullet
 
 Cause: TypeAlias = Literal[
     "record", "merge", "promote", "quarantine", "refuse", "consolidate", "rollback", "forget"

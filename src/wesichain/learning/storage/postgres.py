@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from wesichain.errors import CorruptRecordError, MissingDependencyError, PlaybookError
 from wesichain.learning.embedders import Embedder, Vectors
-from wesichain.learning.entities import DATA_MODEL
+from wesichain.learning.entities.bullets import DATA_MODEL
 
 from .backend import Backend, Log
 from .index import VectorIndex, text_key

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import assert_never
 
 from wesichain.errors import CodecError, CorruptRecordError
-from wesichain.learning.entities import PlaybookBullet, collapse
+from wesichain.learning.entities.bullets import PlaybookBullet, collapse
 
 from .journal import (
     GENESIS,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from wesichain.core.internal import dataclass
 from wesichain.errors import PlaybookError
 from wesichain.learning.embedders import Embedder, Vectors
-from wesichain.learning.entities import PlaybookBullet, collapse
+from wesichain.learning.entities.bullets import PlaybookBullet, collapse
 
 from .backend import Log
 from .filters import Condition
