@@ -22,7 +22,7 @@ from wesichain.learning import (
     ToolInvocation,
 )
 from wesichain.learning.embedders import Vectors
-from wesichain.learning.storage.backend import Log
+from wesichain.learning.storage.domain import Domain
 
 SIZE = 64
 
@@ -91,5 +91,5 @@ def ids(bullets: Sequence[PlaybookBullet]) -> list[str]:
 def compact(book: Playbook, monkeypatch: pytest.MonkeyPatch) -> str:
     """Record something after which the log counts as long, and return its id."""
     with monkeypatch.context() as patched:
-        patched.setattr(Log, "is_long", lambda _: True)
+        patched.setattr(Domain, "is_long", lambda _: True)
         return book.record(note(f"Note {len(book.bullets('shop'))}."), domain="shop").id

@@ -18,7 +18,7 @@ from wesichain.errors import ConfigError
 from .entities.bullets import Fingerprints, PlaybookBullet, changed_tools, is_number
 from .entities.conditions import words_in
 from .entities.wording import in_case
-from .storage.view import Match
+from .storage.domain import Match
 
 FLOOR = 0.4  # similarity below which a learned bullet is about something else
 BOUND = 0.25  # the same for a lesson about a tool

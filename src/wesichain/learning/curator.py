@@ -22,8 +22,8 @@ from .entities.bullets import PlaybookBullet, changed_tools, collapse
 from .entities.conditions import fits
 from .playbook import Playbook
 from .reflector import Reflection
+from .storage.domain import Domain
 from .storage.journal import Delta, PlaybookChange
-from .storage.view import View
 
 Embed: TypeAlias = Callable[[Sequence[str]], Vectors]
 _NEIGHBOURS = 64  # bullets about one intent that are looked at; merging keeps them fewer
@@ -88,7 +88,7 @@ class SemanticCurator:
     def _merge(self, playbook: Playbook, reflection: Reflection, vector: Vectors) -> CuratorDelta:
         known: set[str] = set()
 
-        def decide(view: View) -> PlaybookChange:
+        def decide(view: Domain) -> PlaybookChange:
             change = self._decide(
                 view,
                 reflection,
@@ -112,7 +112,7 @@ class SemanticCurator:
 
     def _decide(
         self,
-        view: View,
+        view: Domain,
         reflection: Reflection,
         *,
         vector: Vectors,
@@ -184,7 +184,7 @@ class SemanticCurator:
         )
 
     def _twin(
-        self, proposal: PlaybookBullet, view: View, near: Sequence[PlaybookBullet], *, embed: Embed
+        self, proposal: PlaybookBullet, view: Domain, near: Sequence[PlaybookBullet], *, embed: Embed
     ) -> PlaybookBullet | None:
         """Return the bullet that a proposal is one with.
 
@@ -214,7 +214,7 @@ class SemanticCurator:
     def _needed(self, bullet: PlaybookBullet) -> float:
         return self._sequence_threshold if bullet.tool_sequence else self._threshold
 
-    def _consolidation(self, view: View, *, now: float) -> PlaybookChange:
+    def _consolidation(self, view: Domain, *, now: float) -> PlaybookChange:
         groups: dict[tuple[str, tuple[str, ...]], list[PlaybookBullet]] = {}
         for bullet in view.bullets():
             if not (bullet.lesson or bullet.is_owned):  # a lesson is joined when it is taught
@@ -246,7 +246,7 @@ def _owned(reflection: Reflection) -> dict[str, PlaybookBullet]:
 
 
 def _concerned(
-    view: View, near: Sequence[PlaybookBullet], reflection: Reflection
+    view: Domain, near: Sequence[PlaybookBullet], reflection: Reflection
 ) -> Iterator[PlaybookBullet]:
     """The bullets that the run may have followed: about this intent, shown to it, or about no task."""
     yield from near

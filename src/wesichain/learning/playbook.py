@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cache
 from os import PathLike
@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from wesichain._elsewhere import PLAYBOOK, Translated, names_ours
 from wesichain.core import Advice, Clock, StrategySource, ToolSpec
-from wesichain.core.internal import SystemClock, dump_json
+from wesichain.core.internal import SystemClock
 from wesichain.errors import PlaybookError
 
 from .advising import FLOOR, AdviceOffer, Shares, is_near
@@ -31,11 +31,11 @@ from .entities.stages import VISIBLE
 from .entities.wording import mask
 from .page import PageChange, changes, read_page, write_page
 from .storage.backend import Backend, Repaired
-from .storage.erasing import Eraser, find, fingerprint, meant
+from .storage.domain import Decide, Domain, Match, rank
+from .storage.erasing import meant
 from .storage.filters import Condition, parse_where
-from .storage.journal import Cause, Delta, PlaybookChange, draft
+from .storage.journal import Cause, Delta, PlaybookChange
 from .storage.shelf import back_to, bullet_back_to
-from .storage.view import Decide, Match, View, rank
 
 TRANSFER = 0.75  # how similar a bullet of another domain has to be
 _IS_VISIBLE = Condition("stage", "$in", VISIBLE)
@@ -61,8 +61,8 @@ class Playbook(Translated, StrategySource):
         self._backend = backend
         self._embedder = embedder
         self._embedding = Lock()  # an embedder need not be safe to share between threads
-        self._views: dict[str, View] = {}
-        self._guard = RLock()  # of the views
+        self._domains: dict[str, Domain] = {}
+        self._guard = RLock()  # of the domains
 
     @classmethod
     @names_ours(PLAYBOOK)
@@ -213,9 +213,7 @@ class Playbook(Translated, StrategySource):
 
     def journal(self, domain: str) -> Sequence[Delta]:
         """Every change of a domain, oldest first."""
-        entry = self._view(domain)
-        with entry.guard:
-            return tuple(entry.log.journal())
+        return tuple(self._domain(domain).journal())
 
     # --- writing ---
 
@@ -233,7 +231,7 @@ class Playbook(Translated, StrategySource):
                 raise PlaybookError(f"{bullet!r} is not a bullet; make one: PlaybookBullet(content=...)")
         kept: list[PlaybookBullet] = []
 
-        def decide(view: View) -> PlaybookChange:
+        def decide(view: Domain) -> PlaybookChange:
             now = self._clock.time()
             kept[:] = [recorded(bullet, view.get(bullet.id), now=now) for bullet in bullets]
             return PlaybookChange(puts=tuple(bullet for bullet in kept if view.get(bullet.id) != bullet))
@@ -280,16 +278,16 @@ class Playbook(Translated, StrategySource):
         if not isinstance(cast("object", to), int | Delta):
             raise PlaybookError(f"rollback goes to a delta, its number or its hash; got {to!r}")
         number = to.seq if isinstance(to, Delta) else to
-        with self._locked(domain) as entry:
-            shelf = entry.log.shelf
+        with self._domain(domain).writing() as here:
+            shelf = here.shelf
             if not 0 <= number <= shelf.seq:
                 raise PlaybookError(
                     f"the deltas of {domain!r} are numbered up to {shelf.seq}; there is no {number}"
                 )
-            then = entry.log.state_at(number)
+            then = here.state_at(number)
             change = back_to(then, shelf) if id is None else bullet_back_to(id, then, shelf)
             note = f"to {number}" if id is None else id
-            return self._write(entry, change, cause="rollback", note=note)
+            return here.write(change, at=self.now(), cause="rollback", note=note)
 
     def forget(
         self, *, id: str | None = None, task_id: str | None = None, matching: str | None = None
@@ -302,13 +300,15 @@ class Playbook(Translated, StrategySource):
         """
         is_meant = meant(id=id, task_id=task_id, matching=matching)
         tasks = () if task_id is None else (task_id,)
-        return sum(self._forget(domain, is_meant, tasks=tasks) for domain in self.domains())
+        count = 0
+        for domain in self.domains():
+            with self._domain(domain).writing() as here:
+                count += here.forget(is_meant, tasks=tasks, at=self.now())
+        return count
 
     def repair(self, domain: str) -> Repaired:
         """Set damaged records aside, so that all others can be read again."""
-        entry = self._view(domain)
-        with entry.guard, entry.log.locked():
-            return entry.log.repair()
+        return self._domain(domain).repair()
 
     # --- as a page ---
 
@@ -343,17 +343,12 @@ class Playbook(Translated, StrategySource):
 
     def change(self, domain: str, decide: Decide, *, cause: Cause, note: str = "") -> Delta | None:
         """Decide on the state as it is now and write the change; nobody else writes in between."""
-        with self._locked(domain) as entry:
-            return self._write(entry, decide(entry), cause=cause, note=note)
+        with self._domain(domain).writing() as here:
+            return here.write(decide(here), at=self.now(), cause=cause, note=note)
 
-    @contextmanager
-    def view(self, domain: str) -> Generator[View]:
+    def view(self, domain: str) -> AbstractContextManager[Domain]:
         """The state of a domain as it is now, for reading."""
-        entry = self._view(domain)
-        with entry.guard:
-            entry.refresh()
-            yield entry
-            entry.save(at_least=max(256, len(entry) // 8))
+        return self._domain(domain).reading()
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """The vectors of texts, masked: what similarity is taken on."""
@@ -365,10 +360,9 @@ class Playbook(Translated, StrategySource):
 
     def close(self) -> None:
         with self._guard:
-            for entry in self._views.values():
-                with entry.guard:  # a thread of a run that was cancelled may still be at work in it
-                    entry.save(at_least=1)
-            self._views.clear()
+            for domain in self._domains.values():
+                domain.close()
+            self._domains.clear()
             self._backend.close()
 
     def __enter__(self) -> Self:
@@ -379,47 +373,11 @@ class Playbook(Translated, StrategySource):
 
     # --- inside ---
 
-    def _view(self, domain: str) -> View:
+    def _domain(self, name: str) -> Domain:
         with self._guard:
-            if check_domain(domain) not in self._views:
-                self._views[domain] = View(self._backend.log(domain), self._embedder)
-            return self._views[domain]
-
-    @contextmanager
-    def _locked(self, domain: str) -> Generator[View]:
-        """A domain as it is now, which nobody else writes to meanwhile, wherever it runs."""
-        entry = self._view(domain)
-        with entry.guard, entry.log.locked():
-            entry.refresh()
-            yield entry
-
-    def _write(self, entry: View, change: PlaybookChange, *, cause: Cause, note: str = "") -> Delta | None:
-        """Append one delta, whose cost does not grow with the playbook; None where nothing changes."""
-        if not change:
-            return None
-        shelf, at = entry.log.shelf, self._clock.time()
-        delta, line = draft(change, seq=shelf.seq + 1, prev=shelf.hash, at=at, cause=cause, note=note)
-        entry.log.append(delta, line)
-        entry.follow([change])
-        if entry.log.is_long():
-            entry.log.compact()
-        return delta
-
-    def _forget(
-        self, domain: str, is_meant: Callable[[PlaybookBullet], bool], *, tasks: Collection[str]
-    ) -> int:
-        with self._locked(domain) as entry:
-            lines = entry.log.lines()
-            found = find(lines, is_meant)
-            if not found and not any(dump_json(name).encode() in line for name in tasks for line in lines):
-                return 0
-            eraser = Eraser(found, tasks=tasks)
-            entry.log.rewrite(eraser.line, intents=[bullet.intent for bullet in found.values()])
-            entry.resync()
-            if found:
-                hashes = tuple(sorted(map(fingerprint, found.values())))
-                self._write(entry, PlaybookChange(forgotten=hashes), cause="forget")
-            return len(found)
+            if check_domain(name) not in self._domains:
+                self._domains[name] = Domain(name, self._backend.log(name), self._embedder)
+            return self._domains[name]
 
     def _nearest(
         self, vector: Vectors, domain: str, *, k: int, conditions: Sequence[Condition]
@@ -448,7 +406,7 @@ class Playbook(Translated, StrategySource):
         kept: list[PlaybookBullet] = []
         home = self._domain_of(id) if domain is None else domain
 
-        def decide(view: View) -> PlaybookChange:
+        def decide(view: Domain) -> PlaybookChange:
             bullet = view.get(id)
             if bullet is None:
                 raise PlaybookError(f"the domain {home!r} has no bullet {id!r}")

@@ -420,5 +420,5 @@ class TestPostgresPlaybook(PlaybookContract):
             book.record(note("Same.", id="1"), domain="shop")
             with psycopg.connect(self.url, autocommit=True) as database:
                 database.execute("UPDATE wesichain_playbook_delta SET line = replace(line, 'Same', 'Evil')")
-            with self.open() as other, pytest.raises(CorruptRecordError, match="line 1"):
+            with self.open() as other, pytest.raises(CorruptRecordError, match="line 2"):
                 other.bullets("shop")

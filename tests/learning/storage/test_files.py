@@ -276,7 +276,7 @@ def test_a_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_long_log_is_compacted_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wesichain.learning.storage.backend.LONG", 20)
+    monkeypatch.setattr("wesichain.learning.storage.domain.LONG", 20)
     with open_at(tmp_path / "book") as book:
         for number in range(50):
             book.record(note("x", id="b", helpful=number), domain="shop")

@@ -29,8 +29,8 @@ from wesichain.store import sync_folder
 
 from .backend import Backend, Log, Repaired, append, exclusive, read_lines, write_file
 from .index import VectorIndex, pack, unpack
-from .journal import Delta, Gap, Head, PlaybookChange, Record, check_format, gap_line, head_line, read_record
-from .shelf import Shelf, follow, snapshot
+from .journal import Delta, Gap, Head, Record, check_format, gap_line, head_line, read_record
+from .shelf import Shelf
 
 
 class FileBackend(Backend):
@@ -89,13 +89,18 @@ class FileLog(Log):
     """One domain's folder."""
 
     def __init__(self, folder: Path, *, domain: str, sync: bool) -> None:
-        super().__init__(domain)
         self.folder = folder
         self.path = folder / "log.jsonl"
+        self._domain = domain
         self._sync = sync
         self._offset = 0
-        self._seen: tuple[int, int, int] | None = None
+        self._seen: tuple[int, int, int] | None = None  # the file as it was when it was last read or written
         self._vectors = folder / "index.faiss"
+
+    @property
+    @override
+    def where(self) -> str:
+        return str(self.path)
 
     @override
     @contextmanager
@@ -105,50 +110,41 @@ class FileLog(Log):
             yield
 
     @override
-    def refresh(self) -> Sequence[PlaybookChange] | None:
-        """Take in what was appended since, and say what; None where the log was read anew."""
-        try:
-            stat = self.path.stat(follow_symlinks=False)
-        except FileNotFoundError:
-            was_empty = self._seen is None
-            self._forget()
-            return () if was_empty else None
-        seen = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
-        if seen == self._seen:
-            return ()
-        grew = self._seen is not None and self._seen[0] == stat.st_ino and stat.st_size >= self._offset
-        added = self._read_tail() if grew else None
-        if added is None:
-            self._read_all()
-        self._seen = seen
-        return added
+    def read(self) -> list[bytes]:
+        self._seen, self._offset = self._look(), 0
+        lines, self._offset = read_lines(self.path) if self._seen else ([], 0)
+        return lines if self._offset else [head_line(Head(self._domain))]
+
+    @override
+    def read_new(self, after: int) -> list[bytes] | None:
+        known, self._seen = self._seen, self._look()
+        if known == self._seen:
+            return []
+        if known is None or self._seen is None or known[0] != self._seen[0] or self._seen[1] < self._offset:
+            return None
+        lines, self._offset = read_lines(self.path, self._offset)
+        return lines
 
     @override
     def append(self, delta: Delta, line: bytes) -> None:
-        """Write one delta and apply it; on any failure neither has happened."""
-        head = Head(self.domain) if self._offset == 0 else None
-        lines = [line] if head is None else [head_line(head), line]
+        """Write one delta; on any failure nothing is kept of it."""
+        is_first = self._offset == 0
+        lines = [head_line(Head(self._domain)), line] if is_first else [line]
         self._offset = append(self.path, lines, sync=self._sync)
-        if head is not None:
-            self.shelf.follow(head)
-            if self._sync:
-                sync_folder(self.folder)
-        self.shelf.follow(delta)
-        self._deltas += 1
-        stat = self.path.stat()
-        self._seen = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+        if is_first and self._sync:
+            sync_folder(self.folder)
+        self._seen = self._look()
+
+    @override
+    def compact(self, seq: int, state: Sequence[bytes]) -> None:
+        """Start a new log, and keep the old one under another name."""
+        past = self.folder / f"past-{seq:012}.jsonl"
+        write_file(past, [self.path.read_bytes()[: self._offset]], sync=self._sync)
+        self._put(self.path, state)
 
     @override
     def chains(self) -> list[tuple[str, list[bytes]]]:
         return [(str(path), read_lines(path)[0]) for path in self._files()]
-
-    @override
-    def compact(self) -> None:
-        """Start a new log from the state as it is."""
-        past = self.folder / f"past-{self.shelf.seq:012}.jsonl"
-        write_file(past, [self.path.read_bytes()[: self._offset]], sync=self._sync)
-        self._put(self.path, snapshot(self.shelf))
-        self._deltas = 0
 
     @override
     def repair(self) -> Repaired:
@@ -157,7 +153,7 @@ class FileLog(Log):
         for path in self._files():
             lines, _ = read_lines(path)
             try:
-                mended, bad = _mend(lines, domain=self.domain)
+                mended, bad = _mend(lines, domain=self._domain)
             except CodecError as error:
                 raise CorruptRecordError(f"{path} cannot be repaired: {error}") from error
             if bad:
@@ -179,54 +175,32 @@ class FileLog(Log):
             self._put(path, [edit(line) for line in read_lines(path)[0]])
         for stale in (self._vectors, self.folder / "damaged.jsonl", *self.folder.glob("*.draft")):
             stale.unlink(missing_ok=True)
-        self._read_all()
 
     @override
-    def load_vectors(self, index: VectorIndex, embedder: Embedder) -> None:
+    def load_vectors(self, index: VectorIndex) -> None:
         with suppress(OSError):
-            index.supply(unpack(embedder, self._vectors.read_bytes()))
+            index.supply(unpack(index.embedder, self._vectors.read_bytes()))
 
     @override
-    def save_vectors(self, index: VectorIndex, embedder: Embedder) -> None:
-        write_file(self._vectors, pack(embedder, *index.save(everything=True)), sync=False)
-
-    def _put(self, path: Path, lines: Sequence[bytes]) -> None:
-        write_file(path, [line + b"\n" for line in lines], sync=self._sync)
-        self._seen = None  # whatever was read before, read it again
-
-    # --- reading ---
+    def save_vectors(self, index: VectorIndex) -> None:
+        write_file(self._vectors, pack(index.embedder, *index.save(everything=True)), sync=False)
 
     def _files(self) -> list[Path]:
         """The logs, oldest first; the one in use is last."""
         current = [self.path] if self.path.exists() else []
         return [*sorted(self.folder.glob("past-*.jsonl")), *current]
 
-    def _forget(self) -> None:
-        self.shelf, self._deltas, self._offset, self._seen = Shelf(self.domain), 0, 0, None
-
-    def _read_all(self) -> None:
-        self._forget()
-        lines, end = read_lines(self.path)
-        for record in follow(lines, self.shelf, where=str(self.path)):
-            self._deltas += isinstance(record, Delta)
-        self._offset = end
-
-    def _read_tail(self) -> list[PlaybookChange] | None:
-        """The changes since; None where they do not continue what was read, and all must be read again."""
-        lines, end = read_lines(self.path, self._offset)
-        changes: list[PlaybookChange] = []
+    def _look(self) -> tuple[int, int, int] | None:
+        """What tells whether the file has changed: its number, its size and its time; None without a file."""
         try:
-            for line in lines:
-                record = read_record(line)
-                if not isinstance(record, Delta):
-                    return None
-                self.shelf.follow(record)
-                changes.append(record.change)
-        except CodecError:
+            stat = self.path.stat(follow_symlinks=False)
+        except FileNotFoundError:
             return None
-        self._deltas += len(changes)
-        self._offset = end
-        return changes
+        return stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+    def _put(self, path: Path, lines: Sequence[bytes]) -> None:
+        write_file(path, [line + b"\n" for line in lines], sync=self._sync)
+        self._seen = None  # whatever was read before, read it again
 
 
 def _domain_of(folder: Path) -> str | None:

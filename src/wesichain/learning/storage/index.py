@@ -32,7 +32,7 @@ class VectorIndex:
     """The vectors of one domain's bullets. A text is embedded when its vector is first needed."""
 
     def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
+        self.embedder = embedder
         self._vectors: Any = _empty(embedder.dimension)
         self._keys: dict[str, bytes] = {}  # the hash of each bullet's text, by the bullet's id
         self._waiting: dict[str, str] = {}  # texts that are not embedded yet, by the bullet's id
@@ -76,7 +76,7 @@ class VectorIndex:
         """Return one row for each of these bullets."""
         self._embed_waiting()
         if not ids:
-            return np.empty((0, self._embedder.dimension), dtype=np.float32)
+            return np.empty((0, self.embedder.dimension), dtype=np.float32)
         numbers = np.array([self._numbers[name] for name in ids], dtype=np.int64)
         found: Vectors = self._vectors.reconstruct_batch(numbers)
         return found
@@ -125,7 +125,7 @@ class VectorIndex:
         for start in range(0, len(waiting), _BATCH):
             batch = waiting[start : start + _BATCH]
             ids = [name for name, _ in batch]
-            self._add(ids, rows_for(self._embedder, [text for _, text in batch]))
+            self._add(ids, rows_for(self.embedder, [text for _, text in batch]))
             self._unsaved.update(ids)
 
     def _add(self, ids: Sequence[str], vectors: Vectors) -> None:

@@ -8,20 +8,19 @@ before it answers. The vectors lie in a pgvector column, so that a process that 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import LiteralString
 
 import numpy as np
 from typing_extensions import override
 
-from wesichain.errors import CorruptRecordError, MissingDependencyError, PlaybookError
+from wesichain.errors import CodecError, MissingDependencyError, PlaybookError
 from wesichain.learning.embedders import Embedder, Vectors
 from wesichain.learning.entities.bullets import DATA_MODEL
 
-from .backend import Backend, Log
+from .backend import Backend, Log, Repaired
 from .index import VectorIndex, text_key
-from .journal import Delta, Head, PlaybookChange, check_format, head_line, read_record
-from .shelf import Shelf, follow, snapshot
+from .journal import Delta, Head, check_format, head_line, read_record
 
 try:
     from wesichain.store.postgres import PostgresSchema, PostgresSession
@@ -98,135 +97,124 @@ class PostgresLog(Log):
     """One domain's rows."""
 
     def __init__(self, backend: PostgresBackend, *, domain: str) -> None:
-        super().__init__(domain)
         self._backend = backend
-        self._is_ahead = False  # the shelf holds a delta that is not committed yet
+        self._domain = domain
+
+    @property
+    @override
+    def where(self) -> str:
+        return f"the journal of {self._domain!r}"
 
     @override
     @contextmanager
     def locked(self) -> Generator[None]:
-        try:
-            with self._backend.use() as database, database.transaction():
-                database.execute(
-                    "INSERT INTO wesichain_playbook_domain (domain) VALUES (%s) ON CONFLICT DO NOTHING",
-                    (self.domain,),
-                )
-                database.execute(
-                    "SELECT FROM wesichain_playbook_domain WHERE domain = %s FOR UPDATE", (self.domain,)
-                )
-                yield
-        except BaseException:
-            if self._is_ahead:
-                self.shelf = Shelf(self.domain)
-            raise
-        finally:
-            self._is_ahead = False
+        with self._backend.use() as database, database.transaction():
+            database.execute(
+                "INSERT INTO wesichain_playbook_domain (domain) VALUES (%s) ON CONFLICT DO NOTHING",
+                (self._domain,),
+            )
+            database.execute(
+                "SELECT FROM wesichain_playbook_domain WHERE domain = %s FOR UPDATE", (self._domain,)
+            )
+            yield
 
     @override
-    def refresh(self) -> Sequence[PlaybookChange] | None:
-        if self.shelf.seq:
-            try:
-                records = list(follow(self._lines(self.shelf.seq), self.shelf, where=self._where))
-                self._deltas += len(records)
-                return [record.change for record in records if isinstance(record, Delta)]
-            except CorruptRecordError:
-                pass  # perhaps the history was cut, and this shelf is from before: read everything
-        self.shelf = Shelf(self.domain)
-        for _ in follow(self._state_lines(), self.shelf, where=self._where):
-            pass
-        self._deltas = sum(1 for _ in follow(self._lines(self.shelf.seq), self.shelf, where=self._where))
-        return None
+    def read(self) -> list[bytes]:
+        state = self._state()
+        return [*state, *self._deltas(_number_of(state[0]))]
+
+    @override
+    def read_new(self, after: int) -> list[bytes] | None:
+        return self._deltas(after) if after else None
 
     @override
     def append(self, delta: Delta, line: bytes) -> None:
         with self._backend.use() as database:
             database.execute(
                 "INSERT INTO wesichain_playbook_delta (domain, seq, line) VALUES (%s, %s, %s)",
-                (self.domain, delta.seq, line.decode()),
+                (self._domain, delta.seq, line.decode()),
             )
-        self._is_ahead = True
-        self.shelf.follow(delta)
-        self._deltas += 1
+
+    @override
+    def compact(self, seq: int, state: Sequence[bytes]) -> None:
+        lines = [(self._domain, place, line.decode()) for place, line in enumerate(state)]
+        with self._backend.use() as database, database.cursor() as cursor:
+            cursor.execute("DELETE FROM wesichain_playbook_state WHERE domain = %s", (self._domain,))
+            cursor.executemany("INSERT INTO wesichain_playbook_state VALUES (%s, %s, %s)", lines)
 
     @override
     def chains(self) -> Sequence[tuple[str, Sequence[bytes]]]:
         """Return the whole history; where an earlier version has cut it off, the state and what follows."""
-        lines = self._lines(0)
-        first = read_record(lines[0]) if lines else None
-        begin = [head_line(Head(self.domain))]
-        if isinstance(first, Delta) and first.seq > 1:
-            begin = self._state_lines()
-            head = read_record(begin[0])
-            lines = self._lines(head.seq if isinstance(head, Head) else 0)
-        return [(self._where, [*begin, *lines])]
+        deltas = self._deltas(0)
+        is_cut = bool(deltas) and _number_of(deltas[0]) > 1
+        return [(self.where, self.read() if is_cut else [head_line(Head(self._domain)), *deltas])]
 
     @override
-    def compact(self) -> None:
-        lines = [(self.domain, place, line.decode()) for place, line in enumerate(snapshot(self.shelf))]
-        with self._backend.use() as database, database.cursor() as cursor:
-            cursor.execute("DELETE FROM wesichain_playbook_state WHERE domain = %s", (self.domain,))
-            cursor.executemany("INSERT INTO wesichain_playbook_state VALUES (%s, %s, %s)", lines)
-        self._deltas = 0
+    def repair(self) -> Repaired:
+        """Change nothing: a database's own backup is its repair."""
+        return Repaired(len(self._deltas(0)), ())
 
     @override
     def lines(self) -> Sequence[bytes]:
-        return [*self._state_lines(), *self._lines(0)]
+        return [*self._state(), *self._deltas(0)]
 
     @override
     def rewrite(self, edit: Callable[[bytes], bytes], *, intents: Sequence[str]) -> None:
         """Deltas first: the state begins with the hash of one of them."""
         with self._backend.use() as database, database.cursor() as cursor:
             for read, write in _REWRITE:
-                rows = cursor.execute(read, (self.domain,)).fetchall()
+                rows = cursor.execute(read, (self._domain,)).fetchall()
                 cursor.executemany(
-                    write, [(edit(line.encode()).decode(), self.domain, place) for place, line in rows]
+                    write, [(edit(line.encode()).decode(), self._domain, place) for place, line in rows]
                 )
             cursor.execute(
                 "DELETE FROM wesichain_playbook_vector WHERE key = ANY(%s)",
                 ([text_key(intent) for intent in intents],),
             )
-        self.shelf = Shelf(self.domain)
-        self.refresh()
 
     @override
-    def load_vectors(self, index: VectorIndex, embedder: Embedder) -> None:
+    def load_vectors(self, index: VectorIndex) -> None:
         with self._backend.use() as database:
             rows = database.execute(
                 "SELECT key, embedding FROM wesichain_playbook_vector WHERE embedder = %s AND key = ANY(%s)",
-                (embedder.name, index.waiting()),
+                (index.embedder.name, index.waiting()),
                 binary=True,
             ).fetchall()
         index.supply({bytes(key): _from_binary(vector) for key, vector in rows})
 
     @override
-    def save_vectors(self, index: VectorIndex, embedder: Embedder) -> None:
+    def save_vectors(self, index: VectorIndex) -> None:
         fresh = zip(*index.save(everything=False), strict=True)
-        rows = [(embedder.name, key, f"[{','.join(map(str, vector.tolist()))}]") for key, vector in fresh]
+        name = index.embedder.name
+        rows = [(name, key, f"[{','.join(map(str, vector.tolist()))}]") for key, vector in fresh]
         with self._backend.use() as database, database.cursor() as cursor:
             cursor.executemany(
                 "INSERT INTO wesichain_playbook_vector VALUES (%s, %s, %s) ON CONFLICT DO NOTHING", rows
             )
 
-    # --- rows ---
-
-    @property
-    def _where(self) -> str:
-        return f"the journal of {self.domain!r}"
-
-    def _lines(self, after: int) -> list[bytes]:
+    def _deltas(self, after: int) -> list[bytes]:
         with self._backend.use() as database:
             rows = database.execute(
                 "SELECT line FROM wesichain_playbook_delta WHERE domain = %s AND seq > %s ORDER BY seq",
-                (self.domain, after),
+                (self._domain, after),
             ).fetchall()
         return [row[0].encode() for row in rows]
 
-    def _state_lines(self) -> list[bytes]:
+    def _state(self) -> list[bytes]:
+        """The state at the last compaction; without one, the head of an empty one."""
         with self._backend.use() as database:
             rows = database.execute(
-                "SELECT line FROM wesichain_playbook_state WHERE domain = %s ORDER BY place", (self.domain,)
+                "SELECT line FROM wesichain_playbook_state WHERE domain = %s ORDER BY place", (self._domain,)
             ).fetchall()
-        return [row[0].encode() for row in rows] or [head_line(Head(self.domain))]
+        return [row[0].encode() for row in rows] or [head_line(Head(self._domain))]
+
+
+def _number_of(line: bytes) -> int:
+    """The number of a delta, or of the one that a head follows; 0 where the line cannot be read."""
+    with suppress(CodecError):
+        record = read_record(line)
+        return record.seq if isinstance(record, Head | Delta) else 0
+    return 0
 
 
 def _from_binary(data: bytes) -> Vectors:

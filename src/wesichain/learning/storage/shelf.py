@@ -21,7 +21,6 @@ from .journal import (
     state_line,
 )
 
-LONG = 10_000  # deltas; past it, and eight times the bullets, a log is worth compacting
 _CHUNK = 500  # bullets a line of state
 
 

@@ -1,0 +1,237 @@
+"""A domain in memory: the state that its log adds up to, its index, and what a decision may read of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Sequence
+from contextlib import contextmanager, suppress
+from threading import RLock
+from typing import TYPE_CHECKING, TypeAlias
+
+from wesichain.core.internal import dataclass, dump_json
+from wesichain.errors import CorruptRecordError, PlaybookError
+from wesichain.learning.embedders import Embedder, Vectors
+from wesichain.learning.entities.bullets import PlaybookBullet, collapse
+
+from .backend import Log, Repaired
+from .erasing import Eraser, find, fingerprint
+from .filters import Condition
+from .journal import Cause, Delta, PlaybookChange, Record, draft
+from .shelf import Shelf, follow, snapshot
+
+if TYPE_CHECKING:  # needs FAISS
+    from .index import VectorIndex
+
+LONG = 10_000  # deltas; past it, and eight times the bullets, a log is worth compacting
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A bullet and how similar its intent is to what was asked for (a cosine)."""
+
+    bullet: PlaybookBullet
+    similarity: float
+    domain: str
+
+
+class Domain:
+    """One domain of a playbook. Its state is read and changed under `reading` and `writing`."""
+
+    def __init__(self, name: str, log: Log, embedder: Embedder) -> None:
+        self.name = name
+        self.shelf = Shelf(name)
+        self._log = log
+        self._embedder = embedder
+        self._guard = RLock()
+        self._index: VectorIndex | None = None  # made when it is first needed
+        self._is_read = False  # whether the shelf is what the log held when it was last looked at
+        self._deltas = 0  # since the state that a reader begins with: what a compaction would clear away
+
+    # --- what a decision may read ---
+
+    def get(self, id: str) -> PlaybookBullet | None:
+        return self.shelf.bullets.get(id)
+
+    def bullets(self) -> Sequence[PlaybookBullet]:
+        """Return all of them, oldest first."""
+        return list(self.shelf.bullets.values())
+
+    def has_merged(self, reflection_id: str) -> bool:
+        return reflection_id in self.shelf.merged
+
+    def nearest(self, vector: Vectors, *, k: int, conditions: Sequence[Condition] = ()) -> Sequence[Match]:
+        """Return the k bullets closest to a unit vector that meet the conditions, closest first."""
+        bullets = self.shelf.bullets
+        wanted = 4 * k if conditions else k
+        while True:  # few may meet the conditions: more and more of the nearest are looked at
+            found = self._get_index().search(vector, k=wanted)
+            matches = [
+                Match(bullets[name], similarity, self.name)
+                for name, similarity in found
+                if all(condition.is_met(bullets[name], self.name) for condition in conditions)
+            ]
+            if len(matches) >= k or len(found) < wanted:
+                return matches[:k]
+            wanted *= 4
+
+    def with_sequence(self, sequence: Sequence[str]) -> Sequence[PlaybookBullet]:
+        """Return the bullets of exactly this sequence of tools, immediate repeats aside."""
+        return [self.shelf.bullets[name] for name in self.shelf.by_sequence.get(collapse(sequence), ())]
+
+    def owned(self) -> Sequence[PlaybookBullet]:
+        """Return the sentences of owners."""
+        return [self.shelf.bullets[name] for name in self.shelf.owned]
+
+    def vectors(self, ids: Sequence[str]) -> Vectors:
+        """Return the vectors of bullets that are there, one row each."""
+        return self._get_index().vectors(ids)
+
+    # --- reading and writing ---
+
+    @contextmanager
+    def reading(self) -> Generator[Domain]:
+        """The domain as it is now."""
+        with self._guard:
+            self._refresh()
+            yield self
+            self._save(at_least=max(256, len(self.shelf.bullets) // 8))
+
+    @contextmanager
+    def writing(self) -> Generator[Domain]:
+        """The domain as it is now, which nobody else writes to meanwhile, wherever it runs."""
+        known = -1
+        with self._guard:
+            try:
+                with self._log.locked():
+                    self._refresh()
+                    known = self.shelf.seq
+                    yield self
+            except BaseException:
+                self._is_read &= self.shelf.seq == known  # whether a delta was kept is not known
+                raise
+
+    def write(self, change: PlaybookChange, *, at: float, cause: Cause, note: str = "") -> Delta | None:
+        """Append one delta, whose cost does not grow with the playbook; None where nothing changes."""
+        if not change:
+            return None
+        delta, line = draft(
+            change, seq=self.shelf.seq + 1, prev=self.shelf.hash, at=at, cause=cause, note=note
+        )
+        self._log.append(delta, line)
+        self.shelf.follow(delta)
+        self._note(delta)
+        if self.is_long():
+            self._log.compact(self.shelf.seq, snapshot(self.shelf))
+            self._deltas = 0
+        return delta
+
+    def journal(self) -> Sequence[Delta]:
+        """Return every delta that is kept, oldest first."""
+        deltas: list[Delta] = []
+        with self._guard:
+            for where, lines in self._log.chains():
+                known = deltas[-1].seq if deltas else 0  # a compaction cut short leaves a log twice
+                records = follow(lines, Shelf(self.name), where=where)
+                deltas += [item for item in records if isinstance(item, Delta) and item.seq > known]
+        return deltas
+
+    def state_at(self, seq: int) -> Shelf:
+        """Return the state right after delta `seq`, from the latest log that begins before it."""
+        for where, lines in reversed(self._log.chains()):
+            shelf = Shelf(self.name)
+            for _ in follow(lines, shelf, where=where, until=seq):
+                pass
+            if shelf.seq <= seq:
+                return shelf
+        if seq == 0:
+            return Shelf(self.name)
+        raise PlaybookError(f"the journal of {self.name!r} begins after delta {seq}: that state is gone")
+
+    def forget(self, is_meant: Callable[[PlaybookBullet], bool], *, tasks: Collection[str], at: float) -> int:
+        """Erase bullets and the names of tasks from all that is kept; return how many bullets."""
+        lines = self._log.lines()
+        found = find(lines, is_meant)
+        if not found and not any(dump_json(name).encode() in line for name in tasks for line in lines):
+            return 0
+        eraser = Eraser(found, tasks=tasks)
+        self._log.rewrite(eraser.line, intents=[bullet.intent for bullet in found.values()])
+        self._read()
+        hashes = tuple(sorted(map(fingerprint, found.values())))
+        self.write(PlaybookChange(forgotten=hashes), at=at, cause="forget")
+        return len(found)
+
+    def repair(self) -> Repaired:
+        """Set aside what cannot be read."""
+        with self._guard, self._log.locked():
+            return self._log.repair()
+
+    def close(self) -> None:
+        """Keep the vectors; wait for a thread of a cancelled run that is still at work here."""
+        with self._guard:
+            self._save(at_least=1)
+
+    def _refresh(self) -> None:
+        """Take in what others have written."""
+        new = self._log.read_new(self.shelf.seq) if self._is_read else None
+        try:
+            for record in follow(new or (), self.shelf, where=self._log.where):
+                self._note(record)
+        except CorruptRecordError:
+            new = None  # they do not continue what was read
+        if new is None:
+            self._read()
+
+    def _read(self) -> None:
+        """Take what the log holds now for all that there is, and keep no vector of anything else."""
+        self._is_read = False
+        self.shelf, self._deltas = Shelf(self.name), 0
+        for record in follow(self._log.read(), self.shelf, where=self._log.where):
+            self._deltas += isinstance(record, Delta)
+        if self._index is not None:
+            self._index.sync(self.bullets())
+        self._is_read = True
+
+    def _note(self, record: Record) -> None:
+        """Bring the index up to date after a record that the shelf has taken in."""
+        if isinstance(record, Delta):
+            self._deltas += 1
+            if self._index is not None:
+                self._index.drop(record.change.drops)
+                for bullet in record.change.puts:
+                    self._index.put(bullet)
+
+    def is_long(self) -> bool:
+        """Whether a compaction is due."""
+        return self._deltas > max(LONG, 8 * len(self.shelf.bullets))
+
+    def _save(self, *, at_least: int) -> None:
+        """Keep the vectors once enough are new; what is not kept is embedded again by the next process."""
+        if self._index is not None and self._index.unsaved >= at_least:
+            with suppress(PlaybookError):  # it can be made again: a full disk must not fail the caller
+                self._log.save_vectors(self._index)
+
+    def _get_index(self) -> VectorIndex:
+        if self._index is None:
+            from .index import VectorIndex  # needs FAISS
+
+            index = VectorIndex(self._embedder)
+            index.sync(self.bullets())
+            self._log.load_vectors(index)
+            self._index = index
+        return self._index
+
+
+Decide: TypeAlias = Callable[[Domain], PlaybookChange]
+
+
+_WEIGHT = 0.1  # of all else beside the similarity
+
+
+def rank(match: Match) -> tuple[float, int]:
+    """Similarity, then evidence; of equals, what to do before what not to do, and the shorter way first."""
+    bullet = match.bullet
+    for_it, against = bullet.helpful_count, bullet.harmful_count
+    is_warning = bullet.section == "Pitfalls"
+    if is_warning:
+        for_it, against = against, for_it
+    evidence = for_it / max(1, for_it + against) - is_warning
+    return round(match.similarity + _WEIGHT * evidence, 3), -bullet.tool_count
