@@ -15,6 +15,8 @@ from unicodedata import normalize
 
 from wesichain.core.internal import is_array, is_object
 
+from .reflector import parameters_of
+
 _LONGEST = 240  # characters
 _FEWEST = 3  # words
 _ROW = 3
@@ -40,7 +42,7 @@ class LessonGuard:
         """`ours` is the text of the prompt: its words, being no stranger's, are no names."""
         own = [plain(text) for text in texts_of(list(specs))]
         texts = [plain(text) for text in texts_of(list(foreign))]
-        self._names = {str(spec["name"]) for spec in specs} | {*_parameters(specs)}
+        self._names = {name for spec in specs for name in (str(spec["name"]), *parameters_of(spec))}
         self._own_words = {word for text in own for word in _words(text)}
         known = self._own_words | {*_words(plain(ours))}
         self._examples = {*_rows(plain(ours), _EXAMPLE)}
@@ -110,12 +112,6 @@ def texts_of(value: object) -> Iterator[str]:
             yield from texts_of(item)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield str(value)
-
-
-def _parameters(specs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    for spec in specs:
-        schema = spec.get("parameters")
-        yield from schema.get("properties", {}) if is_object(schema) else ()
 
 
 def _words(text: str) -> list[str]:

@@ -5,27 +5,20 @@ The lesson is made of names of tools and parameters alone. What only the values 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from wesichain.core.internal import dataclass, is_array, is_object
+from wesichain.core.internal import is_array, is_object
 
+from .entities.bullets import ToolCallingStrategy
 from .entities.steps import ToolInvocation
-from .entities.wording import Lesson
 
 
-@dataclass(frozen=True, slots=True)
-class Mend:
-    """A rule about calls: its kind, the tools and the parameter that it is about, and the sentence."""
+def mends(calls: Sequence[ToolInvocation], known: Collection[str]) -> Iterator[ToolCallingStrategy]:
+    """Yield the rules of a run's refused calls, each from the next accepted call of its tool.
 
-    lesson: Lesson
-    tools: tuple[str, ...]
-    parameter: str
-    rule: str
-
-
-def mends(calls: Sequence[ToolInvocation], known: Mapping[str, Mapping[str, Any]]) -> Iterator[Mend]:
-    """Yield the rules of a run's refused calls, each from the next accepted call of its tool."""
+    `known` are the names of the tools that there are.
+    """
     for place, call in enumerate(calls):
         later = calls[place + 1 :]
         taken = next(
@@ -37,12 +30,13 @@ def mends(calls: Sequence[ToolInvocation], known: Mapping[str, Mapping[str, Any]
         between = [one.tool_name for one in later[:taken] if one.success and one.tool_name in known]
         if before == after and between:
             first, tool = between[-1], call.tool_name
-            yield Mend("order", (first, tool), "", f"Call {first} before {tool}.")
+            rule = f"Call {first} before {tool}."
+            yield ToolCallingStrategy(content=rule, tool_sequence=(first, tool), lesson="order")
         else:
             yield from _changed(call.tool_name, before, after)
 
 
-def _changed(tool: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Mend]:
+def _changed(tool: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[ToolCallingStrategy]:
     names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     if len(names) != 1:
         return
@@ -55,7 +49,7 @@ def _changed(tool: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> 
         rule = f"{tool}: give {name} as {_kind(after[name])}, not as {_kind(before[name])}."
     else:
         return
-    yield Mend("argument", (tool,), name, rule)
+    yield ToolCallingStrategy(content=rule, tool_sequence=(tool,), parameter=name, lesson="argument")
 
 
 def _arguments(call: ToolInvocation) -> Mapping[str, Any]:

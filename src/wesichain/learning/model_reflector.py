@@ -22,9 +22,10 @@ from wesichain.trace import redact
 from .entities.bullets import PlaybookBullet, Provenance, ToolCallingStrategy
 from .entities.feedback import Feedback
 from .entities.tasks import TaskInput, TaskOutput
+from .entities.transcript import text_of
 from .entities.wording import LESSONS, Lesson, one_line
 from .lesson_guard import LessonGuard
-from .reflector import Reflection, RunReader, origin_of, specs_of
+from .reflector import Reflection, RunReader, origin_of, parameters_of, specs_of
 
 SHARE = 0.05  # of the runs' tokens that reflecting may take
 HEAD_START = 2  # calls that are made before enough runs have been seen to have a share
@@ -34,8 +35,7 @@ _CALLS = 6
 _TOOLS = 8
 _TOGETHER = 3  # runs that one call reads
 _KINDS_WAITING = 32  # the longest waiting one goes
-_KINDS: tuple[Lesson, ...] = LESSONS[1:]
-_BY_NAME: Mapping[str, Lesson] = {kind: kind for kind in _KINDS}
+_KINDS: Mapping[str, Lesson] = {kind: kind for kind in LESSONS if kind}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,11 @@ class _Case:
     output: TaskOutput
     run: Reflection
     feedback: Feedback
+
+    @property
+    def kind(self) -> tuple[str, ...]:
+        """Runs of one kind are read together."""
+        return (self.run.domain, *self.run.attempted)
 
     @property
     def why(self) -> str:
@@ -92,7 +97,8 @@ class ModelReflector:
             return run
         cases = self._together(_Case(task, output, run, feedback or Feedback()))
         relevant = _relevant(specs, run)
-        request = self._request(redact(_facts(cases, relevant)), relevant)
+        facts = {"tools": list(relevant), "runs": [_fact(case) for case in cases]}
+        request = self._request(redact(facts), relevant)
         if not self._may_spend(request, runs=len(cases)):
             self._wait(cases)
             return run
@@ -111,12 +117,12 @@ class ModelReflector:
 
     def _together(self, case: _Case) -> tuple[_Case, ...]:
         """Return the runs to read in one call: those that wait for one of this kind, and this one last."""
-        waiting = self._waiting.pop(_kind_of(case), ())
+        waiting = self._waiting.pop(case.kind, ())
         others = [one for one in waiting if one.run.source != case.run.source]
         return (*others, case)[-_TOGETHER:]
 
     def _wait(self, cases: tuple[_Case, ...]) -> None:
-        self._waiting[_kind_of(cases[-1])] = cases
+        self._waiting[cases[-1].kind] = cases
         if len(self._waiting) > _KINDS_WAITING:
             del self._waiting[next(iter(self._waiting))]
 
@@ -144,13 +150,12 @@ def _lesson(
     """Return the lesson of a reply; None where it has none that may be kept."""
     tools = {str(spec["name"]): spec for spec in specs}
     item = _object_in(text)
-    kind = _BY_NAME.get(str(item.get("about")))
+    kind = _KINDS.get(str(item.get("about")))
     tool, rule = item.get("tool"), one_line(str(item.get("rule") or ""))
     if kind is None or tool not in tools or guard.refusal(rule):
         return None
-    known = tools[tool].get("parameters", {}).get("properties", {})
     parameter = str(item.get("parameter") or "")
-    if parameter not in known:
+    if parameter not in parameters_of(tools[tool]):
         if kind in ("argument", "format"):
             return None
         parameter = ""
@@ -193,24 +198,16 @@ def _relevant(specs: Sequence[Mapping[str, Any]], run: Reflection) -> Sequence[M
     return [spec for spec in specs if spec["name"] in run.attempted] or specs[:_TOOLS]
 
 
-def _kind_of(case: _Case) -> tuple[str, ...]:
-    return (case.run.domain, *case.run.attempted)
-
-
-def _facts(cases: Sequence[_Case], specs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the runs as the model reads them."""
-    return {"tools": list(specs), "runs": [_fact(case) for case in cases]}
-
-
 def _fact(case: _Case) -> dict[str, Any]:
+    """Return a run as the model reads it."""
     calls = [call for step in case.output.structured_trace for call in step.calls]
     told = [
         {
             "tool": call.tool_name,
-            "arguments": _short(call.arguments),
-            "result" if call.success else "error": _short(
+            "arguments": text_of(call.arguments)[:_LONG],
+            "result" if call.success else "error": text_of(
                 call.result if call.success else call.error_message
-            ),
+            )[:_LONG],
         }
         for call in calls
     ]
@@ -235,7 +232,7 @@ def _foreign(cases: Sequence[_Case]) -> Iterator[object]:
 
 def _reply_schema(specs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the schema of a reply: one rule about these tools and their parameters."""
-    names = dict.fromkeys(name for spec in specs for name in spec.get("parameters", {}).get("properties", {}))
+    names = dict.fromkeys(name for spec in specs for name in parameters_of(spec))
     properties = {
         "tool": {"type": "string", "enum": [str(spec["name"]) for spec in specs]},
         "parameter": {"type": "string", "enum": [*names, ""]},
@@ -261,14 +258,6 @@ def _sentence(tool: str, parameter: str, rule: str) -> str:
     names = [name for name in (tool, parameter) if name and name not in rule]
     text = f"{rule[0].upper()}{rule[1:]}" if not names else f"{', '.join(names)}: {rule}"
     return text if text.endswith(".") else f"{text}."
-
-
-def _short(value: Any) -> str:
-    try:
-        text = value if isinstance(value, str) else dump_json(value)
-    except CodecError:
-        text = repr(value)
-    return text[:_LONG]
 
 
 def _tokens_of(output: TaskOutput) -> int:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 
 from wesichain.core.internal import dataclass
 from wesichain.errors import PlaybookError
 
-from .entities.bullets import PlaybookBullet, Provenance, ToolCallingStrategy
+from .entities.bullets import PlaybookBullet, bullet_about
 from .entities.domains import check_domain
 from .entities.wording import one_line
 
@@ -157,14 +157,13 @@ def _written(line: PageLine, known: PlaybookBullet | None, tools: set[str]) -> P
     """The bullet of a line that a person wrote or changed, bound to the old tools or those that it names."""
     words = set(re.findall(r"[\w.-]+", line.text))
     bound = line.tools or (known.tool_sequence if known else tuple(sorted(words & tools)))
-    kind = ToolCallingStrategy if bound else PlaybookBullet
-    bullet = kind(
-        content=line.text,
-        tool_sequence=bound,
-        ruling="owner",
-        lesson="argument" if known is None else known.lesson,
-        provenance=Provenance("operator"),
-    )
     if known is None:
-        return bullet
-    return replace(bullet, id="", section=known.section, example_task=known.example_task)
+        return bullet_about(bound, line.text, ruling="owner", lesson="argument")
+    return bullet_about(
+        bound,
+        line.text,
+        ruling="owner",
+        lesson=known.lesson,
+        section=known.section,
+        example_task=known.example_task,
+    )

@@ -17,7 +17,7 @@ from wesichain.core.internal import dataclass, is_object
 from wesichain.errors import CodecError
 from wesichain.trace import redact
 
-from .entities.bullets import PlaybookBullet, Provenance, ToolCallingStrategy, collapse, is_followed
+from .entities.bullets import PlaybookBullet, Provenance, bullet_about, collapse, is_followed
 from .entities.conditions import marks_of
 from .entities.feedback import Feedback, Outcome, Signal
 from .entities.stages import Section
@@ -92,7 +92,7 @@ class GroundedReflector:
         run = RunReader().reflect(task, output, feedback)
         if run.outcome != "failure":
             return run
-        warning = _bullet("Pitfalls", run.attempted, about=run.intent, origin=origin_of(run, output))
+        warning = _way("Pitfalls", run.attempted, run, origin_of(run, output))
         return replace(run, proposals=(warning, *run.proposals))
 
 
@@ -145,21 +145,20 @@ def _proposals(
     specs = specs_of(output)
     origin = origin_of(run, output)
     if feedback is not None and feedback.lesson:
-        tools = tools_named(feedback.lesson, specs, called=run.attempted)
-        yield _owned(feedback.lesson, tools, about=run.intent, origin=origin_of(run, output, "operator"))
+        yield bullet_about(
+            tools_named(feedback.lesson, specs, called=run.attempted),
+            feedback.lesson,
+            example_task=run.intent,
+            lesson="argument",
+            ruling="owner",
+            provenance=origin_of(run, output, "operator"),
+        )
     if run.outcome != "success":
         return
     if run.worked:
-        yield _bullet("Strategies", run.worked, about=run.intent, origin=origin)
-    for item in dict.fromkeys(mends(calls, {str(spec["name"]): spec for spec in specs})):
-        yield ToolCallingStrategy(
-            content=item.rule,
-            tool_sequence=item.tools,
-            parameter=item.parameter,
-            example_task=run.intent,
-            lesson=item.lesson,
-            provenance=origin,
-        )
+        yield _way("Strategies", run.worked, run, origin)
+    for rule in dict.fromkeys(mends(calls, [str(spec["name"]) for spec in specs])):
+        yield replace(rule, id="", example_task=run.intent, provenance=origin)
 
 
 def specs_of(output: TaskOutput) -> list[Mapping[str, Any]]:
@@ -175,35 +174,21 @@ def tools_named(
     names = {str(spec["name"]): spec for spec in specs}
     if named := tuple(name for name in names if name in words):
         return named
-    parameters = {name: _properties(spec) for name, spec in names.items() if name in called}
+    parameters = {name: parameters_of(spec) for name, spec in names.items() if name in called}
     return tuple(name for name, known in parameters.items() if not words.isdisjoint(known))
 
 
-def _properties(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+def parameters_of(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the parameters of a tool, by name."""
     schema = spec.get("parameters")
     known = schema.get("properties") if is_object(schema) else None
     return known if is_object(known) else {}
 
 
-def _owned(sentence: str, tools: tuple[str, ...], *, about: str, origin: Provenance) -> PlaybookBullet:
-    kind = ToolCallingStrategy if tools else PlaybookBullet
-    return kind(
-        content=sentence,
-        tool_sequence=tools,
-        example_task=about,
-        lesson="argument",
-        ruling="owner",
-        provenance=origin,
-    )
-
-
-def _bullet(section: Section, tools: tuple[str, ...], *, about: str, origin: Provenance) -> PlaybookBullet:
+def _way(section: Section, tools: tuple[str, ...], run: Reflection, origin: Provenance) -> PlaybookBullet:
+    """The bullet of a way through the tools, which served the run or did not."""
     content = sentence_of(section, tools)
-    if not tools:
-        return PlaybookBullet(content=content, section=section, example_task=about, provenance=origin)
-    return ToolCallingStrategy(
-        content=content, section=section, tool_sequence=tools, example_task=about, provenance=origin
-    )
+    return bullet_about(tools, content, section=section, example_task=run.intent, provenance=origin)
 
 
 def _ids(output: TaskOutput, name: str) -> tuple[str, ...]:

@@ -216,6 +216,12 @@ class ToolCallingStrategy(PlaybookBullet):
         return _rate(self) if self.tool_success_rate is None else self.tool_success_rate
 
 
+def bullet_about(tools: Sequence[str], content: str, **fields: Any) -> PlaybookBullet:
+    """A bullet with these fields: a `ToolCallingStrategy` where it names tools."""
+    kind = ToolCallingStrategy if tools else PlaybookBullet
+    return kind(content=content, tool_sequence=tuple(tools), **fields)
+
+
 def contradicts(rate: object, helpful: object, harmful: object) -> bool:
     """Whether a success rate is not that of the counts beside it; without counts nothing is contradicted."""
     good, bad = (count if is_count(count) else 0 for count in (helpful, harmful))

@@ -44,8 +44,8 @@ def render(steps: Sequence[ReasoningStep], *, ending: str = "") -> str:
     for step in steps:
         lines.append(f"{step.iteration}. {step.thought}")
         for call in step.calls:
-            result = _text(call.result) if call.success else f"failed: {call.error_message}"
-            lines.append(f"   {call.tool_name}({_text(call.arguments)}) -> {result[:_LONG]}")
+            result = text_of(call.result) if call.success else f"failed: {call.error_message}"
+            lines.append(f"   {call.tool_name}({text_of(call.arguments)}) -> {result[:_LONG]}")
         if step.action == "finish":
             lines.append(f"   answer: {(step.observation or NO_ANSWER)[:_LONG]}")
     return "\n".join([*lines, ending] if ending else lines)
@@ -112,10 +112,11 @@ def _invocations(calls: Sequence[ToolCall], group: Sequence[Event]) -> tuple[Too
 
 
 def _observation(call: ToolInvocation) -> str:
-    return _text(call.result) if call.success else f"{call.tool_name} failed: {call.error_message}"
+    return text_of(call.result) if call.success else f"{call.tool_name} failed: {call.error_message}"
 
 
-def _text(value: JsonValue) -> str:
+def text_of(value: JsonValue) -> str:
+    """A value as text: JSON, or what Python shows of it where it has none."""
     if isinstance(value, str):
         return value
     try:

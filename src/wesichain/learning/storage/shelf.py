@@ -27,18 +27,6 @@ _CHUNK = 500  # bullets a line of state
 class Shelf:
     """Bullets in the order of their first appearance, and the reflections that they were made from."""
 
-    __slots__ = (
-        "_begun",
-        "_states_due",
-        "bullets",
-        "by_sequence",
-        "domain",
-        "hash",
-        "merged",
-        "owned",
-        "seq",
-    )
-
     def __init__(self, domain: str) -> None:
         self.domain = domain
         self.bullets: dict[str, PlaybookBullet] = {}
