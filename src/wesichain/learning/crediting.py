@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from wesichain.errors import PlaybookError
 
@@ -61,6 +62,7 @@ def credited(
     success = run.outcome == "success"
     tally = bullet.tally
     counts = (bullet.helpful_count, bullet.harmful_count)
+    means: dict[str, Any] = {}
     if bullet.section != "Pitfalls" and bullet.is_visible and (shown or helped is not None):
         tally = tally.tested(success=success if helped is None else helped)
     if shown is not None:
@@ -68,7 +70,7 @@ def credited(
     if helped is not None:
         tally = tally.followed(*counts, half_life=half_life)
         counts = (counts[0] + helped, counts[1] + (not helped))
-        bullet = _with_means(bullet, run, helped=helped)
+        means = _means(bullet, run, counts)
     if not (bullet.lesson or bullet.is_owned) and bullet.section == "Strategies":
         kind = OTHER if helped is None else GOOD if helped else BAD
         if helped is not None or run.went_elsewhere(bullet.tool_sequence):
@@ -77,7 +79,7 @@ def credited(
         tally = tally.reset(*counts)
     if taught:
         bullet = replace(bullet, sources=tuple(dict.fromkeys((*bullet.sources, *taught)))[-_SOURCES:])
-    grown = replace(bullet, helpful_count=counts[0], harmful_count=counts[1], tally=tally)
+    grown = replace(bullet, helpful_count=counts[0], harmful_count=counts[1], tally=tally, **means)
     return settled(grown, now=now)
 
 
@@ -142,17 +144,13 @@ def _with_tools(bullet: PlaybookBullet, run: Reflection) -> PlaybookBullet:
     return replace(bullet, fingerprints=marks)
 
 
-def _with_means(bullet: PlaybookBullet, run: Reflection, *, helped: bool) -> PlaybookBullet:
+def _means(bullet: PlaybookBullet, run: Reflection, counts: tuple[int, int]) -> dict[str, Any]:
+    """Return the means of a strategy after one more run, with which it has these counts."""
     if not isinstance(bullet, ToolCallingStrategy):
-        return bullet
-    seen = bullet.helpful_count + bullet.harmful_count
-    return replace(
-        bullet,
-        helpful_count=bullet.helpful_count + helped,
-        harmful_count=bullet.harmful_count + (not helped),
-        tool_success_rate=(bullet.helpful_count + helped) / (seen + 1),
-        avg_iterations=_mean(bullet.avg_iterations, seen, run.iterations, 1),
-    )
+        return {}
+    seen = sum(counts)
+    iterations = _mean(bullet.avg_iterations, seen - 1, run.iterations, 1)
+    return {"tool_success_rate": counts[0] / seen, "avg_iterations": iterations}
 
 
 def _mean(first: float, weight: int, second: float, other: int) -> float:

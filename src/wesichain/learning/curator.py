@@ -74,21 +74,16 @@ class SemanticCurator:
 
     def consolidate(self, playbook: Playbook, domain: str, *, dry_run: bool = False) -> CuratorDelta:
         """Make one of bullets that have come to be the same: the oldest stays, with all their evidence."""
-        if dry_run:
-            with playbook.view(domain) as view:
-                change = self._consolidation(view, now=playbook.now())
-            return CuratorDelta(updated=_ids(change.puts), removed=change.drops)
-        delta = playbook.change(
-            domain, lambda view: self._consolidation(view, now=playbook.now()), cause="consolidate"
-        )
-        if delta is None:
-            return CuratorDelta()
-        return CuratorDelta(updated=_ids(delta.change.puts), removed=delta.change.drops, deltas=(delta,))
+        now, written = playbook.now(), None
+        with playbook.view(domain) if dry_run else playbook.writing(domain) as view:
+            change = self._consolidation(view, now=now)
+            if not dry_run:
+                written = view.write(change, at=now, cause="consolidate")
+        deltas = () if written is None else (written,)
+        return CuratorDelta(updated=_ids(change.puts), removed=change.drops, deltas=deltas)
 
     def _merge(self, playbook: Playbook, reflection: Reflection, vector: Vectors) -> CuratorDelta:
-        known: set[str] = set()
-
-        def decide(view: Domain) -> PlaybookChange:
+        with playbook.writing(reflection.domain) as view:
             change = self._decide(
                 view,
                 reflection,
@@ -97,18 +92,12 @@ class SemanticCurator:
                 embed=playbook.embed,
                 now=playbook.now(),
             )
-            known.update(bullet.id for bullet in change.puts if view.get(bullet.id) is not None)
-            return change
-
-        delta = playbook.change(reflection.domain, decide, cause="merge", note=reflection.task_id)
+            known = [bullet.id for bullet in change.puts if view.get(bullet.id) is not None]
+            delta = view.write(change, at=playbook.now(), cause="merge", note=reflection.task_id)
         if delta is None:
             return CuratorDelta(skipped=(reflection.id,))
-        return CuratorDelta(
-            added=tuple(name for name in _ids(delta.change.puts) if name not in known),
-            updated=tuple(name for name in _ids(delta.change.puts) if name in known),
-            removed=delta.change.drops,
-            deltas=(delta,),
-        )
+        added = tuple(name for name in _ids(change.puts) if name not in known)
+        return CuratorDelta(added, updated=tuple(known), removed=change.drops, deltas=(delta,))
 
     def _decide(
         self,

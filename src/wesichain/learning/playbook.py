@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cache
@@ -31,7 +31,7 @@ from .entities.stages import VISIBLE
 from .entities.wording import mask
 from .page import PageChange, changes, read_page, write_page
 from .storage.backend import Backend, Repaired
-from .storage.domain import Decide, Domain, Match, rank
+from .storage.domain import Domain, Match, rank
 from .storage.erasing import meant
 from .storage.filters import Condition, parse_where
 from .storage.journal import Cause, Delta, PlaybookChange
@@ -153,12 +153,15 @@ class Playbook(Translated, StrategySource):
         if k < 1:
             return ()
         vector = self.embed([task])[0]
-        found = list(self._nearest(vector, domain, k=k, conditions=conditions))
+        wanted = 4 * k + 8  # more than k, so that evidence can order those alike
+        with self.view(domain) as here:
+            found = here.nearest(vector, k=wanted, conditions=conditions)
+            found += here.owned(vector, conditions, besides=found)
         for other in self.domains() if cross_domain else ():
             if other != domain:
-                matches = self._nearest(vector, other, k=k, conditions=conditions)
+                with self.view(other) as there:
+                    matches = there.nearest(vector, k=wanted, conditions=conditions)
                 found += [match for match in matches if match.similarity >= TRANSFER]
-        found += self._owned(vector, domain, conditions, known={match.bullet.id for match in found})
         marks = marks_of(task)
         near = [item for item in found if is_near(item, floor) and fits(item.bullet.condition, marks)]
         return sorted(near, key=rank, reverse=True)
@@ -229,15 +232,12 @@ class Playbook(Translated, StrategySource):
         for bullet in bullets:
             if not isinstance(cast("object", bullet), PlaybookBullet):
                 raise PlaybookError(f"{bullet!r} is not a bullet; make one: PlaybookBullet(content=...)")
-        kept: list[PlaybookBullet] = []
-
-        def decide(view: Domain) -> PlaybookChange:
-            now = self._clock.time()
-            kept[:] = [recorded(bullet, view.get(bullet.id), now=now) for bullet in bullets]
-            return PlaybookChange(puts=tuple(bullet for bullet in kept if view.get(bullet.id) != bullet))
-
-        self.change(domain, decide, cause="record")
-        return tuple(kept)
+        with self.writing(domain) as here:
+            now = self.now()
+            kept = tuple(recorded(bullet, here.get(bullet.id), now=now) for bullet in bullets)
+            changed = tuple(bullet for bullet in kept if here.get(bullet.id) != bullet)
+            here.write(PlaybookChange(puts=changed), at=now, cause="record")
+        return kept
 
     def promote(self, id: str, *, force: bool = False, domain: str | None = None) -> PlaybookBullet:
         """Show a bullet again that was quarantined, or with `force` one whose evidence is not enough."""
@@ -278,7 +278,7 @@ class Playbook(Translated, StrategySource):
         if not isinstance(cast("object", to), int | Delta):
             raise PlaybookError(f"rollback goes to a delta, its number or its hash; got {to!r}")
         number = to.seq if isinstance(to, Delta) else to
-        with self._domain(domain).writing() as here:
+        with self.writing(domain) as here:
             shelf = here.shelf
             if not 0 <= number <= shelf.seq:
                 raise PlaybookError(
@@ -302,7 +302,7 @@ class Playbook(Translated, StrategySource):
         tasks = () if task_id is None else (task_id,)
         count = 0
         for domain in self.domains():
-            with self._domain(domain).writing() as here:
+            with self.writing(domain) as here:
                 count += here.forget(is_meant, tasks=tasks, at=self.now())
         return count
 
@@ -341,10 +341,9 @@ class Playbook(Translated, StrategySource):
 
     # --- for the curator and the learner ---
 
-    def change(self, domain: str, decide: Decide, *, cause: Cause, note: str = "") -> Delta | None:
-        """Decide on the state as it is now and write the change; nobody else writes in between."""
-        with self._domain(domain).writing() as here:
-            return here.write(decide(here), at=self.now(), cause=cause, note=note)
+    def writing(self, domain: str) -> AbstractContextManager[Domain]:
+        """The state of a domain as it is now, to decide on and `write` to; nobody else writes meanwhile."""
+        return self._domain(domain).writing()
 
     def view(self, domain: str) -> AbstractContextManager[Domain]:
         """The state of a domain as it is now, for reading."""
@@ -379,44 +378,19 @@ class Playbook(Translated, StrategySource):
                 self._domains[name] = Domain(name, self._backend.log(name), self._embedder)
             return self._domains[name]
 
-    def _nearest(
-        self, vector: Vectors, domain: str, *, k: int, conditions: Sequence[Condition]
-    ) -> Sequence[Match]:
-        with self.view(domain) as view:  # more than k, so that evidence can order those alike
-            return view.nearest(vector, k=4 * k + 8, conditions=conditions)
-
-    def _owned(
-        self, vector: Vectors, domain: str, conditions: Sequence[Condition], *, known: Collection[str]
-    ) -> Sequence[Match]:
-        """The sentences of owners that are not among the nearest: they are found by their tools."""
-        with self.view(domain) as view:
-            rest = [
-                item
-                for item in view.owned()
-                if item.id not in known
-                and item.tool_sequence
-                and all(condition.is_met(item, domain) for condition in conditions)
-            ]
-            likeness = view.vectors([item.id for item in rest]) @ vector
-        return [Match(item, float(near), domain) for item, near in zip(rest, likeness, strict=True)]
-
     def _rule(
         self, id: str, rule: Callable[[PlaybookBullet], PlaybookBullet], *, cause: Cause, domain: str | None
     ) -> PlaybookBullet:
-        kept: list[PlaybookBullet] = []
         home = self._domain_of(id) if domain is None else domain
-
-        def decide(view: Domain) -> PlaybookChange:
-            bullet = view.get(id)
-            if bullet is None:
-                raise PlaybookError(f"the domain {home!r} has no bullet {id!r}")
-            kept[:] = [settled(rule(bullet), now=self._clock.time())]
-            return PlaybookChange(puts=tuple(kept))
-
         if home is None:
             raise PlaybookError(f"no domain has a bullet {id!r}")
-        self.change(home, decide, cause=cause, note=id)
-        return kept[0]
+        with self.writing(home) as here:
+            bullet = here.get(id)
+            if bullet is None:
+                raise PlaybookError(f"the domain {home!r} has no bullet {id!r}")
+            ruled = settled(rule(bullet), now=self.now())
+            here.write(PlaybookChange(puts=(ruled,)), at=self.now(), cause=cause, note=id)
+            return ruled
 
     def _domain_of(self, id: str) -> str | None:
         found: list[str] = []

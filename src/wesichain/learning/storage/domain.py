@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager, suppress
 from threading import RLock
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from wesichain.core.internal import dataclass, dump_json
 from wesichain.errors import CorruptRecordError, PlaybookError
@@ -58,7 +58,7 @@ class Domain:
     def has_merged(self, reflection_id: str) -> bool:
         return reflection_id in self.shelf.merged
 
-    def nearest(self, vector: Vectors, *, k: int, conditions: Sequence[Condition] = ()) -> Sequence[Match]:
+    def nearest(self, vector: Vectors, *, k: int, conditions: Sequence[Condition] = ()) -> list[Match]:
         """Return the k bullets closest to a unit vector that meet the conditions, closest first."""
         bullets = self.shelf.bullets
         wanted = 4 * k if conditions else k
@@ -77,9 +77,20 @@ class Domain:
         """Return the bullets of exactly this sequence of tools, immediate repeats aside."""
         return [self.shelf.bullets[name] for name in self.shelf.by_sequence.get(collapse(sequence), ())]
 
-    def owned(self) -> Sequence[PlaybookBullet]:
-        """Return the sentences of owners."""
-        return [self.shelf.bullets[name] for name in self.shelf.owned]
+    def owned(
+        self, vector: Vectors, conditions: Sequence[Condition], *, besides: Sequence[Match]
+    ) -> list[Match]:
+        """Return the sentences of owners about tools, however far they are from a vector."""
+        known = {match.bullet.id for match in besides}
+        rest = [
+            item
+            for item in (self.shelf.bullets[name] for name in self.shelf.owned)
+            if item.id not in known
+            and item.tool_sequence
+            and all(condition.is_met(item, self.name) for condition in conditions)
+        ]
+        likeness = self.vectors([item.id for item in rest]) @ vector
+        return [Match(item, float(near), self.name) for item, near in zip(rest, likeness, strict=True)]
 
     def vectors(self, ids: Sequence[str]) -> Vectors:
         """Return the vectors of bullets that are there, one row each."""
@@ -218,9 +229,6 @@ class Domain:
             self._log.load_vectors(index)
             self._index = index
         return self._index
-
-
-Decide: TypeAlias = Callable[[Domain], PlaybookChange]
 
 
 _WEIGHT = 0.1  # of all else beside the similarity
