@@ -28,7 +28,7 @@ from wesichain.errors import (
     PlaybookError,
     ToolDefinitionError,
 )
-from wesichain.policy import Budget, Fail, N, PolicyEngine, Recovery, Reprompt, Retry, Rule
+from wesichain.policy import Budget, Fail, N, Recovery, Reprompt, Retry, Rule
 from wesichain.tools import ToolRegistry, ToolSet
 
 from .advising import AdviceOffer
@@ -38,9 +38,9 @@ from .playbook import Playbook
 from .trace_log import TraceLog
 
 DEFAULT_LIMIT = 10  # iterations, where neither the task nor the generator says otherwise
+EXCLUDE_AFTER = 3  # failures of a tool in one task
 _RUNTIMES = 64  # sets of tools that are kept ready
 _THINK = "Think step by step. End with a line that begins with 'Answer:' and holds the answer alone."
-_GUARD = LoopGuard()
 _ANSWER = re.compile(r"^[ \t]*answer:[ \t]*", re.IGNORECASE | re.MULTILINE)
 
 # Whatever a model or a tool gets wrong is told to the model; a dead model ends the task.
@@ -58,7 +58,7 @@ class ReActGenerator:
 
     Owners' sentences and at most `k` learned bullets of the playbook, `advice_tokens` tokens together, stand
     below the instructions; none that names a tool which is not there, or takes something else by now. The
-    limit of iterations is the task's, else `max_iters`. A tool that fails `exclude_after` times is not
+    limit of iterations is the task's, else `max_iters`. A tool that fails three times is not
     offered again in that task.
     """
 
@@ -71,11 +71,8 @@ class ReActGenerator:
         max_iters: int = DEFAULT_LIMIT,
         trace_log: TraceLog | None = None,
         instructions: str | None = None,
-        policy: PolicyEngine = OBSERVE,
         k: int = 3,
         advice_tokens: int = 400,
-        exclude_after: int | None = 3,
-        loop_guard: LoopGuard | None = _GUARD,
         clock: Clock | None = None,
     ) -> None:
         if max_iters < 1:
@@ -86,11 +83,8 @@ class ReActGenerator:
         self._max_iters = max_iters
         self._trace_log = trace_log
         self._instructions = instructions
-        self._policy = policy
         self._k = k
         self._advice_tokens = advice_tokens
-        self._exclude_after = exclude_after
-        self._loop_guard = loop_guard
         self._clock = clock or SystemClock()
         self._registry = self._tools.build()
         self._runtimes: dict[frozenset[str] | None, AgentRuntime[str]] = {}
@@ -170,16 +164,13 @@ class ReActGenerator:
             self._runtimes[chosen] = AgentRuntime(
                 self._llm,
                 registry,
-                policy=self._policy,
-                instructions=self._instructions_for(registry),
-                exclude_after=self._exclude_after,
-                loop_guard=self._loop_guard,
+                policy=OBSERVE,
+                instructions=self._instructions or (None if len(registry) else _THINK),
+                exclude_after=EXCLUDE_AFTER,
+                loop_guard=LoopGuard(),
                 clock=self._clock,
             )
         return self._runtimes[chosen]
-
-    def _instructions_for(self, registry: ToolRegistry) -> str | None:
-        return self._instructions or (None if len(registry) else _THINK)
 
     async def _advice(self, task: TaskInput, registry: ToolRegistry, run_id: str) -> Advice:
         """What a task is told beside its instructions; its own bullets first."""

@@ -58,10 +58,6 @@ class EvidenceTally:
     withdrawn: int = field(default=0, metadata=OMIT)
 
     @property
-    def runs(self) -> float:
-        return self.shown_runs + self.held_runs
-
-    @property
     def is_alarming(self) -> bool:
         """Whether runs with the bullet fail more often than runs without it explain."""
         return self.alarm >= LIMIT

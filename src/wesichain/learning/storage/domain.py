@@ -135,6 +135,10 @@ class Domain:
             self._deltas = 0
         return delta
 
+    def is_long(self) -> bool:
+        """Whether a compaction is due."""
+        return self._deltas > max(LONG, 8 * len(self.shelf.bullets))
+
     def journal(self) -> Sequence[Delta]:
         """Return every delta that is kept, oldest first."""
         deltas: list[Delta] = []
@@ -209,10 +213,6 @@ class Domain:
                 self._index.drop(record.change.drops)
                 for bullet in record.change.puts:
                     self._index.put(bullet)
-
-    def is_long(self) -> bool:
-        """Whether a compaction is due."""
-        return self._deltas > max(LONG, 8 * len(self.shelf.bullets))
 
     def _save(self, *, at_least: int) -> None:
         """Keep the vectors once enough are new; what is not kept is embedded again by the next process."""
