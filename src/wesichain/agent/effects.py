@@ -216,9 +216,7 @@ class LiveEffects(Effects):
 
     async def _ask_streaming(self, request: LlmRequest, on_text: OnText) -> LlmResponse:
         """Ask, and pass the text on as it streams; of a model that cannot stream, in one piece."""
-        from .stream_relay import StreamRelay  # loaded with the first stream
-
-        relay = on_text if isinstance(on_text, StreamRelay) else None
+        relay: Any = on_text if hasattr(on_text, "ready") else None  # a `StreamRelay`
         if not isinstance(self._llm, StreamingLlm):
             reply: Any = await self._llm.complete(request)
             if isinstance(reply, LlmResponse):

@@ -25,7 +25,6 @@ from wesichain.core import (
     RunStarted,
     StepFailed,
     StepStarted,
-    TextDelta,
     ToolCall,
     ToolCompleted,
     ToolDispatched,
@@ -189,61 +188,26 @@ class Emitter:
         instructions: str = "",
     ) -> None:
         """A run starts; or is resumed, where `decided` is given, be it empty."""
-        self._seq = seq = self._seq + 1
-        at, resumed, decisions = self._opened, decided is not None, decided or ()
-        parts = () if resumed else parts
-        fields = (task, model, tools, resumed, decisions, parts, "", "", instructions)
-        if self._listener is None:
-            self._events.append((_run_started, 0, at, *fields))
-        else:
-            self._emit(_run_started(self.run_id, 0, seq, at, *fields))
+        resumed, parts = decided is not None, () if decided is not None else parts
+        fields = (task, model, tools, resumed, decided or (), parts, "", "", instructions)
+        self._log((_run_started, 0, self._opened, *fields), self._listener)
 
     def step_started(
         self, step: int, messages: tuple[Message, ...], *, follows: bool, free: bool = False
     ) -> None:
-        self._seq = seq = self._seq + 1
         listen = self._in_line if step % _FLUSH_EVERY else self._listener
-        if listen is None:
-            self._events.append((_step_started, step, self._time(), messages, follows, free))
-        else:
-            event = _step_started(self.run_id, step, seq, self._time(), messages, follows, free)
-            self._events.append(event)
-            listen(event)
-
-    def text_delta(self, step: int, text: str) -> None:
-        self._seq = seq = self._seq + 1
-        self._emit(TextDelta(self.run_id, step, seq, self._time(), text))
+        self._log((_step_started, step, self._time(), messages, follows, free), listen)
 
     def model_responded(self, step: int, reply: LlmResponse, duration_ms: float, cost: float) -> None:
-        self._seq = seq = self._seq + 1
-        listen = self._in_line
-        if listen is None:
-            self._events.append((_model_responded, step, self._time(), reply, duration_ms, cost, False))
-        else:
-            event = _model_responded(self.run_id, step, seq, self._time(), reply, duration_ms, cost)
-            self._events.append(event)
-            listen(event)
+        self._log((_model_responded, step, self._time(), reply, duration_ms, cost, False), self._in_line)
 
     def tool_dispatched(self, step: int, call: ToolCall, attempt: int, *, resumed: bool) -> None:
-        self._seq = seq = self._seq + 1
-        listen = self._in_line
-        if listen is None:
-            self._events.append((_tool_dispatched, step, self._time(), call, attempt, resumed))
-        else:
-            event = _tool_dispatched(self.run_id, step, seq, self._time(), call, attempt, resumed)
-            self._events.append(event)
-            listen(event)
+        self._log((_tool_dispatched, step, self._time(), call, attempt, resumed), self._in_line)
 
     def tool_completed(self, step: int, call: ToolCall, result: ToolResult) -> None:
-        self._seq = seq = self._seq + 1
-        listen, at, value, ms = self._in_line, self._time(), result.value, result.duration_ms
-        parts, finish = result.parts, result.finish
-        if listen is None:
-            self._events.append((_tool_completed, step, at, call.id, call.name, value, ms, parts, finish))
-        else:
-            event = _tool_completed(self.run_id, step, seq, at, call.id, call.name, value, ms, parts, finish)
-            self._events.append(event)
-            listen(event)
+        value, ms, parts, finish = result.value, result.duration_ms, result.parts, result.finish
+        entry = (_tool_completed, step, self._time(), call.id, call.name, value, ms, parts, finish)
+        self._log(entry, self._in_line)
 
     def step_failed(
         self,
@@ -259,8 +223,7 @@ class Emitter:
         found = error if error.__cause__ is None else error.__cause__
         cause = "" if found.__cause__ is None or call_id is None else name_of(type(found.__cause__))
         fields = (type(found).__name__, str(error), decision, call_id, tool_name, duration_ms, free, cause)
-        self._seq = seq = self._seq + 1
-        self._emit(StepFailed(self.run_id, step, seq, self._time(), *fields))
+        self.emit(StepFailed, step, *fields)
 
     def emit(self, make: Callable[..., Event], step: int, *fields: Any) -> None:
         """Emit an event of the rarer kinds: `make` is its class, `fields` what it has of its own."""
@@ -268,12 +231,9 @@ class Emitter:
         self._emit(make(self.run_id, step, seq, self._time(), *fields))
 
     def run_completed(self, step: int, output: JsonValue, spent: Spent, stopped_by: str | None) -> None:
-        self._seq = seq = self._seq + 1
-        at, usage, seconds = self._time(), spent.usage, spent.seconds
-        if self._listener is None:
-            self._events.append((_run_completed, step, at, output, usage, seconds, stopped_by))
-        else:
-            self._emit(_run_completed(self.run_id, step, seq, at, output, usage, seconds, stopped_by))
+        usage, seconds = spent.usage, spent.seconds
+        entry = (_run_completed, step, self._time(), output, usage, seconds, stopped_by)
+        self._log(entry, self._listener)
         self.close()
 
     def run_failed(self, step: int, error: WesichainError, spent: Spent) -> None:
@@ -312,6 +272,17 @@ class Emitter:
         self._seq = seq = self._seq + 1
         nested = f"{scope}/{event.scope}" if event.scope else scope
         self._emit(replace(event, run_id=self.run_id, seq=seq, scope=nested))
+
+    def _log(self, entry: tuple[Any, ...], listen: Listener | None) -> None:
+        """Emit an event of the usual kinds; where nobody listens, it is not even made (see `events_in`)."""
+        self._seq = seq = self._seq + 1
+        if listen is None:
+            self._events.append(entry)
+        else:
+            make, step, *rest = entry
+            event = make(self.run_id, step, seq, *rest)
+            self._events.append(event)
+            listen(event)
 
     def _emit(self, event: Event) -> None:
         self._events.append(event)

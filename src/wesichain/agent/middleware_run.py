@@ -7,16 +7,13 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Generic, TypeAlias, TypeGuard, TypeVar
 
-from typing_extensions import override
-
-from wesichain.core import Message
-from wesichain.core.internal import LogView, Spent
+from wesichain.core.internal import CallToken
 from wesichain.errors import AgentError, ConfigError, ReplayMismatchError
 from wesichain.middleware import Middleware
 from wesichain.tools import RunContext
 
 from .drive import Drive
-from .middleware_calls import Link, context_of, raiser
+from .middleware_calls import raiser
 from .phases import Completed, Failed, Idle, Interrupted, Outcome, Phase
 from .stepper import Stepper
 
@@ -61,7 +58,7 @@ class MiddlewareRun(Generic[OutT]):
         self._middleware, self._start, self._again = middleware, start, again
         self._is_begun = False
         self._stepper: Stepper[Outcome[OutT]] | None = None  # where the run is taken a step at a time
-        self._ctx: RunContext[Any] = context_of(drive.run, _RunLink(drive))
+        self._ctx: RunContext[Any] = _context_of(drive)
         self.outcome: Outcome[OutT] | None = None
 
     @property
@@ -142,7 +139,7 @@ class MiddlewareRun(Generic[OutT]):
         given: Outcome[OutT] | None = None
         while drive.outcome is None:
             around = () if agent is None else run.effects.around(agent.part_middleware, step_id=run.step)
-            part = _Part(partial(self._carry_part, drive), context_of(run, _RunLink(drive)))
+            part = _Part(partial(self._carry_part, drive), _context_of(drive))
             given = await part.run(around, drive.task)
         return drive.outcome if given is None else given
 
@@ -177,6 +174,11 @@ def _checked(outcome: Any) -> Outcome[Any]:
         f"wrap_run gave a {type(outcome).__name__}; return an outcome, such as the one that "
         f"call_next(task) gives"
     )
+
+
+def _context_of(drive: Drive[Any]) -> RunContext[Any]:
+    """The run as its middleware sees it, with its present messages."""
+    return drive.run.context(lambda: drive.phase.messages, token=CallToken(drive.run))
 
 
 def _holding(drive: Drive[OutT]) -> Drive[OutT]:
@@ -217,22 +219,3 @@ class _Part:
             )
         self._is_begun = True
         return self._carry()
-
-
-class _RunLink(Link):
-    """Gives a context the present messages and spending of its run."""
-
-    __slots__ = ("_drive",)
-
-    def __init__(self, drive: Drive[Any]) -> None:
-        self._drive = drive
-
-    @property
-    @override
-    def messages(self) -> LogView[Message]:
-        return self._drive.phase.messages
-
-    @property
-    @override
-    def spent(self) -> Spent:
-        return self._drive.run.spent()

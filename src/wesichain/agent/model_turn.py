@@ -185,7 +185,7 @@ class ModelTurn(Generic[OutT]):
         entry: JournalEntry[tuple[OutT, str]] = JournalEntry(
             "check", run.step, _text_of, lambda text: (read(text), text)
         )
-        ctx = run.context(phase)
+        ctx = run.context(lambda: phase.messages)
         return await run.wait(run.effects.remember(entry, lambda: checks.run(ctx, output, text)))
 
     def _follow(

@@ -507,7 +507,7 @@ class AgentRuntime(Generic[OutT]):
         scope: tuple[str, ...] = ()
         wrap = options.effects
         if inner is not None:  # it lives in the time above
-            clock, above, scope = clock or inner.call.clock, inner.call.account, inner.call.scope
+            clock, above, scope = clock or inner.call.settings.clock, inner.call.account, inner.call.scope
             wrap = wrap or inner.effects
         elif parent is not None and isinstance(parent.budget, Account):
             above = parent.budget  # of what runs the agent and is no run itself: a graph
@@ -561,7 +561,7 @@ class AgentRuntime(Generic[OutT]):
     ) -> None:
         """Let a slow reader slow the run, and a guard hold the pieces of an answer back."""
         if inner is not None:
-            run.pressure = inner.call.step.run.pressure
+            run.pressure = inner.call.run.pressure
         if options.stream:
             run.pending_deltas = [] if any(one.holds_stream for one in around) else None
             ready = (getattr(sink, "ready", None) for sink in as_sinks(options.events))
@@ -582,9 +582,9 @@ class AgentRuntime(Generic[OutT]):
     def _wrapped(self, live: Effects) -> Effects:
         if self._call_middleware is None:
             return live
-        from .middleware_calls import wrapped
+        from .middleware_calls import WrappedEffects
 
-        return wrapped(live, *self._call_middleware)
+        return WrappedEffects(live, *self._call_middleware)
 
     def system(self, instructions: str | None) -> str:
         """The first message of a run: the instructions, and how to answer where words ask for it."""

@@ -39,7 +39,7 @@ from wesichain.core import (
     ToolsOffered,
     ToolSpec,
 )
-from wesichain.core.internal import LogView, Spent, from_plain, to_plain
+from wesichain.core.internal import LogView, from_plain, to_plain
 from wesichain.errors import AgentError, ConfigError, DuplicateToolError
 from wesichain.middleware import Middleware
 from wesichain.tools import (
@@ -240,10 +240,8 @@ class CurrentAgent(Effects):
         """The run as it was when the step began: its reply has not come yet."""
         run, trail = self._run, phase.trail
         has_reply = isinstance(phase, Acting) and trail.length and phase.messages[-1].role is Role.ASSISTANT
-        link = _Moment(run, LogView(trail.log.messages, trail.length - 1 if has_reply else trail.length))
-        return RunContext(
-            run.run_id, step, run.token, deps=run.deps, agent=run.name, scope=run.scope, link=link
-        )
+        seen = LogView(trail.log.messages, trail.length - 1 if has_reply else trail.length)
+        return run.context(lambda: seen, step=step)
 
     # --- handing over ------------------------------------------------------------------------------
 
@@ -341,17 +339,3 @@ def _compiled(item: Any) -> tuple[Any, str, ToolRegistry]:
     """A tool with its registry; the item itself is kept, so that nothing else takes its place in memory."""
     registry = ToolSet.of([item]).build()
     return item, registry.names[0], registry
-
-
-class _Moment:
-    """A run at the beginning of a step, for those who look."""
-
-    __slots__ = ("_run", "messages")
-
-    def __init__(self, run: RunState[Any], messages: LogView[Message]) -> None:
-        self._run = run
-        self.messages = messages
-
-    @property
-    def spent(self) -> Spent:
-        return self._run.spent()

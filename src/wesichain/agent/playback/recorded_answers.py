@@ -95,9 +95,9 @@ class RecordedAnswers:
             await self.cursor.turn(index)
             match event:
                 case TextDelta(text=text) if isinstance(on_text, StreamRelay):
-                    on_text.emit_text(text)
+                    on_text.piece(TextDelta, text)
                 case OutputDelta(value=value) if isinstance(on_text, StreamRelay):
-                    on_text.show(value)
+                    on_text.piece(OutputDelta, value)
                 case ModelResponded(response=response, duration_ms=duration):
                     self.cursor.elapsed += duration / 1000
                     if not event.set_aside:
