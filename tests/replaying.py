@@ -23,7 +23,7 @@ from wesichain.agent.keywords import RunKeywords
 from wesichain.agent.middleware_run import MiddlewareRun
 from wesichain.agent.options import run_options
 from wesichain.agent.phases import begin
-from wesichain.agent.playback.replay import ReplayEffects
+from wesichain.agent.playback.replay_effects import ReplayEffects
 from wesichain.agent.trail import Trail
 from wesichain.core import Event
 from wesichain.trace import Recorder, diff, list_runs, load

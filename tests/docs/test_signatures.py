@@ -27,7 +27,7 @@ INSIDE = frozenset(
             "OutputForm",
             "Repeated",
         ),  # the loop
-        *("RecordedAnswers", "ReplyJudge", "TeamMember", "_Log"),
+        *("ReplyJudge", "TeamMember", "_Log"),
         *("Definition", "OuterWrites", "StateForm", "StateValues", "Tap", "TaskQuestions", "TaskRecord"),
         *("Backend", "Shares", "View"),  # the playbook's storage
         *("FinishedRun", "Run", "RunRegistry"),  # durable runs and the edge
