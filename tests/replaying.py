@@ -196,8 +196,8 @@ def twin_of(runtime: AgentRuntime[Any]) -> AgentRuntime[Any]:
     """The same program, without the sinks of the test, and with a policy that has seen nothing of the run."""
     twin = copy.copy(runtime)
     twin._sinks = ()
-    settings = runtime._settings
-    twin._settings = replace(settings, policy=copy.deepcopy(settings.policy))
+    settings = runtime.settings
+    twin.settings = replace(settings, policy=copy.deepcopy(settings.policy))
     return twin
 
 

@@ -162,7 +162,6 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         self._instructions = instructions
         self._playbook = playbook
         self._domain = domain
-        self._output_type = output_type
         self._capabilities: Capabilities | None = None
         given_options: Any = {**AGENT_DEFAULTS, "default_policy": SelfCorrect(), **options}
         if capabilities:
@@ -441,17 +440,8 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         """
         from .calls.agent_tool import AgentTool
 
-        return AgentTool(
-            self.outcome,
-            self.runtime.resume,
-            agent=self.name,
-            name=name or self.name,
-            description=description or self.description or f"Ask the agent {self.name!r}.",
-            effect=effect,
-            takes=input_type,
-            gives=self._output_type,
-            read=self.runtime.read_output,
-        )
+        described = description or self.description or f"Ask the agent {self.name!r}."
+        return AgentTool(self, name=name or self.name, description=described, effect=effect, takes=input_type)
 
 
 def _show_options() -> None:

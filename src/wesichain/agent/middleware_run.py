@@ -139,8 +139,8 @@ class MiddlewareRun(Generic[OutT]):
         given: Outcome[OutT] | None = None
         while drive.outcome is None:
             around = () if agent is None else run.effects.around(agent.part_middleware, step_id=run.step)
-            part = _Part(partial(self._carry_part, drive), _context_of(drive))
-            given = await part.run(around, drive.task)
+            carry = partial(self._carry_part, drive)
+            given = await _through_part(around, _context_of(drive), carry, drive.task)
         return drive.outcome if given is None else given
 
     async def _carry_part(self, drive: Drive[OutT]) -> Outcome[OutT]:
@@ -164,7 +164,7 @@ class MiddlewareRun(Generic[OutT]):
                 f"call_next was given another task, {str(task)[:100]!r}; that of a run which goes on, or was "
                 f"given as a state or a phase, stays as it is"
             )
-        self._drive.begin_with(self._start(task, self._drive.run.run_id))
+        self._drive.begin_with(self._start(task, run_id=self._drive.run.run_id))
 
 
 def _checked(outcome: Any) -> Outcome[Any]:
@@ -186,36 +186,35 @@ def _holding(drive: Drive[OutT]) -> Drive[OutT]:
     return drive
 
 
-class _Part:
-    """One agent's part of a run that was handed to it, inside that agent's own middleware.
+async def _through_part(
+    middleware: Sequence[Middleware],
+    ctx: RunContext[Any],
+    carry: Callable[[], Coroutine[Any, Any, Any]],
+    own: Any,
+) -> Any:
+    """Carry one agent's part of a run that was handed to it, inside that agent's own middleware.
 
-    The run has begun before, like one that is resumed: its task stays, and it is carried once.
+    The run has begun before, like one that is resumed: its task stays, and it is carried once. Returns the
+    outcome that the middleware returns: of the run, or of a part that ends with a handoff.
     """
+    is_begun = False
 
-    __slots__ = ("_carry", "_ctx", "_is_begun")
-
-    def __init__(self, carry: Callable[[], Coroutine[Any, Any, Any]], ctx: RunContext[Any]) -> None:
-        self._carry = carry
-        self._ctx = ctx
-        self._is_begun = False
-
-    async def run(self, middleware: Sequence[Middleware], task: Any) -> Any:
-        """The outcome that the middleware returns: of the run, or of a part that ends with a handoff."""
-        outcome: Any = await through(middleware, self._ctx, partial(self._begin, task), task)
-        if not has_ended(outcome) or not self._is_begun:
-            what = f"gave a {type(outcome).__name__}" if self._is_begun else "did not call on"
+    def begin(task: Any) -> Coroutine[Any, Any, Any]:
+        nonlocal is_begun
+        if is_begun or task != own:
+            what = "was called twice" if is_begun else f"was given another task, {str(task)[:100]!r}"
             raise ConfigError(
-                f"wrap_run of the agent {self._ctx.agent!r} {what}; a run that was handed to it has begun "
-                f"before: return the outcome that call_next(task) gives, or raise a GuardrailError"
-            )
-        return outcome
-
-    def _begin(self, own: Any, task: Any) -> Coroutine[Any, Any, Any]:
-        if self._is_begun or task != own:
-            what = "was called twice" if self._is_begun else f"was given another task, {str(task)[:100]!r}"
-            raise ConfigError(
-                f"call_next {what} in wrap_run of the agent {self._ctx.agent!r}; a run that was handed to it "
+                f"call_next {what} in wrap_run of the agent {ctx.agent!r}; a run that was handed to it "
                 f"has begun before, and goes on once, with its own task"
             )
-        self._is_begun = True
-        return self._carry()
+        is_begun = True
+        return carry()
+
+    outcome: Any = await through(middleware, ctx, begin, own)
+    if not has_ended(outcome) or not is_begun:
+        what = f"gave a {type(outcome).__name__}" if is_begun else "did not call on"
+        raise ConfigError(
+            f"wrap_run of the agent {ctx.agent!r} {what}; a run that was handed to it has begun "
+            f"before: return the outcome that call_next(task) gives, or raise a GuardrailError"
+        )
+    return outcome

@@ -201,7 +201,7 @@ class RunState(Generic[OutT]):
     def spent(self) -> Spent:
         return self.account.spent(self.now())
 
-    def refusal(self, *, free: bool = False) -> BudgetExceededError | LimitAbove | None:
+    def refusal(self, *, free: bool = False) -> Exception | None:
         """The limit, of this run or of one above, that allows no other model call; None if there is none."""
         now = self.now() if self.account.is_timed else 0.0
         own = self.account.own_refusal(now, free=free)

