@@ -174,6 +174,15 @@ def nothing_is_left_unfinished(path: Path) -> None:
         assert mark not in text
 
 
+def locks_are_reentrant(path: Path) -> None:
+    """The garbage collector may end anybody's code while a lock is held, in the thread that holds it."""
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.ImportFrom) and node.module == "threading":
+            assert "Lock" not in {alias.name for alias in node.names}, f"line {node.lineno}: Lock"
+        if isinstance(node, ast.Attribute):
+            assert ast.unparse(node) != "threading.Lock", f"line {node.lineno}: threading.Lock"
+
+
 RULES = (
     imports_run_downstairs,
     other_rooms_are_entered_through_their_door,
@@ -181,6 +190,7 @@ RULES = (
     a_door_holds_imports_and_all_alone,
     stored_data_stays_data,
     nothing_is_left_unfinished,
+    locks_are_reentrant,
 )
 
 

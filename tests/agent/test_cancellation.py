@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 import time
 from typing import Any
@@ -280,3 +282,42 @@ async def test_a_tool_that_may_run_once_is_not_retried_when_it_was_too_slow() ->
     assert isinstance(outcome, Completed)
     assert sent == ["a"]
     assert "[OUTCOME UNKNOWN]" in str(outcome.messages[-2].content)
+
+
+COLLECTED_WHILE_A_CALL_IS_OPENED = """
+import asyncio, gc
+from wesichain import Agent, ToolContext, tool
+from wesichain.testing import ScriptedLlm, calls
+
+contexts = []
+
+@tool
+async def keep(ctx: ToolContext) -> str:
+    \'\'\'Keep the context.\'\'\'
+    contexts.append(ctx)
+    return "kept"
+
+async def main():
+    for _ in range(100):
+        await Agent(ScriptedLlm([calls(("keep", {})), "done"]), tools=[keep]).run("go")
+
+class Left:
+    def __init__(self):
+        self.itself = self
+
+    def __del__(self):
+        if contexts:
+            contexts.pop().cancellation
+            Left()
+
+asyncio.run(main())
+Left()
+gc.set_threshold(1, 1, 1)
+while contexts:
+    contexts.pop().cancellation
+"""
+
+
+def test_code_that_the_garbage_collector_ends_may_use_its_context() -> None:
+    """In the thread that is just opening a call: a lock that is not reentrant would never be released."""
+    subprocess.run([sys.executable, "-c", COLLECTED_WHILE_A_CALL_IS_OPENED], check=True, timeout=120)

@@ -28,6 +28,7 @@ from wesichain.core.internal import NodeFailed
 from wesichain.errors import ConfigError
 from wesichain.testing import Fault, Faults, FunctionLlm, Scenario, Trace, simulate, simulate_sync
 from wesichain.testing.simulation import simulated
+from wesichain.testing.simulation.loop import StuckError, virtual_loop
 from wesichain.trace import load
 
 SAMPLES = (refunds, trips, transfers, research, support, airline, shop)
@@ -388,6 +389,45 @@ def test_a_run_that_never_ends_is_a_violation() -> None:
 
     report = simulate_sync(Scenario(Agent(FunctionLlm(model)), "go"), seeds=[0], faults=Faults.none())
     assert "nothing is left that could happen" in report.violations[0].message
+
+
+@pytest.mark.slow
+def test_runs_that_never_end_are_not_repeated_without_bound() -> None:
+    """Each costs seconds, and shrinking repeats a run up to a thousand times."""
+    stuck: list[str] = []
+
+    @tool(effect="idempotent")
+    async def spin(ctx: ToolContext[list[str]]) -> str:
+        """Fail to end at the third attempt."""
+        ctx.deps.append("begun")
+        if len(ctx.deps) > 2:
+            stuck.append("for ever")
+            while True:
+                await asyncio.sleep(0)
+        return "OK"
+
+    def model(request: LlmRequest) -> LlmResponse:
+        seen = Seen(request)
+        return seen.say("done") if seen.good("spin") else seen.call(("spin", {}))
+
+    scenario = Scenario(
+        lambda: Agent(FunctionLlm(model), tools=[spin], deps_type=list[str]), "go", world=list
+    )
+    report = simulate_sync(scenario, seeds=range(60), faults=Faults(tool_twice=0.7, tool_late=0.3))
+    (violation,) = report.violations
+    assert "no end after" in str(violation)
+    assert len(stuck) <= violation.count + 11, "each takes a tenth of what all shrinking may take"
+
+
+def test_a_thread_that_never_returns_ends_the_simulation() -> None:
+    async def wait() -> None:
+        loop: Any = asyncio.get_running_loop()
+        future = loop.create_future()
+        loop.wait_for_thread(future)
+        await future
+
+    with pytest.raises(StuckError, match=r"has not returned within 0\.05 s"):
+        virtual_loop(1, thread_seconds=0.05).run(wait())
 
 
 def test_a_scenario_that_draws_its_own_chance_is_refused() -> None:

@@ -96,7 +96,7 @@ class CutOff(Exception):  # noqa: N818  # likewise
     """The task that drives the run was cancelled, and whoever the cancel was raised in has swallowed it."""
 
 
-_MAKING = threading.Lock()
+_MAKING = threading.RLock()
 _NO_OFFER: tuple[tuple[ToolSpec, ...], int, tuple[ToolSpec, ...]] = ((), -1, ())
 PASSING = (AgentError, ConfigError, ReplayMismatchError, LimitAbove)  # what a model does not raise by itself
 

@@ -75,7 +75,7 @@ class Engine:
         self._tasks: set[asyncio.Task[None]] = set()
         self._threads = ThreadPoolExecutor(_THREADS, "wesichain-durable")
         self._is_closing = False
-        self._claiming = threading.Lock()
+        self._claiming = threading.RLock()
         self._executor = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         self._lease = Lease(self._executor, machine or this_machine(), os.getpid(), 0, lease)
         self._pause = min(_IDLE, lease / 5)

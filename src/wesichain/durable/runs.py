@@ -83,7 +83,7 @@ class DurableRuns:
         self._agent = agent
         self._clock = clock or SystemClock()
         self._opened: Store | None = None
-        self._opening = threading.Lock()
+        self._opening = threading.RLock()
 
     @property
     def database_url(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from threading import Lock
+from threading import RLock
 
 from wesichain.core import Clock
 from wesichain.errors import CheckpointError, ConfigError
@@ -24,7 +24,7 @@ class Threads:
     def __init__(self, definition: Definition, store: Checkpointer | None, clock: Clock) -> None:
         self._definition = definition
         self._clock = clock
-        self._lock = Lock()
+        self._lock = RLock()
         self._recent: OrderedDict[str, tuple[ThreadJournal, Position]] = OrderedDict()
         self.store = store
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
-from threading import Lock
+from threading import RLock
 from typing import Any
 
 from typing_extensions import override
@@ -34,7 +34,7 @@ class RunFiles:
         self._long = LongResults(over_tokens)
         self._limits = limits
         self._folders: OrderedDict[tuple[str, ...], _Folder] = OrderedDict()  # the newest last
-        self._lock = Lock()
+        self._lock = RLock()
 
     def __call__(self, ctx: RunContext[Any]) -> Files:
         messages, run = ctx.messages, (ctx.correlation_id, *ctx.scope)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from threading import Lock
+from threading import RLock
 from typing import Any, TypeAlias, cast
 
 from typing_extensions import TypedDict, override
@@ -74,7 +74,7 @@ class Workspace(Capability):
 
     def __init__(self, files: Files | FilesOf) -> None:
         self._files_of = files_of(files)
-        self._editing = Lock()
+        self._editing = RLock()
         reading: Any = {"effect": "pure"}
         self.tools: Sequence[Any] = (
             tool(self._list_files, name="list_files", **reading),

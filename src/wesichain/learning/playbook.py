@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cache
 from os import PathLike
 from pathlib import Path
-from threading import Lock, RLock
+from threading import RLock
 from typing import Any, Self, cast
 
 from typing_extensions import override
@@ -78,7 +78,7 @@ class Playbook(Translated, StrategySource):
         self._clock = clock or SystemClock()
         self._backend = backend
         self._embedder = embedder
-        self._embedding = Lock()  # an embedder need not be safe to share between threads
+        self._embedding = RLock()  # an embedder need not be safe to share between threads
         self._views: dict[str, View] = {}
         self._guard = RLock()  # of the views
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from threading import Lock
+from threading import RLock
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from typing_extensions import override
@@ -64,7 +64,7 @@ class MemoryStore(Store):
     def __init__(self, *, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._rows: dict[tuple[str, str], ItemRow] = {}
-        self._lock = Lock()
+        self._lock = RLock()
 
     @override
     async def put(self, namespace: Sequence[str], key: str, value: JsonValue) -> None:

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter
-from threading import Lock
+from threading import RLock
 
 from typing_extensions import override
 
@@ -67,7 +67,7 @@ class MemoryLogs(Logs):
     def __init__(self, conflict: Conflict) -> None:
         self._logs: dict[str, MemoryLog] = {}
         self._newest: float | None = None  # when a log was last added to
-        self._lock = Lock()
+        self._lock = RLock()
         self._conflict = conflict
 
     @override

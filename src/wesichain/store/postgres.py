@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from hashlib import sha256
-from threading import Lock, RLock
+from threading import RLock
 from typing import Any, LiteralString, TypeAlias, TypeVar
 
 import psycopg
@@ -113,7 +113,7 @@ class PostgresPool:
     def __init__(self, url: str, schema: PostgresSchema, *, connections: int) -> None:
         self._make = partial(PostgresSession, url, schema)
         self._workers = Workers(self._make, name="wesichain-postgres", most=connections)
-        self._here, self._lock, self._process = self._make(), Lock(), os.getpid()
+        self._here, self._lock, self._process = self._make(), RLock(), os.getpid()
         weakref.finalize(self, _let_go, self._workers, self._here)
 
     async def run(self, job: Callable[[Connection], T]) -> T:

@@ -185,12 +185,12 @@ class _File:
         self._durable = durable
         self._timeout = timeout
         self._db: sqlite3.Connection | None = None
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._process = os.getpid()
 
     def do(self, job: Callable[[sqlite3.Connection], T]) -> T:
         if self._process != os.getpid():  # a forked child has no use for its parent's connection, or its lock
-            self._lock, self._process = threading.Lock(), os.getpid()
+            self._lock, self._process = threading.RLock(), os.getpid()
             _PARENTS.append(self._db)
             self._db = None
         try:

@@ -46,7 +46,7 @@ class Workers(Generic[S]):
         self._make = make
         self._name = name
         self._most = most
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._begin()
 
     def _begin(self) -> None:
@@ -69,7 +69,7 @@ class Workers(Generic[S]):
         self, loop: asyncio.AbstractEventLoop, future: asyncio.Future[T], job: Callable[[S], T]
     ) -> asyncio.Future[T]:
         if self._process != os.getpid():  # a forked child has none of the threads
-            self._lock = threading.Lock()
+            self._lock = threading.RLock()
             self._begin()
         with self._lock:
             if self._idle:

@@ -42,7 +42,7 @@ class Seam(Protocol):
 
 
 _seams: list[Seam] = []
-_lock = threading.Lock()
+_lock = threading.RLock()
 _run_tool = ToolRegistry.run
 _before: CallHook | None = None
 

@@ -92,7 +92,7 @@ class Metrics:
         self._open: dict[_Scope, RunStarted] = {}
         self._asked: set[_Scope] = set()
         self._called: dict[_Scope, set[str]] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def emit(self, event: Event) -> None:
         with self._lock:

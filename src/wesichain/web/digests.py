@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from typing import Any
 
 from wesichain.core import Usage
@@ -53,7 +53,7 @@ class Digests:
     def __init__(self, prices: Prices) -> None:
         self._prices = prices
         self._known: dict[str, Digest] = {}
-        self._making = Lock()
+        self._making = RLock()
 
     def __len__(self) -> int:
         return len(self._known)

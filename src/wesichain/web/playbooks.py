@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from wesichain.trace import redact
@@ -22,7 +22,7 @@ class PlaybookShelf:
 
     def __init__(self, source: Path | Playbook) -> None:
         self._source = source
-        self._guard = Lock()
+        self._guard = RLock()
 
     @cached_property
     def _playbook(self) -> Playbook | None:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from time import time
 from typing import Any, get_args
 
@@ -89,7 +89,7 @@ class RunStore:
         self.marks = Marks(folder / "labels.jsonl")
         self.scores = Scores(folder / "scores.jsonl")
         self._is_ahead = False
-        self._reading = Lock()  # nobody reads all the files while another does
+        self._reading = RLock()  # nobody reads all the files while another does
 
     def runs(
         self, limit: int | None = None, *, search: str = "", before: str | None = None

@@ -37,7 +37,7 @@ from .open_call import OpenCall
 OutT = TypeVar("OutT")
 Slot: TypeAlias = PreparedCall | Observed | None
 
-_OPENING = threading.Lock()
+_OPENING = threading.RLock()
 _context = constructor_of(ToolContext[Any], "step_id", "deps", "agent", "call_id", "attempt", "source")
 _NONE: dict[str, Any] = {}  # of a batch that nothing came before; never changed
 

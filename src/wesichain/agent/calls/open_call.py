@@ -37,7 +37,7 @@ from wesichain.policy import Account, Budget, chain_of
 from wesichain.tools import ToolContext
 
 ITSELF = ""  # in place of an agent's name: the call itself waits, with a question of its own
-_NUMBERING = threading.Lock()  # runs may be started from a tool's thread
+_NUMBERING = threading.RLock()  # runs may be started from a tool's thread
 
 
 class InnerRun:

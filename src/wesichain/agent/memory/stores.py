@@ -105,7 +105,7 @@ class MemoryConversations(Conversations):
 
     def __init__(self) -> None:
         self._turns: dict[str, list[Turn]] = {}  # the one that was extended last is last
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     @override
     async def append(self, id: str, turn: Turn) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from threading import Lock
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ class UseEmbedder:
 
     def __init__(self) -> None:
         self._model: Any = None
-        self._lock = Lock()  # the weights are loaded once, whoever comes first
+        self._lock = RLock()  # the weights are loaded once, whoever comes first
 
     def embed(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         with self._lock:

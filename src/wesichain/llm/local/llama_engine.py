@@ -53,7 +53,7 @@ class LlamaEngine:
     def __init__(self, settings: EngineSettings) -> None:
         self.settings = settings
         self.users = 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._child: subprocess.Popen[bytes] | None = None
         self._owner = 0
         self._address: Address | None = None

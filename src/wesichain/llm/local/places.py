@@ -42,7 +42,7 @@ class SharedModel:
         self.deadline = deadline
         self._context = CONTEXT if context is None else context
         self._threads = threads
-        self._opening = threading.Lock()
+        self._opening = threading.RLock()
         self.engine: LlamaEngine | None = None
         self._free: Callable[[], object] | None = None
         self._closed = False

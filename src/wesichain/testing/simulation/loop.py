@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from hashlib import blake2b
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from typing_extensions import TypeVarTuple, Unpack, override
@@ -111,8 +111,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     the order in which they were scheduled. Threads that were started for a task are waited for at once.
     """
 
-    def __init__(self, seed: object) -> None:
+    def __init__(self, seed: object, *, thread_seconds: float = 60.0) -> None:
         self._seed = seed
+        self._thread_seconds = thread_seconds  # of real time, which a thread may take
         self._now = 0.0
         self._ready: list[_Handle] = []
         self._timers: list[_Handle] = []
@@ -120,7 +121,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._threads: list[asyncio.Future[Any]] = []
         self._tasks: list[asyncio.Task[Any]] = []
         self._numbers = 0
-        self._turns = 0
+        self.turns = 0
         self._is_closed = False
         self._is_running = False
         self.clock = VirtualClock(self)
@@ -176,8 +177,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def _turn(self) -> None:
         """Run what is ready now; if nothing is, let time pass up to the next timer."""
-        self._turns += 1
-        if self._turns > _MOST_TURNS:
+        self.turns += 1
+        if self.turns > _MOST_TURNS:
             raise StuckError(f"no end after {_MOST_TURNS} turns of the event loop")
         self._wait_for_threads()
         if not self._ready:
@@ -224,7 +225,12 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         while self._threads:
             self._threads = [future for future in self._threads if not future.done()]
             if self._threads:
-                self._call(self._delivered.get())
+                try:
+                    self._call(self._delivered.get(timeout=self._thread_seconds))
+                except Empty:
+                    self._threads = []
+                    seconds = f"{self._thread_seconds:g} s of real time"
+                    raise StuckError(f"a function in a thread has not returned within {seconds}") from None
         while not self._delivered.empty():
             self._ready.append(self._delivered.get())
 
@@ -363,10 +369,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     subprocess_exec = subprocess_shell = _no_network  # pyright: ignore[reportAssignmentType]  # refuses
 
 
-def virtual_loop(seed: object) -> VirtualLoop:
+def virtual_loop(seed: object, **options: Any) -> VirtualLoop:
     """A loop for a simulation. It has no input and output, which checkers take for abstract."""
     loop: Any = VirtualLoop
-    return loop(seed)  # type: ignore[no-any-return]  # an instance of it
+    return loop(seed, **options)  # type: ignore[no-any-return]  # an instance of it
 
 
 class _ThrownAwayError(BaseException):

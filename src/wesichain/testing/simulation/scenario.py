@@ -82,7 +82,7 @@ class Trace:
     `outcome` those of the last process (`outcome` is None where the run raised `error` instead). The outcome
     of a graph is the `Snapshot` of its thread, and `spent` is that of agents only. `world` is the value that
     the scenario's world function returned for this seed; `faults` are those that happened, `possible` all
-    that could have: each kind of fault at each boundary that the run came to.
+    that could have: each kind of fault at each boundary that the run came to. `turns`: of its event loop.
     """
 
     seed: int
@@ -96,6 +96,7 @@ class Trace:
     processes: int = 1
     error: BaseException | None = None
     possible: tuple[Fault, ...] = field(default=(), repr=False)
+    turns: int = field(default=0, repr=False)
 
     @property
     def recording(self) -> Recording:

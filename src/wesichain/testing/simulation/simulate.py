@@ -21,6 +21,9 @@ _MOST_SHRUNK = 8  # seeds that are shrunk for one invariant, to find one with fe
 _MOST_TRIES = 120  # runs that shrinking one violation may take
 _FEW = 3  # faults: with more, others than those that happened are tried, in so many runs altogether
 _MOST_ELSEWHERE = 1_000
+_MOST_TURNS = (
+    2_000_000  # of event loops in all shrinking of a simulation: a run that never ends takes a tenth
+)
 
 
 async def simulate(
@@ -57,6 +60,7 @@ def simulate_sync(
     functions = (*scenario.invariants, *invariants)
     runs = 0
     found: dict[str, Violation] = {}
+    turns_left = _MOST_TURNS
     for seed in seeds:
         with simulated(scenario, seed, faults) as trace:
             broken = _broken(trace, functions)
@@ -66,9 +70,9 @@ def simulate_sync(
         for name, error in broken:
             known = found.get(name)
             if known is None or (known.count < _MOST_SHRUNK and len(known.faults) > 1):
-                shrunk = _violation(
-                    scenario, functions, name, *_Shrinking(scenario, functions, trace, name).fewest(error)
-                )
+                shrinking = _Shrinking(scenario, functions, trace, name, turns_left)
+                shrunk = _violation(scenario, functions, name, *shrinking.fewest(error))
+                turns_left = shrinking.turns_left
                 fewer = known is None or len(shrunk.faults) < len(known.faults)
                 found[name] = shrunk if known is None or fewer else known
             found[name] = replace(found[name], count=1 if known is None else known.count + 1)
@@ -115,7 +119,15 @@ _Shown: TypeAlias = tuple[Trace, BaseException]
 class _Shrinking:
     """Looks for the fewest faults that still break an invariant with this seed."""
 
-    def __init__(self, scenario: Scenario, functions: Sequence[Invariant], trace: Trace, name: str) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        functions: Sequence[Invariant],
+        trace: Trace,
+        name: str,
+        turns_left: int,
+    ) -> None:
+        self.turns_left = turns_left
         self._scenario = scenario
         self._functions = functions
         self._trace = trace
@@ -159,10 +171,11 @@ class _Shrinking:
     def _first(self, choices: Iterable[Sequence[Fault]], most: int) -> _Shown | None:
         """The first choice of faults that breaks the invariant, in `most` tries of the whole shrinking."""
         for chosen in choices:
-            if self._tries >= most:
+            if self._tries >= most or self.turns_left <= 0:
                 return None
             self._tries += 1
             with simulated(self._scenario, self._trace.seed, Faults(only=tuple(chosen))) as again:
+                self.turns_left -= again.turns
                 for what, why in _broken(again, self._functions):
                     if what == self._name:
                         return again, why

@@ -51,6 +51,7 @@ class SimulatedRun:
             self._processes,
             self.error,
             tuple(self.plan.possible),
+            self.loop.turns,
         )
 
     def close(self) -> None:

@@ -130,7 +130,7 @@ class Pool:
     """Starts a server at the first need of one, and keeps a few keepers warm."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._server: _Server | None = None
         self._idle: list[Keeper] = []
         self._threaded: set[str] = set()  # the keys of tools that start threads when they are made

@@ -63,7 +63,7 @@ class _Pool:
     """Threads that wait for work; the one that waited least is taken first, so that others can end."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._idle: list[_Worker] = []
         self._unserved: SimpleQueue[_Job] = SimpleQueue()
         self._starter: threading.Thread | None = None

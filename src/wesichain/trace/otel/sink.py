@@ -86,7 +86,7 @@ class OtelSink:
         self._name = name
         self._provider = provider
         self._runs: dict[tuple[str, str], _Run] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def emit(self, event: Event) -> None:
         with self._lock:

@@ -74,7 +74,7 @@ class Recorder:
         self._keep, self._days, self._clock = keep, days, clock
         self._redactor = redactor or Redactor()
         self._writer = LineWriter(self._redactor)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._runs: dict[str, RunFile] = {}
         self._opened = 0
         self._dropped = 0

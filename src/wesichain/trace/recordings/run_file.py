@@ -71,7 +71,7 @@ class RunFile:
         self._is_watched = False  # what is held back is written in time
         self._untold: dict[str, int] = {}  # dropped events that the file does not tell of yet, by reason
         self._warned: set[str] = set()
-        self._lock = threading.Lock()  # one write at a time
+        self._lock = threading.RLock()  # one write at a time
 
     def add(self, event: Event) -> None:
         """Take an event; it is written soon."""
