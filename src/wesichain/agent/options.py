@@ -220,22 +220,17 @@ class Deps:
 
 
 def run_options(given: Mapping[str, Any]) -> RunOptions:
-    """The options of a run; a keyword that there is not is a `ConfigError` that names the right one."""
+    """The options of a run; a `ConfigError` for one of the wrong type, or that there is not."""
     if not given:
         return NO_OPTIONS
-    check_run_options(given)
-    try:
-        return _run_options(**given)
-    except TypeError:
-        raise unknown_keyword("run", given, option_names(RunOptions), AGENT) from None
-
-
-def check_run_options(given: Mapping[str, Any]) -> None:
-    """Raise a `ConfigError` for an option of a run that is of the wrong type."""
     for name, value in given.items():
         check = _RUN_CHECKS.get(name)
         if check is not None and value is not None and not isinstance(value, check[0]):
             raise ConfigError(f"{name}={value!r}: use {check[1]}")
+    try:
+        return _run_options(**given)
+    except TypeError:
+        raise unknown_keyword("run", given, option_names(RunOptions), AGENT) from None
 
 
 def option_names(options: type) -> list[str]:

@@ -372,9 +372,9 @@ class AgentRuntime(Generic[OutT]):
                 f"tool_choice={choice!r}: the agent {self.settings.name!r} has no such tool; {there_is}"
             )
 
-    def journal_of(self, options: RunOptions, inner: InnerRun | None) -> Effects:
+    def journal_of(self, options: RunOptions) -> Effects:
         """The effects of a run that is not opened yet: they remember what it begins with."""
-        wrap = options.effects or (None if inner is None else inner.effects)
+        wrap = options.effects or (None if options.inner is None else options.inner.effects)
         return self._live if wrap is None else wrap(self._live)
 
     def _reenter(self, inner: InnerRun, outcome: Outcome[OutT], given: RunOptions) -> OpenRun[OutT]:
