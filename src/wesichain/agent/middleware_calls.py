@@ -131,7 +131,7 @@ class _Question:
         arrived = self.arrived
         if len(arrived) == 1 and arrived[0][1] is answer:
             return answer
-        return self._given(answer)
+        return self._charge(answer)
 
     @property
     def messages(self) -> Any:
@@ -190,7 +190,7 @@ class _Question:
             self.reported += (reply,)
         self.arrived = ()
 
-    def _given(self, answer: LlmResponse) -> LlmResponse:
+    def _charge(self, answer: LlmResponse) -> LlmResponse:
         """The answer as the loop pays for it: for the model call that it came from, and no other."""
         arrived = self.arrived
         if not is_response(answer):
