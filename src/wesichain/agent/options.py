@@ -193,19 +193,8 @@ class Deps:
         if self.is_declared and not (isinstance(deps_type, type | UnionType) or get_origin(deps_type)):
             raise ConfigError(f"deps_type={deps_type!r}: use a type, such as the class of the deps")
 
-    def of(self, options: RunOptions, agent: str, *, needed: bool) -> Any:
-        """The deps of a run: its own or its caller's.
-
-        Those of another type than was declared are a `ConfigError`; so are none, where they are `needed`.
-        """
-        deps = options.deps
-        if deps is None and options.parent is not None:
-            deps = options.parent.deps
-        self.check(deps, agent, needed=needed)
-        return deps
-
     def check(self, deps: Any, agent: str, *, needed: bool) -> None:
-        """See that they are deps that the agent can have."""
+        """Raise a `ConfigError` for deps of another type than declared, and for none that are `needed`."""
         if not self.is_declared or self._fits(deps) or (deps is None and not needed):
             return
         name = getattr(self._type, "__name__", None) or str(self._type)

@@ -229,7 +229,10 @@ class AgentRuntime(Generic[OutT]):
         They are `needed` where the world answers the run, unless it is given here.
         """
         needed = options.effects is None if needed is None else needed
-        deps = self._deps.of(options, self.settings.name, needed=needed)
+        deps = options.deps
+        if deps is None and options.parent is not None:
+            deps = options.parent.deps
+        self.check_deps(deps, needed=needed)
         if self.transfers:
             from .handoffs.team import check_deps  # loaded with the first handoff
 
