@@ -55,6 +55,8 @@ def main() -> None:
         found["graph"] = measure_graphs(rounds=effort.rounds, cache=options.cache)
     if options.keep_fire or options.quick:
         found["fire"] = kept
+        if before:
+            found["fire_note"] = before.get("fire_note") or f"Run on {before['date']}."
     else:
         found["fire"] = asyncio.run(trial(contestants, cache=options.cache))
     if before:

@@ -375,8 +375,11 @@ def virtual_loop(seed: object, **options: Any) -> VirtualLoop:
     return loop(seed, **options)  # type: ignore[no-any-return]  # an instance of it
 
 
-class _ThrownAwayError(BaseException):
-    """Ends code whose process is dead; `GeneratorExit` would leave code that waits in its `finally`."""
+class _ThrownAwayError(KeyboardInterrupt):
+    """Ends code whose process is dead; `GeneratorExit` would leave code that waits in its `finally`.
+
+    Nobody takes it for an error of a tool, which is logged and shown to the model.
+    """
 
 
 def _close(code: Any) -> None:
