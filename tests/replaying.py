@@ -23,7 +23,7 @@ from wesichain.agent.keywords import RunKeywords
 from wesichain.agent.middleware_run import MiddlewareRun
 from wesichain.agent.options import run_options
 from wesichain.agent.phases import begin
-from wesichain.agent.playback.replay import ReplayEffects
+from wesichain.agent.playback.replay_effects import ReplayEffects
 from wesichain.agent.trail import Trail
 from wesichain.core import Event
 from wesichain.trace import Recorder, diff, list_runs, load
@@ -196,8 +196,8 @@ def twin_of(runtime: AgentRuntime[Any]) -> AgentRuntime[Any]:
     """The same program, without the sinks of the test, and with a policy that has seen nothing of the run."""
     twin = copy.copy(runtime)
     twin._sinks = ()
-    settings = runtime._settings
-    twin._settings = replace(settings, policy=copy.deepcopy(settings.policy))
+    settings = runtime.settings
+    twin.settings = replace(settings, policy=copy.deepcopy(settings.policy))
     return twin
 
 

@@ -87,7 +87,7 @@ def test_the_fields_of_an_object_are_the_parameters() -> None:
 def test_they_reach_the_agent_as_json_text(input_type: Any, args: Any, task: Any) -> None:
     below = inner("x")
     outer(below.as_tool(input_type=input_type), args).run_sync("q")
-    llm: Any = below.runtime._llm
+    llm: Any = below.runtime.llm
     assert parse_json(llm.requests[0].messages[-1].text) == task
 
 
@@ -97,7 +97,7 @@ def test_what_does_not_fit_is_told_to_the_model_and_nobody_is_asked() -> None:
     result = agent.run_sync("q")
     (told,) = [message.text for message in result.messages if message.role is Role.TOOL]
     assert "city" in told
-    llm: Any = below.runtime._llm
+    llm: Any = below.runtime.llm
     assert llm.requests == []
 
 

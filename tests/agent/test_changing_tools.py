@@ -59,7 +59,7 @@ def agent(*replies: Any, tools: Any, **options: Any) -> Agent[Any]:
 
 def offers(made: Agent[Any]) -> list[list[str]]:
     """The tools of each request."""
-    llm: Any = made.runtime._llm
+    llm: Any = made.runtime.llm
     return [[spec.name for spec in request.tools] for request in llm.requests]
 
 

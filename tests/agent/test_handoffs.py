@@ -68,7 +68,7 @@ def desk(*billing: Any, first: Any = None, **options: Any) -> Agent[Any]:
 
 
 def requests(made: Agent[Any]) -> Any:
-    llm: Any = made.runtime._llm
+    llm: Any = made.runtime.llm
     return llm.requests
 
 
@@ -676,7 +676,7 @@ async def test_deps_suit_every_agent_that_a_run_may_be_handed_to(deps: Any, why:
     first = accountants(replies=[say(content="no need")])
     with pytest.raises(ConfigError, match=why):
         await first.run("q", deps=deps)
-    model: Any = first.runtime._llm
+    model: Any = first.runtime.llm
     assert model.requests == [], "before anything is asked"
 
 

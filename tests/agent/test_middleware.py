@@ -660,7 +660,7 @@ class TestAStepAtATime:
     def test_one_step_is_one_step(self) -> None:
         async def main() -> list[str]:
             agent = self.agent([self.Changes()])
-            llm: Any = agent.runtime._llm
+            llm: Any = agent.runtime.llm
             async with agent.iterate("q") as run:
                 seen = []
                 while run.outcome is None:

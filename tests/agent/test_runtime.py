@@ -459,7 +459,7 @@ def test_exclusion_is_of_one_run() -> None:
     )
     asyncio.run(engine.run("q"))
     asyncio.run(engine.run("q"))
-    assert len(engine._llm.requests[-1].tools) == 3  # type: ignore[attr-defined]  # the script's own record
+    assert len(engine.llm.requests[-1].tools) == 3  # type: ignore[attr-defined]  # the script's own record
 
 
 def test_a_tool_is_retried_and_every_retry_spends_a_step() -> None:

@@ -18,16 +18,8 @@ from tests.docs.pages import TOOLS
 # What the loop, the graph and the stores pass to each other; no user constructs or annotates one.
 INSIDE = frozenset(
     {
-        *(
-            "AnyPhase",
-            "Checks",
-            "FaultDecision",
-            "HistoryWindow",
-            "InnerRun",
-            "OutputForm",
-            "Repeated",
-        ),  # the loop
-        *("RecordedAnswers", "ReplyJudge", "TeamMember", "_Log"),
+        *("AnyPhase", "Checks", "FaultDecision", "HistoryWindow", "InnerRun", "Repeated"),  # the loop
+        *("ReplyJudge", "TeamMember", "_Log"),
         *("Definition", "OuterWrites", "StateForm", "StateValues", "Tap", "TaskQuestions", "TaskRecord"),
         *("Backend", "Shares", "View"),  # the playbook's storage
         *("FinishedRun", "Run", "RunRegistry"),  # durable runs and the edge

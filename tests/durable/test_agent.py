@@ -100,9 +100,9 @@ async def test_an_id_that_exists_gives_its_result_again_and_asks_nobody(url: str
     first = adder()
     async with DurableAgent(first, "adder", database_url=url) as durable:
         one = await durable.run("1 + 2?", run_id="r")
-        asked = len(first.runtime._llm.requests)  # type: ignore[attr-defined]
+        asked = len(first.runtime.llm.requests)  # type: ignore[attr-defined]
         two = await durable.run("1 + 2?", run_id="r")
-        assert len(first.runtime._llm.requests) == asked  # type: ignore[attr-defined]
+        assert len(first.runtime.llm.requests) == asked  # type: ignore[attr-defined]
     assert (two.output, two.events, two.messages) == (one.output, one.events, one.messages)
     other = DurableAgent(Agent(ScriptedLlm([]), tools=[add]), "adder", database_url=url)
     async with other:  # not even of the same program, once it has ended

@@ -42,7 +42,7 @@ async def test_the_cost_follows_from_the_prices() -> None:
 
 
 async def test_a_typed_output_is_json() -> None:
-    agent = Agent(scripted('{"a": [1, 2]}').runtime._llm, output_type=dict[str, list[int]])
+    agent = Agent(scripted('{"a": [1, 2]}').runtime.llm, output_type=dict[str, list[int]])
     async with serving(create_app(agent)) as client:
         assert (await client.post("/runs", json={"task": "?"})).json()["output"] == {"a": [1, 2]}
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from .memory.stored_conversations import PostgresConversations, SqliteConversations
     from .memory.stores import Conversations, MemoryConversations, StoredConversation
     from .playback.recorded_errors import reemit, revived_cause, revived_dispatch, revived_error
-    from .playback.replay import ReplayEffects, replay
+    from .playback.replay import replay
     from .results.stream import EventQueue, RunSteps, RunStream
     from .rules.answers import OutputMode
     from .rules.checks import OutputCheck
@@ -63,7 +63,7 @@ else:
             ".memory.stored_conversations": ("PostgresConversations", "SqliteConversations"),
             ".memory.stores": ("Conversations", "MemoryConversations", "StoredConversation"),
             ".playback.recorded_errors": ("reemit", "revived_cause", "revived_dispatch", "revived_error"),
-            ".playback.replay": ("ReplayEffects", "replay"),
+            ".playback.replay": ("replay",),
             ".results.stream": ("EventQueue", "RunSteps", "RunStream"),
             ".rules.answers": ("OutputMode",),
             ".rules.checks": ("OutputCheck",),
@@ -118,7 +118,6 @@ __all__ = [
     "Provide",
     "Refuse",
     "Refused",
-    "ReplayEffects",
     "RunContext",
     "RunInfo",
     "RunMemory",

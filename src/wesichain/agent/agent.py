@@ -6,6 +6,8 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, cast, overload
 
 from typing_extensions import TypeVar, Unpack
@@ -25,7 +27,6 @@ from .options import (
     AgentOptions,
     RunOptions,
     as_sinks,
-    check_run_options,
     memory_in,
     option_names,
     run_options,
@@ -162,7 +163,6 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         self._instructions = instructions
         self._playbook = playbook
         self._domain = domain
-        self._output_type = output_type
         self._capabilities: Capabilities | None = None
         given_options: Any = {**AGENT_DEFAULTS, "default_policy": SelfCorrect(), **options}
         if capabilities:
@@ -305,31 +305,31 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         """A run that has not begun, with its instructions and what came before it."""
         rest: Any = {**options}
         conversation = memory_in(rest)
-        check_run_options(rest)
-        inner = rest["inner"] = self.runtime.place(task, rest.get("parent"))
+        given = run_options(rest)
+        inner = self.runtime.place(task, given.parent)
+        given = replace(given, inner=inner)
         if inner is not None and inner.outcome is not None:
-            return self.runtime.open_with(
-                task, (), run_options(rest)
-            )  # it has its instructions and its history already
+            return self.runtime.open_with(task, (), given)  # it has its instructions and history already
         if conversation is not None:
             history = (*await conversation.read(), *history)
         words = task if isinstance(task, str) else Message(Role.USER, cast("Any", tuple(task))).text
-        asks = self._asks_for_instructions and rest.get("instructions") is None
-        looks_up = self._playbook is not None and rest.get("advice") is None
+        asks = self._asks_for_instructions and given.instructions is None
+        looks_up = self._playbook is not None and given.advice is None
         if asks or looks_up:
-            rest["run_id"] = run_id = rest.get("run_id") or self.runtime.new_id(inner)
-            journal = self.runtime.journal_of(run_options(rest), inner)
+            run_id = given.run_id or self.runtime.new_id(inner)
+            given = replace(given, run_id=run_id)
+            journal = self.runtime.journal_of(given)
             if asks:
-                rest["instructions"] = await journal.remember(
-                    instructions_at(0), lambda: self.prompt(words, self._context(rest))
-                )
+                ask = partial(self._instruct, words, given)
+                given = replace(given, instructions=await journal.remember(instructions_at(0), ask))
             if looks_up:
-                rest["advice"] = await journal.remember(advice_at(0), lambda: self.advise(words, run_id))
+                advice = await journal.remember(advice_at(0), partial(self.advise, words, run_id))
+                given = replace(given, advice=advice)
         known: Any = getattr(conversation, "id", None)
         if around.hook is None or not isinstance(known, str):
-            return self.runtime.open_with(task, history, run_options(rest))
+            return self.runtime.open_with(task, history, given)
         with around.hook.conversation(known):
-            return self.runtime.open_with(task, history, run_options(rest))
+            return self.runtime.open_with(task, history, given)
 
     def _ended_of(
         self, options: ConversationKeywords[DepsT_contra]
@@ -353,13 +353,13 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         tools = [tool.spec for tool in self.runtime.registry]
         return await advise(self._playbook, task, run_id=run_id, domain=self._domain, tools=tools)
 
-    def _context(self, options: Mapping[str, Any]) -> RunContext[Any]:
-        """A run that has not begun, as its instructions see it."""
-        given = run_options(options)
+    async def _instruct(self, task: str, given: RunOptions) -> str | None:
+        """The instructions of a run that has not begun."""
         parent = given.parent
         scope = () if parent is None else (*parent.scope, parent.agent)
         token, deps = given.cancellation or CancellationToken(), self.runtime.deps_of(given)
-        return RunContext(given.run_id or "", 0, token, deps=deps, agent=self.name, scope=scope)
+        ctx = RunContext(given.run_id or "", 0, token, deps=deps, agent=self.name, scope=scope)
+        return await self.prompt(task, ctx)
 
     async def prompt(self, task: str, ctx: RunContext[Any] | None = None) -> str | None:
         """The instructions that a run of the task begins with, asked for now.
@@ -441,17 +441,8 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         """
         from .calls.agent_tool import AgentTool
 
-        return AgentTool(
-            self.outcome,
-            self.runtime.resume,
-            agent=self.name,
-            name=name or self.name,
-            description=description or self.description or f"Ask the agent {self.name!r}.",
-            effect=effect,
-            takes=input_type,
-            gives=self._output_type,
-            read=self.runtime.read_output,
-        )
+        described = description or self.description or f"Ask the agent {self.name!r}."
+        return AgentTool(self, name=name or self.name, description=described, effect=effect, takes=input_type)
 
 
 def _show_options() -> None:

@@ -19,6 +19,8 @@ from wesichain.policy import (
 )
 from wesichain.tools import ToolSearch
 
+from .handoffs.team import team_of
+
 _GRACE = 2.0  # seconds after its limit in which a run is surely over: what it stops is given time to clean up
 _PAYING = (
     FailFast,
@@ -177,7 +179,7 @@ def limits_of(
     agent: Any, known: tuple[Any, ...] = (), *, prices: Mapping[str, AnyPrice] | None = None
 ) -> AgentLimits:
     """The limits of an agent, of those that it hands over to, and of those that are its tools."""
-    team = _team(agent)
+    team = [agent, *(one for one in team_of(agent.runtime).values() if one is not agent)]
     above = {**(prices or {}), **agent.runtime.budget.prices}
     runtimes = [one.runtime for one in team]
     sources = [source for runtime in runtimes for source in runtime.registry.sources]
@@ -186,7 +188,7 @@ def limits_of(
     inner = [one for tool in tools for one in tool.agents]
     # A program of `run_code` has calls side by side, and several programs may run side by side.
     depth = 2 if any(tool.agents and tool.runs_programs for tool in tools) else 1
-    settings = [runtime._settings for runtime in runtimes]  # of its own room
+    settings = [runtime.settings for runtime in runtimes]
     asked = [_models(runtime.llm) or [runtime.model] for runtime in runtimes]
     budget: Budget = agent.runtime.budget
     return AgentLimits(
@@ -210,17 +212,6 @@ def _models(llm: Any) -> list[str]:
     return [name for one in given for name in _models(one) or [getattr(one, "model", "")]]
 
 
-def _team(agent: Any) -> list[Any]:
-    """The agent and those that its run can be handed to."""
-    team = [agent]
-    for one in team:
-        for transfer in getattr(one.runtime, "transfers", {}).values():
-            other = transfer.handoff.agent
-            if hasattr(other, "runtime") and other not in team:
-                team.append(other)
-    return team
-
-
 def _may_be_free(policy: Any) -> bool:
     """Whether a policy can retry without spending a step. One that is not ours may."""
     if isinstance(policy, _PAYING):
@@ -240,8 +231,8 @@ def _window(context: Sequence[Any]) -> int | None:
 
 
 def _reply_tokens(runtime: Any) -> int | None:
-    settings = getattr(getattr(runtime, "_given", None), "settings", None)
-    return getattr(settings, "max_tokens", None)
+    most: int | None = runtime.settings.model_settings.max_tokens
+    return most
 
 
 def _most(values: Sequence[int | None]) -> int | None:

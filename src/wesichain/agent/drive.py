@@ -400,12 +400,13 @@ class Drive(Generic[OutT]):
 
     def _end(self, phase: Active[OutT], cause: Exception) -> Phase[OutT]:
         """The phase that an exception leads to; out of budget, that may be the last word instead."""
+        may_answer = self.run.settings.on_limit != "fail" and isinstance(phase, Thinking)
         match cause:
             case Stopped():
                 return self._interrupt(phase, str(cause))
             case LimitAbove(error=error):
                 return self._fail(phase, error)
-            case BudgetExceededError() if self._turn.limit is None and self._may_answer(phase):
+            case BudgetExceededError() if may_answer and self._turn.limit is None:
                 self._turn.limit = cause
                 self.run.tally.limit = cause.resource
                 return phase
@@ -415,9 +416,6 @@ class Drive(Generic[OutT]):
                 broken = InternalInvariantError(f"the loop broke: {type(cause).__name__}: {cause}")
                 broken.__cause__ = cause
                 return self._fail(phase, broken)
-
-    def _may_answer(self, phase: Active[OutT]) -> bool:
-        return self.run.settings.on_limit != "fail" and isinstance(phase, Thinking)
 
     def _fail(self, phase: Active[OutT], error: AgentError) -> Failed[OutT]:
         error.step_id = error.step_id or self.run.step

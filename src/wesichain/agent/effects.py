@@ -78,30 +78,15 @@ class Caller(Protocol):
         ...
 
 
-class SameCaller(Caller):
-    """A caller whose context was made already."""
-
-    __slots__ = ("_ctx",)
-
-    def __init__(self, ctx: ToolContext) -> None:
-        self._ctx = ctx
-
-    @override
-    def context(self, call: object) -> ToolContext:
-        return self._ctx
-
-
 class Effects(Protocol):
     """Ask the model, call a tool. A live run, a replay and a durable run answer them differently."""
 
     remembers: bool = False  # whether `remember` does more than to call
-    cancellation: CancellationToken | None = None  # stops the run from the side of its effects
     needs_deps: bool = True  # a replay runs no tool, and does without
 
     def token(self, given: CancellationToken | None) -> CancellationToken | None:
-        """The token that stops the run: the one it was given, and the one that its effects know of."""
-        stops = [token for token in (given, self.cancellation) if token is not None]
-        return given if self.cancellation is None else CancellationToken(*stops)
+        """The token that stops the run: the one it was given, unless its effects know of another."""
+        return given
 
     def ask(
         self, request: LlmRequest, *, step_id: int, on_text: OnText | None
@@ -216,9 +201,7 @@ class LiveEffects(Effects):
 
     async def _ask_streaming(self, request: LlmRequest, on_text: OnText) -> LlmResponse:
         """Ask, and pass the text on as it streams; of a model that cannot stream, in one piece."""
-        from .stream_relay import StreamRelay  # loaded with the first stream
-
-        relay = on_text if isinstance(on_text, StreamRelay) else None
+        relay: Any = on_text if hasattr(on_text, "ready") else None  # a `StreamRelay`
         if not isinstance(self._llm, StreamingLlm):
             reply: Any = await self._llm.complete(request)
             if isinstance(reply, LlmResponse):

@@ -25,7 +25,6 @@ from wesichain.core import (
     RunStarted,
     StepFailed,
     StepStarted,
-    TextDelta,
     ToolCall,
     ToolCompleted,
     ToolDispatched,
@@ -189,14 +188,12 @@ class Emitter:
         instructions: str = "",
     ) -> None:
         """A run starts; or is resumed, where `decided` is given, be it empty."""
-        self._seq = seq = self._seq + 1
-        at, resumed, decisions = self._opened, decided is not None, decided or ()
-        parts = () if resumed else parts
-        fields = (task, model, tools, resumed, decisions, parts, "", "", instructions)
-        if self._listener is None:
-            self._events.append((_run_started, 0, at, *fields))
-        else:
-            self._emit(_run_started(self.run_id, 0, seq, at, *fields))
+        resumed, parts = decided is not None, () if decided is not None else parts
+        at, decisions = self._opened, decided or ()
+        self._log((_run_started, 0, at, task, model, tools, resumed, decisions, parts, "", "", instructions))
+
+    # The events of every hop are made here one by one: through `_log`, a hop takes 3 % longer, and one that
+    # somebody listens to 11 %.
 
     def step_started(
         self, step: int, messages: tuple[Message, ...], *, follows: bool, free: bool = False
@@ -209,10 +206,6 @@ class Emitter:
             event = _step_started(self.run_id, step, seq, self._time(), messages, follows, free)
             self._events.append(event)
             listen(event)
-
-    def text_delta(self, step: int, text: str) -> None:
-        self._seq = seq = self._seq + 1
-        self._emit(TextDelta(self.run_id, step, seq, self._time(), text))
 
     def model_responded(self, step: int, reply: LlmResponse, duration_ms: float, cost: float) -> None:
         self._seq = seq = self._seq + 1
@@ -259,8 +252,7 @@ class Emitter:
         found = error if error.__cause__ is None else error.__cause__
         cause = "" if found.__cause__ is None or call_id is None else name_of(type(found.__cause__))
         fields = (type(found).__name__, str(error), decision, call_id, tool_name, duration_ms, free, cause)
-        self._seq = seq = self._seq + 1
-        self._emit(StepFailed(self.run_id, step, seq, self._time(), *fields))
+        self.emit(StepFailed, step, *fields)
 
     def emit(self, make: Callable[..., Event], step: int, *fields: Any) -> None:
         """Emit an event of the rarer kinds: `make` is its class, `fields` what it has of its own."""
@@ -268,12 +260,8 @@ class Emitter:
         self._emit(make(self.run_id, step, seq, self._time(), *fields))
 
     def run_completed(self, step: int, output: JsonValue, spent: Spent, stopped_by: str | None) -> None:
-        self._seq = seq = self._seq + 1
-        at, usage, seconds = self._time(), spent.usage, spent.seconds
-        if self._listener is None:
-            self._events.append((_run_completed, step, at, output, usage, seconds, stopped_by))
-        else:
-            self._emit(_run_completed(self.run_id, step, seq, at, output, usage, seconds, stopped_by))
+        usage, seconds = spent.usage, spent.seconds
+        self._log((_run_completed, step, self._time(), output, usage, seconds, stopped_by))
         self.close()
 
     def run_failed(self, step: int, error: WesichainError, spent: Spent) -> None:
@@ -312,6 +300,15 @@ class Emitter:
         self._seq = seq = self._seq + 1
         nested = f"{scope}/{event.scope}" if event.scope else scope
         self._emit(replace(event, run_id=self.run_id, seq=seq, scope=nested))
+
+    def _log(self, entry: tuple[Any, ...]) -> None:
+        """Emit the first or the last event; where nobody listens, it is not even made (see `events_in`)."""
+        self._seq = seq = self._seq + 1
+        if self._listener is None:
+            self._events.append(entry)
+        else:
+            make, step, *rest = entry
+            self._emit(make(self.run_id, step, seq, *rest))
 
     def _emit(self, event: Event) -> None:
         self._events.append(event)

@@ -7,24 +7,13 @@ from typing import Any
 
 from wesichain.core import Event, LlmResponse, ModelResponded, StepStarted
 
-from .run_state import LimitAbove, RunState
+from .run_state import RunState
 
 
 def set_aside(run: RunState[Any], step: int, reply: LlmResponse, duration_ms: float) -> None:
     """Charge the tokens of a reply that the loop does not receive, and emit its event."""
     cost = run.account.spend_usage(reply.usage)
     run.emitter.emit(ModelResponded, step, reply, duration_ms, cost, True)
-
-
-def check_budget(run: RunState[Any]) -> None:
-    """Raise the error of the limit that allows no other model call, if there is one."""
-    now = run.now() if run.account.is_timed else 0.0
-    own = run.account.own_refusal(now)
-    if own is not None:
-        raise own
-    above = run.account.refusal_above(now)
-    if above is not None:
-        raise LimitAbove(above)
 
 
 def step_again(run: RunState[Any]) -> int:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from typing_extensions import override
 
-from wesichain.core import LlmRequest, LlmResponse, Message, ToolCall
-from wesichain.core.internal import NO_USAGE, CallToken, LogView, Spent, constructor_of
+from wesichain.core import LlmRequest, LlmResponse, ToolCall
+from wesichain.core.internal import NO_USAGE, CallToken, Spent, constructor_of
 from wesichain.errors import (
     AgentError,
     ConfigError,
@@ -24,81 +24,49 @@ from wesichain.middleware import Middleware
 from wesichain.tools import PreparedCall, RunContext, ToolContext, ToolResult
 
 from .effects import Caller, Effects, OnText
-from .extra_replies import check_budget, set_aside, step_again
+from .extra_replies import set_aside, step_again
 from .rules import is_response
 from .run_state import CutOff, LimitAbove, RunState, Stopped
 
 _context = constructor_of(RunContext[Any], "step_id", "deps", "source")
 # Replies that nobody has paid for yet: the step, and when it was asked and answered.
 Arrived: TypeAlias = tuple[tuple[int, LlmResponse, float, float], ...]
-_NONE_YET: Arrived = ()
 _PASSING = (AgentError, ConfigError, CutOff, ReplayMismatchError, LimitAbove, Stopped)  # they end the run
 
 
 class WrappedEffects(Effects):
-    """The world behind middleware around tool calls: what it answers stands for the world."""
+    """The world behind middleware around model and tool calls: what it answers stands for the world.
 
-    __slots__ = ("ctx", "live", "run", "tools")
+    The first of `models` and of `tools` is the outermost.
+    """
+
+    __slots__ = ("ctx", "live", "models", "run", "tools")
 
     ctx: RunContext[Any]  # from which the contexts of the run's model calls differ in little
     run: RunState[Any]
 
-    def __init__(self, live: Effects, tools: Sequence[Middleware]) -> None:
+    def __init__(self, live: Effects, models: Sequence[Middleware], tools: Sequence[Middleware]) -> None:
         self.live = live
+        self.models = models
         self.tools = tools
 
     @override
     def attach(self, run: RunState[Any]) -> None:
-        self.run, self.ctx = run, context_of(run, None)
+        self.run, self.ctx = run, run.context(tuple, token=CallToken(run))
 
     @override
     def ask(
         self, request: LlmRequest, *, step_id: int, on_text: OnText | None
     ) -> Coroutine[Any, Any, LlmResponse]:
-        return self.live.ask(request, step_id=step_id, on_text=on_text)
+        if not self.models:
+            return self.live.ask(request, step_id=step_id, on_text=on_text)
+        return _Question(self, request, on_text).answer()
 
     @override
     def call(self, prepared: PreparedCall, caller: Caller) -> Coroutine[Any, Any, ToolResult]:
         if not self.tools:
             return self.live.call(prepared, caller)
         return _Call(self, prepared, caller.context(prepared.call)).result()
-
-
-class WrappedModel(WrappedEffects):
-    """The world behind middleware around model calls, and perhaps tool calls."""
-
-    __slots__ = ("models",)
-
-    def __init__(self, live: Effects, models: Sequence[Middleware], tools: Sequence[Middleware]) -> None:
-        super().__init__(live, tools)
-        self.models = models
-
-    @override
-    async def ask(self, request: LlmRequest, *, step_id: int, on_text: OnText | None) -> LlmResponse:
-        question = _Question()  # filled here: to call a method that does it would take as long again
-        question.effects = self
-        question.request = request
-        question.on_text = on_text
-        question.calls = 0
-        question.is_over = False
-        question.arrived, question.reported = _NONE_YET, ()
-        question.fault = None
-        run, models = self.run, self.models
-        ctx = _context(run.step, run.deps, question)
-        inner = question.ask_model if len(models) == 1 else partial(question.ask, models[1:], ctx)
-        try:
-            answer = await models[0].wrap_model(ctx, request, inner)
-        except BaseException as error:
-            question.is_over = True
-            question.set_aside()
-            if isinstance(error, Exception) and not question.was_raised_by_model(error):
-                raise_fault_of(models, "wrap_model", error)
-            raise
-        question.is_over = True
-        arrived = question.arrived
-        if len(arrived) == 1 and arrived[0][1] is answer:
-            return answer
-        return question.given(answer)
 
 
 def raise_fault_of(middleware: Sequence[Middleware], method: str, error: Exception) -> None:
@@ -123,36 +91,13 @@ def raiser(middleware: Sequence[Middleware], error: Exception) -> str | None:
     return name
 
 
-def wrapped(live: Effects, models: Sequence[Middleware], tools: Sequence[Middleware]) -> Effects:
-    """The world behind this middleware, the first of each outermost."""
-    return WrappedModel(live, models, tools) if models else WrappedEffects(live, tools)
-
-
 def overriding(middleware: Sequence[Middleware], method: str) -> tuple[Middleware, ...]:
     """Those that do something in a method, in their order: the others need not be asked."""
     plain = getattr(Middleware, method)
     return tuple(one for one in middleware if getattr(type(one), method) is not plain)
 
 
-class Link(Protocol):
-    """The link from a context to its run, for those who look."""
-
-    __slots__ = ()
-
-    @property
-    def messages(self) -> LogView[Message] | tuple[Message, ...]: ...
-
-    @property
-    def spent(self) -> Spent: ...
-
-
-def context_of(run: RunState[Any], link: Link | None) -> RunContext[Any]:
-    """A run, as its middleware sees it."""
-    token = CallToken(run)
-    return RunContext(run.run_id, run.step, token, deps=run.deps, agent=run.name, scope=run.scope, link=link)
-
-
-class _Question(Link):
+class _Question:
     """One request of the loop: the model calls that are made for it, of which it is given one reply.
 
     Which reply an answer was made from is known by its `usage`, which a changed reply still holds.
@@ -160,22 +105,39 @@ class _Question(Link):
 
     __slots__ = ("arrived", "calls", "effects", "fault", "is_over", "on_text", "reported", "request")
 
-    effects: WrappedEffects
-    request: LlmRequest
-    on_text: OnText | None
-    calls: int
-    is_over: bool
-    arrived: Arrived
-    reported: tuple[LlmResponse, ...]  # those that were set aside
-    fault: Exception | None  # that the model itself raised last
+    def __init__(self, effects: WrappedEffects, request: LlmRequest, on_text: OnText | None) -> None:
+        self.effects = effects
+        self.request = request
+        self.on_text = on_text
+        self.calls = 0
+        self.is_over = False
+        self.arrived: Arrived = ()
+        self.reported: tuple[LlmResponse, ...] = ()  # those that were set aside
+        self.fault: Exception | None = None  # that the model itself raised last
+
+    async def answer(self) -> LlmResponse:
+        """The reply that the middleware returns, as the loop pays for it."""
+        run, models = self.effects.run, self.effects.models
+        ctx = _context(run.step, run.deps, self)
+        try:
+            answer = await self.ask(models, ctx, self.request)
+        except BaseException as error:
+            self.is_over = True
+            self.set_aside()
+            if isinstance(error, Exception) and error is not self.fault:
+                raise_fault_of(models, "wrap_model", error)
+            raise
+        self.is_over = True
+        arrived = self.arrived
+        if len(arrived) == 1 and arrived[0][1] is answer:
+            return answer
+        return self._charge(answer)
 
     @property
-    @override
     def messages(self) -> Any:
         return self.request.messages
 
     @property
-    @override
     def spent(self) -> Spent:
         return self.effects.run.spent()
 
@@ -205,7 +167,9 @@ class _Question(Link):
         self.calls += 1
         if self.calls > 1:
             self.set_aside()
-            check_budget(run)
+            refusal = run.refusal()
+            if refusal is not None:
+                raise refusal
             step_again(run)
         step, started = run.step, run.now()
         try:
@@ -220,16 +184,13 @@ class _Question(Link):
                 self.arrived += ((step, reply, started, run.now()),)
         return reply  # type: ignore[no-any-return]  # whatever it is: the loop judges it
 
-    def was_raised_by_model(self, error: Exception) -> bool:
-        return error is self.fault
-
     def set_aside(self) -> None:
         for step, reply, started, ended in self.arrived:
             set_aside(self.effects.run, step, reply, int((ended - started) * 1e6) / 1000)
             self.reported += (reply,)
         self.arrived = ()
 
-    def given(self, answer: LlmResponse) -> LlmResponse:
+    def _charge(self, answer: LlmResponse) -> LlmResponse:
         """The answer as the loop pays for it: for the model call that it came from, and no other."""
         arrived = self.arrived
         if not is_response(answer):

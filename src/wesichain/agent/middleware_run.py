@@ -7,16 +7,13 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Generic, TypeAlias, TypeGuard, TypeVar
 
-from typing_extensions import override
-
-from wesichain.core import Message
-from wesichain.core.internal import LogView, Spent
+from wesichain.core.internal import CallToken
 from wesichain.errors import AgentError, ConfigError, ReplayMismatchError
 from wesichain.middleware import Middleware
 from wesichain.tools import RunContext
 
 from .drive import Drive
-from .middleware_calls import Link, context_of, raiser
+from .middleware_calls import raiser
 from .phases import Completed, Failed, Idle, Interrupted, Outcome, Phase
 from .stepper import Stepper
 
@@ -61,7 +58,7 @@ class MiddlewareRun(Generic[OutT]):
         self._middleware, self._start, self._again = middleware, start, again
         self._is_begun = False
         self._stepper: Stepper[Outcome[OutT]] | None = None  # where the run is taken a step at a time
-        self._ctx: RunContext[Any] = context_of(drive.run, _RunLink(drive))
+        self._ctx: RunContext[Any] = _context_of(drive)
         self.outcome: Outcome[OutT] | None = None
 
     @property
@@ -142,8 +139,8 @@ class MiddlewareRun(Generic[OutT]):
         given: Outcome[OutT] | None = None
         while drive.outcome is None:
             around = () if agent is None else run.effects.around(agent.part_middleware, step_id=run.step)
-            part = _Part(partial(self._carry_part, drive), context_of(run, _RunLink(drive)))
-            given = await part.run(around, drive.task)
+            carry = partial(self._carry_part, drive)
+            given = await _through_part(around, _context_of(drive), carry, drive.task)
         return drive.outcome if given is None else given
 
     async def _carry_part(self, drive: Drive[OutT]) -> Outcome[OutT]:
@@ -167,7 +164,7 @@ class MiddlewareRun(Generic[OutT]):
                 f"call_next was given another task, {str(task)[:100]!r}; that of a run which goes on, or was "
                 f"given as a state or a phase, stays as it is"
             )
-        self._drive.begin_with(self._start(task, self._drive.run.run_id))
+        self._drive.begin_with(self._start(task, run_id=self._drive.run.run_id))
 
 
 def _checked(outcome: Any) -> Outcome[Any]:
@@ -179,60 +176,45 @@ def _checked(outcome: Any) -> Outcome[Any]:
     )
 
 
+def _context_of(drive: Drive[Any]) -> RunContext[Any]:
+    """The run as its middleware sees it, with its present messages."""
+    return drive.run.context(lambda: drive.phase.messages, token=CallToken(drive.run))
+
+
 def _holding(drive: Drive[OutT]) -> Drive[OutT]:
     drive.holds_completion = True
     return drive
 
 
-class _Part:
-    """One agent's part of a run that was handed to it, inside that agent's own middleware.
+async def _through_part(
+    middleware: Sequence[Middleware],
+    ctx: RunContext[Any],
+    carry: Callable[[], Coroutine[Any, Any, Any]],
+    own: Any,
+) -> Any:
+    """Carry one agent's part of a run that was handed to it, inside that agent's own middleware.
 
-    The run has begun before, like one that is resumed: its task stays, and it is carried once.
+    The run has begun before, like one that is resumed: its task stays, and it is carried once. Returns the
+    outcome that the middleware returns: of the run, or of a part that ends with a handoff.
     """
+    is_begun = False
 
-    __slots__ = ("_carry", "_ctx", "_is_begun")
-
-    def __init__(self, carry: Callable[[], Coroutine[Any, Any, Any]], ctx: RunContext[Any]) -> None:
-        self._carry = carry
-        self._ctx = ctx
-        self._is_begun = False
-
-    async def run(self, middleware: Sequence[Middleware], task: Any) -> Any:
-        """The outcome that the middleware returns: of the run, or of a part that ends with a handoff."""
-        outcome: Any = await through(middleware, self._ctx, partial(self._begin, task), task)
-        if not has_ended(outcome) or not self._is_begun:
-            what = f"gave a {type(outcome).__name__}" if self._is_begun else "did not call on"
+    def begin(task: Any) -> Coroutine[Any, Any, Any]:
+        nonlocal is_begun
+        if is_begun or task != own:
+            what = "was called twice" if is_begun else f"was given another task, {str(task)[:100]!r}"
             raise ConfigError(
-                f"wrap_run of the agent {self._ctx.agent!r} {what}; a run that was handed to it has begun "
-                f"before: return the outcome that call_next(task) gives, or raise a GuardrailError"
-            )
-        return outcome
-
-    def _begin(self, own: Any, task: Any) -> Coroutine[Any, Any, Any]:
-        if self._is_begun or task != own:
-            what = "was called twice" if self._is_begun else f"was given another task, {str(task)[:100]!r}"
-            raise ConfigError(
-                f"call_next {what} in wrap_run of the agent {self._ctx.agent!r}; a run that was handed to it "
+                f"call_next {what} in wrap_run of the agent {ctx.agent!r}; a run that was handed to it "
                 f"has begun before, and goes on once, with its own task"
             )
-        self._is_begun = True
-        return self._carry()
+        is_begun = True
+        return carry()
 
-
-class _RunLink(Link):
-    """Gives a context the present messages and spending of its run."""
-
-    __slots__ = ("_drive",)
-
-    def __init__(self, drive: Drive[Any]) -> None:
-        self._drive = drive
-
-    @property
-    @override
-    def messages(self) -> LogView[Message]:
-        return self._drive.phase.messages
-
-    @property
-    @override
-    def spent(self) -> Spent:
-        return self._drive.run.spent()
+    outcome: Any = await through(middleware, ctx, begin, own)
+    if not has_ended(outcome) or not is_begun:
+        what = f"gave a {type(outcome).__name__}" if is_begun else "did not call on"
+        raise ConfigError(
+            f"wrap_run of the agent {ctx.agent!r} {what}; a run that was handed to it has begun "
+            f"before: return the outcome that call_next(task) gives, or raise a GuardrailError"
+        )
+    return outcome

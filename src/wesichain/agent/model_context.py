@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from wesichain.context import ViewQuestion, ViewRequest, counter_of, inactive_below
-from wesichain.core import ContextReduced, Message, ToolCallingLlm, Usage
+from wesichain.core import ContextReduced, Message, Usage
 from wesichain.core.internal import NO_USAGE, Cut, LogView
 from wesichain.policy import cost_of
 
+from .model_names import name_of_model
 from .outcomes import AnyPhase
 from .phases import Thinking
 from .rules import is_response
@@ -98,7 +99,7 @@ class ModelContext:
     async def _ask(self, number: int, question: ViewQuestion) -> None:
         """Ask a model what a view wants to know. Where it fails, that is recorded, and nothing is cut."""
         run, step, view = self._run, self._run.step + 1, self._run.settings.context[number].name
-        model = run.settings.model if question.llm is None else _name_of(question.llm)
+        model = run.settings.model if question.llm is None else name_of_model(question.llm)
         request = ViewRequest(model, question.messages, view=number, llm=question.llm)
         price = run.account.price_of(model)
         cost, usage = 0.0, NO_USAGE
@@ -123,7 +124,3 @@ class ModelContext:
             self._cut(view, question.cuts(text), cost, usage)
         else:
             run.emitter.emit(ContextReduced, step, view, (), cost, usage, _NO_SUMMARY)
-
-
-def _name_of(llm: ToolCallingLlm) -> str:
-    return str(getattr(llm, "model", "") or type(llm).__name__)

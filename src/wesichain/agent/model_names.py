@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from wesichain.core import CompletionLlm, ToolCallingLlm
@@ -14,11 +15,20 @@ T = TypeVar("T")
 AnyModel: TypeAlias = ToolCallingLlm | CompletionLlm | str
 
 _KEPT = 16
-_PROVIDERS = (
-    "openai", "responses", "azure", "anthropic", "google", "bedrock", "mistral", "groq", "openrouter",
-    "ollama", "local",
-)  # fmt: skip
-FORMS = tuple(f"{provider}:NAME" for provider in _PROVIDERS)
+_ACCOUNTS = ("mistral", "groq", "openrouter")  # services that speak OpenAI's chat API
+# By provider: the module of its client in `wesichain.llm`, and the client's class.
+_CLIENTS = {
+    "openai": ("openai", "OpenAiClient"),
+    "responses": ("openai", "ResponsesClient"),
+    "azure": ("openai", "OpenAiClient"),
+    "anthropic": ("anthropic", "AnthropicClient"),
+    "google": ("google", "GoogleClient"),
+    "bedrock": ("bedrock", "BedrockClient"),
+    **dict.fromkeys(_ACCOUNTS, ("openai", "OpenAiClient")),
+    "ollama": ("openai", "OpenAiClient"),
+    "local": ("local", "LocalLlm"),
+}
+FORMS = tuple(f"{provider}:NAME" for provider in _CLIENTS)
 
 
 def resolve_model(model: AnyModel) -> ToolCallingLlm:
@@ -73,7 +83,7 @@ class Models(Generic[T]):
         for model, reported, _ in reversed([*self._made.values()]):
             if reported == name:
                 return model
-        if name.partition(":")[0] in _PROVIDERS:
+        if name.partition(":")[0] in _CLIENTS:
             return name
         raise ConfigError(f"the run was given the model {name!r}, which is not known here; pass model= again")
 
@@ -82,52 +92,24 @@ def _by_name(text: str) -> ToolCallingLlm:
     provider, colon, name = text.partition(":")
     if not colon and text:
         first, _, rest = text.partition("/")
-        meant = f"{first}:{rest or 'NAME'}" if first in _PROVIDERS else f"openai:{text}"
+        meant = f"{first}:{rest or 'NAME'}" if first in _CLIENTS else f"openai:{text}"
         raise ConfigError(
             f"model {text!r} names no provider; did you mean {meant!r}? The forms are {', '.join(FORMS)}"
         )
     if not name.strip():
         raise ConfigError(f"model {text!r} has no name; the forms are {', '.join(FORMS)}")
-    # Each client is imported when it is asked for: its SDK is an optional dependency.
-    match provider:
-        case "openai":
-            from wesichain.llm.openai import OpenAiClient
-
-            return OpenAiClient(name)
-        case "responses":
-            from wesichain.llm.openai import ResponsesClient
-
-            return ResponsesClient(name)
-        case "azure":
-            from wesichain.llm.openai import OpenAiClient
-
-            return OpenAiClient(name, api_version=os.environ.get("OPENAI_API_VERSION") or "2024-10-21")
-        case "mistral" | "groq" | "openrouter":
-            from wesichain.llm.openai import ACCOUNTS, OpenAiClient
-
-            return OpenAiClient(name, account=ACCOUNTS[provider])
-        case "google":
-            from wesichain.llm.google import GoogleClient
-
-            return GoogleClient(name)
-        case "bedrock":
-            from wesichain.llm.bedrock import BedrockClient
-
-            return BedrockClient(name)
-        case "anthropic":
-            from wesichain.llm.anthropic import AnthropicClient
-
-            return AnthropicClient(name)
-        case "ollama":
-            from wesichain.llm.openai import OpenAiClient
-
-            host = (os.environ.get("OLLAMA_HOST") or "127.0.0.1:11434").rstrip("/")
-            return OpenAiClient(name, base_url=f"{host if '://' in host else f'http://{host}'}/v1")
-        case "local":
-            from wesichain.llm.local import LocalLlm
-
-            return LocalLlm(name)
-        case _:
-            raise ConfigError(
-                f"model {text!r}: unknown provider {provider!r}; the forms are {', '.join(FORMS)}"
-            )
+    if provider not in _CLIENTS:
+        raise ConfigError(f"model {text!r}: unknown provider {provider!r}; the forms are {', '.join(FORMS)}")
+    module, client = _CLIENTS[provider]
+    # Imported when it is asked for: its SDK is an optional dependency.
+    llm = import_module(f"wesichain.llm.{module}")
+    options: dict[str, Any] = {}
+    if provider == "azure":
+        options["api_version"] = os.environ.get("OPENAI_API_VERSION") or "2024-10-21"
+    elif provider == "ollama":
+        host = (os.environ.get("OLLAMA_HOST") or "127.0.0.1:11434").rstrip("/")
+        options["base_url"] = f"{host if '://' in host else f'http://{host}'}/v1"
+    elif provider in _ACCOUNTS:
+        options["account"] = llm.ACCOUNTS[provider]
+    made: ToolCallingLlm = getattr(llm, client)(name, **options)
+    return made

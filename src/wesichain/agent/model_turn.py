@@ -108,8 +108,9 @@ class ModelTurn(Generic[OutT]):
             reply: LlmResponse | ModelTransportError | None = self.arrived
             if reply is None:
                 run.check_stop()
-                if self._delay:
-                    await self._wait_for_provider()
+                if self._delay:  # the rest that the provider was to have
+                    delay, self._delay = self._delay, 0.0
+                    await run.sleep(delay)
                 if not is_plain:
                     await self._prepare_request(phase)
                 request = self._request(phase)
@@ -123,7 +124,9 @@ class ModelTurn(Generic[OutT]):
                 except BaseException as cause:  # noqa: BLE001  # a model may be anybody's code
                     reply = self._reply_failed(cause)
             if isinstance(reply, ModelTransportError):
-                self._ask_again(phase, reply)
+                if self.limit is not None:  # the last answer is requested once
+                    raise reply
+                self.retry(run.decide(phase, reply))
                 continue
             self.arrived = reply
             run.check_stop()  # a cancel during the last model call wins over its answer, which is kept
@@ -158,17 +161,6 @@ class ModelTurn(Generic[OutT]):
 
         return StreamRelay(self._run)
 
-    async def _wait_for_provider(self) -> None:
-        """Give the provider the rest that it was to have."""
-        delay, self._delay = self._delay, 0.0
-        await self._run.sleep(delay)
-
-    def _ask_again(self, phase: Thinking[OutT], fault: ModelTransportError) -> None:
-        """Let the policy decide when; the last answer is requested once."""
-        if self.limit is not None:
-            raise fault
-        self.retry(self._run.decide(phase, fault))
-
     async def _checked(
         self, phase: Active[OutT], answer: Answer[OutT], checks: Checks
     ) -> Answer[OutT] | Malformed:
@@ -185,7 +177,7 @@ class ModelTurn(Generic[OutT]):
         entry: JournalEntry[tuple[OutT, str]] = JournalEntry(
             "check", run.step, _text_of, lambda text: (read(text), text)
         )
-        ctx = run.context(phase)
+        ctx = run.context(lambda: phase.messages)
         return await run.wait(run.effects.remember(entry, lambda: checks.run(ctx, output, text)))
 
     def _follow(

@@ -193,19 +193,8 @@ class Deps:
         if self.is_declared and not (isinstance(deps_type, type | UnionType) or get_origin(deps_type)):
             raise ConfigError(f"deps_type={deps_type!r}: use a type, such as the class of the deps")
 
-    def of(self, options: RunOptions, agent: str, *, needed: bool) -> Any:
-        """The deps of a run: its own or its caller's.
-
-        Those of another type than was declared are a `ConfigError`; so are none, where they are `needed`.
-        """
-        deps = options.deps
-        if deps is None and options.parent is not None:
-            deps = options.parent.deps
-        self.check(deps, agent, needed=needed)
-        return deps
-
     def check(self, deps: Any, agent: str, *, needed: bool) -> None:
-        """See that they are deps that the agent can have."""
+        """Raise a `ConfigError` for deps of another type than declared, and for none that are `needed`."""
         if not self.is_declared or self._fits(deps) or (deps is None and not needed):
             return
         name = getattr(self._type, "__name__", None) or str(self._type)
@@ -220,22 +209,17 @@ class Deps:
 
 
 def run_options(given: Mapping[str, Any]) -> RunOptions:
-    """The options of a run; a keyword that there is not is a `ConfigError` that names the right one."""
+    """The options of a run; a `ConfigError` for one of the wrong type, or that there is not."""
     if not given:
         return NO_OPTIONS
-    check_run_options(given)
-    try:
-        return _run_options(**given)
-    except TypeError:
-        raise unknown_keyword("run", given, option_names(RunOptions), AGENT) from None
-
-
-def check_run_options(given: Mapping[str, Any]) -> None:
-    """Raise a `ConfigError` for an option of a run that is of the wrong type."""
     for name, value in given.items():
         check = _RUN_CHECKS.get(name)
         if check is not None and value is not None and not isinstance(value, check[0]):
             raise ConfigError(f"{name}={value!r}: use {check[1]}")
+    try:
+        return _run_options(**given)
+    except TypeError:
+        raise unknown_keyword("run", given, option_names(RunOptions), AGENT) from None
 
 
 def option_names(options: type) -> list[str]:

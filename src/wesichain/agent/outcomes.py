@@ -157,9 +157,9 @@ class _Ended(AnyPhase, Generic[OutT]):
             ReActState(
                 user_input=self.info.task,
                 scratchpad=list(self.trail.steps),
-                final_output=self._final_output(),
+                final_output=getattr(self, "text", None),  # of a run that completed
                 iteration_count=self.iteration_count,
-                stopped_by=self._stopped_by(),
+                stopped_by=getattr(self, "stopped_by", None),
             ),
         )
 
@@ -174,12 +174,6 @@ class _Ended(AnyPhase, Generic[OutT]):
     @property
     def last_seq(self) -> int:
         return self.events[-1].seq if self.info.events else self.info.last_seq
-
-    def _final_output(self) -> str | None:
-        return None
-
-    def _stopped_by(self) -> str | None:
-        return None
 
     @abstractmethod
     def to_plain(self) -> Mapping[str, Any]:
@@ -219,14 +213,6 @@ class Completed(_Ended[OutT]):
     output: OutT
     text: str
     stopped_by: LimitName | None = None
-
-    @override
-    def _final_output(self) -> str | None:
-        return self.text
-
-    @override
-    def _stopped_by(self) -> str | None:
-        return self.stopped_by
 
     @override
     def to_plain(self) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ from math import inf
 from typing import Any, Generic, TypeGuard, TypeVar
 
 from wesichain.context import ContextView
-from wesichain.core import Clock, Message, ModelSettings, OutputDelta, ToolSpec
+from wesichain.core import Clock, Message, ModelSettings, ToolSpec
 from wesichain.core.internal import NO_SETTINGS, CancellationToken, Spent, SystemClock, abandon, dataclass
 from wesichain.errors import (
     AgentError,
@@ -38,7 +38,7 @@ from .effects import Effects
 from .emitter import Emitter
 from .outcomes import AnyPhase
 from .phases import Active
-from .rules import Checks, LoopGuard, OnLimit, OutputForm, PolicyView, ReplyJudge, Tally, sentences
+from .rules import Checks, LoopGuard, OnLimit, PolicyView, ReplyJudge, Tally, sentences
 
 OutT = TypeVar("OutT")
 TASK_CANCELLED = "the task that ran it was cancelled"
@@ -129,7 +129,7 @@ class RunState(Generic[OutT]):
     )  # fmt: skip
 
     pressure: Callable[[], Coroutine[Any, Any, None]] | None  # waits for a slow reader
-    pending_deltas: list[tuple[str, int, Any]] | None  # of an answer that is checked first
+    pending_deltas: list[tuple[Any, int, Any]] | None  # pieces of an answer that is checked first
     own_settings: ModelSettings | None  # of this run, over those of whoever acts in it
 
     def __init__(  # noqa: PLR0917  # given by name, they would make a dict for every run
@@ -177,11 +177,6 @@ class RunState(Generic[OutT]):
         """Whether durations come from a clock that was injected, and not from a journal."""
         return type(self.settings.clock) is not SystemClock and not self.remembers
 
-    @property
-    def output_form(self) -> OutputForm[OutT]:
-        """How an answer of the run is requested and parsed."""
-        return self.settings.judge.output
-
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools that the model is offered now."""
         judge, tally = self.settings.judge, self.tally
@@ -205,6 +200,15 @@ class RunState(Generic[OutT]):
 
     def spent(self) -> Spent:
         return self.account.spent(self.now())
+
+    def refusal(self, *, free: bool = False) -> Exception | None:
+        """The limit, of this run or of one above, that allows no other model call; None if there is none."""
+        now = self.now() if self.account.is_timed else 0.0
+        own = self.account.own_refusal(now, free=free)
+        if own is not None:
+            return own
+        above = self.account.refusal_above(now, free=free)
+        return None if above is None else LimitAbove(above)
 
     def driven_by(self, task: asyncio.Task[Any] | None) -> None:
         """The task that takes the next steps: a cancel of it stops the run."""
@@ -295,25 +299,33 @@ class RunState(Generic[OutT]):
         """Emit the pieces of the answer, which has been checked."""
         held, self.pending_deltas = self.pending_deltas or (), None
         for kind, step, value in held:
-            if kind == "text":
-                self.emitter.text_delta(step, value)
-            else:
-                self.emitter.emit(OutputDelta, step, value)
+            self.emitter.emit(kind, step, value)
 
     async def sleep(self, seconds: float) -> None:
         if seconds > 0:
             await self.wait(self.settings.clock.sleep(seconds))
 
-    def context(self, phase: AnyPhase) -> RunContext[Any]:
-        """The run, as rules and checks see it."""
-        link = _Link(self, phase)
+    def context(
+        self,
+        look: Callable[[], Sequence[Message]],
+        *,
+        step: int | None = None,
+        token: CancellationToken | None = None,
+    ) -> RunContext[Any]:
+        """The run, as rules, checks and middleware see it; `look` returns the messages that they see."""
         return RunContext(
-            self.run_id, self.step, self.token, deps=self.deps, agent=self.name, scope=self.scope, link=link
+            self.run_id,
+            self.step if step is None else step,
+            self.token if token is None else token,
+            deps=self.deps,
+            agent=self.name,
+            scope=self.scope,
+            link=_Link(self, look),
         )
 
     def needs_approval(self, prepared: PreparedCall, phase: AnyPhase) -> bool:
         """Whether the call needs approval."""
-        return prepared.asks_approval(self.context(phase))
+        return prepared.asks_approval(self.context(lambda: phase.messages))
 
     # --- the policy --------------------------------------------------------------------------------
 
@@ -397,15 +409,15 @@ def _is_decision(decision: Any) -> TypeGuard[PolicyDecision]:
 class _Link:
     """The link through which a context looks things up in its run."""
 
-    __slots__ = ("_phase", "_run")
+    __slots__ = ("_look", "_run")
 
-    def __init__(self, run: RunState[Any], phase: AnyPhase) -> None:
+    def __init__(self, run: RunState[Any], look: Callable[[], Sequence[Message]]) -> None:
         self._run = run
-        self._phase = phase
+        self._look = look
 
     @property
     def messages(self) -> Sequence[Message]:
-        return self._phase.messages
+        return self._look()
 
     @property
     def spent(self) -> Spent:

@@ -35,7 +35,7 @@ from wesichain.core.internal import (
 )
 from wesichain.errors import ConfigError, DuplicateToolError
 from wesichain.middleware import Middleware
-from wesichain.policy import Account, Budget, ObserveErrors
+from wesichain.policy import Account, ObserveErrors
 from wesichain.tools import ToolContext, ToolRegistry, ToolSet
 
 from .calls import InnerRun, UsedTokens, inner_run, token_for, with_decided_args
@@ -106,14 +106,14 @@ class AgentRuntime(Generic[OutT]):
         counter_of(given.context)  # what cannot be counted is found here, not at the first run
         self._given = given
         self._deps = Deps(given.deps_type)
-        self._run_middleware: Sequence[Middleware] = ()
+        self.run_middleware: Sequence[Middleware] = ()  # around whole runs
         self._call_middleware: tuple[Any, ...] | None = None
         if given.middleware:
             from .middleware_calls import overriding
 
-            self._run_middleware, *inside = (overriding(given.middleware, name) for name in _WRAPPED)
+            self.run_middleware, *inside = (overriding(given.middleware, name) for name in _WRAPPED)
             self._call_middleware = tuple(inside) if any(inside) else None
-        self._budget = given.budget
+        self.budget = given.budget
         self._instructions = given.instructions
         self._sinks = as_sinks(given.events)
         self._redactor = given.redactor
@@ -135,9 +135,9 @@ class AgentRuntime(Generic[OutT]):
         given, traits = self._given, traits_of(llm)
         output = self._output_form(llm, has_tools=bool(registry.names or registry.sources or given.handoffs))
         policy = ObserveErrors() if traits.observes_errors else given.default_policy
-        self._llm = llm
+        self.llm = llm
         self._live = LiveEffects(llm, registry)
-        self._settings: Settings[OutT] = Settings(
+        self.settings: Settings[OutT] = Settings(
             name=given.name,
             model=name_of_model(llm),
             judge=judge_of(registry, output),
@@ -167,7 +167,7 @@ class AgentRuntime(Generic[OutT]):
         from .handoffs.team import check_handoff, team_of
 
         transfer = Transfer(check_handoff(self, other))
-        settings, before = self._settings, self.transfers
+        settings, before = self.settings, self.transfers
         registry = settings.registry.with_tools({transfer.name: ToolRegistry([transfer])})
         self.transfers = {**before, transfer.name: transfer}
         try:
@@ -177,38 +177,24 @@ class AgentRuntime(Generic[OutT]):
             raise
         output = settings.judge.output
         if not settings.registry.names:  # its first tool: not every model takes tools and a schema at once
-            output = self._output_form(self._llm, has_tools=True)
+            output = self._output_form(self.llm, has_tools=True)
         checks = settings.checks and replace(settings.checks, form=output)
-        self._settings = replace(settings, judge=judge_of(registry, output), checks=checks)
-        self._live = LiveEffects(self._llm, registry)
+        self.settings = replace(settings, judge=judge_of(registry, output), checks=checks)
+        self._live = LiveEffects(self.llm, registry)
         self._may_change = True
         self._models.make_anew()
 
     @property
     def name(self) -> str:
-        return self._settings.name
+        return self.settings.name
 
     @property
     def model(self) -> str:
-        return self._settings.model
+        return self.settings.model
 
     @property
     def registry(self) -> ToolRegistry:
-        return self._settings.registry
-
-    @property
-    def settings(self) -> Settings[OutT]:
-        return self._settings
-
-    @property
-    def run_middleware(self) -> Sequence[Middleware]:
-        """The middleware around whole runs."""
-        return self._run_middleware
-
-    @property
-    def llm(self) -> ToolCallingLlm:
-        """The model of the runtime."""
-        return self._llm
+        return self.settings.registry
 
     def with_model(self, model: AnyModel) -> AgentRuntime[OutT]:
         """The same with another model, for one run or several: a client, or its name."""
@@ -229,7 +215,7 @@ class AgentRuntime(Generic[OutT]):
                 raise DuplicateToolError(name)
         made = copy(self)
         made._models = Models()
-        made._equip(self._llm, self.registry.with_tools(dict.fromkeys(added.names, added)))
+        made._equip(self.llm, self.registry.with_tools(dict.fromkeys(added.names, added)))
         return made
 
     def _for(self, given: RunOptions, before: str = "") -> AgentRuntime[OutT]:
@@ -237,12 +223,16 @@ class AgentRuntime(Generic[OutT]):
         model = given.model or self._models.known(before)
         return self if model is None else self.with_model(model)
 
-    def deps_of(self, options: RunOptions) -> Any:
-        """The deps of a run, its own or its caller's; a `ConfigError` where they are of another type."""
-        return self._deps_of(options, needed=options.effects is None)
+    def deps_of(self, options: RunOptions, *, needed: bool | None = None) -> Any:
+        """The deps of a run, its own or its caller's; a `ConfigError` where they are of another type.
 
-    def _deps_of(self, options: RunOptions, *, needed: bool) -> Any:
-        deps = self._deps.of(options, self._settings.name, needed=needed)
+        They are `needed` where the world answers the run, unless it is given here.
+        """
+        needed = options.effects is None if needed is None else needed
+        deps = options.deps
+        if deps is None and options.parent is not None:
+            deps = options.parent.deps
+        self.check_deps(deps, needed=needed)
         if self.transfers:
             from .handoffs.team import check_deps  # loaded with the first handoff
 
@@ -251,15 +241,15 @@ class AgentRuntime(Generic[OutT]):
 
     def check_deps(self, deps: Any, *, needed: bool) -> None:
         """See that a run with these deps can be handed to this agent; a `ConfigError` where it cannot."""
-        self._deps.check(deps, self._settings.name, needed=needed)
+        self._deps.check(deps, self.settings.name, needed=needed)
 
     def offered(self) -> tuple[ToolSpec, ...]:
         """The tools that a run begins with, those for its typed answer included."""
-        return self._settings.judge.offered
+        return self.settings.judge.offered
 
     def read_output(self, text: str) -> OutT:
         """The typed answer that a text stands for; one that does not is a `CodecError`."""
-        return self._settings.judge.output.read(text)
+        return self.settings.judge.output.read(text)
 
     def place(self, task: object, parent: ToolContext | None) -> InnerRun | None:
         """The place of a run of this task inside a call; None for a run that is inside none."""
@@ -273,7 +263,7 @@ class AgentRuntime(Generic[OutT]):
             text = Message(Role.USER, cast("Any", task)).text
         else:
             text = question_of(task)[0]
-        return inner_run(parent, self._settings.name, text)
+        return inner_run(parent, self.settings.name, text)
 
     def new_id(self, inner: InnerRun | None = None) -> str:
         """The id of a run that has none yet; inside a call, the same whenever that call is run."""
@@ -281,11 +271,7 @@ class AgentRuntime(Generic[OutT]):
 
     @property
     def traits(self) -> LlmTraits:
-        return traits_of(self._llm)
-
-    @property
-    def budget(self) -> Budget:
-        return self._budget
+        return traits_of(self.llm)
 
     def start(
         self,
@@ -305,12 +291,12 @@ class AgentRuntime(Generic[OutT]):
         question, scratchpad, counted = (task, (), 0) if isinstance(task, str) else question_of(task)
         over = is_over(scratchpad) if scratchpad else False
         text = self._instructions if instructions is None else instructions
-        messages = opening(text, advice, self._settings.judge.output.prompt, history)
+        messages = opening(text, advice, self.settings.judge.output.prompt, history)
         first_new = len(messages)
         messages.append(_message(_USER, question if content is None else content))
         if scratchpad and not over:
             messages += messages_of(scratchpad)
-        name, model = self._settings.name, self._reported
+        name, model = self.settings.name, self._reported
         info = _info(run_id or self._new_id(), question, task, first_new, agent=name, model=model)
         if settings is not None:
             info = replace(info, settings=settings)
@@ -346,7 +332,7 @@ class AgentRuntime(Generic[OutT]):
         settings = self._given.settings
         if given.settings is not None:
             settings = settings.merge(given.settings)
-            check_settings(self._llm, settings)
+            check_settings(self.llm, settings)
         if settings.tool_choice is not None:
             self._check_tool_choice(settings.tool_choice)
         inner = given.inner or (None if given.parent is None else self.place(task, given.parent))
@@ -368,30 +354,30 @@ class AgentRuntime(Generic[OutT]):
             return drive
         start = None
         if middleware and isinstance(task, str | list | tuple):  # it may change the task, or run it again
-            start = partial(self._start_again, history, given)
+            start = partial(
+                self.start,
+                history=history,
+                instructions=instructions,
+                advice=advice,
+                settings=given.settings,
+            )
         return self._opened(drive, middleware, given, start)
 
     def _check_tool_choice(self, choice: str) -> None:
         """Raise a `ConfigError` where the tool that the model has to call is none of the agent's."""
-        registry = self._settings.registry
+        registry = self.settings.registry
         if choice in ("auto", "required", "none") or registry.sources:
             return
-        names = [spec.name for spec in registry.specs() + self._settings.judge.output.final_tools]
+        names = [spec.name for spec in registry.specs() + self.settings.judge.output.final_tools]
         if choice not in names:
             there_is = f"it has {', '.join(names)}" if names else "it has no tools"
             raise ConfigError(
-                f"tool_choice={choice!r}: the agent {self._settings.name!r} has no such tool; {there_is}"
+                f"tool_choice={choice!r}: the agent {self.settings.name!r} has no such tool; {there_is}"
             )
 
-    def _start_again(
-        self, history: Sequence[Message], given: RunOptions, task: object, run_id: str | None
-    ) -> Idle[OutT]:
-        words, advice, settings = given.instructions, given.advice, given.settings
-        return self.start(task, history, run_id, instructions=words, advice=advice, settings=settings)
-
-    def journal_of(self, options: RunOptions, inner: InnerRun | None) -> Effects:
+    def journal_of(self, options: RunOptions) -> Effects:
         """The effects of a run that is not opened yet: they remember what it begins with."""
-        wrap = options.effects or (None if inner is None else inner.effects)
+        wrap = options.effects or (None if options.inner is None else options.inner.effects)
         return self._live if wrap is None else wrap(self._live)
 
     def _reenter(self, inner: InnerRun, outcome: Outcome[OutT], given: RunOptions) -> OpenRun[OutT]:
@@ -416,7 +402,7 @@ class AgentRuntime(Generic[OutT]):
         given: Any = interrupted
         if not isinstance(given, Interrupted):
             raise ConfigError(f"a {type(given).__name__} cannot go on; pass the Interrupted outcome of a run")
-        clock, decided = options.get("clock") or self._settings.clock, decisions or {}
+        clock, decided = options.get("clock") or self.settings.clock, decisions or {}
         if interrupted.info.opened_by:
             from .handoffs.team import acting_in
 
@@ -446,7 +432,7 @@ class AgentRuntime(Generic[OutT]):
         settings = interrupted.info.settings
         if options.settings is not None:
             settings = options.settings if settings is None else settings.merge(options.settings)
-            check_settings(self._llm, self._given.settings.merge(settings))
+            check_settings(self.llm, self._given.settings.merge(settings))
         phase = resumed(interrupted, reply=reply, model=self._reported, settings=settings)
         drive, middleware = self._drive(phase, options, inner, interrupted.tally)
         decided = tuple(
@@ -495,7 +481,7 @@ class AgentRuntime(Generic[OutT]):
     ) -> Drive[OutT]:
         """Another run in the place of one that has ended, which a middleware asks for."""
         place = None if inner is None else inner.another()
-        idle = start(task, None if place is None else place.run_id)
+        idle = start(task, run_id=None if place is None else place.run_id)
         return self._drive(idle, options, place, None)[0]
 
     def _state_of(
@@ -507,11 +493,11 @@ class AgentRuntime(Generic[OutT]):
         scope: tuple[str, ...] = ()
         wrap = options.effects
         if inner is not None:  # it lives in the time above
-            clock, above, scope = clock or inner.call.clock, inner.call.account, inner.call.scope
+            clock, above, scope = clock or inner.call.settings.clock, inner.call.account, inner.call.scope
             wrap = wrap or inner.effects
         elif parent is not None and isinstance(parent.budget, Account):
             above = parent.budget  # of what runs the agent and is no run itself: a graph
-        settings = self._settings if clock is None else replace(self._settings, clock=clock)
+        settings = self.settings if clock is None else replace(self.settings, clock=clock)
         token = options.cancellation
         if parent is not None:
             token = token_for(token, parent)
@@ -522,9 +508,9 @@ class AgentRuntime(Generic[OutT]):
             listen = self._listeners(info, options, inner)
         emitter = Emitter(info.run_id, info.events, settings.clock.time, info.last_seq, listen)
         account = Account(
-            options.budget or self._budget, settings.model, settings.clock.monotonic(), above, info.before
+            options.budget or self.budget, settings.model, settings.clock.monotonic(), above, info.before
         )
-        middleware = self._run_middleware
+        middleware = self.run_middleware
         is_plain = not self._may_change and self._call_middleware is None and not info.opened_by
         effects = live = self._live if is_plain else self._effects(info, account)
         if wrap is not None:
@@ -532,7 +518,7 @@ class AgentRuntime(Generic[OutT]):
             middleware, token = effects.around(middleware), effects.token(token)
         deps = options.deps
         if parent is not None or self._deps.is_declared or self.transfers:
-            deps = self._deps_of(options, needed=effects.needs_deps)
+            deps = self.deps_of(options, needed=effects.needs_deps)
         run = RunState(settings, effects, emitter, account, token, info.step, tally, deps, scope)
         if inner is not None:
             inner.call.run_began(inner.number, run)
@@ -546,7 +532,7 @@ class AgentRuntime(Generic[OutT]):
         self, info: RunInfo, options: RunOptions, inner: InnerRun | None
     ) -> tuple[Listener, Listener | None] | None:
         """The functions that receive the events of a run: its sinks, and the run above."""
-        name = self._settings.name
+        name = self.settings.name
         sinks = self._sinks if options.events is None else self._sinks + as_sinks(options.events)
         sinks = sinks if around.hook is None else (*sinks, around.hook.listener(name))
         if options.parent is None:
@@ -561,7 +547,7 @@ class AgentRuntime(Generic[OutT]):
     ) -> None:
         """Let a slow reader slow the run, and a guard hold the pieces of an answer back."""
         if inner is not None:
-            run.pressure = inner.call.step.run.pressure
+            run.pressure = inner.call.run.pressure
         if options.stream:
             run.pending_deltas = [] if any(one.holds_stream for one in around) else None
             ready = (getattr(sink, "ready", None) for sink in as_sinks(options.events))
@@ -577,18 +563,18 @@ class AgentRuntime(Generic[OutT]):
 
     def effects_with(self, tools: ToolRegistry) -> Effects:
         """The model and these tools, with the middleware around both."""
-        return self._wrapped(LiveEffects(self._llm, tools))
+        return self._wrapped(LiveEffects(self.llm, tools))
 
     def _wrapped(self, live: Effects) -> Effects:
         if self._call_middleware is None:
             return live
-        from .middleware_calls import wrapped
+        from .middleware_calls import WrappedEffects
 
-        return wrapped(live, *self._call_middleware)
+        return WrappedEffects(live, *self._call_middleware)
 
     def system(self, instructions: str | None) -> str:
         """The first message of a run: the instructions, and how to answer where words ask for it."""
-        return "\n\n".join(filter(None, (instructions, self._settings.judge.output.prompt)))
+        return "\n\n".join(filter(None, (instructions, self.settings.judge.output.prompt)))
 
     def refusal_of(self, call: ToolCall) -> Exception | None:
         """Why a call with these arguments cannot be run, by this agent or one that it hands over to."""

@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from typing import Any
 
 from wesichain.core import JsonValue, LlmResponse, OutputDelta, TextDelta, ToolCallChunk
 from wesichain.core.internal import parse_json
 from wesichain.errors import CodecError
 
-from .emitter import Emitter
-from .rules import OutputForm, unfenced
+from .rules import unfenced
+from .run_state import RunState
 
 _LEAST = 16  # characters between two looks at an answer
 _SHARE = 8  # and at least this part of what is there: so all looks together cost a multiple of the answer
-
-
-class StreamedRun(Protocol):
-    """A run whose replies are streamed, as far as that needs it."""
-
-    step: int
-    emitter: Emitter
-    pending_deltas: list[tuple[str, int, Any]] | None
-    pressure: Callable[[], Coroutine[Any, Any, None]] | None
-
-    @property
-    def output_form(self) -> OutputForm[Any]: ...
-
-    def release_deltas(self) -> None: ...
 
 
 class StreamRelay:
@@ -35,23 +20,23 @@ class StreamRelay:
 
     __slots__ = ("_calls", "_form", "_last", "_next", "_pieces", "_run", "_size", "_step", "_tool")
 
-    def __init__(self, run: StreamedRun) -> None:
+    def __init__(self, run: RunState[Any]) -> None:
         self._run = run
         self._step = run.step
-        self._form = run.output_form
+        self._form = run.settings.judge.output
         if run.pending_deltas is not None:
             run.pending_deltas = []  # those of a reply that was no answer are not emitted
         form = self._form
         self._calls: dict[int, str] = {}  # the names of the reply's calls
         self._tool: str | None = None  # the final tool that the pieces are the arguments of
         self._last: Any = None
-        self._pieces: list[str] | None = [] if form.is_typed else None  # None: there is no answer in it
+        self._pieces: list[str] | None = [] if form.members else None  # None: there is no answer in it
         self._size = 0
         self._next = _LEAST
 
     def __call__(self, text: str) -> None:
         """A piece of the reply's text."""
-        self.emit_text(text)
+        self.piece(TextDelta, text)
         if self._tool is None:
             self._take(text)
 
@@ -68,7 +53,7 @@ class StreamRelay:
 
     def end(self, reply: LlmResponse) -> None:
         """The reply is whole, and so is the answer, if it is one."""
-        if self._form.is_typed:
+        if self._form.members:
             self._end_typed(reply)
         finals = {spec.name for spec in self._form.final_tools}
         if self._run.pending_deltas and any(call.name not in finals for call in reply.tool_calls):
@@ -85,25 +70,18 @@ class StreamRelay:
             return
         self._show(self._form.partial(plain, None if final is None else final.name))
 
-    def emit_text(self, text: str) -> None:
-        if self._run.pending_deltas is None:
-            self._run.emitter.text_delta(self._step, text)
+    def piece(self, kind: type[TextDelta | OutputDelta], value: JsonValue) -> None:
+        """Emit a piece of the reply, or keep it where the answer is checked first."""
+        held = self._run.pending_deltas
+        if held is None:
+            self._run.emitter.emit(kind, self._step, value)
         else:
-            self._run.pending_deltas.append(("text", self._step, text))
-
-    def show(self, value: JsonValue) -> None:
-        if self._run.pending_deltas is None:
-            self._run.emitter.emit(OutputDelta, self._step, value)
-        else:
-            self._run.pending_deltas.append(("output", self._step, value))
+            held.append((kind, self._step, value))
 
     def hold(self, event: TextDelta | OutputDelta) -> None:
         """Keep a piece of a recorded answer that was emitted after it had been checked."""
         held = self._run.pending_deltas = self._run.pending_deltas or []
-        if isinstance(event, TextDelta):
-            held.append(("text", event.step_id, event.text))
-        else:
-            held.append(("output", event.step_id, event.value))
+        held.append((type(event), event.step_id, event.text if isinstance(event, TextDelta) else event.value))
 
     async def ready(self) -> None:
         """Return when the reader has caught up."""
@@ -135,4 +113,4 @@ class StreamRelay:
     def _show(self, value: Any) -> None:
         if value is not None and value != self._last:
             self._last = value
-            self.show(value)
+            self.piece(OutputDelta, value)

@@ -100,8 +100,8 @@ def adopting(
     made: Any = copy(runtime)
     made.adapt = partial(AdoptedTools, known=known, recorded=recorded)  # those of agents it is handed to
     tools = made.adapt(runtime.registry)
-    settings = made._settings
-    made._settings = replace(settings, judge=settings.judge.with_tools(tools))
-    made._live = LiveEffects(made._llm, tools)
+    settings = made.settings
+    made.settings = replace(settings, judge=settings.judge.with_tools(tools))
+    made._live = LiveEffects(made.llm, tools)
     found: AgentRuntime[OutT] = made
     return found

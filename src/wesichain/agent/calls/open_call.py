@@ -14,7 +14,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from wesichain.agent.effects import Effects
 from wesichain.agent.outcomes import RunInfo, interrupted_phase
@@ -22,7 +22,7 @@ from wesichain.agent.phases import Child, Completed, Failed, Interrupted, Outcom
 from wesichain.agent.rules import question_token
 from wesichain.agent.run_state import CALL_ENDED, RunState, Settings
 from wesichain.agent.trail import Trail
-from wesichain.core import Clock, Event, Message, ToolCall, ToolProgress
+from wesichain.core import Event, Message, ToolCall, ToolProgress
 from wesichain.core.internal import (
     CallToken,
     CancellationToken,
@@ -40,19 +40,6 @@ ITSELF = ""  # in place of an agent's name: the call itself waits, with a questi
 _NUMBERING = threading.RLock()  # runs may be started from a tool's thread
 
 
-class CallBatch(Protocol):
-    """The batch that a call belongs to, as far as an open call needs it."""
-
-    @property
-    def run(self) -> RunState[Any]: ...
-
-    @property
-    def messages(self) -> LogView[Message]: ...
-
-    @property
-    def decisions(self) -> Mapping[str, Decision]: ...
-
-
 class InnerRun:
     """The place of one run inside a call: its number within the attempt, and its outcome from before."""
 
@@ -67,13 +54,13 @@ class InnerRun:
     @property
     def run_id(self) -> str:
         """The id of the run: the same whenever this attempt is made."""
-        run, again = self.call.step.run, "" if self.number == 1 else f"~{self.number}"
+        run, again = self.call.run, "" if self.number == 1 else f"~{self.number}"
         return f"{run.run_id}:{run.step}:{self.call.name}{again}"
 
     @property
     def effects(self) -> Callable[[Effects], Effects] | None:
         """The wrapper for the effects of this run, as those of the run above have it."""
-        return self.call.step.run.effects.below(self.call.name, self.number)
+        return self.call.run.effects.below(self.call.name, self.number)
 
     def relay(self, emit: Callable[[Event], None]) -> Callable[[Event], None]:
         """The function that events of this run are passed to: every run but the first has its own scope."""
@@ -106,14 +93,25 @@ class OpenCall:
 
     __slots__ = (
         "_begun", "_branches", "_kept", "_last", "_places", "_quiet", "_runs",
-        "attempt", "call", "failure", "limit", "must_wait", "step", "token",
+        "attempt", "call", "decisions", "failure", "limit", "messages", "must_wait", "run", "token",
     )  # fmt: skip
 
-    def __init__(self, step: CallBatch, call: ToolCall, attempt: int, kept: Sequence[Child] = ()) -> None:
-        self.step = step
+    def __init__(
+        self,
+        run: RunState[Any],
+        messages: LogView[Message],
+        decisions: Mapping[str, Decision],
+        call: ToolCall,
+        attempt: int,
+        *,
+        kept: Sequence[Child] = (),
+    ) -> None:
+        self.run = run
+        self.messages = messages
+        self.decisions = decisions
         self.call = call
         self.attempt = attempt
-        self.token = CallToken(step.run)
+        self.token = CallToken(run)
         self.failure: Exception | None = None  # a mistake of the program's, which no policy decides on
         self.must_wait = False  # a replay knows that the call waited
         self.limit: BudgetExceededError | None = None  # of the run above, or one higher, met by a run inside
@@ -159,34 +157,22 @@ class OpenCall:
 
     @property
     def account(self) -> Account:
-        return self.step.run.account
-
-    @property
-    def clock(self) -> Clock:
-        return self.step.run.settings.clock
+        return self.run.account
 
     @property
     def settings(self) -> Settings[Any]:
         """The settings of whoever acts in the run above."""
-        return self.step.run.settings
-
-    @property
-    def messages(self) -> LogView[Message]:
-        return self.step.messages
+        return self.run.settings
 
     @property
     def spent(self) -> Spent:
-        return self.step.run.spent()
+        return self.run.spent()
 
     @property
     def scope(self) -> tuple[str, ...]:
         """The agents above a run inside this call."""
-        run = self.step.run
+        run = self.run
         return (*run.scope, run.name)
-
-    @property
-    def decisions(self) -> Mapping[str, Decision]:
-        return self.step.decisions
 
     @property
     def name(self) -> str:
@@ -195,7 +181,7 @@ class OpenCall:
 
     def late(self, step: int) -> dict[str, Any]:
         """The fields of the call's context that few tools look at: they are most of its cost."""
-        run = self.step.run
+        run = self.run
         return {
             "correlation_id": run.run_id,
             "cancellation": self.token,
@@ -218,9 +204,9 @@ class OpenCall:
 
         `number` counts the questions of this call that are the same, from 0.
         """
-        run, call = self.step.run, self.call
+        run, call = self.run, self.call
         token = question_token(run.run_id, run.step, call, question, number)
-        decision = self.step.decisions.get(token)
+        decision = self.decisions.get(token)
         if decision is not None:
             return decision
         ttl = run.settings.approval_ttl
@@ -232,7 +218,7 @@ class OpenCall:
 
     async def sample(self, messages: Sequence[Message], ctx: ToolContext) -> tuple[str, str]:
         """The reply of the run's own model to messages, and its name: a run of one step below this call."""
-        below = self.step.run.settings.beside(budget=Budget(steps=1), name="sampling")
+        below = self.run.settings.beside(budget=Budget(steps=1), name="sampling")
         *before, last = messages
         outcome = await below.run(last.content, history=before, parent=ctx)
         if isinstance(outcome, Completed):
@@ -254,7 +240,7 @@ class OpenCall:
 
     def emit(self, event: Event) -> None:
         """Pass an event of a run inside on; a run in a tool's thread passes it to the loop's own thread."""
-        task = self.step.run.task
+        task = self.run.task
         try:
             here: object = asyncio.get_running_loop()
         except RuntimeError:
@@ -267,10 +253,10 @@ class OpenCall:
 
     def _relay(self, event: Event) -> None:
         if not self.token.is_abandoned:
-            self.step.run.emitter.relay(event, self.name)
+            self.run.emitter.relay(event, self.name)
 
     def progress(self, done: float, total: float | None, message: str) -> None:
-        run = self.step.run
+        run = self.run
         if not self.token.is_abandoned:
             run.emitter.emit(ToolProgress, run.step, self.call.id, done, total, message)
 
@@ -307,7 +293,7 @@ class OpenCall:
         ]
         if self.must_wait or not interrupted:
             return self.must_wait
-        if self.step.run.is_stopped or any(outcome.pending for outcome in interrupted):
+        if self.run.is_stopped or any(outcome.pending for outcome in interrupted):
             return True
         return error is not None and any(isinstance(one, RunInterruptedError) for one in _causes(error))
 

@@ -39,7 +39,7 @@ from wesichain.core import (
     ToolsOffered,
     ToolSpec,
 )
-from wesichain.core.internal import LogView, Spent, from_plain, to_plain
+from wesichain.core.internal import LogView, from_plain, to_plain
 from wesichain.errors import AgentError, ConfigError, DuplicateToolError
 from wesichain.middleware import Middleware
 from wesichain.tools import (
@@ -61,6 +61,8 @@ class TeamMember(Protocol):
 
     identity: object  # of the agent, whatever copies there are
     output_type: Any
+    settings: Settings[Any]
+    run_middleware: Sequence[Middleware]
     adapt: Callable[[ToolRegistry], ToolRegistry] | None
 
     @property
@@ -73,13 +75,7 @@ class TeamMember(Protocol):
     def registry(self) -> ToolRegistry: ...
 
     @property
-    def settings(self) -> Settings[Any]: ...
-
-    @property
     def transfers(self) -> Mapping[str, Transfer]: ...
-
-    @property
-    def run_middleware(self) -> Sequence[Middleware]: ...
 
     def effects_with(self, tools: ToolRegistry) -> Effects:
         """Its model, these tools, and its middleware around both."""
@@ -240,10 +236,8 @@ class CurrentAgent(Effects):
         """The run as it was when the step began: its reply has not come yet."""
         run, trail = self._run, phase.trail
         has_reply = isinstance(phase, Acting) and trail.length and phase.messages[-1].role is Role.ASSISTANT
-        link = _Moment(run, LogView(trail.log.messages, trail.length - 1 if has_reply else trail.length))
-        return RunContext(
-            run.run_id, step, run.token, deps=run.deps, agent=run.name, scope=run.scope, link=link
-        )
+        seen = LogView(trail.log.messages, trail.length - 1 if has_reply else trail.length)
+        return run.context(lambda: seen, step=step)
 
     # --- handing over ------------------------------------------------------------------------------
 
@@ -341,17 +335,3 @@ def _compiled(item: Any) -> tuple[Any, str, ToolRegistry]:
     """A tool with its registry; the item itself is kept, so that nothing else takes its place in memory."""
     registry = ToolSet.of([item]).build()
     return item, registry.names[0], registry
-
-
-class _Moment:
-    """A run at the beginning of a step, for those who look."""
-
-    __slots__ = ("_run", "messages")
-
-    def __init__(self, run: RunState[Any], messages: LogView[Message]) -> None:
-        self._run = run
-        self.messages = messages
-
-    @property
-    def spent(self) -> Spent:
-        return self._run.spent()

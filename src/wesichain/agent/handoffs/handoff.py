@@ -63,12 +63,11 @@ class Handoff:
     history: History | None = None
 
     async def messages_for(self, messages: Sequence[Message]) -> list[Message]:
-        """The messages that the other agent receives, of all that there are."""
-        if self.history is None:
-            return [*messages]
+        """The messages that the other agent receives, of all that there are, by the `history` function."""
+        choose: Any = self.history
         name = self.agent.name
         try:
-            given: Any = self.history(messages)
+            given = choose(messages)
             chosen = [*(await given if inspect.isawaitable(given) else given)]
         except Exception as cause:
             raise AgentError(

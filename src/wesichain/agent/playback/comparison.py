@@ -21,38 +21,30 @@ _UNTOLD_BEFORE: dict[type[Event], tuple[str, ...]] = {
     RunStarted: ("agent", "own_id"),
     ToolDispatched: ("resumed",),
 }
+_MORE_STEPS = "the recording ends before this step; the program now takes more steps"
 
 
 class EventComparison:
-    """Compares events, redacted as a recording has them. From `from_step` on the run is its own."""
+    """Compares events, redacted as a recording has them."""
 
-    def __init__(self, from_step: int | None, *, is_resumed: bool) -> None:
+    def __init__(self, *, is_resumed: bool) -> None:
         from wesichain.trace import Redactor  # loaded with the first replay
 
         self.redactor: Redactor = Redactor()
-        self._from_step = from_step
         self._is_resumed = is_resumed
 
     def plain(self, value: object) -> Any:
         """A value as it stands in a recording: plain and redacted."""
         return self.redactor.value(to_plain(value))
 
-    def surplus(self, event: Event) -> ReplayMismatchError | None:
+    def difference(self, expected: Event | None, event: Event) -> ReplayMismatchError | None:
+        """How an event differs from the one that was recorded, if it does; None is recorded of a surplus."""
         step = event.step_id
-        if self._from_step is not None and not event.scope and step >= self._from_step:
-            return None
-        if isinstance(event, ToolDispatched):
-            return mismatch(
-                f"step {step}: the call {event.call.name!r} ({event.call_id}) is not in the recording", step
-            )
-        return mismatch(
-            f"step {step}: the recording ends before this step; the program now takes more steps", step
-        )
-
-    def difference(self, expected: Event, event: Event) -> ReplayMismatchError | None:
-        step = event.step_id
-        if self._from_step is not None and not event.scope and step >= self._from_step:
-            return None
+        if expected is None:
+            if isinstance(event, ToolDispatched):
+                what = f"the call {event.call.name!r} ({event.call_id}) is not in the recording"
+                return mismatch(f"step {step}: {what}", step)
+            return mismatch(f"step {step}: {_MORE_STEPS}", step)
         if type(event) is type(expected) and _is_same(expected, event):
             return None
         old, new = self._comparable(expected), self._comparable(event)
@@ -68,12 +60,7 @@ class EventComparison:
             what = f"differs from the recording: expected {then}, got {now}"
             return mismatch(f"step {step}: the call {event.call.name!r} {what}", step, then, now)
         if isinstance(event, StepStarted):
-            return mismatch(
-                f"step {step}: the recording ends before this step; the program now takes more steps",
-                step,
-                old,
-                new,
-            )
+            return mismatch(f"step {step}: {_MORE_STEPS}", step, old, new)
         return mismatch(
             f"step {step}: the program now comes to {str(new)[:300]}, where the recording has "
             f"{str(old)[:300]}",

@@ -54,7 +54,7 @@ class RecordingCursor(EventSink):
         self.events = [*events]
         self.elapsed = 0.0
         start = self.events[0]
-        self.compare = EventComparison(from_step, is_resumed=isinstance(start, RunStarted) and start.resumed)
+        self.compare = EventComparison(is_resumed=isinstance(start, RunStarted) and start.resumed)
         self._before = before
         self._from_step = from_step
         self.is_whole = from_step is None  # nothing of it goes live
@@ -91,9 +91,12 @@ class RecordingCursor(EventSink):
         return self._tokens.get(scope)
 
     def goes_live(self, scope: str, step_id: int) -> bool:
-        if self._from_step is not None and not scope and step_id >= self._from_step:
-            self._is_live = True
+        self._is_live = self._is_live or self._is_past(scope, step_id)
         return self._is_live
+
+    def _is_past(self, scope: str, step_id: int) -> bool:
+        """Whether the run is its own from this step on."""
+        return self._from_step is not None and not scope and step_id >= self._from_step
 
     # --- following -----------------------------------------------------------------------------------
 
@@ -103,13 +106,14 @@ class RecordingCursor(EventSink):
         if self._is_live or self._mismatch is not None:
             return
         strand = self._strands.get(_strand(event))
-        if not strand:
-            self._mismatch = self.compare.surplus(event)
+        index = strand.popleft() if strand else None
+        expected = None if index is None else self.events[index]
+        if not self._is_past(event.scope, event.step_id):
+            self._mismatch = self.compare.difference(expected, event)
+        if index is None:
             return
-        index = strand.popleft()
         self.matched[index] = True
         self._order.append(index)
-        self._mismatch = self.compare.difference(self.events[index], event)
         while self.first_unmatched < len(self.events) and self.matched[self.first_unmatched]:
             self.first_unmatched += 1
         scope = self._stops.get(index)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import builtins
 import sys
 from collections.abc import Iterable, Sequence
-from typing import cast
+from typing import Any, cast
+
+from typing_extensions import override
 
 from wesichain import errors
+from wesichain.agent.phases import Completed
 from wesichain.agent.run_state import CALL_ENDED, LimitAbove, Stopped
 from wesichain.core import (
     Advice,
@@ -24,7 +27,6 @@ from wesichain.core import (
     StepStarted,
     ToolDispatched,
 )
-from wesichain.core.internal import dataclass
 from wesichain.errors import (
     AgentError,
     BudgetExceededError,
@@ -33,6 +35,7 @@ from wesichain.errors import (
     ToolDispatchError,
     ToolExecutionError,
 )
+from wesichain.middleware import CallRun, Middleware
 from wesichain.policy import Account
 from wesichain.tools import ToolContext
 
@@ -139,37 +142,38 @@ def reemit_one(event: Event, ctx: ToolContext, *, is_spent: bool) -> None:
             pass
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """The error with which a middleware ended a run: before it had begun, or when it was to complete."""
+class RecordedRefusal(Middleware):
+    """The recorded verdict of the middleware around a run, or a part of one: it refused task or answer."""
 
-    error: AgentError
-    at_once: bool
+    def __init__(self, error: AgentError, *, at_once: bool) -> None:
+        self._error = error
+        self._at_once = at_once
+
+    @override
+    async def wrap_run(self, ctx: object, task: Any, call_next: CallRun) -> Any:
+        outcome = None if self._at_once else await call_next(task)
+        if outcome is None or isinstance(outcome, Completed):
+            raise self._error
+        return outcome
 
 
-def refusal_in(events: Iterable[Event], scope: str) -> Refusal | None:
-    """How the middleware around a run ended it, if it did."""
+def refusal_in(
+    events: Iterable[Event], scope: str, *, handed_in: int | None = None
+) -> RecordedRefusal | None:
+    """How the middleware around a run ended it, if it did, before it had begun or when it was to complete.
+
+    With `handed_in`, how that of the agent did to which the run was handed in this step.
+    """
     match [event for event in events if event.scope == scope]:
         case [*before, RunFailed(error="GuardrailError" | "AgentError" as kind, message=message)]:
-            known = GuardrailError if kind == "GuardrailError" else AgentError
-            return Refusal(known(message), all(isinstance(event, RunStarted) for event in before))
+            error = (GuardrailError if kind == "GuardrailError" else AgentError)(message)
         case _:
             return None
-
-
-def refusal_of_part(events: Iterable[Event], scope: str, step_id: int) -> AgentError | None:
-    """The error with which the middleware of an agent refused the run that was handed to it in a step."""
-    match [event for event in events if event.scope == scope]:
-        case [*_, HandedOff(step_id=handed), RunFailed()] | [
-            *_,
-            HandedOff(step_id=handed),
-            AdviceShown(),
-            RunFailed(),
-        ] as events_before if handed == step_id:
-            refusal = refusal_in(events_before, scope)
-            return None if refusal is None else refusal.error
-        case _:
-            return None
+    if handed_in is None:
+        return RecordedRefusal(error, at_once=all(isinstance(event, RunStarted) for event in before))
+    last = next((event for event in reversed(before) if not isinstance(event, AdviceShown)), None)
+    is_part = isinstance(last, HandedOff) and last.step_id == handed_in
+    return RecordedRefusal(error, at_once=True) if is_part else None
 
 
 def advice_in(event: AdviceShown) -> Advice:
@@ -184,6 +188,13 @@ def fault_of(event: Event) -> Exception | None:
             return BudgetExceededError("out of steps", resource="steps")
         case StepFailed(call_id=None, error=kind, message=message, decision=decision):
             return revived_error(kind, message.removeprefix(_UNASKED), retryable=decision != "fail")
+        case _:
+            return end_of(event)
+
+
+def end_of(event: Event) -> Exception | None:
+    """The exception that leads a run to this end, which the loop has not come to by itself."""
+    match event:
         case RunFailed(error="BudgetExceededError", message=message):
             return LimitAbove(BudgetExceededError(message, resource="seconds"))
         case RunFailed(error=kind, message=message):  # a call past the limit that failed

@@ -7,7 +7,7 @@ returned when its turn has come, so that calls side by side end in the order in 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -17,13 +17,9 @@ from typing_extensions import override
 
 from wesichain import errors
 from wesichain.agent.agent import Agent
-from wesichain.agent.effects import Caller, Effects, JournalEntry, OnText, SameCaller
-from wesichain.agent.extra_replies import reemit_extra_calls
 from wesichain.agent.model_names import AnyModel
-from wesichain.agent.outcomes import Completed, Interrupted, Outcome, with_events
-from wesichain.agent.run_state import RunState
+from wesichain.agent.outcomes import Interrupted, Outcome, with_events
 from wesichain.agent.runtime import AgentRuntime
-from wesichain.context import ViewRequest
 from wesichain.core import (
     AdviceShown,
     Clock,
@@ -32,27 +28,23 @@ from wesichain.core import (
     LlmResponse,
     LlmTraits,
     Message,
-    ModelResponded,
     Role,
     RunInterrupted,
     RunStarted,
     StepStarted,
 )
-from wesichain.core.internal import CancellationToken, Decision
-from wesichain.errors import AgentError, ReplayMismatchError
-from wesichain.middleware import CallRun, Middleware
+from wesichain.core.internal import Decision
+from wesichain.errors import ReplayMismatchError
 from wesichain.policy import find_price
-from wesichain.tools import PreparedCall, ToolResult
 
 from .cursor import RecordingCursor
-from .recorded_answers import UNKNOWN, RecordedAnswers
-from .recorded_errors import advice_in, refusal_in, refusal_of_part
+from .recorded_errors import advice_in
+from .replay_effects import ReplayEffects
 
 if TYPE_CHECKING:
     from wesichain.trace import Recording
 
 OutT = TypeVar("OutT")
-T = TypeVar("T")
 
 
 async def replay(
@@ -127,7 +119,7 @@ def _options(cursor: RecordingCursor, agent: Agent[Any], deps: Any, model: AnyMo
     return {
         **({} if named is None else {"model": named}),
         "stream": cursor.is_streamed,
-        "effects": partial(ReplayEffects, RecordedAnswers(cursor), ""),
+        "effects": partial(ReplayEffects, cursor, ""),
         "clock": _ReplayClock(cursor),
         "events": (cursor,),
         "deps": deps,
@@ -190,113 +182,6 @@ def _history(cursor: RecordingCursor, agent: Agent[Any]) -> tuple[Message, ...]:
     asked = max((i for i, message in enumerate(first.messages) if message.role is Role.USER), default=0)
     before = first.messages[:asked]
     return before[1:] if before and before[0].role is Role.SYSTEM and agent.has_instructions else before
-
-
-class ReplayEffects(Effects):
-    """The world as it was recorded; from `from_step` on, the world itself."""
-
-    __slots__ = ("_answers", "_live", "_run", "_scope", "cancellation", "needs_deps", "remembers")
-
-    def __init__(self, answers: RecordedAnswers, scope: str, live: Effects) -> None:
-        self._answers = answers
-        self._scope = scope
-        self._live = live
-        self._run: RunState[Any] | None = None
-        self.remembers = True
-        self.cancellation = answers.cursor.token(scope)
-        self.needs_deps = not answers.cursor.is_whole
-
-    @override
-    def token(self, given: CancellationToken | None) -> CancellationToken | None:
-        """Each run is stopped where it was, not with the one above: what arrived meanwhile arrives again."""
-        if self._answers.cursor.is_whole and given is not None:
-            return self.cancellation or CancellationToken()
-        return super().token(given)
-
-    @override
-    def attach(self, run: RunState[Any]) -> None:
-        self._run = run
-
-    @override
-    def around(self, middleware: Sequence[Middleware], *, step_id: int | None = None) -> Sequence[Middleware]:
-        """No middleware is run. A run, or a part of one, that it ended then ends so again."""
-        events = self._answers.cursor.events
-        if step_id is not None:
-            refused = refusal_of_part(events, self._scope, step_id)
-            return () if refused is None else (_Recorded(refused, at_once=True),)
-        refusal = refusal_in(events, self._scope)
-        return () if refusal is None else (_Recorded(refusal.error, at_once=refusal.at_once),)
-
-    def _extra_reply(self, event: StepStarted | ModelResponded) -> None:
-        """Emit, and pay for, a model call that a middleware made beside that of the loop."""
-        assert self._run is not None, "a run is attached before its first step"
-        reemit_extra_calls(self._run, (event,))
-
-    @override
-    async def ask(self, request: LlmRequest, *, step_id: int, on_text: OnText | None) -> LlmResponse:
-        if self._answers.cursor.goes_live(self._scope, step_id):
-            return await self._live.ask(request, step_id=step_id, on_text=on_text)
-        self._answers.cursor.check()
-        if isinstance(request, ViewRequest):
-            return await self._answers.summary(self._scope, step_id)
-        return await self._answers.reply(self._scope, step_id, on_text, self._extra_reply)
-
-    @override
-    async def call(self, prepared: PreparedCall, caller: Caller) -> ToolResult:
-        ctx = caller.context(prepared.call)
-        if self._answers.cursor.goes_live(self._scope, ctx.step_id):
-            return await self._live.call(prepared, caller)
-        self._answers.cursor.check()
-        live = self._live
-        return await self._answers.result(
-            self._scope, prepared, ctx, lambda: live.call(prepared, SameCaller(ctx))
-        )
-
-    @override
-    async def remember(self, entry: JournalEntry[T], make: Callable[[], Awaitable[T]]) -> T:
-        if self._answers.cursor.goes_live(self._scope, entry.step_id):
-            return await make()
-        known = self._answers.remembered(self._scope, entry.verb, entry.step_id, entry.call_id)
-        if known is UNKNOWN:
-            return await make()
-        recorded = entry.read(known)
-        return await self._live_or(recorded, entry, make) if entry.verb == "offer" else recorded
-
-    async def _live_or(self, recorded: T, entry: JournalEntry[T], make: Callable[[], Awaitable[T]]) -> T:
-        """The tools of the program, which have effects and rules, where they are those of the recording.
-
-        A function that needs deps, or another day, returns others now: then the recorded ones stand for them.
-        """
-        try:
-            live = await make()
-        except Exception:  # noqa: BLE001  # whatever the function needs is not here
-            return recorded
-        return live if entry.write(live) == entry.write(recorded) else recorded
-
-    @override
-    async def turn(self, call_id: str = "") -> None:
-        cursor = self._answers.cursor
-        await (cursor.dispatch_turn(self._scope, call_id) if call_id else cursor.step_turn(self._scope))
-
-    @override
-    def below(self, call: str, number: int) -> Callable[[Effects], Effects]:
-        scope = f"{self._scope}/{call}" if self._scope else call
-        return partial(ReplayEffects, self._answers, scope if number == 1 else f"{scope}/~{number}")
-
-
-class _Recorded(Middleware):
-    """The recorded verdict of the middleware around a run: it refused the task, or the answer."""
-
-    def __init__(self, error: AgentError, *, at_once: bool) -> None:
-        self._error = error
-        self._at_once = at_once
-
-    @override
-    async def wrap_run(self, ctx: object, task: Any, call_next: CallRun) -> Any:
-        outcome = None if self._at_once else await call_next(task)
-        if outcome is None or isinstance(outcome, Completed):
-            raise self._error
-        return outcome
 
 
 class _ReplayClock(Clock):

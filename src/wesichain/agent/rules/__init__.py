@@ -1,6 +1,6 @@
 """The rules of the loop: pure judgements on replies, answers, approvals and repetitions."""
 
-from .answers import FINAL_TOOL, OutputForm, OutputMode, TextOutput, TypedOutput, output_form, unfenced
+from .answers import FINAL_TOOL, OutputForm, OutputMode, output_form, unfenced
 from .approval import approval_token, question_token
 from .checks import Checks, OutputCheck, Refused
 from .guard import GUARD, LoopGuard, OnLimit
@@ -40,8 +40,6 @@ __all__ = [
     "Repeated",
     "ReplyJudge",
     "Tally",
-    "TextOutput",
-    "TypedOutput",
     "Verdict",
     "approval_token",
     "is_response",

@@ -12,7 +12,6 @@ from typing import (
     Any,
     Generic,
     Literal,
-    Protocol,
     TypeAlias,
     TypeVar,
     Union,
@@ -29,76 +28,10 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
 
 OutT = TypeVar("OutT")
-OutT_co = TypeVar("OutT_co", covariant=True)
 
 OutputMode: TypeAlias = Literal["auto", "tool", "native", "prompted"]
 FINAL_TOOL = "final_answer"
 _TAGGED = {"kind", "value"}
-
-
-class OutputForm(Protocol[OutT_co]):
-    """How an answer is asked for, and how it is read; what is wrong with one is a `CodecError`."""
-
-    @property
-    def schema(self) -> Mapping[str, Any] | None: ...  # for LlmRequest.output_schema, where it is honoured
-
-    @property
-    def final_tools(self) -> tuple[ToolSpec, ...]: ...  # the tools whose arguments are the answer
-
-    @property
-    def is_typed(self) -> bool: ...
-
-    @property
-    def prompt(self) -> str: ...  # what is said below the instructions, where nothing else asks for the form
-
-    def read(self, answer: JsonValue) -> OutT_co:
-        """The typed answer that a text or a value stands for."""
-        ...
-
-    def read_call(self, tool_name: str, args: JsonValue) -> OutT_co:
-        """The typed answer that the arguments of one of the final tools are."""
-        ...
-
-    def text_of_call(self, tool_name: str, args: JsonValue) -> str:
-        """Such an answer as a text, which `read` takes for the same."""
-        ...
-
-    def partial(self, plain: Any, tool_name: str | None) -> Any:
-        """The part of an answer that can be read so far, of which `plain` is there; None if nothing can."""
-        ...
-
-    def write(self, output: Any) -> str:
-        """An answer as a text; one that is not of the declared type is a `CodecError`."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class TextOutput:
-    """Plain text: the content of the last reply."""
-
-    schema: None = None
-    is_typed: bool = False
-    final_tools: tuple[ToolSpec, ...] = ()
-    prompt: str = ""
-
-    def read(self, answer: JsonValue) -> str:
-        return answer if isinstance(answer, str) else text_of(answer)
-
-    def read_call(self, tool_name: str, args: JsonValue) -> str:
-        del args
-        raise CodecError(f"there is no tool {tool_name!r} for the answer; answer in plain text")
-
-    def text_of_call(self, tool_name: str, args: JsonValue) -> str:
-        del tool_name
-        return text_of(args)
-
-    def partial(self, plain: Any, tool_name: str | None) -> None:
-        del plain, tool_name
-
-    def write(self, output: Any) -> str:
-        if not isinstance(output, str):
-            raise CodecError(f"{output!r} is no text")
-        return output
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,16 +72,25 @@ class Member(Generic[OutT]):
 
 
 @dataclass(frozen=True, slots=True)
-class TypedOutput(Generic[OutT]):
-    """A value of a declared type, or of one of several: as JSON text or as the arguments of a final tool."""
+class OutputForm(Generic[OutT]):
+    """How an answer is asked for, and how it is read; what is wrong with one is a `CodecError`.
 
-    members: tuple[Member[OutT], ...]
+    It is a value of a declared type, or of one of several (`members`): as JSON text, or as the arguments of
+    one of the `final_tools`. Without members it is plain text, the content of the last reply. `schema` is for
+    `LlmRequest.output_schema`, where a model honours it. `prompt` is put below the instructions, where
+    nothing else asks for the form.
+    """
+
+    members: tuple[Member[OutT], ...] = ()
     schema: Mapping[str, Any] | None = None
-    is_typed: bool = True
     final_tools: tuple[ToolSpec, ...] = ()
     prompt: str = ""
 
     def read(self, answer: JsonValue) -> OutT:
+        """The typed answer that a text or a value stands for."""
+        if not self.members:
+            text: Any = answer if isinstance(answer, str) else text_of(answer)
+            return text  # type: ignore[no-any-return]  # the type of plain text is str
         if not isinstance(answer, str):
             return self._read_plain(answer)
         takes_text = next((member for member in self.members if member.name == "str"), None)
@@ -185,13 +127,16 @@ class TypedOutput(Generic[OutT]):
         return 'give {"kind": one of these, "value": the answer}'
 
     def read_call(self, tool_name: str, args: JsonValue) -> OutT:
+        """The typed answer that the arguments of one of the final tools are."""
         plain: Any = parse_json(unfenced(args)) if isinstance(args, str) else args
         return self._member(tool_name).read(plain)
 
     def text_of_call(self, tool_name: str, args: JsonValue) -> str:
+        """Such an answer as a text, which `read` takes for the same."""
         return text_of(args) if len(self.members) == 1 else self._tagged(self._member(tool_name), args)
 
     def partial(self, plain: Any, tool_name: str | None) -> Any:
+        """The part of an answer that can be read so far, of which `plain` is there; None if nothing can."""
         if not is_object(plain):
             return plain
         if tool_name is None and len(self.members) > 1 and plain.keys() <= _TAGGED:
@@ -201,6 +146,11 @@ class TypedOutput(Generic[OutT]):
         return plain.get("value") if is_wrapped else plain
 
     def write(self, output: Any) -> str:
+        """An answer as a text; one that is not of the declared type is a `CodecError`."""
+        if not self.members:
+            if not isinstance(output, str):
+                raise CodecError(f"{output!r} is no text")
+            return output
         from pydantic import ValidationError
         from pydantic_core import PydanticSerializationError
 
@@ -237,7 +187,7 @@ def output_form(
     or the model is known to take both at once.
     """
     if output_type is str:
-        return TextOutput()
+        return OutputForm()
     types = _members_of(output_type)
     names = _names_of(types)
     tools = [FINAL_TOOL] if len(types) == 1 else [f"final_{name}"[:64] for name in names]
@@ -252,11 +202,11 @@ def output_form(
         is_native = traits.native_output and (traits.output_with_tools or not has_tools)
         mode = "native" if is_native and len(members) == 1 else "tool"
     if mode == "tool":
-        return TypedOutput(members, final_tools=tuple(member.tool for member in members))
+        return OutputForm(members, final_tools=tuple(member.tool for member in members))
     schema = members[0].tool.parameters if len(members) == 1 else _tagged_schema(output_type, names)
     if mode == "native":
-        return TypedOutput(members, schema=schema)
-    return TypedOutput(members, prompt=_PROMPT + dump_json(schema))
+        return OutputForm(members, schema=schema)
+    return OutputForm(members, prompt=_PROMPT + dump_json(schema))
 
 
 _PROMPT = "Give the final answer as JSON alone, without any other text, in the form of this JSON schema: "

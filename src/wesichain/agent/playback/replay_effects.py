@@ -1,14 +1,18 @@
-"""Recorded answers: replies, results and checks from a recording, each returned when its turn has come."""
+"""Recorded effects: replies, results and checks from a recording, each returned when its turn has come."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final, NoReturn
+from functools import partial
+from typing import Any, Final, NoReturn, TypeVar
+
+from typing_extensions import override
 
 from wesichain.agent.calls import ITSELF, waiting_for
-from wesichain.agent.effects import OnText
+from wesichain.agent.effects import Caller, Effects, JournalEntry, OnText
+from wesichain.agent.extra_replies import reemit_extra_calls
 from wesichain.agent.outcomes import (
     Child,
     Outcome,
@@ -18,15 +22,17 @@ from wesichain.agent.outcomes import (
     interrupted_phase,
 )
 from wesichain.agent.rules import Misshapen, Refused
-from wesichain.agent.run_state import TASK_CANCELLED, LimitAbove, Stopped
+from wesichain.agent.run_state import TASK_CANCELLED, RunState, Stopped
 from wesichain.agent.stream_relay import StreamRelay
 from wesichain.agent.trail import Trail
+from wesichain.context import ViewRequest
 from wesichain.core import (
     Advice,
     AdviceShown,
     ContextReduced,
     Event,
     HandedOff,
+    LlmRequest,
     LlmResponse,
     ModelResponded,
     OutputDelta,
@@ -43,7 +49,7 @@ from wesichain.core import (
     ToolProgress,
     ToolsOffered,
 )
-from wesichain.core.internal import PendingCall, Spent, to_plain
+from wesichain.core.internal import CancellationToken, PendingCall, Spent, to_plain
 from wesichain.errors import (
     AgentError,
     BudgetExceededError,
@@ -52,61 +58,120 @@ from wesichain.errors import (
     RunInterruptedError,
     ToolFailedError,
 )
+from wesichain.middleware import Middleware
 from wesichain.tools import PreparedCall, ToolContext, ToolResult
 
+from .comparison import mismatch
 from .cursor import ENDS, RecordingCursor, is_decision
 from .recorded_errors import (
     advice_in,
+    end_of,
     fault_of,
     reemit_one,
     refunded_places,
+    refusal_in,
     revived_cause,
     revived_dispatch,
     revived_error,
 )
 
+T = TypeVar("T")
 UNKNOWN: Final = object()  # what a recording does not have
 _RUN = "run"  # for the name of an agent, which nobody looks at in a replay
 
 
-class RecordedAnswers:
-    """The recorded answers of models, tools and checks, each returned when its turn has come."""
+class ReplayEffects(Effects):
+    """The effects of one run as they were recorded; from `from_step` on, the world itself.
 
-    def __init__(self, cursor: RecordingCursor) -> None:
-        self.cursor = cursor  # how far the program that follows the recording has come
+    `scope` is the place of the run in the recording. Each answer is returned when its turn has come.
+    """
 
-    # --- answers -------------------------------------------------------------------------------------
+    __slots__ = ("_cursor", "_live", "_run", "_scope", "needs_deps", "remembers")
 
-    def _own(self, scope: str, step_id: int) -> Iterator[tuple[int, Event]]:
-        """The events of one run from one of its steps on, as far as they are not matched yet."""
-        for index in range(self.cursor.first_unmatched, len(self.cursor.events)):
-            event = self.cursor.events[index]
-            if event.scope == scope and event.step_id >= step_id and not self.cursor.matched[index]:
+    _run: RunState[Any]  # attached before its first step
+
+    def __init__(self, cursor: RecordingCursor, scope: str, live: Effects) -> None:
+        self._cursor = cursor  # how far the program that follows the recording has come
+        self._scope = scope
+        self._live = live
+        self.remembers = True
+        self.needs_deps = not cursor.is_whole
+
+    @override
+    def token(self, given: CancellationToken | None) -> CancellationToken | None:
+        """Each run is stopped where it was, not with the one above: what arrived meanwhile arrives again."""
+        own = self._cursor.token(self._scope)
+        if self._cursor.is_whole and given is not None:
+            return own or CancellationToken()
+        return given if own is None else CancellationToken(*filter(None, (given, own)))
+
+    @override
+    def attach(self, run: RunState[Any]) -> None:
+        self._run = run
+
+    @override
+    def around(self, middleware: Sequence[Middleware], *, step_id: int | None = None) -> Sequence[Middleware]:
+        """No middleware is run. A run, or a part of one, that it ended then ends so again."""
+        refusal = refusal_in(self._cursor.events, self._scope, handed_in=step_id)
+        return () if refusal is None else (refusal,)
+
+    @override
+    async def turn(self, call_id: str = "") -> None:
+        cursor = self._cursor
+        await (cursor.dispatch_turn(self._scope, call_id) if call_id else cursor.step_turn(self._scope))
+
+    @override
+    def below(self, call: str, number: int) -> Callable[[Effects], Effects]:
+        scope = f"{self._scope}/{call}" if self._scope else call
+        return partial(ReplayEffects, self._cursor, scope if number == 1 else f"{scope}/~{number}")
+
+    def _is_live(self, step_id: int) -> bool:
+        """Whether the run goes on live from here. Behind a difference it does not go on at all."""
+        if self._cursor.goes_live(self._scope, step_id):
+            return True
+        self._cursor.check()
+        return False
+
+    def _unmatched(self, step_id: int) -> Iterator[tuple[int, Event]]:
+        """The events of the run from one of its steps on, as far as they are not matched yet."""
+        for index in range(self._cursor.first_unmatched, len(self._cursor.events)):
+            event = self._cursor.events[index]
+            if event.scope == self._scope and event.step_id >= step_id and not self._cursor.matched[index]:
                 yield index, event
 
-    async def reply(
-        self, scope: str, step_id: int, on_text: OnText | None, on_extra: Callable[[Any], None]
-    ) -> LlmResponse:
-        """The model's answer from the recording; raises what it raised then.
+    def _from(self, index: int) -> Iterator[Event]:
+        """The events of the run from a place in the recording on."""
+        return (event for event in self._cursor.events[index:] if event.scope == self._scope)
 
-        `on_extra` receives model calls that were made beside that.
-        """
-        for index, event in self._own(scope, step_id):
-            await self.cursor.turn(index)
+    # --- replies -------------------------------------------------------------------------------------
+
+    @override
+    async def ask(self, request: LlmRequest, *, step_id: int, on_text: OnText | None) -> LlmResponse:
+        if self._is_live(step_id):
+            return await self._live.ask(request, step_id=step_id, on_text=on_text)
+        if isinstance(request, ViewRequest):
+            return await self._summary(step_id)
+        return await self._reply(step_id, on_text)
+
+    async def _reply(self, step_id: int, on_text: OnText | None) -> LlmResponse:
+        """The model's answer from the recording; raises what it raised then."""
+        relay = on_text if isinstance(on_text, StreamRelay) else None
+        for index, event in self._unmatched(step_id):
+            await self._cursor.turn(index)
             match event:
-                case TextDelta(text=text) if isinstance(on_text, StreamRelay):
-                    on_text.emit_text(text)
-                case OutputDelta(value=value) if isinstance(on_text, StreamRelay):
-                    on_text.show(value)
+                case TextDelta(text=text) if relay is not None:
+                    relay.piece(TextDelta, text)
+                case OutputDelta(value=value) if relay is not None:
+                    relay.piece(OutputDelta, value)
                 case ModelResponded(response=response, duration_ms=duration):
-                    self.cursor.elapsed += duration / 1000
+                    self._cursor.elapsed += duration / 1000
                     if not event.set_aside:
-                        if isinstance(on_text, StreamRelay):
-                            self._hold_deltas(scope, index, on_text)
+                        if relay is not None:
+                            self._hold_deltas(index, relay)
                         return response
-                    on_extra(event)
-                case StepStarted(free=False):
-                    on_extra(event)
+                    reemit_extra_calls(self._run, (event,))
+                case StepStarted(free=False):  # a model call that a middleware made beside that of the loop
+                    reemit_extra_calls(self._run, (event,))
                 case StepFailed(call_id=None, error="InvalidModelActionError", message=message):
                     wrong: Any = Misshapen(message)  # what it gave was no reply
                     return wrong  # type: ignore[no-any-return]  # that is the point
@@ -114,155 +179,161 @@ class RecordedAnswers:
                     fault = fault_of(event)
                     if fault is not None:
                         raise fault
-        raise ReplayMismatchError(
-            f"step {step_id}: the recording breaks off before the model's reply", step_id=step_id
-        )
+        raise mismatch(f"step {step_id}: the recording breaks off before the model's reply", step_id)
 
-    def _hold_deltas(self, scope: str, index: int, relay: StreamRelay) -> None:
+    def _hold_deltas(self, index: int, relay: StreamRelay) -> None:
         """Keep the pieces of an answer that follow its reply: a guard had checked it first."""
-        for event in self.cursor.events[index + 1 :]:
-            if event.scope == scope and isinstance(event, TextDelta | OutputDelta):
-                relay.hold(event)
-            elif event.scope == scope:
+        for event in self._from(index + 1):
+            if not isinstance(event, TextDelta | OutputDelta):
                 return
+            relay.hold(event)
 
-    async def summary(self, scope: str, step_id: int) -> LlmResponse:
+    async def _summary(self, step_id: int) -> LlmResponse:
         """The answer to a context view from the recording: what it put in place of what it cut out."""
-        for index, event in self._own(scope, step_id):
+        for index, event in self._unmatched(step_id):
             if isinstance(event, ContextReduced) and not _is_trim(event):
-                await self.cursor.turn(index)
+                await self._cursor.turn(index)
                 kind, colon, message = event.trouble.partition(": ")
                 if colon:
                     raise revived_error(kind, message)
                 words = [message.text for cut in event.cuts for message in cut.messages]
                 return LlmResponse(words[0] if words else "", usage=event.usage)
-        for event in self.cursor.events[self.cursor.first_unmatched :]:  # or what came instead
-            if event.scope == scope and isinstance(event, RunFailed):
-                raise LimitAbove(BudgetExceededError(event.message, resource="seconds"))
-            if event.scope == scope and isinstance(event, RunCompleted):
-                raise BudgetExceededError("out of time", resource=event.stopped_by or "seconds")
-            if event.scope == scope and isinstance(event, RunInterrupted):
-                raise Stopped(event.reason)
-        raise ReplayMismatchError(
-            f"step {step_id}: the recording breaks off before the summary of a context view", step_id=step_id
+        for event in self._from(self._cursor.first_unmatched):  # or what came instead
+            ended = end_of(event)
+            if ended is not None:
+                raise ended
+        raise mismatch(
+            f"step {step_id}: the recording breaks off before the summary of a context view", step_id
         )
 
-    def remembered(self, scope: str, verb: str, step_id: int, call_id: str) -> Any:
-        """What the loop was given beside replies and results; UNKNOWN where that is not recorded."""
-        self.cursor.check()
+    # --- what the loop is given beside replies and results ---------------------------------------------
+
+    @override
+    async def remember(self, entry: JournalEntry[T], make: Callable[[], Awaitable[T]]) -> T:
+        if self._is_live(entry.step_id):
+            return await make()
+        known = self._remembered(entry.verb, entry.step_id, entry.call_id)
+        if known is UNKNOWN:
+            return await make()
+        recorded = entry.read(known)
+        return await self._live_or(recorded, entry, make) if entry.verb == "offer" else recorded
+
+    async def _live_or(self, recorded: T, entry: JournalEntry[T], make: Callable[[], Awaitable[T]]) -> T:
+        """The tools of the program, which have effects and rules, where they are those of the recording.
+
+        A function that needs deps, or another day, returns others now: then the recorded ones stand for them.
+        """
+        try:
+            live = await make()
+        except Exception:  # noqa: BLE001  # whatever the function needs is not here
+            return recorded
+        return live if entry.write(live) == entry.write(recorded) else recorded
+
+    def _remembered(self, verb: str, step_id: int, call_id: str) -> Any:
         match verb:
             case "instruct":
-                return self._instructions(scope, step_id)
+                return self._instructions(step_id)
             case "advise":
-                return self._advice(scope, step_id)
+                return self._advice(step_id)
             case "check":
-                return self.checked(scope, step_id)
+                return self._checked(step_id)
             case "approve":
-                return self._was_asked(scope, call_id)
+                return self._was_asked(call_id)
             case "offer":
-                return self._offered(scope, step_id)
+                return self._offered(step_id)
             case _:
                 return UNKNOWN
 
-    def _offered(self, scope: str, step_id: int) -> Any:
+    def _offered(self, step_id: int) -> Any:
         """The tools that were offered from a step on; None where they were those of the step before.
 
         A function that ended the run ends it again.
         """
-        for _, event in self._own(scope, step_id):
-            match event:
-                case ToolsOffered(step_id=at, tools=tools) if at == step_id:
-                    return to_plain(tools)
-                case RunFailed(error=kind, message=message):
-                    raise revived_error(kind, message)
-                case RunInterrupted(reason=reason):
-                    raise Stopped(reason)
-                case RunStarted():
-                    pass
-                case _:
-                    return None
+        for _, event in self._unmatched(step_id):
+            if isinstance(event, ToolsOffered) and event.step_id == step_id:
+                return to_plain(event.tools)
+            ended = None if isinstance(event, RunCompleted) else end_of(event)
+            if ended is not None:
+                raise ended
+            if not isinstance(event, RunStarted):
+                return None
         return None
 
-    def _instructions(self, scope: str, step_id: int) -> Any:
-        for _, event in self._own(scope, step_id):
+    def _instructions(self, step_id: int) -> Any:
+        for _, event in self._unmatched(step_id):
             if isinstance(event, RunStarted | HandedOff) and event.step_id == step_id:
                 return event.instructions or UNKNOWN  # version 0.2 did not keep them
         return UNKNOWN
 
-    def _advice(self, scope: str, step_id: int) -> Any:
+    def _advice(self, step_id: int) -> Any:
         """The advice that an agent was shown when the run began, or was handed to it, in this step."""
-        for _, event in self._own(scope, step_id):
+        for _, event in self._unmatched(step_id):
             if isinstance(event, AdviceShown) and event.step_id == step_id:
                 return to_plain(advice_in(event))
         return to_plain(Advice())
 
-    def _was_asked(self, scope: str, call_id: str) -> bool:
+    def _was_asked(self, call_id: str) -> bool:
         """Whether people were asked about a call in this part of the run."""
-        ends = (event for event in self.cursor.events if event.scope == scope)
-        asked = [one for event in ends if isinstance(event, RunInterrupted) for one in event.pending]
+        ends = (event for event in self._from(0) if isinstance(event, RunInterrupted))
+        asked = [one for event in ends for one in event.pending]
         own = min((len(one.scope) for one in asked), default=0)
         return any(one.call.id == call_id and len(one.scope) == own for one in asked)
 
-    def checked(self, scope: str, step_id: int) -> str:
+    def _checked(self, step_id: int) -> str:
         """The answer as its checks left it in the recording, as a text; what they raised is raised again."""
-        self.cursor.check()
-        for _, event in self._own(scope, step_id):
+        for _, event in self._unmatched(step_id):
             match event:
                 case RunCompleted(output=str(text)):
                     return text
                 case StepFailed(call_id=None, error=kind, message=message):
                     raise Refused(revived_error(kind, message))
-                case RunFailed(error="BudgetExceededError", message=message):
-                    raise BudgetExceededError(message, resource="seconds")
-                case RunFailed(error=kind, message=message):
-                    raise revived_error(kind, message)
-                case RunInterrupted(reason=reason):
-                    raise Stopped(reason)
                 case _:
-                    pass
-        raise ReplayMismatchError(
-            f"step {step_id}: the recording breaks off before an answer was checked", step_id=step_id
-        )
+                    ended = end_of(event)
+                    if ended is not None:
+                        raise ended
+        raise mismatch(f"step {step_id}: the recording breaks off before an answer was checked", step_id)
 
-    async def result(
-        self, scope: str, prepared: PreparedCall, ctx: ToolContext, run_again: Callable[[], Any]
-    ) -> ToolResult:
+    # --- results -------------------------------------------------------------------------------------
+
+    @override
+    async def call(self, prepared: PreparedCall, caller: Caller) -> ToolResult:
         """The result of a call from the recording. An agent is run again, a run in a tool is not."""
-        call = prepared.call
-        starts = self.cursor.calls.get((scope, call.id))
+        call, ctx = prepared.call, caller.context(prepared.call)
+        if self._is_live(ctx.step_id):
+            return await self._live.call(prepared, caller)
+        starts = self._cursor.calls.get((self._scope, call.id))
         if not starts:
-            raise ReplayMismatchError(
+            raise mismatch(
                 f"step {ctx.step_id}: the call {call.name!r} ({call.id}) is not in the recording",
-                step_id=ctx.step_id,
-                actual=self.cursor.compare.plain(call),
+                ctx.step_id,
+                actual=self._cursor.compare.plain(call),
             )
-        end, inside = self._rest_of_call(scope, call.id, starts.pop(0))
+        end, inside = self._rest_of_call(call.id, starts.pop(0))
         is_cut = self._is_cut(end)
         # Without events inside, an agent had not begun when it was cut, or had ended in an earlier part.
         if prepared.tool.is_agent and (inside or not (is_cut or isinstance(self._at(end), ToolCompleted))):
-            again = self._run_again(scope, ctx, end, run_again)
+            again = self._run_again(self._live.call(prepared, caller), ctx, end)
             if not is_cut or _has_its_end(inside):
                 return await _to_its_end(again, is_cut=is_cut)
             await again  # it may be cut on the way; where its runs had ended before that, it is cut now
-            await self._cut(scope, end)
-        return await self._emit_again(scope, prepared, ctx, end, inside)
+            await self._cut(end)
+        return await self._emit_again(prepared, ctx, end, inside)
 
     async def _run_again(
-        self, scope: str, ctx: ToolContext, end: int, run_again: Callable[[], Any]
+        self, call: Coroutine[Any, Any, ToolResult], ctx: ToolContext, end: int
     ) -> ToolResult:
-        result: ToolResult = await run_again()
+        result = await call
         await self._turn_of(end)
         ended = self._at(end)
         if isinstance(ended, ToolCompleted) and result.ok:  # its middleware may have had the last word
             result = replace(result, value=ended.value)
-        if result.error is not None and self._is_limit(scope, end):
-            ctx.link.limit = self._limit(scope, ctx, end)
+        if result.error is not None and self._is_limit(end):
+            ctx.link.limit = self._limit(ctx, end)
         duration = ended.duration_ms if isinstance(ended, ToolCompleted | StepFailed) else 0.0
         return replace(result, duration_ms=duration)
 
     async def _emit_again(
         self,
-        scope: str,
         prepared: PreparedCall,
         ctx: ToolContext,
         end: int,
@@ -280,16 +351,16 @@ class RecordedAnswers:
         await self._turn_of(end, is_cut=is_cut)
         ended = self._at(end)
         if is_cut:
-            await self._cut(scope, end)
+            await self._cut(end)
         if isinstance(ended, StepFailed) and ended.decision == "waiting":
-            return self._waiting_again(scope, prepared, ctx, (end, ended), inside)
+            return self._waiting_again(prepared, ctx, (end, ended), inside)
         result = self._ended_as(prepared, ended)
-        if result.error is not None and self._is_limit(scope, end):
-            ctx.link.limit = self._limit(scope, ctx, end)
+        if result.error is not None and self._is_limit(end):
+            ctx.link.limit = self._limit(ctx, end)
         return result
 
     def _at(self, index: int) -> Event | None:
-        return self.cursor.events[index] if index < len(self.cursor.events) else None
+        return self._cursor.events[index] if index < len(self._cursor.events) else None
 
     def _is_cut(self, end: int) -> bool:
         ended = self._at(end)
@@ -297,10 +368,10 @@ class RecordedAnswers:
 
     async def _turn_of(self, index: int, *, is_cut: bool = True) -> None:
         """Wait for a turn; of a call that was not cut it comes, though its run is being stopped."""
-        waits = index < len(self.cursor.events)
+        waits = index < len(self._cursor.events)
         while waits:
             try:
-                await self.cursor.turn(index)
+                await self._cursor.turn(index)
                 waits = False
             except asyncio.CancelledError:
                 if is_cut:
@@ -310,10 +381,10 @@ class RecordedAnswers:
         call = prepared.call
         match end:
             case ToolCompleted(value=value, duration_ms=duration, finish=finish, parts=parts):
-                self.cursor.elapsed += duration / 1000
+                self._cursor.elapsed += duration / 1000
                 return ToolResult(call.id, call.name, value, None, duration, finish, parts)
             case StepFailed(error=kind, message=message, duration_ms=duration):
-                self.cursor.elapsed += duration / 1000
+                self._cursor.elapsed += duration / 1000
                 error = revived_dispatch(kind, message)
                 error.call_id, error.tool_name = call.id, call.name
                 error.__cause__ = revived_cause(end.cause, message) if end.cause else None
@@ -321,21 +392,21 @@ class RecordedAnswers:
             case _:
                 raise ReplayMismatchError(f"the call {call.name!r} has no end in the recording")
 
-    def _is_limit(self, scope: str, end: int) -> bool:
+    def _is_limit(self, end: int) -> bool:
         """Whether a call ended by a limit of its run, or of one above."""
         ended = self._at(end)
         if ended is None or not is_decision(ended, "fail"):
             return ended is not None and is_decision(ended, "limit")
         # Version 0.2 wrote "fail", as where the policy does not forgive a fault, by which the run then fails.
-        after = (event for event in self.cursor.events[end + 1 :] if event.scope == scope)
-        last = next((event for event in after if isinstance(event, (StepStarted, *ENDS))), None)
+        last = next((event for event in self._from(end + 1) if isinstance(event, (StepStarted, *ENDS))), None)
         return not isinstance(last, RunFailed) or last.error == "BudgetExceededError"
 
-    def _limit(self, scope: str, ctx: ToolContext, end: int) -> BudgetExceededError:
+    def _limit(self, ctx: ToolContext, end: int) -> BudgetExceededError:
         """The limit that was met in a call: of its run, or of the highest one whose call ended so too."""
         owner: Any = ctx.budget
         message, resource = "a limit of the budget was met", "steps"
-        for event in self.cursor.events[end + 1 :]:
+        scope = self._scope
+        for event in self._cursor.events[end + 1 :]:
             if isinstance(event, StepFailed | ToolCompleted) and _holds(event, scope):
                 if not is_decision(event, "limit"):
                     break
@@ -349,7 +420,6 @@ class RecordedAnswers:
 
     def _waiting_again(
         self,
-        scope: str,
         prepared: PreparedCall,
         ctx: ToolContext,
         ended: tuple[int, StepFailed],
@@ -358,7 +428,7 @@ class RecordedAnswers:
         """A call of a tool in which a run was interrupted: what it waits for stands for the run itself."""
         call, (index, end) = prepared.call, ended
         if not any(isinstance(one, RunInterrupted) for one in _ends_of_runs(inside).values()):
-            return self._replayed_question(scope, prepared, ctx, index)
+            return self._replayed_question(prepared, ctx, index)
         ctx.link.must_wait = True
         if end.error == ToolFailedError.__name__:  # the tool had made something else of it
             return ToolResult(call.id, call.name, None, None, end.duration_ms)
@@ -366,13 +436,10 @@ class RecordedAnswers:
         error.__cause__ = RunInterruptedError(end.message, None)
         return ToolResult(call.id, call.name, None, error, end.duration_ms)
 
-    def _replayed_question(
-        self, scope: str, prepared: PreparedCall, ctx: ToolContext, index: int
-    ) -> ToolResult:
+    def _replayed_question(self, prepared: PreparedCall, ctx: ToolContext, index: int) -> ToolResult:
         """A call that asked a question of its own: the end of its run has it."""
         call = prepared.call
-        ends = (event for event in self.cursor.events[index:] if event.scope == scope)
-        last = next((event for event in ends if isinstance(event, RunInterrupted)), None)
+        last = next((event for event in self._from(index) if isinstance(event, RunInterrupted)), None)
         pending = () if last is None else tuple(item for item in last.pending if _is_of(item, ctx))
         held = waiting_for(pending, ctx.run_id, ctx.step_id)
         ctx.link.run_ended(Child(call.id, ITSELF, ctx.attempt, held, 0))
@@ -380,11 +447,9 @@ class RecordedAnswers:
         error.__cause__ = RunInterruptedError("it waits for an answer", held)
         return ToolResult(call.id, call.name, None, error)
 
-    async def _cut(self, scope: str, end: int) -> NoReturn:
+    async def _cut(self, end: int) -> NoReturn:
         """Come to the same end as a call that was cut off: stopped, out of time, or cut by a sibling."""
-        for event in self.cursor.events[end:]:
-            if event.scope != scope:
-                continue
+        for event in self._from(end):
             if isinstance(event, RunInterrupted):
                 raise Stopped(event.reason)
             if isinstance(event, RunFailed) and event.error in ("GuardrailError", "AgentError"):
@@ -398,23 +463,23 @@ class RecordedAnswers:
                 raise BudgetExceededError("out of time", resource="seconds")
         raise Stopped("the recording breaks off")
 
-    def _rest_of_call(self, scope: str, call_id: str, start: int) -> tuple[int, list[tuple[int, Event]]]:
+    def _rest_of_call(self, call_id: str, start: int) -> tuple[int, list[tuple[int, Event]]]:
         """Where a call ends, and the events of the runs inside it until then."""
-        dispatched = self.cursor.events[start]
+        dispatched = self._cursor.events[start]
         attempt = dispatched.attempt if isinstance(dispatched, ToolDispatched) else 1
         name = call_id if attempt == 1 else f"{call_id}#{attempt}"
-        below = f"{scope}/{name}" if scope else name
+        below = f"{self._scope}/{name}" if self._scope else name
         inside: list[tuple[int, Event]] = []
-        for index in range(start + 1, len(self.cursor.events)):
-            event = self.cursor.events[index]
+        for index in range(start + 1, len(self._cursor.events)):
+            event = self._cursor.events[index]
             if event.scope == below or event.scope.startswith(f"{below}/"):
                 inside.append((index, replace(event, scope=event.scope[len(below) + 1 :])))
-            elif event.scope == scope:
+            elif event.scope == self._scope:
                 if isinstance(event, ToolProgress) and event.call_id == call_id:
                     inside.append((index, event))
                 if isinstance(event, ToolCompleted | StepFailed) and event.call_id == call_id:
                     return index, inside
-        return len(self.cursor.events), inside
+        return len(self._cursor.events), inside
 
 
 def _is_trim(event: ContextReduced) -> bool:
