@@ -169,8 +169,10 @@ class HttpLlm:
                 async with aclosing(sent if text is None else text.stream(sent)) as items:
                     async for item in items:
                         has_begun = True
-                        is_strict = adapter.is_strict and isinstance(item, LlmResponse)
-                        yield say_omitted(as_asked(item, request) if is_strict else item, tuple(omitted))
+                        if adapter.is_strict and isinstance(item, LlmResponse):
+                            yield say_omitted(as_asked(item, request), tuple(omitted))
+                        else:
+                            yield say_omitted(item, tuple(omitted))
                 return
             except LlmRejectedError as error:
                 if has_begun or adapter.loosen is None or not adapter.loosen(error):
