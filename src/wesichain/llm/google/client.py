@@ -119,10 +119,7 @@ class GoogleClient(HttpLlm):
             if asked is not None:
                 name, value = ("Authorization", f"Bearer {key}") if is_vertex else ("x-goog-api-key", key)
                 body.config.http_options = types.HttpOptions(headers={name: value})
-            try:
-                await _ask(sdk, self.model, body, stream=stream)
-            except _Written as written:
-                request = written.request
+            request = await _written(sdk, self.model, body, stream=stream)
             return await http.send(
                 http.build_request("POST", request.url, content=request.content, headers=request.headers),
                 stream=True,
@@ -192,6 +189,15 @@ class _Written(Exception):  # noqa: N818  # it is no error
     def __init__(self, request: httpx2.Request) -> None:
         super().__init__(str(request.url))
         self.request = request
+
+
+async def _written(sdk: genai.Client, model: str, body: _Body, *, stream: bool) -> httpx2.Request:
+    """The request that the SDK writes."""
+    try:
+        await _ask(sdk, model, body, stream=stream)
+    except _Written as written:
+        return written.request
+    raise AssertionError("the SDK has not sent its request")
 
 
 class _RequestWriter(httpx2.AsyncBaseTransport):
