@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from enum import Enum, IntEnum, StrEnum
+from enum import Enum, Flag, IntEnum, StrEnum
 from typing import Annotated, Any, Literal, NotRequired, Optional, TypedDict, Union
 from uuid import UUID
 
@@ -58,6 +58,15 @@ class Colour(Enum):
 
 class Level(IntEnum):
     LOW = 1
+
+
+class Place(Enum):
+    HOME = (0, 0)
+
+
+class Right(Flag):
+    READ = 1
+    WRITE = 2
 
 
 class Kind(StrEnum):
@@ -134,6 +143,9 @@ STEPS: list[ReActStep] = [
         pytest.param(Colour, Colour.BLUE, id="an-enum"),
         pytest.param(Level, Level.LOW, id="an-int-enum"),
         pytest.param(Kind, Kind.A, id="a-str-enum"),
+        pytest.param(Place, Place.HOME, id="an-enum-of-tuples"),
+        pytest.param(Right, Right.READ | Right.WRITE, id="flags-together"),
+        pytest.param(Right | bool, True, id="a-truth-or-a-flag"),
         pytest.param(Literal["a", 1], 1, id="a-literal"),
         pytest.param(list[int], [1, 2], id="a-list"),
         pytest.param(list, [1, {"a": None}], id="a-bare-list"),
