@@ -412,7 +412,7 @@ class Graph(Translated, Generic[StateT]):
 
     async def _waits(self, thread_id: str) -> bool:
         journal, loaded = await self._threads.open(thread_id)
-        return loaded is not None and bool(journal.open_questions(loaded))
+        return loaded is not None and bool(journal.open_questions(loaded).by_id)
 
     async def get_state(
         self, thread_id: str, checkpoint_id: str | None = None, *, inner: bool = False

@@ -6,18 +6,18 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from wesichain.agent import AgentRuntime, Completed, Decision, Failed, Interrupted, LoopGuard, Outcome
+from wesichain.agent import AgentRuntime, Completed, Failed, Interrupted, LoopGuard, Outcome
 from wesichain.core import Event, PromptTemplate, ToolCallingLlm
 from wesichain.core.internal import to_plain
-from wesichain.errors import GraphError, NodeFailedError
+from wesichain.errors import NodeFailedError
 from wesichain.graph.context import GraphContext
-from wesichain.graph.questions import Answered, pause, recall
+from wesichain.graph.questions import pause, recall
 from wesichain.graph.state import is_mapping
 from wesichain.graph.watch import RunLog, RunReport, ScopedSink
 from wesichain.policy import Budget
 from wesichain.tools import ToolContext, ToolRegistry, ToolSet
 
-from .approvals import decisions, question, stored
+from .approvals import decided, question, stored
 from .failures import ToolFailurePolicy, raise_failure
 from .recorded import NodeRecording
 
@@ -131,8 +131,9 @@ async def run_in_node(
             outcome = await begin(run_id=run_id_in(ctx), **options)
         else:
             waiting = stored(answer.question.memo)
-            decided = _decided(answer, waiting, runtime, now=ctx.clock.time())
-            outcome = await runtime.resume_run(waiting, decided, **options)
+            memo, now = answer.question.memo, ctx.clock.time()
+            decisions = decided(answer, waiting.pending, runtime, now=now, memo=memo)
+            outcome = await runtime.resume_run(waiting, decisions, **options)
     finally:
         await listener.settle()
         recording.check()
@@ -145,13 +146,3 @@ async def run_in_node(
     if isinstance(outcome, Interrupted):
         pause(question(outcome.pending), to_plain(outcome))
     return outcome
-
-
-def _decided(
-    answer: Answered, waiting: Interrupted[Any], runtime: AgentRuntime[Any], *, now: float
-) -> dict[str, Decision]:
-    """The decisions that an answer gives; where it gives none, the question is asked again."""
-    try:
-        return decisions(answer.answer, waiting.pending, runtime.refusal_of, now=now)
-    except GraphError as error:
-        pause(question(waiting.pending), answer.question.memo, problem=str(error))
