@@ -43,6 +43,7 @@ from wesichain.graph.state import (
     is_tuple,
     is_typed_dict,
     kind_of,
+    made_with,
 )
 
 Code: TypeAlias = Callable[[Any], Any]
@@ -481,7 +482,6 @@ def _class(kind: Any) -> Coder:
 def _record(kind: Any) -> Coder:
     """A dataclass or TypedDict, as an object of its fields. Fields that it no longer has are dropped."""
     own = fields_of(kind) if is_dataclass_type(kind) else ()
-    late = {field.name for field in own if not field.init}
     hints = get_type_hints(kind)
 
     @cache  # made when first needed, so that a class may refer to itself
@@ -502,12 +502,9 @@ def _record(kind: Any) -> Coder:
             raise _wrong(data, f"a stored {kind.__name__}")
         values = {name: part(name).decode(item) for name, item in data.items() if name in hints}
         try:
-            made: Any = kind(**{name: item for name, item in values.items() if name not in late})
+            return made_with(kind, values) if own else kind(**values)
         except TypeError as error:
             raise CodecError(f"not a stored {kind.__name__}: {error}") from error
-        for name in late & values.keys():
-            object.__setattr__(made, name, values[name])
-        return made
 
     return Coder(write, read)
 

@@ -156,7 +156,7 @@ class ThreadJournal:
         fold, counted = self._fold, Counter(ran)
         out = None if outer is None else (sorted(outer.keys), self._code.writes(outer.writes))
         settles = self._pending_owner(self.head) if self.head else None
-        if settles is not None and not self._thread.has_pending(settles):
+        if settles is not None and not self._thread.owners_below(settles):
             settles = None
         answered = [] if settles is None else [write_answered(one) for one in self._thread.answered(settles)]
         whole = self._base_checkpoint(folded)

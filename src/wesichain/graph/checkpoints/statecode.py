@@ -131,9 +131,7 @@ class StateCode:
                         continue
                 put(data, key, coder.decode(stored[name]))
         for name in body.get("gone", ()):
-            data.pop(name, None)
-            if name in start:
-                data[name] = start[name]
+            _restart(data, name, start)
         return data
 
     def kept(self, values: StateValues) -> StateValues:
@@ -145,9 +143,7 @@ class StateCode:
         data = dict(values)
         for name, key in schema.keys.items():
             if not key.tracked:
-                data.pop(name, None)
-                if name in start:
-                    data[name] = start[name]
+                _restart(data, name, start)
         return data
 
     def _adopted(self, key: Key, item: Any) -> Any:
@@ -373,6 +369,13 @@ class _Naming:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, CodecError | RecursionError):
             raise _refused(self._node, self._key, error) from error
+
+
+def _restart(data: dict[str, Any], name: str, start: Mapping[str, Any]) -> None:
+    """Let a key be as it begins."""
+    data.pop(name, None)
+    if name in start:
+        data[name] = start[name]
 
 
 def _hidden(definition: Definition, name: str, version: int) -> str:

@@ -42,32 +42,6 @@ def node_runtime(
     )
 
 
-class Listener:
-    """Takes the events of one run. Without a graph around it, the observer is called from here."""
-
-    def __init__(self, ctx: GraphContext) -> None:
-        self._ctx = ctx
-        self._report: RunReport | None = None
-        if ctx.observer is not None and not isinstance(ctx.events, ScopedSink):
-            self._report = RunReport(RunLog(ctx.run_id, clock=ctx.clock), observer=ctx.observer)
-
-    @property
-    def emit(self) -> Callable[[Event], None] | None:
-        """The function that takes the events of the run; None where nobody listens."""
-        return None if self._ctx.events is None and self._report is None else self.receive
-
-    def receive(self, event: Event) -> None:
-        if self._ctx.events is not None:
-            self._ctx.events.emit(event)
-        if self._report is not None:
-            self._report.observe(event, self._ctx.node)
-
-    async def settle(self) -> None:
-        """Wait for an observer that is async; where a graph is around, its visit does."""
-        if self._report is not None:
-            await self._report.settle()
-
-
 def instructions(prompt: str | PromptTemplate | None, state: Any) -> str | None:
     """The prompt as a text; a template's placeholders are filled from the state."""
     if not isinstance(prompt, PromptTemplate):
@@ -122,10 +96,20 @@ async def run_in_node(
     `begin` is called with the options of a new run. A run that waits for a person pauses the node; one that
     failed raises the graph's error, with the state that `state_of` makes of the outcome.
     """
-    listener, recording = Listener(ctx), NodeRecording(ctx.record)
+    events, report, recording = ctx.events, None, NodeRecording(ctx.record)
+    if ctx.observer is not None and not isinstance(events, ScopedSink):  # there is no graph around to call it
+        report = RunReport(RunLog(ctx.run_id, clock=ctx.clock), observer=ctx.observer)
+
+    def receive(event: Event) -> None:
+        if events is not None:
+            events.emit(event)
+        if report is not None:
+            report.observe(event, ctx.node)
+
     if ctx.record is not None:
         ctx = replace(ctx, account=ctx.record.open_account(ctx.account))
-    options = run_options(ctx, listener.emit, recording, budget=budget, stream=stream)
+    emit = None if events is None and report is None else receive
+    options = run_options(ctx, emit, recording, budget=budget, stream=stream)
     try:
         if (answer := recall()) is None:
             outcome = await begin(run_id=run_id_in(ctx), **options)
@@ -135,7 +119,8 @@ async def run_in_node(
             decisions = decided(answer, waiting.pending, runtime, now=now, memo=memo)
             outcome = await runtime.resume_run(waiting, decisions, **options)
     finally:
-        await listener.settle()
+        if report is not None:
+            await report.settle()
         recording.check()
     if isinstance(outcome, Failed):
         raise_failure(outcome, node=ctx.node, state=state_of(outcome))

@@ -14,6 +14,7 @@ from .kinds import (
     is_tuple,
     is_typed_dict,
     kind_of,
+    made_with,
 )
 from .owned import AppendOnlyList, StateView, clone, is_copied, plain_list
 from .reducers import (
@@ -94,6 +95,7 @@ __all__ = [
     "is_typed_dict",
     "kind_of",
     "known_key",
+    "made_with",
     "plain_list",
     "put",
     "read_result",
