@@ -32,7 +32,7 @@ from wesichain.core import (
     ToolCall,
     Usage,
 )
-from wesichain.core.internal import dump_json, parse_json
+from wesichain.core.internal import dump_json, parse_json, same
 from wesichain.errors import CheckpointError, CodecError, GraphError
 from wesichain.graph import (
     Append,
@@ -46,7 +46,8 @@ from wesichain.graph import (
 )
 from wesichain.graph.checkpoints.coding import ANYTHING, coder_of
 from wesichain.graph.checkpoints.deltas import delta, undelta
-from wesichain.graph.state import UNSET, AppendOnlyList, same
+from wesichain.graph.state.owned import AppendOnlyList
+from wesichain.graph.state.reducers import UNSET
 
 T = ExecutionOptions(thread_id="t")
 

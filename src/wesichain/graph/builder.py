@@ -25,12 +25,13 @@ from wesichain.core import Clock
 from wesichain.errors import GraphDefinitionError, InvalidEdgeError, MissingNodeError
 from wesichain.store import Store
 
-from .checkpoints import Checkpointer
+from .checkpoints.checkpointer import Checkpointer
 from .context import DEFAULTS, ExecutionOptions, GraphContext, Sinks
 from .definition import END, START, Definition, Join, Migrate, Migration, Node, RetryPolicy, Router
 from .graph import Graph
 from .react import AgentNode, is_agent
-from .state import Schema, is_items, schema_of
+from .state.kinds import is_items
+from .state.schema import Schema, schema_of
 from .subgraph import Subgraph
 
 StateT = TypeVar("StateT")

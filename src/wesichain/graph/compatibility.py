@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from wesichain.errors import CheckpointError
 
-from .checkpoints import Loaded, StoredPayload, ThreadJournal
+from .checkpoints.journal import Loaded, ThreadJournal
+from .checkpoints.statecode import StoredPayload
 from .definition import Definition, Join
 from .superstep import Frontier, NodeTask
 

@@ -11,7 +11,7 @@ from typing_extensions import override
 from wesichain.core.internal import backoff_delay, dataclass
 from wesichain.errors import GraphError, MissingNodeError
 
-from .state import Schema
+from .state.schema import Schema
 
 START: Final = "__start__"
 """Where a run begins: an edge from it names an entry."""

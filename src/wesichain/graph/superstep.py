@@ -10,28 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, TypeAlias
 
-from wesichain.core.internal import constructor_of, dataclass
+from wesichain.core.internal import constructor_of, dataclass, same
 from wesichain.errors import ConflictingUpdateError, GraphError, NodeFailedError
 
 from .definition import END, Definition, Join
-from .state import (
-    UNSET,
-    Append,
-    AppendOnlyList,
-    Key,
-    NodeResult,
-    ReplacedValue,
-    Schema,
-    Send,
-    StateValues,
-    Unset,
-    as_items,
-    clone,
-    is_overwrite,
-    plain_list,
-    put,
-    same,
-)
+from .state.owned import AppendOnlyList, clone, plain_list
+from .state.reducers import UNSET, Append, ReplacedValue, Unset, as_items
+from .state.schema import Key, Schema, StateValues, put
+from .state.updates import NodeResult, Send, is_overwrite
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from typing import (
 from wesichain.core import Message, Part, ReActStep, ToolCall, Usage
 from wesichain.core.internal import Decision, check_depth, dump_json, from_plain, to_plain
 from wesichain.errors import CodecError
-from wesichain.graph.state import (
+from wesichain.graph.state.kinds import (
     fields_of,
     is_dataclass_type,
     is_dict,

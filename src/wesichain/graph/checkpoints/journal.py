@@ -21,7 +21,8 @@ from wesichain.core.internal import Spent, dataclass, dump_json, from_plain, to_
 from wesichain.errors import CheckpointError
 from wesichain.graph.definition import Definition
 from wesichain.graph.questions import Answered, GraphInterrupt, quoted, unquoted
-from wesichain.graph.state import NodeResult, StateValues, Write
+from wesichain.graph.state.schema import StateValues
+from wesichain.graph.state.updates import NodeResult, Write
 from wesichain.graph.superstep import Folded, Frontier, NodeTask, Position
 from wesichain.policy import Account
 from wesichain.store import Entry

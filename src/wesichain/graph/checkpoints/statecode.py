@@ -9,24 +9,11 @@ from typing import Any, Final, NamedTuple, get_args
 from wesichain.core.internal import dump_json
 from wesichain.errors import CheckpointError, CodecError
 from wesichain.graph.definition import START, Definition, Join, task_id
-from wesichain.graph.state import (
-    HIDDEN,
-    Append,
-    AppendOnlyList,
-    Key,
-    NodeResult,
-    Overwrite,
-    ReplacedValue,
-    Send,
-    StateValues,
-    Write,
-    as_items,
-    clone,
-    is_dict,
-    is_overwrite,
-    plain_list,
-    put,
-)
+from wesichain.graph.state.kinds import is_dict
+from wesichain.graph.state.owned import AppendOnlyList, clone, plain_list
+from wesichain.graph.state.reducers import Append, Overwrite, ReplacedValue, as_items
+from wesichain.graph.state.schema import HIDDEN, Key, StateValues, put
+from wesichain.graph.state.updates import NodeResult, Send, Write, is_overwrite
 from wesichain.graph.superstep import Folded, Frontier, NodeTask
 
 from .coding import ANYTHING, Coder, coder_of, list_of, text_of

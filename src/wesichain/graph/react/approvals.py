@@ -19,7 +19,7 @@ from wesichain.core import ToolCall
 from wesichain.core.internal import PendingCall, from_plain
 from wesichain.errors import CodecError, ConfigError, GraphError
 from wesichain.graph.questions import Answered, pause
-from wesichain.graph.state import is_mapping
+from wesichain.graph.state.kinds import is_mapping
 
 _RESTART = "start over with graph.invoke(..., ExecutionOptions(thread_id=..., restart=True))"
 

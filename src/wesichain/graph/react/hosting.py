@@ -12,8 +12,9 @@ from wesichain.core.internal import to_plain
 from wesichain.errors import NodeFailedError
 from wesichain.graph.context import GraphContext
 from wesichain.graph.questions import pause, recall
-from wesichain.graph.state import is_mapping
-from wesichain.graph.watch import RunLog, RunReport, ScopedSink
+from wesichain.graph.state.kinds import is_mapping
+from wesichain.graph.watch.narrate import RunLog
+from wesichain.graph.watch.report import RunReport, ScopedSink
 from wesichain.policy import Budget
 from wesichain.tools import ToolContext, ToolRegistry, ToolSet
 

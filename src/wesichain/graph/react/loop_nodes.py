@@ -27,10 +27,11 @@ from wesichain.core import ErrorStep, Event, Message, PromptTemplate, ReActStep,
 from wesichain.core.internal import PendingCall, read_state, to_plain, write_state
 from wesichain.errors import ConfigError, GraphError, NodeFailedError
 from wesichain.graph.context import GraphContext
-from wesichain.graph.nodes import Frame
+from wesichain.graph.nodes.frame import Frame
 from wesichain.graph.questions import CURRENT, pause, recall
-from wesichain.graph.state import Append, Overwrite, StateValues, Untracked, copies
-from wesichain.graph.watch import ScopedSink
+from wesichain.graph.state.reducers import Append, Overwrite, Untracked
+from wesichain.graph.state.schema import StateValues, copies
+from wesichain.graph.watch.report import ScopedSink
 from wesichain.policy import Budget
 from wesichain.tools import PreparedCall, RunContext
 
