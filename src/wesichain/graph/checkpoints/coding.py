@@ -34,6 +34,7 @@ from wesichain.core import Message, Part, ReActStep, ToolCall, Usage
 from wesichain.core.internal import Decision, check_depth, dump_json, from_plain, to_plain
 from wesichain.errors import CodecError
 from wesichain.graph.state.kinds import (
+    build_dataclass,
     fields_of,
     is_dataclass_type,
     is_dict,
@@ -43,7 +44,6 @@ from wesichain.graph.state.kinds import (
     is_tuple,
     is_typed_dict,
     kind_of,
-    made_with,
 )
 
 Code: TypeAlias = Callable[[Any], Any]
@@ -502,7 +502,7 @@ def _record(kind: Any) -> Coder:
             raise _wrong(data, f"a stored {kind.__name__}")
         values = {name: part(name).decode(item) for name, item in data.items() if name in hints}
         try:
-            return made_with(kind, values) if own else kind(**values)
+            return build_dataclass(kind, values) if own else kind(**values)
         except TypeError as error:
             raise CodecError(f"not a stored {kind.__name__}: {error}") from error
 

@@ -61,7 +61,7 @@ def fields_of(kind: Any) -> tuple[Field[Any], ...]:
     return fields(kind)
 
 
-def made_with(kind: Any, values: Mapping[str, Any]) -> Any:
+def build_dataclass(kind: Any, values: Mapping[str, Any]) -> Any:
     """An instance of a dataclass with these values, those among them that its `__init__` does not take."""
     late = _late_fields(kind) & values.keys()
     made = kind(**{name: item for name, item in values.items() if name not in late})
