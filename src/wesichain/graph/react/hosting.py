@@ -19,7 +19,7 @@ from wesichain.policy import Budget
 from wesichain.tools import ToolContext, ToolRegistry, ToolSet
 
 from .approvals import decided, question, stored
-from .failures import ToolFailurePolicy, raise_failure
+from .failures import ToolFailurePolicy, graph_error
 from .recorded import NodeRecording
 
 
@@ -124,7 +124,7 @@ async def run_in_node(
             await report.settle()
         recording.check()
     if isinstance(outcome, Failed):
-        raise_failure(outcome, node=ctx.node, state=state_of(outcome))
+        raise graph_error(outcome.error, node=ctx.node, state=state_of(outcome)) from outcome.error
     if isinstance(outcome, Interrupted) and not outcome.pending:
         raise NodeFailedError(f"node {ctx.node!r}: the run stopped: {outcome.reason}", node=ctx.node)
     if ctx.record is not None:

@@ -36,7 +36,7 @@ from wesichain.policy import Budget
 from wesichain.tools import PreparedCall, RunContext
 
 from .approvals import decided, question, stored
-from .failures import raise_failure
+from .failures import graph_error
 from .hosting import instructions, run_id_in, run_options, seconds_left
 from .recorded import NodeRecording
 
@@ -74,18 +74,6 @@ class Live:
     `messages` and `steps` say how many of them the state has already: where nobody can look at it between two
     nodes (`is_private`), it has none of them before the end.
     """
-
-    __slots__ = (
-        "_frame",
-        "_is_new",
-        "_recording",
-        "_sink",
-        "drive",
-        "is_changed",
-        "is_private",
-        "messages",
-        "steps",
-    )
 
     def __init__(self, frame: Frame) -> None:
         self._frame = frame
@@ -309,7 +297,8 @@ def _written(live: Live, state: ReActSteps, ctx: GraphContext) -> Mapping[str, A
     drive = live.drive
     outcome = drive.outcome
     if isinstance(outcome, Failed):
-        raise_failure(outcome, node=ctx.node, state=write_state(state, read_state(outcome.state)))
+        so_far = write_state(state, read_state(outcome.state))
+        raise graph_error(outcome.error, node=ctx.node, state=so_far) from outcome.error
     if isinstance(outcome, Interrupted):
         raise NodeFailedError(f"node {ctx.node!r}: the run stopped: {outcome.reason}", node=ctx.node)
     if outcome is None and live.is_private:
