@@ -38,7 +38,7 @@ from wesichain.errors import (
 )
 from wesichain.tools import PreparedCall, ToolContext, ToolResult
 
-from .records import Conversed, Raised, StepRecord, fingerprint, fingerprint_of_call
+from .records import Conversed, MetLimit, Raised, StepRecord, fingerprint, fingerprint_of_call
 from .step_journal import StepJournal
 
 T = TypeVar("T")
@@ -152,12 +152,15 @@ class DurableEffects(Effects):
                 is_refusal=is_waiting,
                 duration_ms=done.duration_ms,
                 parts=done.parts,
+                limit=MetLimit.in_call(ctx),
                 events=tuple(events),
             )
 
         entry = await self._journal.perform(name, asked, perform, step_id=ctx.step_id)
         if not result:
             reemit(entry.events, ctx)
+            if entry.limit is not None:
+                entry.limit.restore(ctx)
         if entry.is_unknown:
             self._unknown.add(call.id)
         if entry.raised is None:
