@@ -293,7 +293,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
             raise
 
     async def _there(self, new: NewRun) -> Outcome[OutT]:
-        """Wait for the outcome of a run that was there already. One that has ended needs no model any more."""
+        """Wait for the outcome of a run that was there already. One that has ended needs no model."""
         models = self._execution.models
         try:
             await self._check(new)

@@ -15,6 +15,7 @@ from wesichain.tools import CancellationToken, RunContext
 
 from .journal import (
     DurableEffects,
+    Inside,
     Program,
     StepJournal,
     StepRecord,
@@ -202,7 +203,7 @@ class Execution(Generic[OutT]):
         if not recorded:
             token.cancel(CANCELLED)
         begun = first.order if row.stretch else ""
-        return Work(row.current, payload.order, run.texts, recorded, step, token, first=begun)
+        return Work(row.current, payload.order, run.texts, recorded, step, token, Inside(), begun)
 
     async def look_through(self, work: Work) -> Outcome[OutT]:
         """The outcome of a run as it was when it was cancelled, from its journal alone: nothing is done."""
