@@ -20,7 +20,7 @@ from wesichain.llm.react_text.dialects import REACT, read_reply
 from wesichain.llm.react_text.native import AROUND_CALLS, CALL_START, INPUT_KEYS, TOOL_KEYS
 from wesichain.llm.react_text.reasoning import ReasonedText, ReasoningFilter, ReasoningStyle, split_reasoning
 from wesichain.llm.react_text.rules import check
-from wesichain.llm.react_text.structure import TextReply
+from wesichain.llm.react_text.structure import TextReply, marker
 
 _USE_INTERFACE = (
     "Your reply holds a tool call as text, which is not run. Call the tool through the interface for tool "
@@ -44,7 +44,7 @@ class ForeignText:
     def read(self, response: LlmResponse) -> LlmResponse:
         """The response with its reasoning and calls in their places; the same object if its text has none."""
         content: Any = response.content
-        if not isinstance(content, str) or not _may_hold_marks(content):
+        if not isinstance(content, str):
             return response
         reasoned = split_reasoning(content, self.style)
         if reasoned.lead and not reasoned.is_final:
@@ -108,19 +108,11 @@ def _refused(response: LlmResponse, content: str, why: str) -> LlmResponse:
     return replace(response, tool_calls=(ToolCall("", "", content),), reasoning=why)
 
 
-_MARKS = re.compile(r"[<{\[\u25c1]|^[ \t*]*+Action[ \t]*+:", re.IGNORECASE | re.MULTILINE)
-
-
-def _may_hold_marks(content: str) -> bool:
-    return _MARKS.search(content) is not None or content.lstrip().startswith("analysis")
-
-
 # --- while it comes -------------------------------------------------------------------------------
 
 _LONGEST_START = 120  # characters by which it is known whether a reply begins as a call
 _FIRST_KEY = re.compile(r'(?:```\w*+\s*+)?+[\[{\s]*+\{\s*+"([^"]{0,40})"')
 _CALL_KEYS = frozenset((*TOOL_KEYS, *INPUT_KEYS, "type", "function", "id", "thought"))
-_LINES = re.compile(r"[ \t*]*+Action[ \t]*+:", re.IGNORECASE)
 
 
 class _TextStream:
@@ -162,7 +154,9 @@ class _TextStream:
             return (is_short and key is None) or CALL_START.match(start) is not None
         if start[0] == "<":
             return (is_short and "\n" not in start and ">" not in start) or _begins_call(start)
-        return _LINES.match(start) is not None or "action:".startswith(start[:7].rstrip().lower())
+        if found := marker(start):
+            return found[0] == "action"
+        return is_short and "action".startswith(start.strip("*# \t0123456789").lower())
 
     def _show(self, text: str) -> str:
         if text:

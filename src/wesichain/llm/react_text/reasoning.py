@@ -54,11 +54,6 @@ _BEGUN = re.compile(
 )
 _LONGEST_BEGUN = 600
 _QUOTES = "`\"'\u201c\u201d\u2018\u2019"
-# What an unfinished thought may rehearse: a line of the format, or a call.
-_REHEARSED = re.compile(
-    r"^[ \t*#`>-]*+(?:action|final[ _]*+answer|answer)\b|^[ \t]*+\{|<tool|<function|<invoke|<\|",
-    re.IGNORECASE | re.MULTILINE,
-)
 
 
 class ReasonedText(NamedTuple):
@@ -211,7 +206,7 @@ class ReasoningFilter:
         if self._mode == "message":
             self.is_open = not (self.is_final or self.calls)
         elif self._depth and self._opened != "closed":
-            is_rehearsed = not self._keeps_lead and _REHEARSED.search(block) is not None
+            is_rehearsed = not self._keeps_lead and ("<|" in block or TextReply(block).decides())
             self.is_open = self._opened == "line" or is_rehearsed
         if self.is_open or self._mode == "message":
             self.is_marked = True
