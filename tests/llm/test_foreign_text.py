@@ -412,11 +412,18 @@ def test_law_text_without_marks_streams_as_it_is(text: str, size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["<", "<think>", "[", "{", "<think>a</think>b", "text ", "`", "<tool", "\n"]
+    ("start", "piece"),
+    [
+        *(
+            ("", piece)
+            for piece in ("<", "<think>", "[", "{", "<think>a</think>b", "text ", "`", "<tool", "\n")
+        ),
+        ('<tool_call>{"name": "now", "arguments": {"a": "', "text "),
+    ],
 )
-async def test_time_is_linear_in_the_reply(piece: str) -> None:
+async def test_time_is_linear_in_the_reply(start: str, piece: str) -> None:
     async def seconds(size: int) -> float:
-        text = (piece * size)[:size]
+        text = start + (piece * size)[:size]
         started = time.process_time()
         await streamed(text, 4)
         return time.process_time() - started

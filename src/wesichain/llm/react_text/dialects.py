@@ -123,7 +123,7 @@ def _split_by(opener: str, closer: str, arguments: Callable[[str], Input]) -> Ca
 
     def split(text: str) -> TextReading:
         (line, given), behind = _bracketed(text, opener, closer)
-        if read_name(line).remark:
+        if read_name(line)[1]:
             raise NoCallError(NO_TOOL)
         reading = called(line, given.strip(), read=arguments, remark=behind)
         if reading.calls[0].name.lower() == "finish":
