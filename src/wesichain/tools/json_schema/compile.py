@@ -96,7 +96,7 @@ class _Compiler:
             raise refuse("the schema", "an object, true or false", schema)
         node = SchemaNode()
         if not schema:
-            node.checks.append(lambda *_: fault("is not allowed here"))
+            node.checks.append(lambda _, __, ___: fault("is not allowed here"))
         return node
 
     def _same_value(self, schema: dict[str, Any], node: SchemaNode) -> None:
@@ -124,7 +124,7 @@ class _Compiler:
         if not isinstance(reference, str):
             raise refuse(keyword, "a string", reference)
         if reference.rstrip("#") == METASCHEMA:
-            node.checks.append(lambda value, *_: _is_schema_document(value))
+            node.checks.append(lambda value, _, __: _is_schema_document(value))
             return
         target = self.node(self._references.resolve(reference, schema))
         node.checks.append(apply.refer(target))

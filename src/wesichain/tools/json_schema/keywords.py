@@ -75,7 +75,7 @@ def check_type(given: Any) -> tuple[Check, frozenset[type]]:
             return None
         return fault(f"expected {expected}, got {preview(value)}")
 
-    return check, frozenset().union(*classes)
+    return check, frozenset[type]().union(*classes)
 
 
 # --- choices -------------------------------------------------------------------------------------
