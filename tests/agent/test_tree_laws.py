@@ -178,7 +178,25 @@ async def check_tree(spec: AgentSpec, cuts: Sequence[tuple[int, ...]], *, stream
 FOUND = (0, 1, 3, 6, 9, 13, 14, 28, 31, 60, 63, 68, 76, 100, 109, 135, 139, 193, 295, 334, 459, 506, 629, 638)
 FOUND_BY_REPLAY = (1551, 3525, 3571, 3866, 4402, 4517, 4571, 4789, 21111)
 FOUND_IN_TEAMS = (23, 107, 137, 300, 1574)
-FOUND_IN_GROVES = (106, 193, 236, 238, 265, 272, 303, 3911, 4364, 4379, 17468, 23383, 24206, 25234, 27181)
+FOUND_IN_GROVES = (
+    106,
+    193,
+    236,
+    238,
+    265,
+    272,
+    303,
+    3859,
+    3911,
+    4364,
+    4379,
+    12523,
+    17468,
+    23383,
+    24206,
+    25234,
+    27181,
+)
 FOUND_IN_WOODS = (101,)
 CATCHING = range(15)  # rows of tests/mutants name them
 SEEDS = range(3_000)  # and others in every run; the slow tests take them all

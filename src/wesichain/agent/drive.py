@@ -376,6 +376,8 @@ class Drive(Generic[OutT]):
                 unfinished = Unfinished(phase.reply, settled)
             else:
                 unfinished = batch.unfinished()
+                if run.current_agent is not None and batch.is_settled:
+                    run.current_agent.take(batch.done())  # as where the results were observed before the stop
         elif turn.arrived is not None:
             unfinished = Unfinished(turn.arrived, judged=False)
         return phase.interrupt(

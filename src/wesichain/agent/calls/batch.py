@@ -483,6 +483,11 @@ class Batch(Generic[OutT]):
         """The observations of the calls that have ended."""
         return tuple(slot for slot in self.slots if isinstance(slot, Observed))
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether every call has ended."""
+        return all(isinstance(slot, Observed) for slot in self.slots)
+
     def questions(self) -> tuple[PendingCall, ...]:
         """The questions that the runs inside the calls wait for."""
         return tuple(
