@@ -462,7 +462,7 @@ def test_there_is_no_network() -> None:
     [
         pytest.param(lambda: Faults(crash=2.0), "from 0 to 1", id="a-rate"),
         pytest.param(lambda: Scenario(3, "go"), "pass an Agent", id="an-agent"),  # type: ignore[arg-type]
-        pytest.param(lambda: simulate_sync(3), "takes a Scenario", id="a-scenario"),  # type: ignore[arg-type]
+        pytest.param(lambda: simulate_sync(3), "needs a Scenario", id="a-scenario"),  # type: ignore[arg-type]
         pytest.param(
             lambda: simulate_sync(diary(write), invariants=[3]),  # type: ignore[list-item]
             "functions of the Trace",

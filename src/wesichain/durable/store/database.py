@@ -143,7 +143,9 @@ class Database:
             if create:
                 _make_file(url)
             elif not Path(url.removeprefix("sqlite:///")).is_file():
-                raise DurableError(f"there is no database {url.removeprefix('sqlite:///')}")
+                raise DurableError(
+                    f"there is no database {url.removeprefix('sqlite:///')}; name another with database_url="
+                )
         self.engine = _engine_of(url, connections, is_sqlite=self.is_sqlite)
         now = (
             "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
