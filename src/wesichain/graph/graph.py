@@ -9,7 +9,7 @@ from functools import partial
 from sys import maxsize
 from typing import Any, Generic, Protocol, TypeVar, cast, overload
 
-from wesichain._elsewhere import Translated
+from wesichain._elsewhere import GRAPH_RUN, Translated, names_ours
 from wesichain.core import Clock, Event, EventSink
 from wesichain.core.internal import Spent, SystemClock, dataclass
 from wesichain.errors import CheckpointError, ConfigError, GraphError
@@ -113,6 +113,7 @@ class Graph(Translated, Generic[StateT]):
             raise
         return self._out(values, state)
 
+    @names_ours(GRAPH_RUN)
     def invoke_sync(
         self,
         state: StateT | Mapping[str, Any] | None = None,
@@ -356,6 +357,9 @@ class Graph(Translated, Generic[StateT]):
     def _options(self, options: ExecutionOptions | None) -> ExecutionOptions:
         if options is None:
             return self._defaults
+        given: Any = options
+        if not isinstance(given, ExecutionOptions):
+            raise ConfigError(f"options={given!r}: use ExecutionOptions(thread_id=...)")
         options = options.over(self._defaults)
         self.definition.check_interrupts((*options.interrupt_before, *options.interrupt_after))
         return options
