@@ -16,21 +16,27 @@ from wesichain.errors import CheckpointError, ConfigError, GraphError
 from wesichain.policy import Account, Budget
 from wesichain.store import Store
 
-from .checkpoints import Checkpointer, Loaded, OuterWrites, Pending, ThreadInfo, ThreadJournal
+from .checkpoints.checkpointer import Checkpointer, ThreadInfo
+from .checkpoints.fold import Pending
+from .checkpoints.journal import Loaded, OuterWrites, ThreadJournal
 from .compatibility import continued, still_waiting
 from .context import ALONE, ExecutionOptions, Sinks
 from .definition import START, Definition
 from .engine import GraphRun, route
 from .intake import take_input, take_update
 from .lifecycle import run_graph
-from .nodes import Frame
+from .nodes.frame import Frame
 from .questions import CURRENT, NO_ANSWER, TaskQuestions, match_answers
 from .snapshots import History, Snapshot, snapshot
-from .state import StateValues, copies, is_typed_dict
+from .state.kinds import is_typed_dict
+from .state.schema import StateValues, copies
 from .superstep import Folded, Frontier, Position, added, advance
 from .sync import run_sync
 from .threads import Threads, unknown_thread
-from .watch import GraphStream, Mode, RunLog, RunReport, StreamItem, Tap, mermaid
+from .watch.drawing import mermaid
+from .watch.narrate import RunLog
+from .watch.report import RunReport
+from .watch.stream import GraphStream, Mode, StreamItem, Tap
 
 StateT = TypeVar("StateT")
 _NO_LIMIT = Budget(steps=maxsize)
@@ -416,7 +422,7 @@ class Graph(Translated, Generic[StateT]):
 
     async def _waits(self, thread_id: str) -> bool:
         journal, loaded = await self._threads.open(thread_id)
-        return loaded is not None and bool(journal.open_questions(loaded))
+        return loaded is not None and bool(journal.open_questions(loaded).by_id)
 
     async def get_state(
         self, thread_id: str, checkpoint_id: str | None = None, *, inner: bool = False

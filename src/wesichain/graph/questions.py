@@ -16,7 +16,7 @@ from wesichain.core.internal import dataclass
 from wesichain.errors import CheckpointError, ConfigError, GraphError
 from wesichain.tools import validate_json
 
-from .state import is_mapping
+from .state.kinds import is_mapping
 from .superstep import NodeTask
 
 

@@ -107,7 +107,7 @@ def checked_url(url: str) -> str:
         return f"sqlite:///{Path(url.removeprefix('sqlite:///')).expanduser().absolute()}"
     if url.startswith(("postgresql://", "postgres://")):
         return f"postgresql://{url.partition('://')[2]}"
-    raise ConfigError("that is no URL of a database: write sqlite:///FILE or postgresql://USER@HOST/NAME")
+    raise ConfigError("that is no URL of a database: write sqlite:///FILE or postgresql://HOST/NAME")
 
 
 def _without_password(url: str) -> str:

@@ -120,8 +120,6 @@ REQUEUE = (
     "started_at_epoch_ms = NULL, updated_at = {now}, completed_at = NULL "
     "WHERE workflow_uuid = :current AND status = 'CANCELLED'"
 )
-IS_OWNED = "EXISTS (SELECT 1 FROM {workflows} WHERE workflow_uuid = :current AND owner_xid = :owner)"
-IF_OWNED = "FROM {workflows} WHERE workflow_uuid = :workflow AND owner_xid = :owner"
 END = (
     "UPDATE {workflows} SET status = :status, deduplication_id = NULL, owner_xid = NULL, updated_at = {now}, "
     "completed_at = {now} WHERE workflow_uuid = :current AND status = 'PENDING' AND owner_xid = :owner"
