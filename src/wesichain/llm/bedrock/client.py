@@ -16,14 +16,6 @@ from wesichain.core import LlmRequest, LlmTraits
 from wesichain.errors import ConfigError, MissingDependencyError
 from wesichain.llm.calls import ToolNames
 from wesichain.llm.supported_settings import supported
-from wesichain.llm.transport import (
-    Adapter,
-    Endpoint,
-    HttpLlm,
-    HttpSettings,
-    ProviderRoute,
-    host_of,
-)
 
 try:
     import boto3  # type: ignore[import-untyped]  # it ships no types
@@ -33,6 +25,15 @@ try:
     from botocore.exceptions import BotoCoreError, NoCredentialsError  # type: ignore[import-untyped]  # it ships no types
 except ImportError as error:
     raise MissingDependencyError("the Bedrock adapter", package="boto3", extra="bedrock") from error
+
+from wesichain.llm.transport import (
+    Adapter,
+    Endpoint,
+    HttpLlm,
+    HttpSettings,
+    ProviderRoute,
+    host_of,
+)
 
 from .converse_reply import ConverseReply
 from .frames import FrameScanner
