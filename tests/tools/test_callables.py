@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.tools.callables.forms import FORMS
-from tests.tools.callables.value_cases import VALUES, Case
+from tests.tools.callables.values import VALUES, Case
 from wesichain.core import ToolCall
 from wesichain.errors import InvalidArgsError
 from wesichain.tools import FunctionTool, Tool, ToolContext, ToolSet, tool, validate_json

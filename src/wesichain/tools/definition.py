@@ -6,9 +6,9 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, TypeAlias
 
-from typing_extensions import TypedDict, Unpack, override
+from typing_extensions import TypedDict, Unpack
 
 from wesichain._elsewhere import TOOL, likely
 from wesichain.core import JsonValue, ToolSpec
@@ -20,7 +20,6 @@ from .json_schema import Issue, RejectedError, shorten
 
 if TYPE_CHECKING:
     from .schema.plan import SchemaPlan
-from typing import Final
 
 Effect: TypeAlias = Literal["pure", "idempotent", "once"]
 Approval: TypeAlias = bool | Callable[[Any], bool] | Callable[[RunContext[Any], Any], bool]
@@ -111,32 +110,39 @@ class Tool(ABC, Generic[DepsT_contra]):
     takes_context: bool = True  # `call` looks at it
     is_async: bool = True  # `call` gives a coroutine; otherwise it blocks, and is run off the loop
 
-    @property
     @abstractmethod
-    def spec(self) -> ToolSpec:
-        """The description for a model; made once."""
-
-    @property
-    @abstractmethod
-    def signature(self) -> str:
-        """How the tool is called, in a line: `add(a: int, b: int = 2)`."""
-
-    @property
-    def returns(self) -> Mapping[str, Any] | None:
-        """The JSON schema of the result, where one is declared."""
-        return None
-
-    @abstractmethod
-    def check(self, args: JsonValue) -> Any:
-        """The arguments as `call` takes them; raises `InvalidArgsError`. Has no effects."""
+    def plan(self) -> SchemaPlan:
+        """How the tool is described, checked and rendered; made once. Raises `ToolDefinitionError`."""
 
     @abstractmethod
     def call(self, args: Any, ctx: ToolContext[DepsT_contra] | None) -> Any:
         """Do it: returns a coroutine, or the value itself (see `is_async`)."""
 
-    @abstractmethod
+    @property
+    def spec(self) -> ToolSpec:
+        """The description for a model; made once."""
+        return self.plan().spec
+
+    @property
+    def signature(self) -> str:
+        """How the tool is called, in a line: `add(a: int, b: int = 2)`."""
+        return self.plan().usage
+
+    @property
+    def returns(self) -> Mapping[str, Any] | None:
+        """The JSON schema of the result, where one is declared."""
+        return self.plan().returns()
+
+    def check(self, args: JsonValue) -> Any:
+        """The arguments as `call` takes them; raises `InvalidArgsError`. Has no effects."""
+        try:
+            return self.plan().check(args)
+        except RejectedError as error:
+            raise self.rejected(error.issues) from error.__cause__ or error
+
     def render(self, value: Any) -> JsonValue:
         """The value that `call` gave, as JSON; raises `ToolSerializationError`."""
+        return self.plan().render(value)
 
     def is_waiting(self, key: str) -> bool:
         """Whether the call with that idempotency key lives in this process, and waits for an answer."""
@@ -145,7 +151,8 @@ class Tool(ABC, Generic[DepsT_contra]):
 
     def parts(self) -> Parts:
         """The functions that a call goes through; a tool may have quicker ones than its methods."""
-        return Parts(self.check, self.call, self.render)
+        plan = self.plan()
+        return Parts(plan.quick or plan.check, self.call, plan.render)
 
     def configure(self, name: str, description: str, **options: Unpack[ToolOptions]) -> None:
         """Set and check what all tools have; raises `ToolDefinitionError`."""
@@ -184,40 +191,6 @@ class Tool(ABC, Generic[DepsT_contra]):
         usage = f"Use it as: {self.signature}"
         told = shorten("\n".join(lines), _MAX_MESSAGE - len(usage) - 1)
         return InvalidArgsError(f"{told}\n{usage}", tool_name=self.name, issues=texts)
-
-
-class PythonTool(Tool[DepsT_contra]):
-    """A tool that is described by Python types; `plan` reads them when it is first asked."""
-
-    @abstractmethod
-    def plan(self) -> SchemaPlan:
-        """The plan of a call, as the types say it; raises `ToolDefinitionError`."""
-
-    @property
-    @override
-    def spec(self) -> ToolSpec:
-        return self.plan().spec
-
-    @property
-    @override
-    def signature(self) -> str:
-        return self.plan().usage
-
-    @property
-    @override
-    def returns(self) -> Mapping[str, Any] | None:
-        return self.plan().output.schema
-
-    @override
-    def check(self, args: JsonValue) -> Any:
-        try:
-            return self.plan().arguments.check(args)
-        except RejectedError as error:
-            raise self.rejected(error.issues) from error.__cause__ or error
-
-    @override
-    def render(self, value: Any) -> JsonValue:
-        return self.plan().output.render(value)
 
 
 class Id:

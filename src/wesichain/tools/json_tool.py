@@ -16,9 +16,12 @@ from wesichain.errors import CodecError, ToolDefinitionError, ToolSerializationE
 from .context import ToolContext
 from .definition import Tool, ToolOptions
 from .json_schema import RejectedError, preview
+from .schema.first_look import as_text
+from .schema.output import Output
 
 if TYPE_CHECKING:
     from .json_schema.compile import Validator
+    from .schema.plan import SchemaPlan
 
 
 class JsonTool(Tool[object]):
@@ -39,7 +42,7 @@ class JsonTool(Tool[object]):
         **options: Unpack[ToolOptions],
     ) -> None:
         from .schema.describe import signature_line
-        from .schema.output import Output
+        from .schema.plan import SchemaPlan
         from .schema.signature import is_or_calls
 
         self.configure(name, description, **options)
@@ -49,58 +52,43 @@ class JsonTool(Tool[object]):
             raise ToolDefinitionError(
                 f"tool {name!r}: invoke is {preview(invoke)}; pass a function of the arguments"
             )
-        self._parameters = _copied(name, schema)
-        self._spec = ToolSpec(name, description, self._parameters)
-        self._validator = _compiled(name, self._parameters)
-        self._returns = None if returns is None else _copied(name, returns)
-        self._result = None if self._returns is None else _compiled(name, self._returns)
-        self._usage = signature_line(name, self._parameters)
-        self._output = Output(limit=self.max_output)
-        self._whole = Output(limit=sys.maxsize)
+        parameters = _copied(name, schema)
+        declared = None if returns is None else _copied(name, returns)
+        self._arguments = _compiled(name, parameters)
+        self._result = None if declared is None else _compiled(name, declared)
+        self._whole, self._cut = Output(limit=sys.maxsize), Output(limit=self.max_output)
+        self._plan = SchemaPlan(
+            ToolSpec(name, description, parameters),
+            signature_line(name, parameters),
+            self._checked,
+            self._rendered if self._result else self._cut.render,
+            lambda: declared,
+        )
         self.invoke = invoke
         self.takes_context = positions_of(invoke)[0] > 1
         self.is_async = is_or_calls(inspect.iscoroutinefunction, invoke)
 
-    @property
     @override
-    def spec(self) -> ToolSpec:
-        return self._spec
-
-    @property
-    @override
-    def signature(self) -> str:
-        return self._usage
-
-    @property
-    @override
-    def returns(self) -> Mapping[str, Any] | None:
-        return self._returns
-
-    @override
-    def check(self, args: JsonValue) -> Any:
-        from .schema.first_look import as_text
-
-        try:
-            plain = parse_json(as_text(args))  # the tool's own copy: it may change it
-        except RejectedError as error:
-            raise self.rejected(error.issues) from error.__cause__ or error
-        issues = self._validator.issues(plain)
-        if issues:
-            raise self.rejected(issues) from RejectedError(*issues)
-        return plain
+    def plan(self) -> SchemaPlan:
+        return self._plan
 
     @override
     def call(self, args: Any, ctx: ToolContext | None) -> Any:
         return self.invoke(args, ctx or ToolContext()) if self.takes_context else self.invoke(args)
 
-    @override
-    def render(self, value: Any) -> JsonValue:
-        if self._result:
-            value = self._whole.render(value)  # what is cut to its limit is no longer what was declared
-            issues = self._result.issues(value)
-            if issues:
-                raise ToolSerializationError(f"its result is not what it declares: {issues[0]}")
-        return self._output.render(value)
+    def _checked(self, args: JsonValue) -> Any:
+        plain = parse_json(as_text(args))  # the tool's own copy: it may change it
+        issues = self._arguments.issues(plain)
+        if issues:
+            raise RejectedError(*issues)
+        return plain
+
+    def _rendered(self, value: Any) -> JsonValue:
+        whole = self._whole.render(value)  # what is cut to its limit is no longer what was declared
+        issues = self._result.issues(whole) if self._result else []
+        if issues:
+            raise ToolSerializationError(f"its result is not what it declares: {issues[0]}")
+        return self._cut.render(whole)
 
 
 async def never_run(_: JsonValue) -> JsonValue:

@@ -13,7 +13,7 @@ from typing_extensions import override
 from wesichain.errors import ToolDefinitionError
 
 from .context import DepsT_contra, ToolContext
-from .definition import PythonTool, Tool
+from .definition import Tool
 
 if TYPE_CHECKING:
     from .schema.plan import SchemaPlan
@@ -22,7 +22,7 @@ Args = TypeVar("Args")
 Result = TypeVar("Result")
 
 
-class TypedTool(PythonTool[DepsT_contra], Generic[Args, Result, DepsT_contra]):
+class TypedTool(Tool[DepsT_contra], Generic[Args, Result, DepsT_contra]):
     """Subclass with the two types, set `name` and `description`, write `run`.
 
     A third type says what deps it wants of the run: `TypedTool[Args, Result, Desk]`.

@@ -2,15 +2,24 @@
 
 import datetime as dt
 import functools
-from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, TypeVar
 
 from typing_extensions import Unpack
 
 from tests.tools.callables.models import Address, Color, Movie, Options, Person, Point
-from tests.tools.callables.value_cases import A_DAY, INT, NOT_INT, Case
-from tests.tools.callables.values import integer, logged, several
+from tests.tools.callables.values import A_DAY, INT, NOT_INT, Case, several, takes
 from wesichain.tools import JsonTool, ToolContext, TypedTool, tool
+
+T = TypeVar("T", bound=Callable[..., Any])
+
+
+def logged(function: T) -> T:
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return wrapper  # type: ignore[return-value]  # it stands for the function
 
 
 def odd_names(schema: int, _x: int, copy: int, model_config: int = 4) -> int:
@@ -253,7 +262,7 @@ FORMS: list[Case] = [
     ),
     (functools.partial(coroutine), {"a": INT}, [({"a": 1}, 1)], NOT_INT),
     (functools.partial(Shelf(10).method, a=1), {"properties": {}}, [({}, 11)], [{"a": 1}]),
-    (tool(name="renamed")(integer), {"a": INT}, [({"a": 1}, 1)], NOT_INT),
+    (tool(name="renamed")(takes("integer", int)), {"a": INT}, [({"a": 1}, 1)], NOT_INT),
     (
         Lookup,
         {"additionalProperties": False, "required": ["street"]},

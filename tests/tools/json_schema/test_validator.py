@@ -228,6 +228,16 @@ def test_a_schema_cannot_run_away(schema: Any) -> None:
     assert time.process_time() - start < 5
 
 
+def test_nested_schemas_that_ask_for_the_unevaluated_are_checked_in_one_walk() -> None:
+    schema: Any = {"properties": {"a": {}}}
+    for _ in range(90):
+        schema = {"anyOf": [schema, False], "unevaluatedProperties": False}
+    start = time.process_time()
+    assert validate_json(schema, {"a": 1}) == []
+    assert validate_json(schema, {"b": 1}) != []
+    assert time.process_time() - start < 5
+
+
 def test_a_long_list_is_checked_in_one_pass() -> None:
     items = [{"n": n} for n in range(30_000)]
     start = time.process_time()

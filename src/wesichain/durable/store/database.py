@@ -102,7 +102,7 @@ def checked_url(url: str) -> str:
         return f"sqlite:///{Path(url.removeprefix('sqlite:///')).expanduser().absolute()}"
     if url.startswith(("postgresql://", "postgres://")):
         return f"postgresql://{url.partition('://')[2]}"
-    raise ConfigError("that is no URL of a database: write sqlite:///FILE or postgresql://USER@HOST/NAME")
+    raise ConfigError("that is no URL of a database: write sqlite:///FILE or postgresql://HOST/NAME")
 
 
 def _without_password(url: str) -> str:
@@ -138,7 +138,9 @@ class Database:
             if create:
                 _make_file(url)
             elif not Path(url.removeprefix("sqlite:///")).is_file():
-                raise DurableError(f"there is no database {url.removeprefix('sqlite:///')}")
+                raise DurableError(
+                    f"there is no database {url.removeprefix('sqlite:///')}; name another with database_url="
+                )
         self.engine = _engine_of(url, connections, is_sqlite=self.is_sqlite)
         now = (
             "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"

@@ -1,97 +1,103 @@
-"""Keywords that hand a value, or its parts, to further schemas; and what they leave unevaluated."""
+"""Keywords that hand a value, or its parts, to further schemas; and what they leave unevaluated.
+
+A check adds the names or indexes that its keyword evaluates to `seen`, where a schema around it asks for
+them (`unevaluatedProperties`, `unevaluatedItems`). Of a schema that the value does not fit nothing counts.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import Any
 
 from wesichain.core.internal import is_array, is_object
 
 from .issues import MAX_ISSUES, Issue, count, no_such_field, one_of, quote
-from .keywords import Check, Issues, SchemaRun, fault
+from .keywords import Check, Issues, SchemaRun, Seen, fault
 from .pattern import Pattern
-
-Mark: TypeAlias = Callable[
-    [Any, SchemaRun, set[Any]], None
-]  # adds the names or indexes that a keyword looked at
 
 
 class SchemaNode:
     """A compiled schema. It is filled after it is made, so that schemas may refer to each other."""
 
-    __slots__ = ("checks", "gate", "marks")
+    __slots__ = ("checks", "collects", "gate", "plain")
 
     def __init__(self) -> None:
         self.gate: Check | None = None  # the type: where it is wrong, the rest would only repeat it
+        self.plain: frozenset[type] = frozenset()  # classes whose values surely pass the gate
         self.checks: list[Check] = []
-        self.marks: list[Mark] = []
+        self.collects = False  # the last of its checks are about what the others leave unevaluated
 
-    def check(self, value: Any, run: SchemaRun) -> Issues:
-        found: Issues = self.gate(value, run) if self.gate else None
-        if found:
-            return found
+    def check(self, value: Any, run: SchemaRun, seen: Seen = None) -> Issues:
+        found: Issues = None
+        if self.gate and type(value) not in self.plain:
+            found = self.gate(value, run, None)
+            if found:
+                return found
+        own: Seen = set() if self.collects else seen  # what schemas beside this one evaluate does not count
         for check in self.checks:
-            issues = check(value, run)
+            issues = check(value, run, own)
             if issues:
                 found = issues if found is None else [*found, *issues][:MAX_ISSUES]
+        if seen is not None and own is not None:
+            seen |= own
         return found
-
-    def accepts(self, value: Any, run: SchemaRun) -> bool:
-        return not self.check(value, run)
-
-    def mark(self, value: Any, run: SchemaRun, seen: set[Any]) -> None:
-        """Add what this schema evaluates of a value that it accepts."""
-        for mark in self.marks:
-            mark(value, run, seen)
-
-
-def _below(found: Issues, step: str | int, issues: list[Issue]) -> list[Issue]:
-    return [*(found or ()), *(issue.under(step) for issue in issues)][:MAX_ISSUES]
 
 
 # --- the same value ------------------------------------------------------------------------------
 
 
 def refer(target: SchemaNode) -> Check:
-    def check(value: Any, run: SchemaRun) -> Issues:
+    def check(value: Any, run: SchemaRun, seen: Seen) -> Issues:
         run.left -= 1
         if run.left < 0:
             raise RecursionError
-        return target.check(value, run)
+        return target.check(value, run, seen)
 
     return check
 
 
-def all_of(nodes: list[SchemaNode]) -> Check:
-    def check(value: Any, run: SchemaRun) -> Issues:
+def all_of(nodes: Iterable[SchemaNode]) -> Check:
+    def check(value: Any, run: SchemaRun, seen: Seen) -> Issues:
         found: list[Issue] = []
         for node in nodes:
-            found.extend(node.check(value, run) or ())
+            found.extend(node.check(value, run, seen) or ())
         return found[:MAX_ISSUES] or None
 
     return check
 
 
+def _fits(node: SchemaNode, value: Any, run: SchemaRun, seen: Seen) -> Issues:
+    """Why a value does not fit; where it does, what was evaluated of it counts."""
+    if seen is None:
+        return node.check(value, run)
+    own = set[Any]()
+    issues = node.check(value, run, own)
+    if not issues:
+        seen |= own
+    return issues
+
+
 def any_of(nodes: list[SchemaNode]) -> Check:
-    def check(value: Any, run: SchemaRun) -> Issues:
+    def check(value: Any, run: SchemaRun, seen: Seen) -> Issues:
         failures: list[list[Issue]] = []
         for node in nodes:
-            issues = node.check(value, run)
-            if not issues:
+            issues = _fits(node, value, run, seen)
+            if issues:
+                failures.append(issues)
+            elif seen is None:
                 return None
-            failures.append(issues)
-        return _nearest(failures)
+        return _nearest(failures) if len(failures) == len(nodes) else None
 
     return check
 
 
 def one_of_nodes(nodes: list[SchemaNode]) -> Check:
-    def check(value: Any, run: SchemaRun) -> Issues:
-        results = [node.check(value, run) for node in nodes]
-        fitting = [index + 1 for index, issues in enumerate(results) if not issues]
-        if len(fitting) > 1:
-            return fault(f"fits {len(fitting)} of the {len(nodes)} allowed forms; it must fit exactly one")
-        return None if fitting else _nearest([issues for issues in results if issues])
+    def check(value: Any, run: SchemaRun, seen: Seen) -> Issues:
+        failures = [issues for node in nodes if (issues := _fits(node, value, run, seen))]
+        fitting = len(nodes) - len(failures)
+        if fitting > 1:
+            return fault(f"fits {fitting} of the {len(nodes)} allowed forms; it must fit exactly one")
+        return None if fitting else _nearest(failures)
 
     return check
 
@@ -109,45 +115,45 @@ def _nearest(failures: list[list[Issue]]) -> list[Issue]:
 
 
 def negate(node: SchemaNode) -> Check:
-    return lambda value, run: fault("has a form that is excluded here") if node.accepts(value, run) else None
+    return lambda value, run, _: None if node.check(value, run) else fault("has a form that is excluded here")
 
 
 def choose(condition: SchemaNode, then: SchemaNode | None, otherwise: SchemaNode | None) -> Check:
-    def check(value: Any, run: SchemaRun) -> Issues:
-        branch = then if condition.accepts(value, run) else otherwise
-        return branch.check(value, run) if branch else None
+    def check(value: Any, run: SchemaRun, seen: Seen) -> Issues:
+        branch = otherwise if _fits(condition, value, run, seen) else then
+        return branch.check(value, run, seen) if branch else None
 
     return check
 
 
-# --- objects -------------------------------------------------------------------------------------
-
-
-def properties(nodes: dict[str, SchemaNode]) -> Check:
-    def check(value: Any, run: SchemaRun) -> Issues:
-        if not is_object(value):
-            return None
-        found: Issues = None
-        for name, node in nodes.items():
-            if name in value:
-                issues = node.check(value[name], run)
-                if issues:
-                    found = _below(found, name, issues)
-        return found
+def dependent_schemas(nodes: dict[str, SchemaNode]) -> Check:
+    def check(value: Any, run: SchemaRun, seen: Seen) -> Issues:
+        given = value if is_object(value) else {}
+        return all_of(node for name, node in nodes.items() if name in given)(value, run, seen)
 
     return check
 
 
-def pattern_properties(patterns: list[tuple[Pattern, SchemaNode]]) -> Check:
-    def check(value: Any, run: SchemaRun) -> Issues:
-        if not is_object(value):
+# --- the parts of a value ------------------------------------------------------------------------
+
+Parts = Iterable[tuple[Any, SchemaNode]]
+
+
+def each(kind: type, parts: Callable[[Any], Parts]) -> Check:
+    """Check fields of an object (kind dict) or items of a list (kind list), each against its schema."""
+
+    def check(value: Any, run: SchemaRun, seen: Seen) -> Issues:
+        if not isinstance(value, kind):
             return None
         found: Issues = None
-        for name, item in value.items():
-            for pattern, node in patterns:
-                issues = node.check(item, run) if pattern.matches(name) else None
-                if issues:
-                    found = _below(found, name, issues)
+        for step, node in parts(value):
+            if seen is not None:
+                seen.add(step)
+            issues = node.check(value[step], run)  # type: ignore[index]  # kind is dict or list
+            if issues:
+                found = [*(found or ()), *(issue.under(step) for issue in issues)]
+                if len(found) >= MAX_ISSUES:
+                    return found[:MAX_ISSUES]
         return found
 
     return check
@@ -158,48 +164,42 @@ class Others:
 
     def __init__(self, named: Iterable[str], patterns: list[Pattern]) -> None:
         self.named = frozenset(named)
-        self.patterns = patterns
+        self._patterns = patterns
 
     def of(self, value: dict[str, Any]) -> list[str]:
+        if value.keys() <= self.named:
+            return []
         return [
             name
             for name in value
-            if name not in self.named and not any(pattern.matches(name) for pattern in self.patterns)
+            if name not in self.named and not any(pattern.matches(name) for pattern in self._patterns)
         ]
 
 
-def additional_properties(others: Others, node: SchemaNode, *, forbidden: bool) -> Check:
+def no_others(others: Others) -> Check:
     known = sorted(others.named)
 
-    def check(value: Any, run: SchemaRun) -> Issues:
-        if not is_object(value) or value.keys() <= others.named:
-            return None
-        found: Issues = None
-        for name in others.of(value)[: MAX_ISSUES if forbidden else None]:
-            issues = fault(no_such_field(name, known)) if forbidden else node.check(value[name], run)
-            if issues:
-                found = _below(found, name, issues)
-        return found
+    def check(value: Any, _: SchemaRun, __: Seen) -> Issues:
+        names = others.of(value)[:MAX_ISSUES] if is_object(value) else ()
+        return [Issue((name,), no_such_field(name, known)) for name in names] or None
 
     return check
 
 
 def property_names(node: SchemaNode) -> Check:
-    def check(value: Any, run: SchemaRun) -> Issues:
-        if not is_object(value):
-            return None
-        found: Issues = None
-        for name in value:
-            issues = node.check(name, run)
-            if issues:
-                found = _below(found, name, fault(f"the name of this field: {issues[0].text}"))
-        return found
+    def check(value: Any, run: SchemaRun, _: Seen) -> Issues:
+        found = [
+            Issue((name,), f"the name of this field: {issues[0].text}")
+            for name in (value if is_object(value) else ())
+            if (issues := node.check(name, run))
+        ]
+        return found[:MAX_ISSUES] or None
 
     return check
 
 
 def dependent_required(needs: dict[str, list[str]]) -> Check:
-    def check(value: Any, _: SchemaRun) -> Issues:
+    def check(value: Any, _: SchemaRun, __: Seen) -> Issues:
         if not is_object(value):
             return None
         return [
@@ -213,123 +213,53 @@ def dependent_required(needs: dict[str, list[str]]) -> Check:
     return check
 
 
-def dependent_schemas(nodes: dict[str, SchemaNode]) -> Check:
-    def check(value: Any, run: SchemaRun) -> Issues:
-        if not is_object(value):
+def no_items_after(most: int) -> Check:
+    def check(value: Any, _: SchemaRun, __: Seen) -> Issues:
+        if not is_array(value) or len(value) <= most:
             return None
-        return all_of([node for name, node in nodes.items() if name in value])(value, run)
-
-    return check
-
-
-# --- arrays --------------------------------------------------------------------------------------
-
-
-def prefix_items(nodes: list[SchemaNode]) -> Check:
-    def check(value: Any, run: SchemaRun) -> Issues:
-        if not is_array(value):
-            return None
-        found: Issues = None
-        for index, (node, item) in enumerate(zip(nodes, value, strict=False)):
-            issues = node.check(item, run)
-            if issues:
-                found = _below(found, index, issues)
-        return found
-
-    return check
-
-
-def items(start: int, node: SchemaNode, *, forbidden: bool) -> Check:
-    def check(value: Any, run: SchemaRun) -> Issues:
-        if not is_array(value) or len(value) <= start:
-            return None
-        if forbidden:
-            return fault(f"expected at most {count(start, 'item')}, got {len(value)}")
-        found: Issues = None
-        for index in range(start, len(value)):
-            issues = node.check(value[index], run)
-            if issues:
-                found = _below(found, index, issues)
-                if len(found) == MAX_ISSUES:
-                    break
-        return found
+        return fault(f"expected at most {count(most, 'item')}, got {len(value)}")
 
     return check
 
 
 def contains(node: SchemaNode, least: int, most: float) -> Check:
-    def check(value: Any, run: SchemaRun) -> Issues:
+    def check(value: Any, run: SchemaRun, seen: Seen) -> Issues:
         if not is_array(value):
             return None
-        fitting = sum(node.accepts(item, run) for item in value)
-        if fitting < least:
-            return fault(f"expected at least {count(least, 'item')} of the required form, got {fitting}")
-        return None if fitting <= most else fault(f"expected at most {most} such items, got {fitting}")
+        fitting = [index for index, item in enumerate(value) if not node.check(item, run)]
+        if seen is not None:
+            seen.update(fitting)
+        if len(fitting) < least:
+            return fault(f"expected at least {count(least, 'item')} of the required form, got {len(fitting)}")
+        return (
+            None if len(fitting) <= most else fault(f"expected at most {most} such items, got {len(fitting)}")
+        )
 
     return check
 
 
-# --- what nobody has looked at -------------------------------------------------------------------
+def everything(kind: type) -> Check:
+    """Refuse nothing, and evaluate all fields of an object, or all items of a list."""
 
-
-def unevaluated(owner: SchemaNode, node: SchemaNode, *, kind: type, forbidden: bool) -> Check:
-    """Judge the fields (kind dict) or items (kind list) that no keyword of `owner` evaluates."""
-
-    def check(value: Any, run: SchemaRun) -> Issues:
-        if not isinstance(value, kind):
-            return None
-        seen: set[Any] = set()
-        owner.mark(value, run, seen)
-        found: Issues = None
-        parts: Any = value.items() if is_object(value) else enumerate(value)  # type: ignore[arg-type]  # a list
-        for step, item in parts:
-            if step not in seen:
-                issues = fault("is not allowed here") if forbidden else node.check(item, run)
-                if issues:
-                    found = _below(found, step, issues)
-        return found
+    def check(value: Any, _: SchemaRun, seen: Seen) -> Issues:
+        if seen is not None and isinstance(value, kind):
+            seen.update(_steps(value))
+        return None
 
     return check
 
 
-def mark_same(node: SchemaNode) -> Mark:
-    """For keywords that apply a schema to the value itself: it counts where the value fits."""
+def unevaluated(kind: type, node: SchemaNode) -> Check:
+    """Check the fields (kind dict) or items (kind list) that no other keyword has evaluated."""
 
-    def mark(value: Any, run: SchemaRun, seen: set[Any]) -> None:
-        run.left -= 1
-        if run.left < 0:
-            raise RecursionError
-        if node.accepts(value, run):
-            node.mark(value, run, seen)
+    def check(value: Any, run: SchemaRun, seen: Seen) -> Issues:
+        known = frozenset(seen or ())
+        parts = [(step, node) for step in _steps(value) if step not in known]
+        return each(kind, lambda _: parts)(value, run, seen)
 
-    return mark
+    return check
 
 
-def mark_choice(condition: SchemaNode, then: SchemaNode | None, otherwise: SchemaNode | None) -> Mark:
-    def mark(value: Any, run: SchemaRun, seen: set[Any]) -> None:
-        fits = condition.accepts(value, run)
-        if fits:
-            condition.mark(value, run, seen)
-        branch = then if fits else otherwise
-        if branch:
-            branch.mark(value, run, seen)
-
-    return mark
-
-
-def mark_dependent(nodes: dict[str, SchemaNode]) -> Mark:
-    def mark(value: Any, run: SchemaRun, seen: set[Any]) -> None:
-        if is_object(value):
-            for name, node in nodes.items():
-                if name in value:
-                    node.mark(value, run, seen)
-
-    return mark
-
-
-def mark_fields(names: Callable[[dict[str, Any]], Iterable[str]]) -> Mark:
-    return lambda value, _, seen: seen.update(names(value)) if is_object(value) else None
-
-
-def mark_items(indexes: Callable[[list[Any], SchemaRun], Iterable[int]]) -> Mark:
-    return lambda value, run, seen: seen.update(indexes(value, run)) if is_array(value) else None
+def _steps(value: Any) -> Iterable[Any]:
+    """The names of an object's fields, or the indexes of a list's items."""
+    return value if is_object(value) else range(len(value)) if is_array(value) else ()

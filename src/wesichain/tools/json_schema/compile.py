@@ -8,6 +8,7 @@ as a list with `additionalItems`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import repeat
 from math import inf
 from typing import Any
 
@@ -17,7 +18,7 @@ from wesichain.errors import CodecError, ToolDefinitionError
 from . import applicators as apply
 from .applicators import Others, SchemaNode
 from .issues import Issue
-from .keywords import SIMPLE, SchemaRun, check_type, fault, is_integer, name_list, refuse
+from .keywords import SIMPLE, Check, SchemaRun, check_type, fault, is_integer, name_list, refuse
 from .pattern import Pattern, compile_pattern
 from .references import METASCHEMA, References
 from .shape import children, is_schema
@@ -32,12 +33,9 @@ class Validator:
         self._root = root
 
     def issues(self, value: Any) -> list[Issue]:
-        """The issues of a JSON value, at most ten; empty = valid."""
+        """The issues of a JSON value of bounded depth, at most ten; empty = valid."""
         try:
-            check_depth(value)
             return self._root.check(value, SchemaRun()) or []
-        except CodecError as error:
-            return fault(str(error))
         except RecursionError:
             return fault("cannot be checked: the schema refers to itself too often for this value")
 
@@ -58,6 +56,7 @@ def validate(schema: Mapping[str, Any] | bool, value: Any) -> list[str]:
     validator = compile_schema(schema)
     try:
         dump_json(value)
+        check_depth(value)
     except CodecError as error:
         return [str(error)]
     return [str(issue) for issue in validator.issues(value)]
@@ -81,7 +80,7 @@ class _Compiler:
                 raise refuse("/".join(map(str, place)), "a schema (an object, true or false)", child)
             self.node(child)
         if "type" in schema:
-            node.gate = check_type(schema["type"])
+            node.gate, node.plain = check_type(schema["type"])
         for keyword in filter(SIMPLE.__contains__, schema):
             check = SIMPLE[keyword](schema[keyword])
             if check is not None:
@@ -97,7 +96,7 @@ class _Compiler:
             raise refuse("the schema", "an object, true or false", schema)
         node = SchemaNode()
         if not schema:
-            node.checks.append(lambda _, __: fault("is not allowed here"))
+            node.checks.append(lambda _, __, ___: fault("is not allowed here"))
         return node
 
     def _same_value(self, schema: dict[str, Any], node: SchemaNode) -> None:
@@ -110,9 +109,7 @@ class _Compiler:
             ("oneOf", apply.one_of_nodes),
         ):
             if keyword in schema:
-                nodes = [self.node(item) for item in _list(keyword, schema[keyword])]
-                node.checks.append(build(nodes))
-                node.marks.extend(map(apply.mark_same, nodes))
+                node.checks.append(build([self.node(item) for item in _list(keyword, schema[keyword])]))
         if "not" in schema:
             node.checks.append(apply.negate(self.node(schema["not"])))
         if "if" in schema:
@@ -121,18 +118,16 @@ class _Compiler:
                 self.node(schema[branch]) if branch in schema else None for branch in ("then", "else")
             )
             node.checks.append(apply.choose(condition, then, otherwise))
-            node.marks.append(apply.mark_choice(condition, then, otherwise))
 
     def _reference(self, keyword: str, schema: dict[str, Any], node: SchemaNode) -> None:
         reference = schema[keyword]
         if not isinstance(reference, str):
             raise refuse(keyword, "a string", reference)
         if reference.rstrip("#") == METASCHEMA:
-            node.checks.append(lambda value, _: _is_schema_document(value))
+            node.checks.append(lambda value, _, __: _is_schema_document(value))
             return
         target = self.node(self._references.resolve(reference, schema))
         node.checks.append(apply.refer(target))
-        node.marks.append(apply.mark_same(target))
 
     def _object(self, schema: dict[str, Any], node: SchemaNode) -> None:
         fields = self._named("properties", schema)
@@ -140,25 +135,19 @@ class _Compiler:
             (compile_pattern(source), child)
             for source, child in self._named("patternProperties", schema).items()
         ]
-        others = Others(fields, [pattern for pattern, _ in patterns])
         if fields:
-            node.checks.append(apply.properties(fields))
-            node.marks.append(apply.mark_fields(lambda value: fields.keys() & value.keys()))
+            pairs = tuple(fields.items())
+            node.checks.append(apply.each(dict, lambda value: [each for each in pairs if each[0] in value]))
         if patterns:
-            node.checks.append(apply.pattern_properties(patterns))
-            node.marks.append(apply.mark_fields(lambda value: _matching(others.patterns, value)))
+            node.checks.append(apply.each(dict, lambda value: _matching(patterns, value)))
         if "additionalProperties" in schema:
-            given = schema["additionalProperties"]
-            if given is not True:
-                check = apply.additional_properties(others, self.node(given), forbidden=given is False)
-                node.checks.append(check)
-            node.marks.append(apply.mark_fields(others.of))
+            others = Others(fields, [pattern for pattern, _ in patterns])
+            node.checks.append(self._additional(schema["additionalProperties"], others))
         if "propertyNames" in schema:
             node.checks.append(apply.property_names(self.node(schema["propertyNames"])))
         dependent = self._named("dependentSchemas", schema) | self._named("dependencies", schema)
         if dependent:
             node.checks.append(apply.dependent_schemas(dependent))
-            node.marks.append(apply.mark_dependent(dependent))
         needs = {
             name: name_list(keyword, names)
             for keyword in ("dependentRequired", "dependencies")
@@ -168,46 +157,43 @@ class _Compiler:
         if needs:
             node.checks.append(apply.dependent_required(needs))
 
+    def _additional(self, given: Any, others: Others) -> Check:
+        node = self.node(given)
+        if given is True:
+            return apply.everything(dict)
+        if given is False:
+            return apply.no_others(others)
+        return apply.each(dict, lambda value: [(name, node) for name in others.of(value)])
+
     def _array(self, schema: dict[str, Any], node: SchemaNode) -> None:
-        prefix, rest = schema.get("prefixItems", []), schema.get("items", True)
+        prefix, rest = schema.get("prefixItems", []), schema.get("items")
         if is_array(rest):
-            prefix, rest = rest, schema.get("additionalItems", True)
+            prefix, rest = rest, schema.get("additionalItems")
         first = [self.node(item) for item in _list("prefixItems", prefix)]
-        start = len(first)
         if first:
-            node.checks.append(apply.prefix_items(first))
-            node.marks.append(apply.mark_items(lambda value, _: range(min(start, len(value)))))
-        if rest is not True:
-            node.checks.append(apply.items(start, self.node(rest), forbidden=rest is False))
-        if "items" in schema and not is_array(schema["items"]):
-            node.marks.append(apply.mark_items(lambda value, _: range(len(value))))
+            node.checks.append(apply.each(list, lambda value: enumerate(first[: len(value)])))
+        if rest is not None:
+            node.checks.append(self._items(rest, len(first)))
         if "contains" in schema:
             least, most = (_size(name, schema.get(name)) for name in ("minContains", "maxContains"))
             wanted = self.node(schema["contains"])
             node.checks.append(
                 apply.contains(wanted, 1 if least is None else least, inf if most is None else most)
             )
-            node.marks.append(
-                apply.mark_items(
-                    lambda value, run: [
-                        index for index, item in enumerate(value) if wanted.accepts(item, run)
-                    ]
-                )
-            )
+
+    def _items(self, given: Any, start: int) -> Check:
+        node = self.node(given)
+        if given is True:
+            return apply.everything(list)
+        if given is False:
+            return apply.no_items_after(start)
+        return apply.each(list, lambda value: zip(range(start, len(value)), repeat(node), strict=False))
 
     def _unevaluated(self, schema: dict[str, Any], node: SchemaNode) -> None:
         for keyword, kind in (("unevaluatedProperties", dict), ("unevaluatedItems", list)):
             if keyword in schema:
-                given = schema[keyword]
-                # What the other keywords evaluate, as they stand now: this one marks everything.
-                others = SchemaNode()
-                others.marks = list(node.marks)
-                check = apply.unevaluated(others, self.node(given), kind=kind, forbidden=given is False)
-                node.checks.append(check)
-                if kind is dict:
-                    node.marks.append(apply.mark_fields(lambda value: value))
-                else:
-                    node.marks.append(apply.mark_items(lambda value, _: range(len(value))))
+                node.collects = True
+                node.checks.append(apply.unevaluated(kind, self.node(schema[keyword])))
 
     def _named(self, keyword: str, schema: dict[str, Any]) -> dict[str, SchemaNode]:
         given = _object(keyword, schema.get(keyword, {}))
@@ -223,8 +209,8 @@ def _is_schema_document(value: Any) -> list[Issue] | None:
     return None
 
 
-def _matching(patterns: list[Pattern], value: dict[str, Any]) -> list[str]:
-    return [name for name in value if any(pattern.matches(name) for pattern in patterns)]
+def _matching(patterns: list[tuple[Pattern, SchemaNode]], value: dict[str, Any]) -> apply.Parts:
+    return [(name, node) for name in value for pattern, node in patterns if pattern.matches(name)]
 
 
 def _list(keyword: str, given: Any) -> list[Any]:

@@ -26,7 +26,8 @@ class SchemaRun:
 
 
 Issues: TypeAlias = list[Issue] | None
-Check: TypeAlias = Callable[[Any, SchemaRun], Issues]
+Seen: TypeAlias = set[Any] | None  # the names or indexes that were evaluated, where somebody asks
+Check: TypeAlias = Callable[[Any, SchemaRun, Seen], Issues]
 
 
 def fault(text: str, *path: str | int) -> list[Issue]:
@@ -50,33 +51,31 @@ def is_integer(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "null": (lambda value: value is None, "null"),
-    "boolean": (lambda value: isinstance(value, bool), "true or false"),
-    "integer": (is_integer, "an integer"),
-    "number": (is_number, "a number"),
-    "string": (lambda value: isinstance(value, str), "a string"),
-    "array": (is_array, "a list"),
-    "object": (is_object, "an object"),
+TYPES: dict[str, tuple[Callable[[Any], bool], str, set[type]]] = {
+    "null": (lambda value: value is None, "null", {type(None)}),
+    "boolean": (lambda value: isinstance(value, bool), "true or false", {bool}),
+    "integer": (is_integer, "an integer", {int}),
+    "number": (is_number, "a number", {int, float}),
+    "string": (lambda value: isinstance(value, str), "a string", {str}),
+    "array": (is_array, "a list", {list}),
+    "object": (is_object, "an object", {dict}),
 }
 
 
-def check_type(given: Any) -> Check:
+def check_type(given: Any) -> tuple[Check, frozenset[type]]:
+    """The check of a type, and the classes whose values need none."""
     names: list[Any] = given if is_array(given) else [given]
     if not names or not all(isinstance(name, str) and name in TYPES for name in names):
         raise refuse("type", one_of(list(TYPES)), given)
-    tests = [TYPES[name][0] for name in names]
-    expected = one_of([TYPES[name][1] for name in names])
-    if len(tests) == 1:
-        (test,) = tests
-        return lambda value, _: None if test(value) else fault(f"expected {expected}, got {preview(value)}")
+    tests, words, classes = zip(*(TYPES[name] for name in names), strict=True)
+    expected = one_of(words)
 
-    def check(value: Any, _: SchemaRun) -> Issues:
+    def check(value: Any, _: SchemaRun, __: Seen) -> Issues:
         if any(test(value) for test in tests):
             return None
         return fault(f"expected {expected}, got {preview(value)}")
 
-    return check
+    return check, frozenset[type]().union(*classes)
 
 
 # --- choices -------------------------------------------------------------------------------------
@@ -99,7 +98,7 @@ def check_enum(given: Any) -> Check:
     allowed = frozenset(map(key_of, given))
     expected = one_of([_literal(item) for item in given])
 
-    def check(value: Any, _: SchemaRun) -> Issues:
+    def check(value: Any, _: SchemaRun, __: Seen) -> Issues:
         return None if key_of(value) in allowed else fault(f"expected {expected}, got {preview(value)}")
 
     return check
@@ -121,7 +120,7 @@ def _bound(keyword: str, holds: Callable[[Any, Any], bool], words: str) -> Calla
         if not is_number(limit):
             raise refuse(keyword, "a number", limit)
 
-        def check(value: Any, _: SchemaRun) -> Issues:
+        def check(value: Any, _: SchemaRun, __: Seen) -> Issues:
             if not is_number(value) or holds(value, limit):
                 return None
             return fault(f"expected a number {words} {preview(limit)}, got {preview(value)}")
@@ -136,7 +135,7 @@ def check_multiple(factor: Any) -> Check:
         raise refuse("multipleOf", "a number above 0", factor)
     exact = _exact(factor)
 
-    def check(value: Any, _: SchemaRun) -> Issues:
+    def check(value: Any, _: SchemaRun, __: Seen) -> Issues:
         if not is_number(value) or _exact(value) % exact == 0:
             return None
         return fault(f"expected a multiple of {preview(factor)}, got {preview(value)}")
@@ -162,7 +161,7 @@ def _size(keyword: str, kind: type, *, noun: str, most: bool) -> Callable[[Any],
             raise refuse(keyword, "a whole number, 0 or more", limit)
         wanted = f"expected {words} {count(int(limit), noun)}"
 
-        def check(value: Any, _: SchemaRun) -> Issues:
+        def check(value: Any, _: SchemaRun, __: Seen) -> Issues:
             if not isinstance(value, kind):
                 return None
             size: int = len(value)  # type: ignore[arg-type]  # kind is str, list or dict
@@ -178,7 +177,7 @@ def check_pattern(given: Any) -> Check:
         raise refuse("pattern", "a string", given)
     pattern = compile_pattern(given)
 
-    def check(value: Any, _: SchemaRun) -> Issues:
+    def check(value: Any, _: SchemaRun, __: Seen) -> Issues:
         if not isinstance(value, str) or pattern.matches(value):
             return None
         if len(value) > pattern.longest:
@@ -192,7 +191,7 @@ def check_unique(given: Any) -> Check | None:
     if not isinstance(given, bool):
         raise refuse("uniqueItems", "true or false", given)
 
-    def check(value: Any, _: SchemaRun) -> Issues:
+    def check(value: Any, _: SchemaRun, __: Seen) -> Issues:
         if not is_array(value):
             return None
         seen: dict[Any, int] = {}
@@ -208,7 +207,7 @@ def check_unique(given: Any) -> Check | None:
 def check_required(given: Any) -> Check:
     names = name_list("required", given)
 
-    def check(value: Any, _: SchemaRun) -> Issues:
+    def check(value: Any, _: SchemaRun, __: Seen) -> Issues:
         if not is_object(value):
             return None
         return [

@@ -1,4 +1,4 @@
-"""A first look: whether arguments are a JSON object at all; and nulls that stand for nothing."""
+"""A first look: whether arguments are a JSON object at all."""
 
 from __future__ import annotations
 

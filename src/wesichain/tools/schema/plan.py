@@ -1,30 +1,38 @@
-"""Plan: what is known of a tool once its Python types have been read."""
+"""Plan: how a tool is described, checked and rendered, from its Python types or its JSON schemas."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pydantic.fields import FieldInfo
+from wesichain.core import JsonValue, ToolSpec
 
-from wesichain.core import ToolSpec
-
-from .arguments import Arguments, arguments_from, arguments_of
 from .describe import signature_line
 from .output import Output
 from .signature import Signature, could_change, read_signature
 
+if TYPE_CHECKING:
+    from .arguments import Arguments
+
+_NO_SIGNATURE = Signature(())
+
 
 @dataclass(frozen=True, slots=True)
 class SchemaPlan:
-    """How a tool is described, checked and rendered. `signature`: of a function, how it is called."""
+    """How a tool is described, checked and rendered. `signature`: of a function, how it is called.
+
+    `check` raises `RejectedError`, `render` raises `ToolSerializationError`. `quick`, where there is one, may
+    raise anything for arguments that `check` should look at. `returns` gives the schema of the results.
+    """
 
     spec: ToolSpec
     usage: str
-    arguments: Arguments
-    output: Output
-    signature: Signature
+    check: Callable[[JsonValue], Any]
+    render: Callable[[Any], JsonValue]
+    returns: Callable[[], Mapping[str, Any] | None]
+    quick: Callable[[Any], Any] | None = None
+    signature: Signature = _NO_SIGNATURE
 
 
 def plan_function(
@@ -38,6 +46,10 @@ def plan_function(
     max_output: int,
 ) -> SchemaPlan:
     """Read a function. Raises `NameError` where an annotation names what is not defined yet."""
+    from pydantic.fields import FieldInfo
+
+    from .arguments import arguments_of
+
     signature = read_signature(function, tool_name=name, context=context, skip_first=skip_first)
     arguments = arguments_of(signature, tool_name=name, described=described)
     fresh = tuple(
@@ -50,6 +62,8 @@ def plan_function(
 
 def plan_types(takes: Any, gives: Any, *, name: str, description: str, max_output: int) -> SchemaPlan:
     """Read the two types of a `TypedTool`."""
+    from .arguments import arguments_from
+
     arguments = arguments_from(takes, tool_name=name)
     return _plan(name, description, arguments, Signature((), returns=gives), max_output=max_output)
 
@@ -57,10 +71,13 @@ def plan_types(takes: Any, gives: Any, *, name: str, description: str, max_outpu
 def _plan(
     name: str, description: str, arguments: Arguments, signature: Signature, *, max_output: int
 ) -> SchemaPlan:
+    output = Output(signature.returns, limit=max_output)
     return SchemaPlan(
         ToolSpec(name, description, arguments.schema),
         signature_line(name, arguments.schema),
-        arguments,
-        Output(signature.returns, limit=max_output),
+        arguments.check,
+        output.render,
+        lambda: output.schema,
+        arguments.quick,
         signature,
     )
