@@ -19,8 +19,6 @@ from wesichain.policy import Budget
 from .kit import listening, read, say, scripted, serving
 from .test_runs import LOCATE, REFUND, WEATHER, Slow
 
-pytestmark = pytest.mark.quick
-
 SCRIPT = Path(__file__).parent / "chat.mjs"
 
 
