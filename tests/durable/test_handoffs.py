@@ -18,6 +18,8 @@ from wesichain.errors import RunInterruptedError
 from wesichain.testing import FakeClock, ScriptedLlm
 from wesichain.tools import ToolSearch, tool
 
+pytestmark = pytest.mark.quick
+
 SEARCH = call("search_tools", {"query": "add numbers"}, id="s1")
 
 

@@ -12,6 +12,8 @@ from wesichain.agent import AgentRuntime, Completed
 from wesichain.middleware import Middleware
 from wesichain.testing import FakeClock, ScriptedLlm
 
+pytestmark = pytest.mark.quick
+
 
 class Twice(Middleware):
     async def wrap_model(self, ctx: Any, request: Any, call_next: Any) -> Any:
