@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +13,7 @@ from tests.learning.kit import words
 from wesichain import Agent, Budget, GraphBuilder, Message, ModelSettings, Role, tool
 from wesichain.errors import ConfigError, WesichainError
 from wesichain.learning import Playbook
-from wesichain.testing import ScriptedLlm
+from wesichain.testing import Scenario, ScriptedLlm, simulate_sync
 
 
 def add(a: int, b: int) -> int:
@@ -42,6 +43,11 @@ def node(**options: Any) -> object:
 
 def build(**options: Any) -> object:
     return GraphBuilder().add_node("n", lambda state: {}).set_entry("n").build(**options)
+
+
+def invoked(**options: Any) -> object:
+    graph: Any = build()
+    return graph.invoke_sync({}, **options)
 
 
 def opened(**options: Any) -> object:
@@ -85,6 +91,8 @@ KEYWORDS: list[tuple[Callable[..., object], str, str]] = [
     (node, "destinations", "goto"),
     (build, "interrupt_before", "ExecutionOptions"),
     (build, "recursion_limit", "ExecutionOptions"),
+    (invoked, "thread_id", r"options=ExecutionOptions\(thread_id=\.\.\.\)"),
+    (invoked, "config", r"options=ExecutionOptions\(thread_id=\.\.\.\)"),
     (opened, "embedding_function", "embedder"),
     (opened, "persist_directory", "the path"),
     (opened, "collection_name", "domain="),
@@ -128,6 +136,7 @@ def test_retrieving_takes_k_and_where(tmp_path: Any) -> None:
         (GraphBuilder(), "compile", r"builder\.build\(\)"),
         (GraphBuilder(), "set_entry_point", r"builder\.set_entry\(name\)"),
         (build(), "ainvoke", r"await graph\.invoke\(state\)"),
+        (build(), "run", r"graph\.invoke_sync\(state\)"),
         (build(), "get_state_history", r"graph\.history\(thread_id\)"),
     ],
     ids=lambda value: value if isinstance(value, str) and value.isidentifier() else "",
@@ -136,6 +145,15 @@ def test_a_method_of_another_framework_is_answered_with_ours(thing: object, word
     with pytest.raises(AttributeError, match=f"has no '{word}'; it is .*{ours}"):
         getattr(thing, word)
     assert not hasattr(thing, word)
+
+
+def simulated(seeds: Any) -> object:
+    return simulate_sync(Scenario(Agent(ScriptedLlm(["x"])), "q"), seeds=seeds)
+
+
+def resumed() -> object:
+    run_id: Any = "r-1"
+    return asyncio.run(Agent(ScriptedLlm([])).resume(run_id, {}))
 
 
 VALUES: list[tuple[str, Callable[[], object], str]] = [
@@ -159,6 +177,9 @@ VALUES: list[tuple[str, Callable[[], object], str]] = [
     ("a-list-of-messages", lambda: asked([Message(Role.USER, "hi")]), r"earlier ones are history=\["),
     ("a-tool-that-is-not-there", lambda: run(settings=ModelSettings(tool_choice="add")), "no such tool"),
     ("a-conversation-by-id", lambda: run(conversation="id"), r"SqliteConversations\(path\)\.open\(id\)"),
+    ("a-graph-s-config", lambda: invoked(options={"configurable": {}}), r"ExecutionOptions\(thread_id="),
+    ("seeds-as-a-number", lambda: simulated(10), r"such as range\(10\)"),
+    ("a-run-id-to-resume", resumed, r"error\.outcome of a RunInterruptedError"),
     ("a-tool-as-a-schema", lambda: agent(tools=[{"type": "function"}]), "a JsonTool"),
 ]
 

@@ -12,7 +12,7 @@ from bench.fire.run import trial
 
 from . import environments, results
 from .report.figures import rows_of
-from .report.page import DOCS, write_page, write_readme
+from .report.page import DOCS, write_figures, write_page
 from .run import QUICK, Effort, measure, measure_graphs
 
 
@@ -42,7 +42,7 @@ def main() -> None:
         found = results.load(options.results)
         write_page(found, options.docs)
         if options.docs == DOCS:
-            write_readme(found)
+            write_figures(found)
         return
     contestants = environments.select(options.only)
     effort = QUICK if options.quick else Effort()
@@ -64,7 +64,7 @@ def main() -> None:
     results.save(found, options.results)
     write_page(found, options.docs)
     if options.docs == DOCS:
-        write_readme(found)
+        write_figures(found)
 
 
 def earlier(before: results.Results) -> list[results.Earlier]:

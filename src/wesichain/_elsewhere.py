@@ -121,6 +121,14 @@ GRAPH = {
     "store": "the graph's state, or context= of a run",
     "debug": "events=ConsoleSink()",
 }
+OF_A_THREAD = "options=ExecutionOptions(thread_id=...)"
+GRAPH_RUN = {
+    "thread_id": OF_A_THREAD,
+    "config": OF_A_THREAD,
+    "recursion_limit": "options=ExecutionOptions(max_steps=...)",
+    "max_steps": "options=ExecutionOptions(max_steps=...)",
+    "input": "the first argument, the state",
+}
 PLAYBOOK = {
     "embeddings": "embedder",
     "embedding": "embedder",
@@ -200,6 +208,8 @@ METHODS = {
     },
     "Graph": {
         "ainvoke": "await graph.invoke(state); graph.invoke_sync(state) waits",
+        "run": "await graph.invoke(state), or graph.invoke_sync(state)",
+        "run_sync": "graph.invoke_sync(state)",
         "astream": "graph.stream(state)",
         "aget_state": "await graph.get_state(thread_id)",
         "get_state_history": "graph.history(thread_id)",

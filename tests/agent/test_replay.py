@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,17 @@ from wesichain.agent import (
     Refuse,
     replay,
 )
-from wesichain.core import Event, LlmResponse, Message, Role, RunStarted, ToolCall, ToolCompleted
+from wesichain.core import (
+    Event,
+    LlmResponse,
+    Message,
+    Role,
+    RunFailed,
+    RunStarted,
+    ToolCall,
+    ToolCompleted,
+    Usage,
+)
 from wesichain.errors import ConfigError, LlmTransportError, ReplayMismatchError
 from wesichain.policy import Backoff, Budget, ObserveErrors, Recovery, Retry
 from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm, StreamingScriptedLlm, assert_replays
@@ -259,6 +270,27 @@ def test_a_program_that_takes_more_steps_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ReplayMismatchError, match="ends before this step") as caught:
         asyncio.run(replay(recording, program))
     assert caught.value.step_id == 2
+
+
+async def test_a_call_that_nothing_cuts_any_more_is_refused(tmp_path: Path) -> None:
+    token = CancellationToken()
+
+    @tool
+    async def stop() -> str:
+        """Stops the run."""
+        token.cancel("enough")
+        await asyncio.Event().wait()
+        return "x"
+
+    live = agent(ScriptedLlm([say(call("stop"))], model="m"), stop, events=Recorder(tmp_path))
+    outcome = await live.outcome("q", cancellation=token)
+    recording = load(find_run(tmp_path, outcome.run_id))
+    *events, last = recording.events
+    at = (last.run_id, last.step_id, last.seq, last.at)
+    failed = RunFailed(*at, error="InternalInvariantError", message="odd", usage=Usage())
+    recording = replace(recording, events=(*events, failed))
+    with pytest.raises(ReplayMismatchError, match="never comes to StepFailed"):
+        await asyncio.wait_for(replay(recording, agent(FunctionLlm(never, model="m"), stop)), 60)
 
 
 def test_it_forks_from_a_step_and_goes_on_live(tmp_path: Path) -> None:

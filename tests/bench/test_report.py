@@ -13,7 +13,16 @@ from bench.fire.run import verdict
 from bench.peers.report.costs import headline
 from bench.peers.report.estimate import estimate
 from bench.peers.report.figures import ratio, rows_of
-from bench.peers.report.page import BEGIN, DOCS, END, README, compose, draw, write_page, write_readme
+from bench.peers.report.page import (
+    BEGIN,
+    DOCS,
+    END,
+    WITH_FIGURES,
+    compose,
+    draw,
+    write_figures,
+    write_page,
+)
 from bench.peers.report.plots import spread
 from bench.peers.report.words import seconds, size, table
 from bench.peers.results import RESULTS, Cell, Entry, Fact, Results, load, save
@@ -260,20 +269,21 @@ def test_silent_is_what_looks_like_success(ended: str, detail: str, forever: boo
     assert verdict(fault, cell) == comes_to
 
 
-def test_the_readme_is_changed_between_its_marks_alone(recorded: Results, tmp_path: Path) -> None:
+def test_a_page_is_changed_between_its_marks_alone(recorded: Results, tmp_path: Path) -> None:
     readme = tmp_path / "README.md"
     readme.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n", encoding="utf-8")
-    write_readme(recorded, readme)
+    write_figures(recorded, [readme])
     assert readme.read_text(encoding="utf-8") == f"before\n{BEGIN}\n{headline(recorded)}\n{END}\nafter\n"
     assert "| **Wesichain** | 33 µs | 132 µs | 33 µs | 132 µs |" in headline(recorded)
     assert "| the cheapest of 1 others | 1.65 ms (Peer) | 6.6 ms (Peer) |" in headline(recorded)
 
 
-def test_page_and_readme_say_what_was_measured() -> None:
-    """The committed page, drawings and README are those of the committed results."""
+def test_the_pages_say_what_was_measured() -> None:
+    """The committed pages and drawings have the figures of the committed results."""
     found = load(RESULTS)
     rows = rows_of(found)
     assert (DOCS / "benchmarks.md").read_text(encoding="utf-8") == compose(found, rows)
     for name, drawing in draw(rows).items():
         assert (DOCS / "benchmarks" / f"{name}.svg").read_text(encoding="utf-8") == drawing
-    assert f"{BEGIN}\n{headline(found)}\n{END}" in README.read_text(encoding="utf-8")
+    for page in WITH_FIGURES:
+        assert f"{BEGIN}\n{headline(found)}\n{END}" in page.read_text(encoding="utf-8")

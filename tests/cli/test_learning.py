@@ -226,7 +226,7 @@ def test_an_owners_sentence_needs_no_verdict(wesichain: Command, runs: list[str]
 @pytest.mark.parametrize(
     "command",
     [
-        ("playbook", "list", "--path"),
+        ("playbook", "list", "--playbook"),
         ("playbook", "search", "general", "a task", "--path"),
         ("playbook", "export", "PAGE", "--path"),
         ("playbook", "forget", "--matching", "x", "--path"),

@@ -298,3 +298,12 @@ def test_a_batch_that_is_stopped_goes_on_when_it_is_given_again(
     rows = [json.loads(line) for line in (tmp_path / "tasks.results.jsonl").read_text().splitlines()]
     assert sorted(row["output"] for row in rows) == sorted(f"TASK {number}" for number in range(12))
     assert len(effects.read_text().splitlines()) <= 12 + 2, "no more than was under way is done again"
+
+
+def test_what_is_no_url_of_a_database_is_answered_with_the_forms_of_one(wesichain: Command) -> None:
+    done = wesichain("runs", "list", "--database-url", "mysql://ann:secret@host/runs")
+    assert done.status == 2
+    assert "postgresql://HOST/NAME" in done.err, (
+        "the forms are readable: the redactor leaves them as they are"
+    )
+    assert "secret" not in done.err

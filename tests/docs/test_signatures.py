@@ -21,7 +21,7 @@ INSIDE = frozenset(
         *("AnyPhase", "Checks", "FaultDecision", "HistoryWindow", "InnerRun", "Repeated"),  # the loop
         *("ReplyJudge", "TeamMember", "_Log"),
         *("Definition", "OuterWrites", "StateForm", "StateValues", "Tap", "TaskQuestions", "TaskRecord"),
-        *("Backend", "Shares", "View"),  # the playbook's storage
+        *("Backend", "Domain", "Shares"),  # the playbook's storage
         *("FinishedRun", "Run", "RunRegistry"),  # durable runs and the edge
         "Parts",  # of a tool, for the quick path of a call
     }

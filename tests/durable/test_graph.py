@@ -20,7 +20,7 @@ from wesichain.agent import Approve, ApproveWith, Provide, Refuse
 from wesichain.core import RunCompleted, Usage, from_json
 from wesichain.core.internal import SystemClock
 from wesichain.durable import DurableGraph, DurableRuns, RunState
-from wesichain.durable.journal import EventJournal, JournalRecord
+from wesichain.durable.journal import EventJournal, Inside, JournalRecord
 from wesichain.errors import ConfigError, DurableError, GraphInterruptedError, RunIdConflictError
 from wesichain.graph import END, Append, Graph, GraphBuilder, interrupt, react_graph
 from wesichain.graph.sqlite import SqliteCheckpointer
@@ -256,12 +256,12 @@ async def test_what_is_being_kept_when_a_run_ends_is_kept_and_the_rest_is_its_en
         kept.append(await act())
         return kept[-1]
 
-    telling = EventJournal({}, step, clock=SystemClock(), version="v", inside=None)
+    telling = EventJournal({}, step, clock=SystemClock(), version="v", inside=Inside())
     telling.emit(first)
     keeping = asyncio.create_task(telling.keep())
     await begun.wait()
     telling.emit(second)
-    rest = asyncio.create_task(telling.rest(is_ours=True))
+    rest = asyncio.create_task(telling.rest())
     await asyncio.sleep(0.01)
     assert not rest.done(), "the order of events is that of the steps"
     gate.set()

@@ -174,6 +174,90 @@ async def test_a_model_of_the_run_may_be_an_object_of_this_process(url: str) -> 
         assert (await second.resume("r")).output == "deleted by another"
 
 
+class Model:
+    """A model whose replies may be cut short; it can be seen whether somebody still has it."""
+
+    def __init__(self, reply: Any = "done") -> None:
+        self.reply = reply
+        self.asked = asyncio.Event()
+
+    async def complete(self, request: LlmRequest) -> Any:
+        self.asked.set()
+        if self.reply is None:
+            await asyncio.Event().wait()
+        if isinstance(self.reply, Exception):
+            raise self.reply
+        is_asked = any(message.role is Role.TOOL for message in request.messages)
+        return LlmResponse("done") if is_asked or isinstance(self.reply, str) else self.reply
+
+
+async def cancelled(durable: DurableAgent[str], model: Model) -> None:
+    running = asyncio.create_task(durable.run("go", run_id="r", model=model))
+    await asyncio.wait_for(model.asked.wait(), 30)
+    await durable.cancel("r")
+    with pytest.raises(RunInterruptedError):
+        await running
+
+
+async def cancelled_while_it_waits(durable: DurableAgent[str], model: Model) -> None:
+    with pytest.raises(RunInterruptedError):
+        await durable.run("go", run_id="r", model=model)
+    await durable.cancel("r")
+
+
+async def approved(durable: DurableAgent[str], model: Model) -> None:
+    with pytest.raises(RunInterruptedError):
+        await durable.run("go", run_id="r", model=model)
+    (waiting,) = await durable.pending("r")
+    await durable.approve("r", waiting.token, Approve())
+    await durable.resume("r")
+
+
+async def completed(durable: DurableAgent[str], model: Model) -> None:
+    await durable.run("go", run_id="r", model=model)
+
+
+async def completed_and_asked_again(durable: DurableAgent[str], model: Model) -> None:
+    await durable.run("go", run_id="r", model=model)
+    await durable.run("go", run_id="r", model=model)
+
+
+async def taken(durable: DurableAgent[str], model: Model) -> None:
+    await durable.run("go", run_id="r", model=Model())
+    with pytest.raises(RunIdConflictError):
+        await durable.run("other", run_id="r", model=model)
+
+
+async def failing(durable: DurableAgent[str], model: Model) -> None:
+    with pytest.raises(RunFailedError):
+        await durable.run("go", run_id="r", model=model)
+
+
+async def refused(durable: DurableAgent[str], model: Model) -> None:
+    with pytest.raises(DurableError, match="no key"):
+        await durable.run("go", run_id="r", model=model)
+
+
+@pytest.mark.parametrize(
+    ("end", "reply"),
+    [
+        (completed, "done"),
+        (completed_and_asked_again, "done"),
+        (taken, "done"),
+        (approved, calls(("delete", {"path": "/x"}))),
+        (cancelled, None),
+        (cancelled_while_it_waits, calls(("delete", {"path": "/x"}))),
+        (failing, ValueError("ill")),
+        (refused, ConfigError("there is no key")),
+    ],
+)
+async def test_a_model_of_the_run_is_let_go_when_the_run_has_ended(url: str, end: Any, reply: Any) -> None:
+    model = Model(reply)
+    async with DurableAgent(deleter(), "deleter", database_url=url) as durable:
+        await end(durable, model)
+        assert durable._execution.models == {}
+
+
 class Talker:
     """A model that says its answer word by word."""
 

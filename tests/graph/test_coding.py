@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from enum import Enum, IntEnum, StrEnum
+from enum import Enum, Flag, IntEnum, StrEnum
 from typing import Annotated, Any, Literal, NotRequired, Optional, TypedDict, Union
 from uuid import UUID
 
@@ -32,7 +32,7 @@ from wesichain.core import (
     ToolCall,
     Usage,
 )
-from wesichain.core.internal import dump_json, parse_json
+from wesichain.core.internal import dump_json, parse_json, same
 from wesichain.errors import CheckpointError, CodecError, GraphError
 from wesichain.graph import (
     Append,
@@ -46,7 +46,8 @@ from wesichain.graph import (
 )
 from wesichain.graph.checkpoints.coding import ANYTHING, coder_of
 from wesichain.graph.checkpoints.deltas import delta, undelta
-from wesichain.graph.state import UNSET, AppendOnlyList, same
+from wesichain.graph.state.owned import AppendOnlyList
+from wesichain.graph.state.reducers import UNSET
 
 T = ExecutionOptions(thread_id="t")
 
@@ -58,6 +59,15 @@ class Colour(Enum):
 
 class Level(IntEnum):
     LOW = 1
+
+
+class Place(Enum):
+    HOME = (0, 0)
+
+
+class Right(Flag):
+    READ = 1
+    WRITE = 2
 
 
 class Kind(StrEnum):
@@ -134,6 +144,9 @@ STEPS: list[ReActStep] = [
         pytest.param(Colour, Colour.BLUE, id="an-enum"),
         pytest.param(Level, Level.LOW, id="an-int-enum"),
         pytest.param(Kind, Kind.A, id="a-str-enum"),
+        pytest.param(Place, Place.HOME, id="an-enum-of-tuples"),
+        pytest.param(Right, Right.READ | Right.WRITE, id="flags-together"),
+        pytest.param(Right | bool, True, id="a-truth-or-a-flag"),
         pytest.param(Literal["a", 1], 1, id="a-literal"),
         pytest.param(list[int], [1, 2], id="a-list"),
         pytest.param(list, [1, {"a": None}], id="a-bare-list"),

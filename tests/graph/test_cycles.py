@@ -10,7 +10,7 @@ import pytest
 
 from wesichain.errors import CycleDetectedError
 from wesichain.graph import END, ExecutionOptions, GraphBuilder, Send
-from wesichain.graph.state import OpaqueError, fingerprint
+from wesichain.graph.nodes.cycles import OpaqueError, fingerprint
 
 
 class NoHash:

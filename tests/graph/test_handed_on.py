@@ -27,7 +27,9 @@ from wesichain.graph import (
     SetUnion,
     interrupt,
 )
-from wesichain.graph.state import ReplacedValue, difference, schema_of
+from wesichain.graph.state.reducers import ReplacedValue
+from wesichain.graph.state.schema import schema_of
+from wesichain.graph.state.updates import difference
 
 T = ExecutionOptions(thread_id="t")
 

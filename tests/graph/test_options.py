@@ -370,12 +370,25 @@ async def test_an_update_from_outside_goes_where_it_says() -> None:
     with pytest.raises(GraphInterruptedError):
         await graph.invoke({}, ExecutionOptions(thread_id="t", interrupt_before=["c"]))
     await graph.update_state("t", StateUpdate({"log": ["u"]}, goto="b"))
-    assert (await graph.get_state("t")).next == ("c", "b")
+    assert (await graph.get_state("t")).next == ("b", "c"), "in the order in which writes are folded"
     await graph.update_state("t", StateUpdate({"log": ["v"]}, goto="b"), as_node="c")
     assert (await graph.get_state("t")).next == ("b",)
     assert (await graph.resume("t"))["log"] == ["a", "u", "v", "b"]
     with pytest.raises(GraphError, match="'nowhere', which is not a node"):
         await graph.update_state("t", StateUpdate({}, goto="nowhere"))
+
+
+async def test_a_deferred_node_that_an_update_names_waits_for_what_runs_next() -> None:
+    builder = GraphBuilder(Log)
+    for name in "abcd":
+        builder.add_node(name, lambda _, name=name: {"log": [name]}, defer=name == "d")
+    builder.add_edge("a", "b").add_edge("b", "c").add_edge("a", "d").set_entry("a")
+    graph = builder.build(MemoryCheckpointer())
+    with pytest.raises(GraphInterruptedError):
+        await graph.invoke({}, ExecutionOptions(thread_id="t", interrupt_before=["b"]))
+    await graph.update_state("t", StateUpdate({}, goto="d"))
+    assert (await graph.get_state("t")).next == ("b",)
+    assert (await graph.resume("t"))["log"] == ["a", "b", "c", "d"]
 
 
 async def test_a_question_survives_a_sibling_that_fails() -> None:

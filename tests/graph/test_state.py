@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from tests.graph.behaviours import behaviour
+from wesichain.core.internal import common_prefix, same
 from wesichain.errors import ConflictingUpdateError, GraphDefinitionError, GraphError, NodeFailedError
 from wesichain.graph import (
     END,
@@ -32,7 +33,8 @@ from wesichain.graph import (
     Untracked,
     interrupt,
 )
-from wesichain.graph.state import AppendOnlyList, StateView, clone, common_prefix, fingerprint, grow, same
+from wesichain.graph.nodes.cycles import fingerprint, grow
+from wesichain.graph.state.owned import AppendOnlyList, StateView, clone
 
 
 def run(state_type: Any, node: Any, given: Any = None) -> Any:

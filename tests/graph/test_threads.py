@@ -491,6 +491,17 @@ async def test_old_threads_are_forgotten() -> None:
     assert await prune(store, older_than=150, clock=clock) == []
 
 
+async def test_the_threads_that_wait_are_those_with_a_question() -> None:
+    builder: GraphBuilder[dict[str, Any]] = GraphBuilder()
+    builder.add_node("ask", lambda state: {"said": interrupt("?") if state["asks"] else "nothing"})
+    graph = builder.set_entry("ask").build(MemoryCheckpointer())
+    await graph.invoke({"asks": False}, ExecutionOptions(thread_id="done"))
+    with pytest.raises(GraphInterruptedError):
+        await graph.invoke({"asks": True}, ExecutionOptions(thread_id="waits"))
+    assert {thread.thread_id for thread in await graph.threads()} == {"done", "waits"}
+    assert [thread.thread_id for thread in await graph.threads(waiting=True)] == ["waits"]
+
+
 @behaviour("K08")
 async def test_errors_questions_and_answers_are_kept_beside_the_results() -> None:
     store = MemoryCheckpointer()

@@ -127,7 +127,16 @@ async def test_a_recording_replays() -> None:
     assert (await replay(cast("Any", outcome), agent)).messages == outcome.messages
 
 
-@pytest.mark.parametrize("agents", [{}, [], {"a b": Agent(ScriptedLlm([]))}, {"a": "agent"}])
-def test_what_are_no_agents_is_refused(agents: Any) -> None:
-    with pytest.raises(ConfigError, match="Subagents"):
+@pytest.mark.parametrize(
+    ("agents", "said"),
+    [
+        pytest.param({}, "at least one agent", id="nothing"),
+        pytest.param([], "at least one agent", id="a-list"),
+        pytest.param({"a b": Agent(ScriptedLlm([]))}, "'a b' is not a name", id="a-name-with-a-space"),
+        pytest.param({7: Agent(ScriptedLlm([]))}, "7 is not a name", id="a-name-that-is-no-text"),
+        pytest.param({"a": "agent"}, "'a' is str; use an Agent", id="a-text-for-an-agent"),
+    ],
+)
+def test_what_are_no_agents_is_refused(agents: Any, said: str) -> None:
+    with pytest.raises(ConfigError, match=rf"Subagents.*{said}"):
         Subagents(agents)

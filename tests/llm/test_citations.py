@@ -61,7 +61,7 @@ def test_responses_count_places_in_the_whole_answer(stream: bool) -> None:
     ]
     body = {"status": "completed", "output": [{"type": "message", "content": parts}]}
     if stream:
-        reply = streamed(ResponseReply(NAMES, AT, []), {"type": "response.completed", "response": body})
+        reply = streamed(ResponseReply(NAMES, AT), {"type": "response.completed", "response": body})
     else:
         reply = ResponseReply(NAMES, AT).read(body)
     second = Citation(url="https://a.org", title="A", start=5, end=10)
@@ -107,15 +107,13 @@ GROUNDING: dict[str, Any] = {
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_gemini_counts_bytes_and_we_count_characters(stream: bool) -> None:
-    reply = GeminiReply(NAMES, AT)
     content: dict[str, Any] = {"content": {"parts": [{"text": "höllo"}]}}
-    pieces = [{**content, "finishReason": "STOP", "groundingMetadata": GROUNDING}]
+    end = {"finishReason": "STOP", "groundingMetadata": GROUNDING}
     if stream:
-        pieces = [content, {"finishReason": "STOP", "groundingMetadata": GROUNDING}]
-    for piece in pieces:
-        for _ in reply.take({"candidates": [piece]}):
-            pass
-    assert reply.whole().citations == (
+        reply = streamed(GeminiReply(NAMES, AT), {"candidates": [content]}, {"candidates": [end]})
+    else:
+        reply = GeminiReply(NAMES, AT).read({"candidates": [content | end]})
+    assert reply.citations == (
         Citation("höllo", url="https://a.org", title="A", start=0, end=5),
         Citation("höllo", url="https://b.org", start=0, end=5),
     )

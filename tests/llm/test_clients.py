@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
+from base64 import b64encode
 from dataclasses import fields
 from typing import Any
 
@@ -19,7 +20,7 @@ from tests.llm.provider_kit import KEY, REQUEST
 from tests.llm.toxic_server import Received, ToxicServer, reply
 from tests.llm.wires import BedrockWire, ChatWire, GeminiWire, MessagesWire, ResponsesWire, frame
 from wesichain.agent.model_names import FORMS, resolve_model
-from wesichain.core import LlmTraits
+from wesichain.core import Image, LlmTraits
 from wesichain.errors import ConfigError, LlmError, LlmResponseError, LlmTransportError
 from wesichain.llm.anthropic import AnthropicClient
 from wesichain.llm.bedrock import BedrockClient
@@ -72,16 +73,28 @@ class TestAClientOfTheSdk:
         assert caught.value.retry_after == 3.0
         assert len(server.received) == 1, "the SDK's own retries are off"
 
-    async def test_google(self) -> None:
+    @pytest.mark.parametrize("stream", [False, True], ids=["asked", "streamed"])
+    async def test_google(self, *, stream: bool) -> None:
         made: list[genai.Client] = []
 
         def make(url: str) -> GoogleClient:
             made.append(genai.Client(api_key=KEY, http_options={"base_url": url}))
             return GoogleClient("gemini-x", client=made[0])
 
-        received = await sent(GeminiWire(), make)
+        received = await sent(GeminiWire(), make, stream=stream)
         await made[0].aio.aclose()
         assert received.headers["x-goog-api-key"] == KEY
+
+    async def test_errors_of_google_are_ours(self) -> None:
+        fault = {"error": {"code": 429, "message": "slow down", "status": "RESOURCE_EXHAUSTED"}}
+        async with ToxicServer(reply(429, json.dumps(fault), {"retry-after": "3"})) as server:
+            sdk = genai.Client(api_key=KEY, http_options={"base_url": server.url})
+            client = GoogleClient("gemini-x", client=sdk, retries=0)
+            for ask in (client.complete(REQUEST), anext(client.stream(REQUEST))):
+                with pytest.raises(LlmTransportError, match="slow down") as caught:
+                    await ask
+                assert caught.value.retry_after == 3.0
+            await sdk.aio.aclose()
 
     @pytest.mark.parametrize(
         ("make", "complaint"),
@@ -207,6 +220,21 @@ class TestGoogle:
         ):
             with pytest.raises(LlmResponseError, match="longer than 1000 bytes"):
                 await client.complete(REQUEST)
+
+    async def test_an_option_that_this_api_does_not_have_is_a_mistake(self) -> None:
+        client = GoogleClient("gemini-x", base_url="http://127.0.0.1:9", options={"audio_timestamp": True})
+        with pytest.raises(ConfigError, match="audio_timestamp"):
+            await client.complete(REQUEST)
+
+    async def test_a_picture_is_read_whatever_its_bytes_are(self) -> None:
+        data = b"\x89PNG\r\n\x1a\n" + bytes([0xFB, 0xFF, 0xBF] * 4)
+        drawn = {"inlineData": {"mimeType": "image/png", "data": b64encode(data).decode()}}
+        body = json.dumps({"candidates": [{"content": {"parts": [drawn]}, "finishReason": "STOP"}]})
+        async with ToxicServer(reply(200, body)) as server:
+            sdk = genai.Client(api_key=KEY, http_options={"base_url": server.url})
+            for client in (GoogleClient("m", client=sdk), GoogleClient("m", base_url=server.url)):
+                assert (await client.complete(REQUEST)).parts == (Image(data, media_type="image/png"),)
+            await sdk.aio.aclose()
 
     async def test_a_blocked_prompt_is_filtered(self) -> None:
         body = json.dumps({"promptFeedback": {"blockReason": "SAFETY"}})

@@ -10,7 +10,7 @@ import pytest
 
 from tests.llm.wires import GeminiWire, MessagesWire
 from wesichain import Agent
-from wesichain.core import LlmRequest, LlmResponse, Message, Role
+from wesichain.core import LlmRequest, LlmResponse, Message, Role, Usage
 from wesichain.errors import LlmError, LlmResponseError
 from wesichain.llm.calls import ToolNames
 from wesichain.llm.finish_reasons import (
@@ -23,10 +23,11 @@ from wesichain.llm.finish_reasons import (
     Ending,
     ending_of,
 )
+from wesichain.llm.google.gemini_reply import GeminiReply
 from wesichain.llm.openai.chat_reply import ChatReply
 from wesichain.llm.openai.response_reply import ResponseReply
 from wesichain.llm.transport import Endpoint
-from wesichain.testing import Answer
+from wesichain.testing import Answer, ProviderReply
 
 AT = Endpoint("api.example.org", "m", key_variable="KEY")
 NAMES = ToolNames(())
@@ -107,6 +108,11 @@ def chat(reason: str, *, is_own: bool) -> LlmResponse:
     return ChatReply(NAMES, AT, is_own=is_own).read(body)
 
 
+def gemini(text: str, reason: object, **more: object) -> LlmResponse:
+    ended = {"content": {"parts": [{"text": text}]}, "finishReason": reason, **more}
+    return GeminiReply(NAMES, AT).read({"candidates": [ended]})
+
+
 def test_only_servers_of_others_have_words_of_their_own() -> None:
     assert chat("eos", is_own=False).finish_reason == "stop"
     with pytest.raises(LlmResponseError, match="'eos'"):
@@ -154,32 +160,36 @@ def test_a_shell_call_that_the_provider_answered_itself_is_no_question() -> None
 
 @pytest.mark.parametrize("reason", ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"])
 def test_a_call_that_gemini_could_not_read_is_malformed(reason: str) -> None:
-    from wesichain.llm.google.gemini_reply import GeminiReply
-
-    reply = GeminiReply(NAMES, AT)
-    content = {"parts": [{"text": "I look."}]}
-    ended = {"content": content, "finishReason": reason, "finishMessage": "bad: call(x"}
-    assert [*reply.take({"candidates": [ended]})]
-    read = reply.whole()
+    read = gemini("I look.", reason, finishMessage="bad: call(x")
     assert [(call.name, call.args) for call in read.tool_calls] == [("", "bad: call(x")]
     assert reason in read.reasoning
 
 
-async def test_a_reply_of_gemini_that_its_sdk_cannot_read_is_named() -> None:
-    body = {"candidates": [{"content": {"parts": [{"text": "It is 4."}]}, "finishReason": 7}]}
-    request = LlmRequest("m", (Message(Role.USER, "?"),))
-    answer = Answer(200, json.dumps(body).encode(), {})
-    async with GeminiWire().serve(answer) as server, GeminiWire().client(server.url, retries=0) as llm:
-        with pytest.raises(LlmResponseError, match="not a reply of Gemini"):
-            await llm.complete(request)
-
-
 def test_an_end_that_gemini_does_not_explain_is_an_error() -> None:
-    from wesichain.llm.google.gemini_reply import GeminiReply
+    assert gemini("So", "OTHER").finish_reason == "error"
+    with pytest.raises(LlmResponseError, match="'7'"):
+        gemini("It is 4.", 7)
 
-    reply = GeminiReply(NAMES, AT)
-    assert [*reply.take({"candidates": [{"content": {"parts": [{"text": "So"}]}, "finishReason": "OTHER"}]})]
-    assert reply.whole().finish_reason == "error"
+
+@pytest.mark.parametrize("stream", [False, True], ids=["asked", "streamed"])
+async def test_a_reply_of_gemini_that_filled_a_turn_is_continued_with_its_token(stream: bool) -> None:
+    wire = GeminiWire()
+    half, rest = (
+        wire.write(ProviderReply(text, reason=reason, usage=Usage(10, 5)), stream=stream)
+        for text, reason in [("Half ", "CONTINUATION"), ("and half.", "STOP")]
+    )
+    half = half.replace(b'"CONTINUATION"', b'"CONTINUATION", "continuationToken": "+/8="')
+    async with (
+        wire.serve(*(Answer(200, body, {}) for body in (half, rest))) as server,
+        wire.client(server.url) as llm,
+    ):
+        request = LlmRequest("m", (Message(Role.USER, "?"),))
+        reply = [one async for one in llm.stream(request)][-1] if stream else await llm.complete(request)
+        first, second = (json.loads(body) for _, _, body in server.requests)
+    assert isinstance(reply, LlmResponse)
+    assert (reply.content, reply.finish_reason, reply.usage) == ("Half and half.", "stop", Usage(20, 10))
+    assert second == first | {"continuationToken": second["continuationToken"]}
+    assert second["continuationToken"] in ("+/8=", "-_8=")
 
 
 async def test_a_pause_without_text_is_continued_with_what_the_provider_had() -> None:

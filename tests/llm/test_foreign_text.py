@@ -137,6 +137,12 @@ def test_a_text_that_is_calls_alone_is_run_where_the_client_says_so(text: str, c
     assert reply.content == ""
 
 
+@pytest.mark.parametrize("line", ["Action 2", "# Action", "Action\uff1a", "**Action**"])
+def test_the_marker_of_an_action_is_found_in_every_form_of_it(line: str) -> None:
+    marker = line if line.endswith("\uff1a") else f"{line}:"
+    assert made(read(f"{marker} search\nAction Input: ReAct")) == SEARCHED
+
+
 @pytest.mark.parametrize(("text", "calls"), CALLS)
 def test_it_is_refused_where_the_client_does_not_run_calls_of_the_text(text: str, calls: list[Any]) -> None:
     reply = read(text, runs_calls=False)
@@ -358,6 +364,12 @@ async def streamed(text: str, size: int, tools: Sequence[ToolSpec] = TOOLS) -> t
         ),
         ('<tool_call>{"name": "now", "arguments": {}}</tool_call>', ""),
         ("Action: now\nAction Input: {}", ""),
+        ("**Action**: now\nAction Input: {}", ""),
+        ("### Action: now\nAction Input: {}", ""),
+        ("Action 2: now\nAction 2 Input: {}", ""),
+        ("Action\uff1anow\nAction Input\uff1a{}", ""),
+        ("**Actions** of a kind.", "**Actions** of a kind."),
+        ("# 2 acts", "# 2 acts"),
         ("Acting is fun.", "Acting is fun."),
         ('{"name": "now", "arguments": {}}', ""),
         ('{"answer": 4}', '{"answer": 4}'),
@@ -400,11 +412,18 @@ def test_law_text_without_marks_streams_as_it_is(text: str, size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["<", "<think>", "[", "{", "<think>a</think>b", "text ", "`", "<tool", "\n"]
+    ("start", "piece"),
+    [
+        *(
+            ("", piece)
+            for piece in ("<", "<think>", "[", "{", "<think>a</think>b", "text ", "`", "<tool", "\n")
+        ),
+        ('<tool_call>{"name": "now", "arguments": {"a": "', "text "),
+    ],
 )
-async def test_time_is_linear_in_the_reply(piece: str) -> None:
+async def test_time_is_linear_in_the_reply(start: str, piece: str) -> None:
     async def seconds(size: int) -> float:
-        text = (piece * size)[:size]
+        text = start + (piece * size)[:size]
         started = time.process_time()
         await streamed(text, 4)
         return time.process_time() - started

@@ -313,6 +313,17 @@ def test_a_process_dies_while_a_person_thinks() -> None:
     assert (trace.processes, lines) == (2, ["approved"])
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_process_that_died_while_a_person_thought_runs_nothing_more(seed: int) -> None:
+    """In a call that was delivered again: before the question is asked, or after that, as the seed says."""
+    faults = (Fault("tool_twice", "tool write c0"), Fault("crash", "tool write c0, delivered again, wait 1"))
+    with simulated(diary(write, ask, people=approve), seed, Faults(only=faults)) as trace:
+        assert trace.faults == faults
+        assert isinstance(trace.outcome, Completed)
+        assert trace.processes == 2
+        assert Counter(trace.world.lines) == Counter([*LINES, "begin", "approved"])
+
+
 def test_time_is_virtual() -> None:
     @tool(timeout=200_000)
     async def wait(ctx: ToolContext[Diary]) -> str:
@@ -451,7 +462,7 @@ def test_there_is_no_network() -> None:
     [
         pytest.param(lambda: Faults(crash=2.0), "from 0 to 1", id="a-rate"),
         pytest.param(lambda: Scenario(3, "go"), "pass an Agent", id="an-agent"),  # type: ignore[arg-type]
-        pytest.param(lambda: simulate_sync(3), "takes a Scenario", id="a-scenario"),  # type: ignore[arg-type]
+        pytest.param(lambda: simulate_sync(3), "needs a Scenario", id="a-scenario"),  # type: ignore[arg-type]
         pytest.param(
             lambda: simulate_sync(diary(write), invariants=[3]),  # type: ignore[list-item]
             "functions of the Trace",

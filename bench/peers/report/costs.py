@@ -74,7 +74,7 @@ def in_short(rows: Sequence[Row]) -> str:
 
 
 def headline(results: Results) -> str:
-    """What the README says of cost: ours, the yardstick, and the cheapest of the others, by kind of tool."""
+    """The costs that the README and the home page show: ours, the yardstick and the cheapest other."""
     rows = rows_of(results)
     ours, yardstick = find(rows, OURS.name), find(rows, YARDSTICK.name)
     if ours is None or yardstick is None:
@@ -96,8 +96,15 @@ def headline(results: Results) -> str:
     setting = (
         f"The framework's own CPU time, with a model that answers at once: version {ours.entry['version']} "
         f"on {results['date']}, Python {results['python']}, {results['platform']}, {results['cores']} cores."
+        f"{shared_machine(results)}"
     )
     return paragraphs(setting, table(head, body))
+
+
+def shared_machine(results: Results) -> str:
+    """How busy the machine was, if it was shared: the figures hold for no quieter one."""
+    load = results.get("load")
+    return f" The machine was shared: its load was {min(load)} to {max(load)}." if load else ""
 
 
 def runs(rows: Sequence[Row]) -> str:

@@ -1,4 +1,4 @@
-"""The page: docs/benchmarks.md, its drawings and the README's figures, from the results and nothing else."""
+"""The pages: docs/benchmarks.md with its drawings, and the figures of the README and the home page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from bench.peers.environments import ROOT
 from bench.peers.results import GraphRow, Graphs, Results
 
-from .costs import at_once, headline, in_short, kind, runs
+from .costs import at_once, headline, in_short, kind, runs, shared_machine
 from .estimate import estimate
 from .figures import Row, rows_of
 from .fire import fire
@@ -16,7 +16,7 @@ from .plots import Bar, Line, draw_bars, draw_lines
 from .words import paragraphs, seconds, significant, size, table, times, with_interval
 
 DOCS = ROOT / "docs"
-README = ROOT / "README.md"
+WITH_FIGURES = (ROOT / "README.md", DOCS / "README.md")
 BEGIN, END = "<!-- figures, by python -m bench.peers --page -->", "<!-- end of the figures -->"
 SHAPES = {
     "chain": "a chain of {:,} nodes",
@@ -37,11 +37,12 @@ def write_page(results: Results, docs: Path = DOCS) -> None:
     (docs / "benchmarks.md").write_text(compose(results, rows), encoding="utf-8")
 
 
-def write_readme(results: Results, readme: Path = README) -> None:
-    """Put the figures of the README in their place; what stands around them is written by hand."""
-    before, _, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    readme.write_text(f"{before}{BEGIN}\n{headline(results)}\n{END}{after}", encoding="utf-8")
+def write_figures(results: Results, pages: Sequence[Path] = WITH_FIGURES) -> None:
+    """Write the figures between the marks of each page; the text around them is written by hand."""
+    for page in pages:
+        before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+        _, _, after = rest.partition(END)
+        page.write_text(f"{before}{BEGIN}\n{headline(results)}\n{END}{after}", encoding="utf-8")
 
 
 def draw(rows: Sequence[Row]) -> dict[str, str]:
@@ -97,11 +98,9 @@ def _setting(results: Results) -> str:
     counts = [len(entry["rounds"]) for entry in results["contestants"].values() if entry["rounds"]] or [0]
     most = f"{max(counts)} round{'' if max(counts) == 1 else 's'}"
     rounds = most if min(counts) == max(counts) else f"{min(counts)} to {most}, most for the quickest"
-    load = results.get("load")
-    shared = f" The machine was shared: its load was {min(load)} to {max(load)}." if load else ""
     return (
         f"Measured on {results['date']} with Python {results['python']} on {results['platform']}, "
-        f"{results['cores']} cores, in {rounds}.{shared} The figures "
+        f"{results['cores']} cores, in {rounds}.{shared_machine(results)} The figures "
         f"behind the page are in [peers.json](benchmarks/peers.json)."
     )
 

@@ -7,6 +7,7 @@ from wesichain.middleware import Middleware
 from wesichain.tools import RunContext
 
 from .agent import Agent, Instructions, Task
+from .calls.decisions import check_decision
 from .drive import Drive, OpenRun
 from .effects import Caller, Effects, JournalEntry, LiveEffects
 from .emitter import Emitter, name_of
@@ -136,6 +137,7 @@ __all__ = [
     "Thinking",
     "Trail",
     "Unfinished",
+    "check_decision",
     "extra_call_events",
     "name_of",
     "reemit",

@@ -401,7 +401,10 @@ class AgentRuntime(Generic[OutT]):
         """Go on with an interrupted run, with a decision for each call that waits for one."""
         given: Any = interrupted
         if not isinstance(given, Interrupted):
-            raise ConfigError(f"a {type(given).__name__} cannot go on; pass the Interrupted outcome of a run")
+            raise ConfigError(
+                f"resume() needs the Interrupted outcome of a run, got {type(given).__name__}; "
+                f"it is error.outcome of a RunInterruptedError"
+            )
         clock, decided = options.get("clock") or self.settings.clock, decisions or {}
         if interrupted.info.opened_by:
             from .handoffs.team import acting_in

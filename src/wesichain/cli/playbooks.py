@@ -23,7 +23,7 @@ app = typer.Typer(
     help="What was learned: list, show, search, record, promote, quarantine, forget, rollback and more.",
 )
 Domain = Annotated[str, typer.Argument(help="The domain, such as 'billing'.")]
-Where = Annotated[Path | None, typer.Option("--path", help="The playbook's folder.")]
+Where = Annotated[Path | None, typer.Option("--playbook", "--path", help="The playbook's folder.")]
 Bullet = Annotated[str, typer.Argument(help="The id of a bullet.")]
 Using = Annotated[
     str | None,

@@ -23,7 +23,7 @@ from wesichain.agent import (
 )
 from wesichain.core import Clock, Event, EventSink, Message, ModelSettings, Part, ToolCall, to_json
 from wesichain.core.internal import SystemClock
-from wesichain.errors import ConfigError, DurableError
+from wesichain.errors import ConfigError, DurableError, RunIdConflictError
 from wesichain.policy import Budget
 from wesichain.tools import Tool
 
@@ -140,8 +140,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
                 self._execution.models[chosen] = model
             ending = await mapped(engine.start(self._service, new))
             if ending is None:
-                await self._check(new)
-                outcome = await self.outcome(chosen)
+                outcome = await self._there(new)
             else:
                 outcome = await self._here(engine, chosen, ending)
         is_new = ending is not None
@@ -293,6 +292,19 @@ class DurableAgent(ServedRuns, Generic[OutT]):
             await engine.until_idle(2.0, run_id)
             raise
 
+    async def _there(self, new: NewRun) -> Outcome[OutT]:
+        """Wait for the outcome of a run that was there already. One that has ended needs no model."""
+        models = self._execution.models
+        try:
+            await self._check(new)
+        except RunIdConflictError:
+            models.pop(new.run_id, None)
+            raise
+        outcome = await self.outcome(new.run_id)
+        if not isinstance(outcome, Interrupted):
+            models.pop(new.run_id, None)
+        return outcome
+
     def _fits(self, waiting: PendingDecision, decision: Decision) -> None:
         if isinstance(decision, ApproveWith) and not waiting.scope:  # further down, its own run checks them
             call = ToolCall(waiting.call.id, waiting.call.name, decision.args)
@@ -304,7 +316,14 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         return result_of(outcome, decide=f"approve({outcome.run_id!r}, token, Approve())")
 
     @override
+    async def cancel(self, run_id: str) -> None:
+        """Cancel a run in any process and phase. It stays cancelled until it is resumed."""
+        await super().cancel(run_id)
+        self._execution.models.pop(run_id, None)
+
+    @override
     async def close(self, *, grace: float = 5.0) -> None:
         """Close the database. Runs have `grace` seconds to end; other processes continue the rest."""
         self._turns.close()
         await super().close(grace=grace)
+        self._execution.models.clear()

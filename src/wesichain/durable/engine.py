@@ -28,7 +28,6 @@ from .store import (
     Claimed,
     Lease,
     LostRunError,
-    NewChild,
     NewRun,
     Note,
     Step,
@@ -36,7 +35,7 @@ from .store import (
     Store,
     WorkflowResult,
     brief,
-    end_children,
+    keep_children,
 )
 from .store.machine import this_machine
 from .store.watch import Census, start_watch
@@ -381,7 +380,7 @@ class _RowWriter:
     def __init__(self, engine: Engine, workflow_id: str, owner: str) -> None:
         self.is_lost = False
         self.number = 0  # of the last step
-        self.inside = Inside(self._begin_inside)
+        self.inside = Inside()
         self._engine = engine
         self._store = engine.store
         self._id = workflow_id
@@ -403,7 +402,7 @@ class _RowWriter:
     async def end(self, ended: WorkflowResult) -> bool:
         """Write how the row has ended; False where that is not ours to say."""
         run_id = run_of(self._id)
-        also = partial(end_children, self._store.database, run_id=run_id, ended=self.inside.take())
+        also = partial(keep_children, self._store.database, run_id=run_id, changes=self.inside.take())
         end = partial(self._store.ledger.end, run_id, self._id, ended, owner=self._owner, also=also)
         return await self._write(end)
 
@@ -419,11 +418,6 @@ class _RowWriter:
         except LostRunError:
             self.is_lost = True
             raise
-
-    async def _begin_inside(self, child: NewChild) -> None:
-        begin = self._store.children.begin
-        ours = {"workflow_id": self._id, "owner": self._owner}
-        await self._engine.insist(partial(begin, run_of(self._id), child, **ours))
 
 
 _engines: dict[tuple[str, int], Engine] = {}

@@ -15,6 +15,7 @@ from wesichain.tools import CancellationToken, RunContext
 
 from .journal import (
     DurableEffects,
+    Inside,
     Program,
     StepJournal,
     StepRecord,
@@ -66,16 +67,21 @@ class Execution(Generic[OutT]):
     max_step: int
     live: LiveText
     make_deps: MakeWorld | None
-    models: dict[str, AnyModel] = field(default_factory=dict[str, AnyModel])  # objects given to runs, by run
+    # The model objects that were given to runs, by run: until a run has ended, and does not only wait.
+    models: dict[str, AnyModel] = field(default_factory=dict[str, AnyModel])
 
     async def run_to_end(self, work: Work) -> WorkflowResult:
         """Carry out an order, and write down what it came to."""
-        journal, outcome = await self._execute(work)
-        if not isinstance(outcome, Interrupted):
-            self.models.pop(run_of(work.workflow_id), None)
+        run_id = run_of(work.workflow_id)
+        try:
+            journal, outcome = await self._execute(work)
+        except Exception:  # the run is refused
+            self.models.pop(run_id, None)
+            raise
+        if not isinstance(outcome, Interrupted) or work.token.reason == CANCELLED:
+            self.models.pop(run_id, None)
         text = write_ending(Ending(outcome, journal.unrecorded()), work.earlier)
-        model = self.agent.runtime.model
-        note = note_of(run_of(work.workflow_id), self.name, outcome, model=model)
+        note = note_of(run_id, self.name, outcome, model=self.agent.runtime.model)
         return WorkflowResult(outcome.kind, text, note, value=outcome)
 
     def _check(self, deps: Any) -> None:
@@ -197,7 +203,7 @@ class Execution(Generic[OutT]):
         if not recorded:
             token.cancel(CANCELLED)
         begun = first.order if row.stretch else ""
-        return Work(row.current, payload.order, run.texts, recorded, step, token, first=begun)
+        return Work(row.current, payload.order, run.texts, recorded, step, token, Inside(), begun)
 
     async def look_through(self, work: Work) -> Outcome[OutT]:
         """The outcome of a run as it was when it was cancelled, from its journal alone: nothing is done."""

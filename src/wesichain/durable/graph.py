@@ -199,7 +199,7 @@ class DurableGraph(ServedRuns, Generic[StateT]):
         try:
             await asyncio.wait((running, keeping), return_when=asyncio.FIRST_COMPLETED)
             outcome = await self._ended(running, keeping, work.token)
-            rest = await telling.rest(is_ours=not work.token.cancelled)
+            rest = await telling.rest()
             if keeping.done() and not work.token.cancelled:
                 await keeping  # it could not be kept: the run is not ours any more
         finally:

@@ -11,7 +11,7 @@ from wesichain.core import Action, Event, RunStarted, from_json, to_json
 from wesichain.core.internal import dataclass
 from wesichain.errors import DurableError
 
-from .journal import Visitors, read_record, visit_scope
+from .journal import Inside, read_record
 from .questions import GraphEnding, decisions_on, graph_ending
 from .states import PendingDecision, RunSummary, task_preview
 from .store import EXPLAINED, ChildRow, Note, RunRow, Store
@@ -143,18 +143,18 @@ class ChildEvents:
 
     def __init__(self, child: ChildRow) -> None:
         self._child = child
-        self._visitors = Visitors() if child.scope == visit_scope(child.run.run_id) else None
+        self._inside = Inside()
         self._seq = 0
 
     def of(self, event: Event) -> Event | None:
         """The next event of the top as one of the run inside, if it is."""
-        child, visitors = self._child, self._visitors
-        if visitors is not None:
-            visitors.receive(event)
-            scope = visitors.scope_in(event, child.run.run_id)
-        else:
+        child = self._child
+        self._inside.receive([event])
+        if child.scope:
             is_own = event.scope == child.scope or event.scope.startswith(f"{child.scope}/")
             scope = event.scope[len(child.scope) + 1 :] if is_own else None
+        else:
+            scope = self._inside.scope_in(event, child.run.run_id)
         if scope is None:
             return None
         self._seq += 1

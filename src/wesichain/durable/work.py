@@ -29,7 +29,7 @@ class Work:
     recorded: Mapping[str, str]
     step: Step
     token: CancellationToken
-    inside: Inside | None = None
+    inside: Inside
     first: str = ""  # the order that the run began with, of a later stretch
 
 

@@ -10,12 +10,11 @@ from wesichain.core.internal import (
     NodeStarted,
     lazy_getattr,
 )
-from wesichain.store import MemoryStore, Store, StoreItem
+from wesichain.store import Entry, MemoryStore, Store, StoreItem
 
 from .builder import GraphBuilder
-from .checkpoints import (
+from .checkpoints.checkpointer import (
     Checkpointer,
-    Entry,
     LogCheckpointer,
     MemoryCheckpointer,
     ThreadInfo,
@@ -27,17 +26,14 @@ from .context import ExecutionOptions, GraphContext
 from .definition import END, START, Migrate, Migration, RetryPolicy
 from .graph import Graph
 from .questions import Answered, GraphInterrupt, interrupt
-from .react import ReActAgentNode, ToolFailurePolicy
+from .react.failures import ToolFailurePolicy
+from .react.node import ReActAgentNode
 from .react.stepwise import react_graph
 from .snapshots import Snapshot, TaskState
-from .state import Add, Append, Merge, Overwrite, PerStep, Reducer, Send, SetUnion, StateUpdate, Untracked
-from .watch import (
-    CollectingObserver,
-    ConsoleObserver,
-    GraphStream,
-    Observer,
-    StreamItem,
-)
+from .state.reducers import Add, Append, Merge, Overwrite, PerStep, Reducer, SetUnion, Untracked
+from .state.updates import Send, StateUpdate
+from .watch.observer import CollectingObserver, ConsoleObserver, Observer
+from .watch.stream import GraphStream, StreamItem
 
 if TYPE_CHECKING:
     from .postgres import PostgresStore as PostgresStore

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import (
     Any,
@@ -20,33 +20,21 @@ from typing import (
 )
 from warnings import warn
 
-from typing_extensions import override
-
 from wesichain._elsewhere import GRAPH, Translated, names_ours
 from wesichain.core import Clock
-from wesichain.core.internal import dataclass
 from wesichain.errors import GraphDefinitionError, InvalidEdgeError, MissingNodeError
 from wesichain.store import Store
 
-from .checkpoints import Checkpointer
+from .checkpoints.checkpointer import Checkpointer
 from .context import DEFAULTS, ExecutionOptions, GraphContext, Sinks
 from .definition import END, START, Definition, Join, Migrate, Migration, Node, RetryPolicy, Router
 from .graph import Graph
-from .react import AgentNode, is_agent
-from .state import Schema, is_items, schema_of
+from .react.agent_node import AgentNode, is_agent
+from .state.kinds import is_items
+from .state.schema import Schema, schema_of
 from .subgraph import Subgraph
 
 StateT = TypeVar("StateT")
-
-
-@dataclass(frozen=True, slots=True)
-class _Edge:
-    sources: tuple[str, ...]
-    target: str
-
-    @override
-    def __str__(self) -> str:
-        return f"{' + '.join(map(repr, self.sources))} -> {self.target!r}"
 
 
 class GraphBuilder(Translated, Generic[StateT]):
@@ -91,7 +79,7 @@ class GraphBuilder(Translated, Generic[StateT]):
         self._output = None if output_type is None else self._part(output_type, "output_type")
         self._nodes: dict[str, Node] = {}
         self._see_all: set[str] = set()
-        self._edges: list[_Edge] = []
+        self._edges: list[Join] = []  # those of one source, too
         self._routers: list[tuple[str, Router]] = []
         self._entry: str | None = None
 
@@ -174,7 +162,7 @@ class GraphBuilder(Translated, Generic[StateT]):
                 f"add_edge({source!r}, {target!r}): an edge leads from a node's name, or from several, to "
                 f"one name; for several targets add an edge for each"
             )
-        self._edges.append(_Edge(tuple(sources), target))
+        self._edges.append(Join(frozenset(sources), target))
         return self
 
     def add_conditional_edges(
@@ -218,7 +206,8 @@ class GraphBuilder(Translated, Generic[StateT]):
         Nodes find the `store` in `ctx.store`; a graph used as a node has that of the graph around it, unless
         it was built with its own.
         """
-        edges = [_Edge((START,), self._entry), *self._edges] if self._entry is not None else self._edges
+        entry = () if self._entry is None else (Join(frozenset((START,)), self._entry),)
+        edges = (*entry, *self._edges)
         for edge in edges:
             self._check_edge(edge)
         for source, router in self._routers:
@@ -260,36 +249,33 @@ class GraphBuilder(Translated, Generic[StateT]):
 
     # --- checks ------------------------------------------------------------------------------------
 
-    def _definition(self, edges: Sequence[_Edge]) -> Definition:
-        single: dict[str, dict[str, None]] = {}
+    def _definition(self, edges: Iterable[Join]) -> Definition:
+        single: dict[str, tuple[str, ...]] = {}
         routers: dict[str, tuple[Router, ...]] = {}
-        for edge in edges:
-            if len(edge.sources) == 1:
-                single.setdefault(edge.sources[0], {})[edge.target] = None
+        joins: list[Join] = []
+        for edge in dict.fromkeys(edges):
+            if len(edge.sources) > 1:
+                joins.append(edge)
+            for source in edge.sources if len(edge.sources) == 1 else ():
+                single[source] = (*single.get(source, ()), edge.target)
         for source, router in self._routers:
             routers[source] = (*routers.get(source, ()), router)
-        joins = tuple(
-            dict.fromkeys(
-                Join(frozenset(edge.sources), edge.target) for edge in edges if len(edge.sources) > 1
-            )
-        )
         nodes = {
             name: replace(node, schema=self._schema) if name in self._see_all else node
             for name, node in self._nodes.items()
         }
-        found = {source: tuple(targets) for source, targets in single.items()}
         return Definition(
             self._schema,
             nodes,
-            edges=found,
+            edges=single,
             routers=routers,
-            joins=joins,
+            joins=tuple(joins),
             output=self._output,
             migrations=self._migrations,
             context_type=self._context_type,
         )
 
-    def _check_edge(self, edge: _Edge) -> None:
+    def _check_edge(self, edge: Join) -> None:
         if END in edge.sources:
             raise InvalidEdgeError(f"edge {edge}: nothing comes after END")
         if edge.target == START:
@@ -300,11 +286,11 @@ class GraphBuilder(Translated, Generic[StateT]):
             raise InvalidEdgeError(
                 f"edge {edge}: a join has several nodes as its sources and a node as its target"
             )
-        for name in edge.sources:
+        for name in sorted(edge.sources):
             if name != START:
                 self._check_target(name, f"edge {edge}")
         self._check_target(edge.target, f"edge {edge}")
-        if edge.sources == (START,) and edge.target == END:
+        if edge.sources == frozenset((START,)) and edge.target == END:
             raise InvalidEdgeError("edge START -> END: a graph needs a node between them")
 
     def _check_router(self, source: str, router: Router) -> None:

@@ -11,9 +11,10 @@ from dataclasses import replace
 
 from wesichain.errors import CheckpointError
 
-from .checkpoints import Loaded, StoredPayload, ThreadJournal
+from .checkpoints.journal import Loaded, ThreadJournal
+from .checkpoints.statecode import StoredPayload
 from .definition import Definition, Join
-from .superstep import Frontier, NodeTask
+from .superstep import Frontier, NodeTask, added
 
 _REMEDY = (
     "add it, name its new name with migrations={n: Migration(rename={...})}, or go on elsewhere with "
@@ -99,7 +100,8 @@ def resolved(
             lost = now.sources - found - definition.reachable(ahead, without=now)
             if now != join and lost:
                 refusal = refusal or _unreachable_source(now, sorted(lost))
-    return _with_targets(definition, replace(frontier, arrived=arrived), ready), refusal
+    frontier = replace(frontier, arrived=arrived)
+    return added(definition, frontier, ready) if ready else frontier, refusal
 
 
 def still_waiting(
@@ -122,18 +124,6 @@ def _same_join(definition: Definition, join: Join) -> Join | None:
         return join
     near = [one for one in definition.joins if one.target == join.target and one.sources & join.sources]
     return near[0] if len(near) == 1 else None
-
-
-def _with_targets(definition: Definition, frontier: Frontier, ready: list[str]) -> Frontier:
-    """The frontier with nodes that run now as well."""
-    here = {task.node for task in frontier.tasks if not task.is_sent} | frontier.deferred
-    new = [name for name in dict.fromkeys(ready) if name not in here]
-    deferred = frontier.deferred.union(name for name in new if definition.nodes[name].defer)
-    tasks = [NodeTask(definition.task_ids[name], name) for name in new if name not in deferred]
-    named = [*[task for task in frontier.tasks if not task.is_sent], *tasks]
-    named.sort(key=lambda task: definition.order.get(task.node, -1))
-    sent = [task for task in frontier.tasks if task.is_sent]
-    return Frontier((*named, *sent), frontier.arrived, deferred)
 
 
 def _unknown_nodes(definition: Definition, frontier: Frontier) -> CheckpointError | None:

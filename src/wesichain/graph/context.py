@@ -15,9 +15,9 @@ from wesichain.errors import ConfigError
 from wesichain.policy import Account, Budget
 from wesichain.store import Store
 
-from .checkpoints import ThreadJournal
+from .checkpoints.journal import ThreadJournal
 from .superstep import NodeTask
-from .watch import Observer
+from .watch.observer import Observer
 
 ContextT = TypeVar("ContextT", default=Any)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final, TypeAlias
 
 from typing_extensions import override
@@ -11,7 +12,7 @@ from typing_extensions import override
 from wesichain.core.internal import backoff_delay, dataclass
 from wesichain.errors import GraphError, MissingNodeError
 
-from .state import Schema
+from .state.schema import Schema
 
 START: Final = "__start__"
 """Where a run begins: an edge from it names an entry."""
@@ -197,18 +198,9 @@ class Definition:
         return reached
 
 
-def _has_cycle(graph: Mapping[str, Sequence[str]]) -> bool:
-    """Whether taking away the nodes that nothing leads to, again and again, leaves any."""
-    incoming = dict.fromkeys(graph, 0)
-    for targets in graph.values():
-        for target in targets:
-            incoming[target] += 1
-    free = [name for name, count in incoming.items() if count == 0]
-    removed = 0
-    while free:
-        removed += 1
-        for target in graph[free.pop()]:
-            incoming[target] -= 1
-            if incoming[target] == 0:
-                free.append(target)
-    return removed < len(graph)
+def _has_cycle(graph: Mapping[str, Iterable[str]]) -> bool:
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError:
+        return True
+    return False

@@ -34,10 +34,16 @@ from wesichain.errors import (
     NodeFailedError,
 )
 
-from .checkpoints import OuterWrites, Pending
+from .checkpoints.fold import Pending
+from .checkpoints.journal import OuterWrites
 from .definition import START, Router
-from .nodes import CycleWatch, Frame, OuterUpdate, Performer
-from .state import Send, StateValues, copies, is_items, is_some
+from .nodes.cycles import CycleWatch
+from .nodes.frame import Frame
+from .nodes.node_run import OuterUpdate
+from .nodes.performer import Performer
+from .state.kinds import is_items, is_some
+from .state.schema import StateValues, copies
+from .state.updates import Send
 from .superstep import Done, Folded, Frontier, NodeTask, Position, advance, check_target, fold
 
 _position = constructor_of(Position)

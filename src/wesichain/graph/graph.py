@@ -9,28 +9,34 @@ from functools import partial
 from sys import maxsize
 from typing import Any, Generic, Protocol, TypeVar, cast, overload
 
-from wesichain._elsewhere import Translated
+from wesichain._elsewhere import GRAPH_RUN, Translated, names_ours
 from wesichain.core import Clock, Event, EventSink
 from wesichain.core.internal import Spent, SystemClock, dataclass
 from wesichain.errors import CheckpointError, ConfigError, GraphError
 from wesichain.policy import Account, Budget
 from wesichain.store import Store
 
-from .checkpoints import Checkpointer, Loaded, OuterWrites, Pending, ThreadInfo, ThreadJournal
+from .checkpoints.checkpointer import Checkpointer, ThreadInfo
+from .checkpoints.fold import Pending
+from .checkpoints.journal import Loaded, OuterWrites, ThreadJournal
 from .compatibility import continued, still_waiting
 from .context import ALONE, ExecutionOptions, Sinks
 from .definition import START, Definition
 from .engine import GraphRun, route
 from .intake import take_input, take_update
 from .lifecycle import run_graph
-from .nodes import Frame
+from .nodes.frame import Frame
 from .questions import CURRENT, NO_ANSWER, TaskQuestions, match_answers
 from .snapshots import History, Snapshot, snapshot
-from .state import StateValues, copies, is_typed_dict
+from .state.kinds import is_typed_dict
+from .state.schema import StateValues, copies
 from .superstep import Folded, Frontier, Position, added, advance
 from .sync import run_sync
 from .threads import Threads, unknown_thread
-from .watch import GraphStream, Mode, RunLog, RunReport, StreamItem, Tap, mermaid
+from .watch.drawing import mermaid
+from .watch.narrate import RunLog
+from .watch.report import RunReport
+from .watch.stream import GraphStream, Mode, StreamItem, Tap
 
 StateT = TypeVar("StateT")
 _NO_LIMIT = Budget(steps=maxsize)
@@ -107,6 +113,7 @@ class Graph(Translated, Generic[StateT]):
             raise
         return self._out(values, state)
 
+    @names_ours(GRAPH_RUN)
     def invoke_sync(
         self,
         state: StateT | Mapping[str, Any] | None = None,
@@ -350,6 +357,9 @@ class Graph(Translated, Generic[StateT]):
     def _options(self, options: ExecutionOptions | None) -> ExecutionOptions:
         if options is None:
             return self._defaults
+        given: Any = options
+        if not isinstance(given, ExecutionOptions):
+            raise ConfigError(f"options={given!r}: use ExecutionOptions(thread_id=...)")
         options = options.over(self._defaults)
         self.definition.check_interrupts((*options.interrupt_before, *options.interrupt_after))
         return options
@@ -412,7 +422,7 @@ class Graph(Translated, Generic[StateT]):
 
     async def _waits(self, thread_id: str) -> bool:
         journal, loaded = await self._threads.open(thread_id)
-        return loaded is not None and bool(journal.open_questions(loaded))
+        return loaded is not None and bool(journal.open_questions(loaded).by_id)
 
     async def get_state(
         self, thread_id: str, checkpoint_id: str | None = None, *, inner: bool = False

@@ -4,25 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from wesichain.core.internal import same
 from wesichain.errors import GraphError
 
 from .definition import START, Definition
-from .state import (
-    NodeResult,
-    NotAnUpdateError,
-    Overwrite,
-    Schema,
-    Send,
-    StateValues,
-    Write,
-    clone,
-    is_mapping,
-    is_overwrite,
-    known_key,
-    plain_list,
-    read_result,
-    same,
-)
+from .state.kinds import is_mapping
+from .state.owned import clone, plain_list
+from .state.reducers import Overwrite
+from .state.schema import Schema, StateValues
+from .state.updates import NodeResult, NotAnUpdateError, Send, Write, is_overwrite, known_key, read_result
 from .superstep import Folded, NodeTask, check_target, fold
 
 

@@ -10,11 +10,14 @@ from wesichain.core import JsonValue, RunCompleted, RunFailed, RunInterrupted, R
 from wesichain.core.internal import around
 from wesichain.errors import CodecError, GraphError, GraphInterruptedError
 
-from .checkpoints import ANYTHING, Pending
+from .checkpoints.coding import ANYTHING
+from .checkpoints.fold import Pending
 from .engine import GraphRun
-from .nodes import Frame, OuterUpdate
+from .nodes.frame import Frame
+from .nodes.node_run import OuterUpdate
 from .questions import Paused
-from .state import StateValues, copies, is_mapping
+from .state.kinds import is_mapping
+from .state.schema import StateValues, copies
 from .superstep import Folded
 
 _NO_USAGE = Usage()  # the agents inside report theirs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from wesichain.errors import CheckpointError, MissingDependencyError
 from wesichain.store import Layout
 
-from .checkpoints import LogCheckpointer, conflict
+from .checkpoints.checkpointer import LogCheckpointer, conflict
 
 __all__ = ["PostgresCheckpointer", "PostgresStore"]
 

@@ -16,7 +16,7 @@ from wesichain.core.internal import dataclass
 from wesichain.errors import CheckpointError, ConfigError, GraphError
 from wesichain.tools import validate_json
 
-from .state import is_mapping
+from .state.kinds import is_mapping
 from .superstep import NodeTask
 
 
@@ -250,7 +250,9 @@ def _leaves(group: BaseExceptionGroup[Paused]) -> Iterable[Paused]:
 def _open_question() -> TaskQuestions:
     task = CURRENT.get()
     if task is None:
-        raise GraphError("interrupt() was called outside a node of a running graph")
+        raise GraphError(
+            "interrupt() was called outside a node of a running graph; call it in a function that is a node"
+        )
     return task
 
 

@@ -10,11 +10,12 @@ from typing import Any, Generic, Literal, TypeVar
 from wesichain.core.internal import dataclass
 from wesichain.errors import GraphError
 
-from .checkpoints import Loaded, Pending, ThreadJournal
+from .checkpoints.fold import Pending
+from .checkpoints.journal import Loaded, ThreadJournal
 from .compatibility import inner_checkpoints
 from .definition import Definition
 from .questions import Answered, GraphInterrupt
-from .state import HIDDEN, StateValues, copies
+from .state.schema import HIDDEN, StateValues, copies
 from .superstep import NodeTask, fold
 
 StateT = TypeVar("StateT")

@@ -8,7 +8,7 @@ from wesichain.errors import CheckpointError
 from wesichain.store import Layout, SqliteStore
 from wesichain.store.sqlite import SqliteLogs, SqliteSchema
 
-from .checkpoints import LogCheckpointer, conflict
+from .checkpoints.checkpointer import LogCheckpointer, conflict
 
 __all__ = ["SqliteCheckpointer", "SqliteStore"]
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from .checkpoints import OuterWrites
+from .checkpoints.journal import OuterWrites
 from .graph import Graph
-from .nodes import OuterUpdate
+from .nodes.node_run import OuterUpdate
 from .questions import CURRENT
-from .state import HIDDEN, Key, Schema, copies, is_mapping
+from .state.kinds import is_mapping
+from .state.schema import HIDDEN, Key, Schema, copies
 
 
 class Subgraph:

@@ -10,28 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, TypeAlias
 
-from wesichain.core.internal import constructor_of, dataclass
+from wesichain.core.internal import constructor_of, dataclass, same
 from wesichain.errors import ConflictingUpdateError, GraphError, NodeFailedError
 
 from .definition import END, Definition, Join
-from .state import (
-    UNSET,
-    Append,
-    AppendOnlyList,
-    Key,
-    NodeResult,
-    ReplacedValue,
-    Schema,
-    Send,
-    StateValues,
-    Unset,
-    as_items,
-    clone,
-    is_overwrite,
-    plain_list,
-    put,
-    same,
-)
+from .state.owned import AppendOnlyList, clone, plain_list
+from .state.reducers import UNSET, Append, ReplacedValue, Unset, as_items
+from .state.schema import Key, Schema, StateValues, put
+from .state.updates import NodeResult, Send, is_overwrite
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,18 +213,25 @@ def advance(
     return _frontier(definition, list(named), sends, arrived, frontier.deferred)
 
 
-def added(definition: Definition, frontier: Frontier, targets: Sequence[str | Send]) -> Frontier:
-    """The frontier with more to run next, beside what is there."""
-    more = advance(definition, Frontier(arrived=frontier.arrived, deferred=frontier.deferred), (), targets)
-    sent = sum(task.is_sent for task in frontier.tasks)
-    tasks = list(frontier.tasks)
-    for task in more.tasks:
-        if task.is_sent:
-            tasks.append(NodeTask(f"{definition.task_ids[task.node]}#{sent}", task.node, task.payload))
-            sent += 1
-        elif task.id not in frontier.by_id:
-            tasks.append(task)
-    return _frontier_of(tuple(tasks), more.arrived, more.deferred, {})
+def added(definition: Definition, frontier: Frontier, targets: Iterable[str | Send]) -> Frontier:
+    """The frontier with more to run next, beside what is there; a deferred node waits for that."""
+    if not frontier.tasks:
+        return advance(definition, frontier, (), tuple(targets))
+    named = {task.node: task for task in frontier.tasks if not task.is_sent}
+    sent = [task for task in frontier.tasks if task.is_sent]
+    deferred = set(frontier.deferred)
+    for target in targets:
+        if isinstance(target, Send):
+            task_id = f"{definition.task_ids[target.node]}#{len(sent)}"
+            sent.append(NodeTask(task_id, target.node, target.payload))
+        elif target != END and target not in named:
+            if definition.nodes[target].defer:
+                deferred.add(target)
+            elif target not in deferred:
+                named[target] = NodeTask(definition.task_ids[target], target)
+    # A thread may have tasks of nodes that this program does not have.
+    tasks = sorted(named.values(), key=lambda task: definition.order.get(task.node, -1))
+    return Frontier((*tasks, *sent), frontier.arrived, frozenset(deferred))
 
 
 def _arrive(

@@ -6,7 +6,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import Context, copy_context
 from typing import Any, TypeVar
@@ -93,15 +93,5 @@ if hasattr(os, "register_at_fork"):
 
 
 def _in_thread(work: Callable[[], T]) -> T:
-    done: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            done.set_result(Context().run(work))
-        except BaseException as error:  # noqa: BLE001  # raised where it is waited for
-            done.set_exception(error)
-
-    thread = threading.Thread(target=run, name="wesichain-sync")
-    thread.start()
-    thread.join()
-    return done.result()
+    with ThreadPoolExecutor(1, "wesichain-sync") as thread:
+        return thread.submit(Context().run, work).result()

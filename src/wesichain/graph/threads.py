@@ -8,7 +8,9 @@ from threading import RLock
 from wesichain.core import Clock
 from wesichain.errors import CheckpointError, ConfigError
 
-from .checkpoints import Checkpointer, Loaded, Thread, ThreadInfo, ThreadJournal
+from .checkpoints.checkpointer import Checkpointer, ThreadInfo
+from .checkpoints.journal import Loaded, ThreadJournal
+from .checkpoints.thread import Thread
 from .context import ALONE
 from .definition import Definition
 from .superstep import Position

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field
 from typing_extensions import TypedDict, override
@@ -33,8 +33,12 @@ class Subagents(Capability):
         if not isinstance(given, Mapping) or not agents:
             raise ConfigError("Subagents takes at least one agent by name: Subagents({'reader': agent})")
         for name, agent in agents.items():
-            if not _NAME.fullmatch(name) or not hasattr(agent, "as_tool"):
-                raise ConfigError(f"Subagents({{{name!r}: {agent!r}}}): use a plain name and an Agent")
+            if not isinstance(cast("Any", name), str) or not _NAME.fullmatch(name):
+                raise ConfigError(
+                    f"Subagents: {name!r} is not a name for an agent; use one that matches {_NAME.pattern}"
+                )
+            if not hasattr(agent, "as_tool"):
+                raise ConfigError(f"Subagents: {name!r} is {type(agent).__name__}; use an Agent")
         self._agents = dict(agents)
         self.tools = (_Delegate(self._agents, effect),)
 

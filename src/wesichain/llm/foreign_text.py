@@ -20,7 +20,7 @@ from wesichain.llm.react_text.dialects import REACT, read_reply
 from wesichain.llm.react_text.native import AROUND_CALLS, CALL_START, INPUT_KEYS, TOOL_KEYS
 from wesichain.llm.react_text.reasoning import ReasonedText, ReasoningFilter, ReasoningStyle, split_reasoning
 from wesichain.llm.react_text.rules import check
-from wesichain.llm.react_text.structure import TextReply
+from wesichain.llm.react_text.structure import TextReply, marker
 
 _USE_INTERFACE = (
     "Your reply holds a tool call as text, which is not run. Call the tool through the interface for tool "
@@ -44,7 +44,7 @@ class ForeignText:
     def read(self, response: LlmResponse) -> LlmResponse:
         """The response with its reasoning and calls in their places; the same object if its text has none."""
         content: Any = response.content
-        if not isinstance(content, str) or not _may_hold_marks(content):
+        if not isinstance(content, str):
             return response
         reasoned = split_reasoning(content, self.style)
         if reasoned.lead and not reasoned.is_final:
@@ -85,7 +85,7 @@ class ForeignText:
         reply = TextReply(text)
         if not is_message and any(section.mark == "observation" for section in reply.sections):
             return response  # more than a call: the model made up its result
-        is_marked = is_message or (_begins_call(reply.text) and CALL_START.search(text) is not None)
+        is_marked = is_message or _begins_native(reply.text)
         if parsed.kind == "action" and not is_message:
             named = {self.name_of(call.name) for call in parsed.calls}
             is_known = is_marked or named <= {tool.name for tool in self.tools}
@@ -108,19 +108,11 @@ def _refused(response: LlmResponse, content: str, why: str) -> LlmResponse:
     return replace(response, tool_calls=(ToolCall("", "", content),), reasoning=why)
 
 
-_MARKS = re.compile(r"[<{\[\u25c1]|^[ \t*]*+Action[ \t]*+:", re.IGNORECASE | re.MULTILINE)
-
-
-def _may_hold_marks(content: str) -> bool:
-    return _MARKS.search(content) is not None or content.lstrip().startswith("analysis")
-
-
 # --- while it comes -------------------------------------------------------------------------------
 
 _LONGEST_START = 120  # characters by which it is known whether a reply begins as a call
 _FIRST_KEY = re.compile(r'(?:```\w*+\s*+)?+[\[{\s]*+\{\s*+"([^"]{0,40})"')
 _CALL_KEYS = frozenset((*TOOL_KEYS, *INPUT_KEYS, "type", "function", "id", "thought"))
-_LINES = re.compile(r"[ \t*]*+Action[ \t]*+:", re.IGNORECASE)
 
 
 class _TextStream:
@@ -128,41 +120,44 @@ class _TextStream:
 
     def __init__(self, style: ReasoningStyle, *, has_tools: bool) -> None:
         self._reasoning = ReasoningFilter(style)
-        self._start: str | None = ""  # the text so far, while it may be a call
+        self._start = ""  # the text so far, until it is known whether it begins as a call
+        self._is_call: bool | None = None
         self._may_call = has_tools
         self._shown: list[str] = []
 
     def feed(self, piece: str) -> str:
         """The part of this piece, and of the text kept back before it, that can be shown."""
         text = self._reasoning.feed(piece)
-        if self._start is None:
-            return self._show(text)
-        self._start += text
-        if self._may_begin_call(self._start):
-            return ""
-        text, self._start = self._start, None
-        return self._show(text.lstrip() if self._reasoning.is_marked else text)
+        if self._is_call is None:
+            text = self._start = self._start + text
+            self._is_call = self._begins_call(text)
+            if self._reasoning.is_marked:
+                text = text.lstrip()
+        return "" if self._is_call is not False else self._show(text)
 
     def rest_of(self, content: str) -> str:
         """The part of the complete answer not shown yet; empty, if the text shown is not its beginning."""
         shown = "".join(self._shown)
         return content[len(shown) :] if content.startswith(shown) else ""
 
-    def _may_begin_call(self, text: str) -> bool:
+    def _begins_call(self, text: str) -> bool | None:
+        """Whether a text begins as a call; None while more of it may tell."""
         start = text.lstrip()
+        undecided = None if len(start or text) < _LONGEST_START else False
         if not start:
-            return len(text) < _LONGEST_START
+            return undecided
         if not self._may_call:
             return False
-        is_short = len(start) < _LONGEST_START
         if start[0] in "{[`":
-            key = _FIRST_KEY.match(start)
-            if key is not None and key[1] in _CALL_KEYS:
-                return True
-            return (is_short and key is None) or CALL_START.match(start) is not None
+            if key := _FIRST_KEY.match(start):
+                return key[1] in _CALL_KEYS
+            return undecided if undecided is None else _begins_native(start)
         if start[0] == "<":
-            return (is_short and "\n" not in start and ">" not in start) or _begins_call(start)
-        return _LINES.match(start) is not None or "action:".startswith(start[:7].rstrip().lower())
+            is_tag = "\n" in start or ">" in start or undecided is False
+            return _begins_native(start) if is_tag else None
+        if found := marker(start):
+            return found[0] == "action"
+        return undecided if "action".startswith(start.strip("*# \t0123456789").lower()) else False
 
     def _show(self, text: str) -> str:
         if text:
@@ -170,7 +165,9 @@ class _TextStream:
         return text
 
 
-def _begins_call(start: str) -> bool:
-    """Whether a text begins as a native call, complete or not, or has nothing but marks around one so far."""
-    found = CALL_START.search(start)
-    return not AROUND_CALLS.sub("", start[: found.start()] if found else start).strip()
+def _begins_native(text: str) -> bool | None:
+    """Whether a text begins as a native call, complete or not; None of one that is marks around it so far."""
+    found = CALL_START.search(text)
+    if AROUND_CALLS.sub("", text[: found.start()] if found else text).strip():
+        return False
+    return True if found else None

@@ -109,9 +109,10 @@ class FunctionTool(Tool[DepsT_contra], Generic[P, R, DepsT_contra]):
         if signature.is_simple and not self.collects:
             return parts._replace(call=self.function, by_name=True)
         if signature.is_simple_but_for_context and not self.collects:
-            name = signature.context or ""
-            if self.is_async and _takes_first(self.function, name):
+            is_first = signature.is_context_first and inspect.isroutine(self.function)
+            if self.is_async and is_first:
                 return parts._replace(call=self.function, context_first=True)
+            name = "" if is_first else signature.context or ""
             return parts._replace(call=_with_context(self.function, name))
         return parts
 
@@ -143,7 +144,7 @@ class FunctionTool(Tool[DepsT_contra], Generic[P, R, DepsT_contra]):
 
 
 def _with_context(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """The function, with its context in its place; `bind` says the same at three times the price."""
+    """The function, with its context by its name, or first without one; `bind` costs three times as much."""
 
     def call_first(args: dict[str, Any], ctx: ToolContext | None) -> Any:
         return function(ctx or ToolContext(), **args)
@@ -151,12 +152,7 @@ def _with_context(function: Callable[..., Any], name: str) -> Callable[..., Any]
     def call_by_name(args: dict[str, Any], ctx: ToolContext | None) -> Any:
         return function(**{**args, name: ctx or ToolContext()})
 
-    return call_first if _takes_first(function, name) else call_by_name
-
-
-def _takes_first(function: Callable[..., Any], name: str) -> bool:
-    first = next(iter(inspect.signature(function).parameters.values()))
-    return first.name == name and first.kind is first.POSITIONAL_OR_KEYWORD and inspect.isroutine(function)
+    return call_by_name if name else call_first
 
 
 async def _collect(items: AsyncGenerator[Any, None]) -> list[Any]:

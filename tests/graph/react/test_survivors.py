@@ -8,9 +8,10 @@ import pytest
 
 from tests.agent.kit import ADD, add, call, say
 from wesichain import Agent, ReActAgentNode, tool
-from wesichain.agent import Interrupted, Refuse
-from wesichain.core import Action, Observation, ReActState, ReActStep
-from wesichain.errors import GraphError
+from wesichain.agent import Interrupted, PendingCall, Provide, Refuse
+from wesichain.core import Action, JsonObject, Observation, ReActState, ReActStep, ToolCall
+from wesichain.core.internal import Question
+from wesichain.errors import ConfigError, GraphError
 from wesichain.graph import GraphBuilder, GraphContext, RetryPolicy
 from wesichain.graph.react.approvals import decisions
 from wesichain.policy import FailFast
@@ -72,3 +73,12 @@ async def test_every_call_of_a_question_needs_its_decision() -> None:
         decisions({first: True}, held.pending, runtime.refusal_of, now=0.0)
     decided = decisions({first: False, second: False}, held.pending, runtime.refusal_of, now=0.0)
     assert decided[second] == Refuse()
+
+
+def test_an_answer_that_does_not_fit_its_question_is_refused() -> None:
+    number: JsonObject = {"n": {"type": "integer"}}
+    schema: JsonObject = {"type": "object", "properties": number, "required": ["n"]}
+    asked = PendingCall(ToolCall("1", "ask", {}), "t", external=True, question=Question("How many?", schema))
+    with pytest.raises(ConfigError, match="the answer to 'ask' is not what it asks for"):
+        decisions(Provide({"n": "two"}), [asked], lambda _: None, now=0.0)
+    assert decisions(Provide({"n": 2}), [asked], lambda _: None, now=0.0) == {"t": Provide({"n": 2})}

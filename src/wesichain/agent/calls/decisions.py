@@ -49,11 +49,9 @@ class UsedTokens:
                 f"decide on every waiting call: there is no decision yet on {', '.join(missing)}"
             )
         for token, item in waiting.items():
-            if item.expires_at is not None and now > item.expires_at:
-                raise ConfigError(f"the approval of {item.call.name!r} has expired; run the task again")
             if token in self._used:
                 raise ConfigError(f"the approval of {item.call.name!r} was used already; a token works once")
-            _check_decision(item, decisions[token], refusal_of)
+            check_decision(item, decisions[token], refusal_of, now=now, remedy="run the task again")
         for token in waiting:
             self._used[token] = None
         while len(self._used) > _REMEMBERED:
@@ -66,11 +64,21 @@ class UsedTokens:
             raise
 
 
-def _check_decision(
-    item: PendingCall, decision: Any, refusal_of: Callable[[ToolCall], Exception | None]
+def check_decision(
+    item: PendingCall,
+    decision: Any,
+    refusal_of: Callable[[ToolCall], Exception | None],
+    *,
+    now: float,
+    remedy: str,
 ) -> None:
-    """A decision that cannot be followed is refused before it uses up its token."""
+    """A decision that cannot be followed is refused before it uses up its token.
+
+    `remedy`: how to go on with a call whose approval has expired.
+    """
     call = item.call
+    if item.expires_at is not None and now > item.expires_at:
+        raise ConfigError(f"the approval of {call.name!r} has expired; {remedy}")
     match decision:
         case Refuse():
             pass

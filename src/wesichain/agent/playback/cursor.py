@@ -161,6 +161,10 @@ class RecordingCursor(EventSink):
         scope = self.events[index].scope
         await self._until(lambda: self._is_next(index, scope))
 
+    async def until_cancelled(self) -> None:
+        """Wait to be cancelled; where nothing happens any more, the program differs from its recording."""
+        await self._until(lambda: False)
+
     async def _until(self, is_so: Callable[[], bool]) -> None:
         """Let the rest of the program go on until something is so, or nothing happens any more."""
         idle, seen = 0, len(self._order)

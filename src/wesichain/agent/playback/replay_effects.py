@@ -456,7 +456,7 @@ class ReplayEffects(Effects):
                 known = GuardrailError if event.error == "GuardrailError" else AgentError
                 raise known(event.message)  # its middleware's, or that of a sibling: the run ends the same
             if isinstance(event, RunFailed) and event.error != "BudgetExceededError":
-                await asyncio.get_running_loop().create_future()  # a sibling has failed: it cuts this one
+                await self._cursor.until_cancelled()  # a sibling has failed: it cuts this one
             if isinstance(event, RunFailed):
                 raise BudgetExceededError(event.message, resource="seconds")
             if isinstance(event, StepStarted | RunCompleted):

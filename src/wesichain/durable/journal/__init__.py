@@ -2,7 +2,7 @@
 
 from .durable_effects import DurableEffects, is_of
 from .event_journal import EventJournal
-from .inside import Inside, Visitors, visit_scope
+from .inside import Inside
 from .records import Conversed, JournalRecord, StepRecord, fingerprint, read_record, written
 from .step_journal import MAX_STEP, Program, Step, StepJournal
 
@@ -17,10 +17,8 @@ __all__ = [
     "Step",
     "StepJournal",
     "StepRecord",
-    "Visitors",
     "fingerprint",
     "is_of",
     "read_record",
-    "visit_scope",
     "written",
 ]

@@ -26,9 +26,6 @@ from wesichain.agent import (
 )
 from wesichain.context import ViewRequest
 from wesichain.core import Event, LlmRequest, LlmResponse, ToolCall
-from wesichain.core.internal import dataclass
-from wesichain.durable.states import is_inside_id
-from wesichain.durable.store import NewChild
 from wesichain.errors import (
     AgentError,
     ConfigError,
@@ -38,25 +35,17 @@ from wesichain.errors import (
 )
 from wesichain.tools import PreparedCall, ToolContext, ToolResult
 
-from .records import Conversed, Raised, StepRecord, fingerprint, fingerprint_of_call
+from .records import Conversed, MetLimit, Raised, StepRecord, fingerprint, fingerprint_of_call
 from .step_journal import StepJournal
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class StepPlace:
-    """Where a run inside another stands: the id of the run above, and the scope of its events in the log."""
-
-    parent: str
-    scope: str
 
 
 class DurableEffects(Effects):
     """The world, with a journal before it. A tool that must run once writes down its intent first.
 
     The runs inside a call have effects of their own on the same journal, under the name of the call: an agent
-    that is used as a tool goes on where it was, and is not run again. It is listed as a run of its own.
+    that is used as a tool goes on where it was, and is not run again.
     """
 
     def __init__(
@@ -65,7 +54,6 @@ class DurableEffects(Effects):
         live: Effects,
         *,
         scope: str = "",
-        place: StepPlace | None = None,
         needs_deps: bool = True,
     ) -> None:
         self.remembers = True
@@ -74,9 +62,7 @@ class DurableEffects(Effects):
         self._live = live
         self._scope = scope
         self._run: RunState[Any] | None = None
-        self._place = place  # of a run inside another, until that is listed
-        self._above = "" if place is None else f"{place.scope}/"
-        self._conversed = Conversed(is_inside=place is not None)
+        self._conversed = Conversed(is_inside=bool(scope))
         self._checks: Counter[int] = Counter()  # of answers, by step
         self._unknown: set[str] = set()  # calls that may have had their effect, and must not have it twice
 
@@ -112,7 +98,6 @@ class DurableEffects(Effects):
             name, asked = f"{name} for view {request.view}", fingerprint(request.messages)
         else:
             asked = self._conversed.fingerprint(request)
-        await self._list(name)
         entry = await self._journal.perform(name, asked, ask, step_id=step_id)
         if not is_live and run is not None:
             reemit_extra_calls(run, entry.events)
@@ -129,7 +114,6 @@ class DurableEffects(Effects):
         call, ctx = prepared.call, caller.context(prepared.call)
         name = f"{self._scope}call {ctx.step_id} {_label(call.id)} {ctx.attempt}"
         asked = fingerprint_of_call(prepared)
-        await self._list(name)
         tool = prepared.tool
         if tool.effect == "once" and not (self._journal.knows(name) or tool.is_waiting(ctx.idempotency_key)):
             await self._intend(prepared, name, asked)
@@ -152,12 +136,15 @@ class DurableEffects(Effects):
                 is_refusal=is_waiting,
                 duration_ms=done.duration_ms,
                 parts=done.parts,
+                limit=MetLimit.in_call(ctx),
                 events=tuple(events),
             )
 
         entry = await self._journal.perform(name, asked, perform, step_id=ctx.step_id)
         if not result:
             reemit(entry.events, ctx)
+            if entry.limit is not None:
+                entry.limit.restore(ctx)
         if entry.is_unknown:
             self._unknown.add(call.id)
         if entry.raised is None:
@@ -215,20 +202,8 @@ class DurableEffects(Effects):
     def below(self, call: str, number: int) -> Callable[[Effects], Effects]:
         """The effects of a run inside a call: of a second one in the same call, under a name of its own."""
         label = _label(call) if number == 1 else f"{_label(call)}~{number}"
-        scope = call if number == 1 else f"{call}/~{number}"
-        place = StepPlace("" if self._run is None else self._run.run_id, f"{self._above}{scope}")
-        inner = f"{self._scope}{label}/"
-        needs = self.needs_deps
-        return lambda live: DurableEffects(self._journal, live, scope=inner, place=place, needs_deps=needs)
-
-    async def _list(self, name: str) -> None:
-        """Have a run inside another listed, before the first thing that it does now."""
-        run, place, inside = self._run, self._place, self._journal.inside
-        if place is None or run is None or inside is None or self._journal.knows(name):
-            return
-        self._place = None
-        own = run.run_id if is_inside_id(run.run_id) else fingerprint([place.parent, place.scope])[:32]
-        await inside.begin(NewChild(own, place.parent, run.name, place.scope))
+        scope, needs = f"{self._scope}{label}/", self.needs_deps
+        return lambda live: DurableEffects(self._journal, live, scope=scope, needs_deps=needs)
 
     async def _intend(self, prepared: PreparedCall, name: str, asked: str) -> None:
         """Write down that the call is about to run. Where that stands already, its outcome is unknown."""

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from wesichain.core import Clock, Event, EventSink
 
-from .inside import Inside, Visitors
+from .inside import Inside
 from .records import JournalRecord, StepRecord, written
 from .step_journal import MAX_STEP, Step
 
@@ -20,7 +20,7 @@ class EventJournal(EventSink):
     """A sink that keeps what it hears as steps of the run, and has the runs in its nodes listed."""
 
     def __init__(
-        self, recorded: Mapping[str, str], step: Step, *, clock: Clock, version: str, inside: Inside | None
+        self, recorded: Mapping[str, str], step: Step, *, clock: Clock, version: str, inside: Inside
     ) -> None:
         self._events: list[Event] = []
         self._step = step
@@ -28,7 +28,6 @@ class EventJournal(EventSink):
         self._version = version
         self._number = len(recorded)
         self._inside = inside
-        self._visitors = Visitors()
         self._keeping = asyncio.Lock()
 
     @override
@@ -44,7 +43,7 @@ class EventJournal(EventSink):
     async def keep(self) -> None:
         """Keep what was told and is not kept yet."""
         async with self._keeping:
-            events = await self._drain()
+            events = self._drain()
             if not events:
                 return
             self._number += 1
@@ -59,24 +58,12 @@ class EventJournal(EventSink):
                 self._events[:0] = events  # for the ending, if there is one
                 raise
 
-    async def rest(self, *, is_ours: bool) -> tuple[Event, ...]:
-        """What was told and is not kept yet, once what is being kept is: for the ending of the run.
-
-        Where the run is not `ours` any more, nothing is listed.
-        """
+    async def rest(self) -> tuple[Event, ...]:
+        """What was told and is not kept yet, once what is being kept is: for the ending of the run."""
         async with self._keeping:
-            return await self._drain(is_ours=is_ours)
+            return self._drain()
 
-    async def _drain(self, *, is_ours: bool = True) -> tuple[Event, ...]:
+    def _drain(self) -> tuple[Event, ...]:
         events, self._events = self._events, []
-        if self._inside is not None and is_ours:
-            await self._list(self._inside, events)
+        self._inside.receive(events)
         return tuple(events)
-
-    async def _list(self, inside: Inside, events: list[Event]) -> None:
-        """Have the runs listed that have begun; those that have ended are, with the step that follows."""
-        for event in events:
-            begun = self._visitors.receive(event)
-            if begun is not None:
-                await inside.begin(begun)
-            inside.ended(self._visitors.ends(event))

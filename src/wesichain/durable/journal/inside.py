@@ -1,10 +1,8 @@
-"""Inside: the runs inside a run, told to the database as they begin, and with the step that they end with."""
+"""Inside: the runs inside a run, by what its log says of them, for the list of runs."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import replace
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator
 
 from wesichain.core import Event, RunCompleted, RunFailed, RunInterrupted, RunStarted
 from wesichain.durable.states import is_inside_id
@@ -12,58 +10,29 @@ from wesichain.durable.store import ChildResult, NewChild
 
 from .records import fingerprint
 
-Begin: TypeAlias = Callable[[NewChild], Awaitable[None]]
-
 
 class Inside:
-    """The runs inside one run, for the list of runs.
+    """The runs inside one run, an event of its log after another.
 
-    A run that waits for a person stays open: its question is that of the run at the top.
-    """
-
-    def __init__(self, begin: Begin) -> None:
-        self.begin = begin
-        self._ended: list[ChildResult] = []
-
-    def receive(self, events: Iterable[Event]) -> None:
-        """Note the runs inside that these events end."""
-        for event in events:
-            if event.scope:
-                self.ended(_ends(event))
-
-    def ended(self, children: Iterable[ChildResult]) -> None:
-        self._ended += children
-
-    def take(self) -> tuple[ChildResult, ...]:
-        """The runs that have ended since it was last asked: they are kept with what is written now."""
-        taken, self._ended = self._ended, []
-        return tuple(taken)
-
-
-class Visitors:
-    """The runs inside the run of a graph, by what its log tells of them, an event after another.
-
-    Nodes are visited again and again, and what runs in them tells its events in the same scope each time: a
-    run is known by its id, and has the scope to itself from when it starts there until another one does.
+    A node of a graph is visited again and again, and what runs in it emits its events in the same scope each
+    time: a run is known by its id, and has the scope to itself from when it starts there until another does.
     """
 
     def __init__(self) -> None:
         self._ids: dict[str, str] = {}  # by scope
+        self._changes: list[NewChild | ChildResult] = []
 
-    def receive(self, event: Event) -> NewChild | None:
-        """Take the next event of the log; of a run that starts inside, or goes on, what is listed of it."""
-        if not isinstance(event, RunStarted) or not event.own_id:
-            return None
-        own = event.own_id
-        own = own if is_inside_id(own) else fingerprint([event.run_id, own])[:32]
-        above = [found for scope, found in self._around(event.scope) if scope != event.scope]
-        self._ids[event.scope] = own
-        return NewChild(own, above[0] if above else event.run_id, event.agent, visit_scope(own))
+    def receive(self, events: Iterable[Event], *, after: int = 0) -> None:
+        """Take the next events of the log; those up to a number were in the list of runs before."""
+        for event in events:
+            change = self._change_by(event)
+            if change is not None and event.seq > after:
+                self._changes.append(change)
 
-    def ends(self, event: Event) -> list[ChildResult]:
-        """How the run inside ended whose end this event tells."""
-        own = self._ids.get(event.scope)
-        return [] if own is None else [replace(end, scope=visit_scope(own)) for end in _ends(event)]
+    def take(self) -> tuple[NewChild | ChildResult, ...]:
+        """What has changed since it was last asked: it is kept with what is written now."""
+        taken, self._changes = self._changes, []
+        return tuple(taken)
 
     def scope_in(self, event: Event, run_id: str) -> str | None:
         """The scope of an event for one of the runs, if it is of that one, or of one inside it."""
@@ -72,26 +41,27 @@ class Visitors:
                 return event.scope[len(scope) + 1 :]
         return None
 
+    def _change_by(self, event: Event) -> NewChild | ChildResult | None:
+        match event:
+            case RunStarted(own_id=own, scope=scope) if own:
+                own = own if is_inside_id(own) else fingerprint([event.run_id, own])[:32]
+                above = [found for place, found in self._around(scope) if place != scope]
+                self._ids[scope] = own
+                return NewChild(own, above[0] if above else event.run_id, event.agent)
+            case _ if event.scope not in self._ids:
+                return None
+            case RunCompleted():
+                return ChildResult(self._ids[event.scope], "completed")
+            case RunFailed():
+                return ChildResult(self._ids[event.scope], "failed", f"{event.error}: {event.message}")
+            case RunInterrupted() if not event.pending:  # else it stays open: the run at the top asks
+                return ChildResult(self._ids[event.scope], "interrupted", event.reason)
+            case _:
+                return None
+
     def _around(self, scope: str) -> Iterator[tuple[str, str]]:
-        """The runs that speak in a scope and around it, the innermost first."""
+        """The runs that emit in a scope and around it, the innermost first."""
         while scope:
             if scope in self._ids:
                 yield scope, self._ids[scope]
             scope = scope.rpartition("/")[0]
-
-
-def visit_scope(run_id: str) -> str:
-    """The stand-in for the scope of a run in a graph's node, which is not its alone."""
-    return f"@{run_id}"
-
-
-def _ends(event: Event) -> list[ChildResult]:
-    match event:
-        case RunCompleted():
-            return [ChildResult(event.scope, "completed")]
-        case RunFailed():
-            return [ChildResult(event.scope, "failed", f"{event.error}: {event.message}")]
-        case RunInterrupted() if not event.pending:
-            return [ChildResult(event.scope, "interrupted", event.reason)]
-        case _:
-            return []

@@ -8,8 +8,8 @@ from hashlib import sha256
 from wesichain.agent import name_of
 from wesichain.core import Event, JsonValue, LlmRequest, LlmResponse, Part, Role, to_json
 from wesichain.core.internal import OMIT, dataclass, from_plain, is_object, parse_json
-from wesichain.errors import CodecError
-from wesichain.tools import PreparedCall
+from wesichain.errors import BudgetExceededError, CodecError
+from wesichain.tools import PreparedCall, ToolContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,41 @@ class Raised:
 
 
 @dataclass(frozen=True, slots=True)
+class MetLimit:
+    """A limit of a run above, met by a run inside a call: `level` 1 is the run that made the call, 2 the one
+    above that."""
+
+    level: int
+    step_id: int
+    resource: str
+    limit: float
+    used: float
+    message: str
+
+    @classmethod
+    def in_call(cls, ctx: ToolContext) -> MetLimit | None:
+        """The limit that a run inside this call has met; None where there is none."""
+        link = ctx.link
+        if link is None or link.limit is None:
+            return None
+        met = link.limit
+        level = link.account.level_of(met.owner)
+        return cls(level, met.step_id, met.resource, met.limit, met.used, str(met))
+
+    def restore(self, ctx: ToolContext) -> None:
+        """Make it the limit of the run that stands at its level now."""
+        owner = ctx.link.account.at_level(self.level)
+        ctx.link.limit = BudgetExceededError(
+            self.message,
+            step_id=self.step_id,
+            resource=self.resource,
+            limit=self.limit,
+            used=self.used,
+            owner=owner,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class StepRecord:
     """The record of a step: a reply, a value, or an error. `events`: those of runs inside it."""
 
@@ -46,6 +81,7 @@ class StepRecord:
     is_finish: bool = field(default=False, metadata=OMIT)  # the tool said that its value is the run's
     duration_ms: float = field(default=0.0, metadata=OMIT)
     parts: tuple[Part, ...] = field(default=(), metadata=OMIT)  # of a result that is more than text
+    limit: MetLimit | None = field(default=None, metadata=OMIT)  # that ended the call
     events: tuple[Event, ...] = field(default=(), metadata=OMIT)
 
 
@@ -86,7 +122,8 @@ def written(record: JournalRecord, *, limit: int) -> tuple[JournalRecord, str]:
         )
     except CodecError as error:
         why = f"the output of this step cannot be kept: {error}"
-    entry = StepRecord(raised=Raised("CodecError", why), duration_ms=record.entry.duration_ms)
+    done = record.entry
+    entry = StepRecord(raised=Raised("CodecError", why), duration_ms=done.duration_ms, limit=done.limit)
     kept = JournalRecord(record.asked, record.at, record.elapsed, entry, record.by)
     return kept, to_json(kept)
 

@@ -96,11 +96,11 @@ class StepJournal(Clock):
     def unrecorded(self) -> tuple[Event, ...]:
         """The events since the last record, which then count as kept."""
         new = self._new_events()
+        if self.inside is not None:
+            self.inside.receive(self.events[self._kept :], after=self._last_seq)
         self._kept = len(self.events)
         if new:
             self._last_seq = new[-1].seq
-            if self.inside is not None:
-                self.inside.receive(new)
         return tuple(new)
 
     def live_call(self, step_id: int) -> AbstractContextManager[OnText | None]:

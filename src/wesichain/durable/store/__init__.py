@@ -1,6 +1,6 @@
 """The store: what durable runs keep in their database, beside what DBOS keeps there for them."""
 
-from .children import ChildResult, ChildRow, NewChild, end_children
+from .children import ChildResult, ChildRow, NewChild, keep_children
 from .database import AWAY, Database, brief, checked_url
 from .leases import Lease
 from .ledger import (
@@ -52,6 +52,6 @@ __all__ = [
     "brief",
     "checked_url",
     "concurrency_of",
-    "end_children",
+    "keep_children",
     "rates_of",
 ]

@@ -7,30 +7,32 @@ it is there, whose it is and how it ended; while it is open, it stands where the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from wesichain.core.internal import dataclass
 from wesichain.durable.states import RunState, RunSummary
 
 from .database import Database
-from .dbos_tables import IF_OWNED, RUN_COLUMNS, RUN_TABLES, STATES, state_in
+from .dbos_tables import RUN_COLUMNS, RUN_TABLES, STATES, state_in
 from .ledger import RunPage, RunRow, run_row_of
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
+_BY_ID = "@"  # begins the stand-in for a scope: that of a node is not one run's alone
 _OPEN = (
     "UPDATE wesichain_children SET outcome = '', error = NULL, updated_at = {now} "
-    f"WHERE run = :run AND scope = :scope AND EXISTS (SELECT 1 {IF_OWNED})"
+    "WHERE run = :run AND id = :id"
 )
 _NEW = (
     "INSERT INTO wesichain_children "
     "(run, scope, id, parent, agent, outcome, created_at, updated_at) "
-    "SELECT :run, :scope, :id, :parent, :agent, '', {now}, {now} " + IF_OWNED + " ON CONFLICT DO NOTHING"
+    "VALUES (:run, :scope, :id, :parent, :agent, '', {now}, {now}) ON CONFLICT DO NOTHING"
 )
 _ENDED = (
     "UPDATE wesichain_children SET outcome = :outcome, error = :error, updated_at = {now} "
-    "WHERE run = :run AND scope = :scope"
+    "WHERE run = :run AND id = :id"
 )
 _UNDER_WAY = f"({STATES['pending']} OR {STATES['running']})"
 # Its own end; until then, the state of the run at the top. What nobody goes on with is cancelled.
@@ -56,26 +58,28 @@ _ORDER = " ORDER BY c.created_at DESC, c.id DESC LIMIT :limit"
 
 @dataclass(frozen=True, slots=True)
 class NewChild:
-    """A run that begins inside another. `scope` is that of its events in the log of the run at the top."""
+    """A run that begins inside another, or goes on there."""
 
     id: str
     parent: str
     agent: str
-    scope: str
 
 
 @dataclass(frozen=True, slots=True)
 class ChildResult:
-    """How the run of a scope ended."""
+    """How a run inside another ended."""
 
-    scope: str
+    id: str
     outcome: str
     error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ChildRow:
-    """A run inside another as it is listed, its scope in the log, and the run at the top."""
+    """A run inside another as it is listed, and the run at the top.
+
+    `scope` is that of its events in the log, of a run that an older version listed; else it is empty.
+    """
 
     run: RunSummary
     scope: str
@@ -83,19 +87,10 @@ class ChildRow:
 
 
 class Children:
-    """Writes and reads the rows of runs inside runs."""
+    """Reads the rows of runs inside runs."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
-
-    def begin(self, run_id: str, child: NewChild, *, workflow_id: str, owner: str) -> None:
-        """Note that a run has begun, or goes on, inside one that we own."""
-        ours: dict[str, object] = {"workflow": workflow_id, "owner": owner}
-        ours |= {"run": run_id, "scope": child.scope}
-        new = {"id": child.id, "parent": child.parent, "agent": child.agent}
-        with self._db.writing() as db:
-            if db.execute(self._db.sql(_OPEN), ours).rowcount == 0:
-                db.execute(self._db.sql(_NEW), {**ours, **new})
 
     def find(self, child_id: str) -> ChildRow | None:
         rows = self._db.read(_ONE, {"id": child_id})
@@ -109,11 +104,16 @@ class Children:
         return [_child(row) for row in self._db.read(f"{_MANY}{' AND '.join(wheres)}{_ORDER}", values)]
 
 
-def end_children(database: Database, db: sa.Connection, run_id: str, ended: Sequence[ChildResult]) -> None:
-    """Note how runs inside a run have ended, in the transaction that keeps what they did."""
-    for child in ended:
-        values = {"run": run_id, "scope": child.scope, "outcome": child.outcome, "error": child.error}
-        db.execute(database.sql(_ENDED), values)
+def keep_children(
+    database: Database, db: sa.Connection, run_id: str, changes: Sequence[NewChild | ChildResult]
+) -> None:
+    """Note which runs inside a run have begun and ended, in the transaction that keeps what they did."""
+    for child in changes:
+        values: dict[str, object] = {"run": run_id, **asdict(child)}
+        if isinstance(child, ChildResult):
+            db.execute(database.sql(_ENDED), values)
+        elif db.execute(database.sql(_OPEN), values).rowcount == 0:
+            db.execute(database.sql(_NEW), {**values, "scope": f"{_BY_ID}{child.id}"})
 
 
 def _child(row: Any) -> ChildRow:
@@ -132,4 +132,4 @@ def _child(row: Any) -> ChildRow:
         parent=row.parent,
         task=top.run.task,
     )
-    return ChildRow(run, row.scope, top)
+    return ChildRow(run, "" if row.scope.startswith(_BY_ID) else row.scope, top)

@@ -11,7 +11,7 @@ from typing import Any
 
 from wesichain.core.internal import dataclass
 
-from .children import ChildResult, end_children
+from .children import ChildResult, NewChild, keep_children
 from .database import Database
 from .dbos_tables import KEEP_STEP_IN_FILE, KEEP_STEP_ON_SERVER, OWNER, STEP_NAME, STEPS, step_text
 
@@ -29,7 +29,7 @@ class StepRow:
     text: str
     began: int  # milliseconds since 1970
     ended: int
-    children: tuple[ChildResult, ...] = ()  # runs inside that have ended with it
+    children: tuple[NewChild | ChildResult, ...] = ()  # runs inside that have begun or ended with it
 
 
 class LostRunError(BaseException):
@@ -61,7 +61,7 @@ class StepTable:
         }
         with self._db.engine.begin() as db:
             if db.execute(self._keep, values).rowcount == 1:
-                end_children(self._db, db, workflow_id.partition("/")[0], step.children)
+                keep_children(self._db, db, workflow_id.partition("/")[0], step.children)
                 return
         row = self._db.read(OWNER, {"id": workflow_id})
         status, holder = (row[0].status, row[0].owner) if row else ("CANCELLED", None)

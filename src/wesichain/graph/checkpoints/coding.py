@@ -10,12 +10,12 @@ from __future__ import annotations
 import types
 from binascii import a2b_base64, b2a_base64
 from collections import deque
-from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, Sequence, Set
-from datetime import date, datetime, time, timedelta
-from enum import Enum, EnumType
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, MutableSequence, Sequence, Set
+from enum import Enum, EnumType, Flag
 from functools import cache, partial
 from importlib import import_module
 from math import isfinite
+from operator import attrgetter, methodcaller
 from types import NoneType
 from typing import (
     Annotated,
@@ -25,7 +25,6 @@ from typing import (
     TypeAlias,
     TypeVar,
     Union,
-    cast,
     get_args,
     get_origin,
     get_type_hints,
@@ -34,7 +33,8 @@ from typing import (
 from wesichain.core import Message, Part, ReActStep, ToolCall, Usage
 from wesichain.core.internal import Decision, check_depth, dump_json, from_plain, to_plain
 from wesichain.errors import CodecError
-from wesichain.graph.state import (
+from wesichain.graph.state.kinds import (
+    build_dataclass,
     fields_of,
     is_dataclass_type,
     is_dict,
@@ -75,28 +75,41 @@ def text_of(data: Any) -> str:
     return text
 
 
-_STEPS = get_args(ReActStep)
-_OURS = (Message, ToolCall, Usage, *get_args(Part), *_STEPS)
+def _exact(kind: Any, encode: Code, decode: Code, stored: type | None = None) -> Coder:
+    """The coder of one class: of its own values, and not of those of its subclasses."""
 
-
-# --- scalars ---------------------------------------------------------------------------------------
-
-
-def _scalar(kind: type, encode: Code = lambda v: v, decode: Code = lambda d: d, stored: type = str) -> Coder:
     def write(value: Any) -> Any:
         if type(value) is not kind:
             raise _wrong(value, f"a {kind.__name__}")
-        return encode(value)
+        try:
+            return encode(value)
+        except ValueError as error:
+            raise CodecError(f"{kind.__name__} has no JSON: {error}") from error
 
     def read(data: Any) -> Any:
-        if not isinstance(data, stored):
+        if stored is not None and type(data) is not stored:
             raise _wrong(data, f"a stored {kind.__name__}")
         try:
             return decode(data)
         except (ValueError, TypeError, LookupError, ArithmeticError) as error:
-            raise _wrong(data, f"a stored {kind.__name__}") from error
+            raise CodecError(f"not a stored {kind.__name__}: {error}") from error
 
     return Coder(write, read)
+
+
+def _of_core(type_: Any) -> Coder:
+    """The coder of a type of core's, or of a union of such types, whose codec has the rest."""
+    kinds = get_args(type_) or (type_,)
+
+    def write(value: Any) -> Any:
+        if type(value) not in kinds:
+            raise _wrong(value, f"a {' or '.join(kind.__name__ for kind in kinds)}")
+        return to_plain(value)
+
+    return Coder(write, partial(from_plain, type_))
+
+
+# --- scalars ---------------------------------------------------------------------------------------
 
 
 def _as_scalar(value: Any) -> Any:
@@ -136,41 +149,54 @@ def _plain_scalar(*taken: type) -> Coder:
     return Coder(check, check)
 
 
-_DATA: Mapping[type, tuple[str, Coder]] = {  # what JSON lacks, by its mark
-    bytes: (
-        "$bytes",
-        _scalar(
-            bytes, lambda v: b2a_base64(v, newline=False).decode(), partial(a2b_base64, strict_mode=True)
-        ),
-    ),
-    datetime: ("$datetime", _scalar(datetime, datetime.isoformat, datetime.fromisoformat)),
-    date: ("$date", _scalar(date, date.isoformat, date.fromisoformat)),
-    time: ("$time", _scalar(time, time.isoformat, time.fromisoformat)),
-    timedelta: (
-        "$timedelta",
-        _scalar(timedelta, lambda v: [v.days, v.seconds, v.microseconds], lambda d: timedelta(*d), list),
-    ),
-}
-_LATE: Mapping[str, tuple[str, str]] = {"$decimal": ("decimal", "Decimal"), "$uuid": ("uuid", "UUID")}
 _NUMBER: Final = _plain_scalar(float, int, bool)
 _SCALARS: Final[Mapping[Any, Coder]] = {
     str: _plain_scalar(str),
     int: _plain_scalar(int, bool),
     bool: _plain_scalar(bool),
     float: _NUMBER,
-    **dict.fromkeys((None, NoneType), _scalar(NoneType, stored=NoneType)),
-    **{kind: coder for kind, (_, coder) in _DATA.items()},
+    **dict.fromkeys((None, NoneType), _plain_scalar(NoneType)),
 }
 
 
-@cache
-def _late_scalar(kind: Any) -> tuple[str, Coder] | None:
-    """The mark and the coder of a class whose module is only imported by those who use it: 3 ms."""
-    name = (getattr(kind, "__module__", ""), getattr(kind, "__qualname__", ""))
-    return next(((mark, _scalar(kind, str, kind)) for mark, late in _LATE.items() if late == name), None)
-
-
 # --- anything --------------------------------------------------------------------------------------
+
+
+def _isoformat(kind: Any) -> Coder:
+    return _exact(kind, methodcaller("isoformat"), kind.fromisoformat, str)
+
+
+def _as_text(kind: Any) -> Coder:
+    return _exact(kind, str, kind, str)
+
+
+def _base64(kind: Any) -> Coder:
+    return _exact(
+        kind, lambda v: b2a_base64(v, newline=False).decode(), partial(a2b_base64, strict_mode=True), str
+    )
+
+
+def _duration(kind: Any) -> Coder:
+    return _exact(kind, lambda v: [v.days, v.seconds, v.microseconds], lambda d: kind(*d), list)
+
+
+_BY_NAME: Mapping[str, tuple[str, Callable[[Any], Coder]]] = {
+    # What JSON lacks, and its mark. Classes have names here since to import some of them takes 3 ms.
+    "builtins.bytes": ("$bytes", _base64),
+    "datetime.datetime": ("$datetime", _isoformat),
+    "datetime.date": ("$date", _isoformat),
+    "datetime.time": ("$time", _isoformat),
+    "datetime.timedelta": ("$timedelta", _duration),
+    "decimal.Decimal": ("$decimal", _as_text),
+    "uuid.UUID": ("$uuid", _as_text),
+}
+_BY_MARK: Mapping[str, str] = {mark: name for name, (mark, _) in _BY_NAME.items()}
+
+
+@cache
+def _by_name(kind: Any) -> tuple[str, Coder] | None:
+    mark, make = _BY_NAME.get(f"{kind.__module__}.{kind.__qualname__}", ("", None))
+    return None if make is None else (mark, make(kind))
 
 
 def _encode(value: Any) -> Any:
@@ -182,8 +208,10 @@ def _encode(value: Any) -> Any:
     if kind is list:
         return [_encode(item) for item in value]
     if is_dict(value):
-        return _encode_dict(value)
-    if (marked := _MARKS.get(kind) or _late_scalar(kind)) is not None:
+        if all(type(key) is str and not key.startswith("$") for key in value):
+            return {key: _encode(item) for key, item in value.items()}
+        return {"$dict": _UNMARK["$dict"].encode(value)}
+    if (marked := _MARKS.get(kind) or _by_name(kind)) is not None:
         mark, coder = marked
         return {mark: coder.encode(value)}
     if (number := _of_numpy(value)) is not value:
@@ -194,12 +222,6 @@ def _encode(value: Any) -> Any:
     )
 
 
-def _encode_dict(value: dict[Any, Any]) -> dict[str, Any]:
-    if all(type(key) is str and not key.startswith("$") for key in value):
-        return {key: _encode(item) for key, item in value.items()}
-    return {"$dict": _UNMARK["$dict"].encode(value)}
-
-
 def _decode(data: Any) -> Any:
     if is_list(data):
         return [_decode(item) for item in data]
@@ -208,21 +230,17 @@ def _decode(data: Any) -> Any:
     if len(data) == 1:
         ((mark, inner),) = data.items()
         if mark.startswith("$"):
-            return _unmark(mark, inner)
+            return _unmark(mark).decode(inner)
     return {key: _decode(item) for key, item in data.items()}
 
 
-def _unmark(mark: str, inner: Any) -> Any:
-    coder = _UNMARK.get(mark)
-    if coder is None and mark in _LATE:
-        module, name = _LATE[mark]
-        coder = cast("Any", _late_scalar(getattr(import_module(module), name)))[1]
-    if coder is None:
+def _unmark(mark: str) -> Coder:
+    if mark in _BY_MARK:
+        module, name = _BY_MARK[mark].split(".")
+        return coder_of(getattr(import_module(module), name))
+    if mark not in _UNMARK:
         raise CodecError(f"{mark!r} is not a mark of this version")
-    try:
-        return coder.decode(inner)
-    except (TypeError, ValueError) as error:
-        raise CodecError(f"what is marked {mark!r} cannot be read: {error}") from error
+    return _UNMARK[mark]
 
 
 ANYTHING: Final = Coder(_encode, _decode)
@@ -256,76 +274,93 @@ def _coder(type_: Any) -> Coder:
         return ANYTHING
     if type_ in _SCALARS:
         return _SCALARS[type_]
-    if (late := _late_scalar(type_)) is not None:
-        return late[1]
     if origin in (Union, types.UnionType):
         return _union(args)
     if origin is Literal:
         return _literal(args)
     if (container := _container(origin or type_, args)) is not None:
         return container
-    if isinstance(type_, type):
-        return _class(type_)
-    if isinstance(origin, type):
-        return _class(origin)
+    kind = origin or type_
+    if isinstance(kind, type):
+        return _class(kind)
     raise CodecError(f"{type_!r} is not a type that can be kept in a checkpoint")
 
 
 # --- choices ---------------------------------------------------------------------------------------
 
 
-def _choice(by_repr: Mapping[str, Any], names: str) -> Code:
-    """Finds what belongs to a value; equal values of other types (1 and True) are kept apart."""
+def _finder(pairs: Iterable[tuple[Any, Any]], key: Callable[[Any], str], names: str) -> Code:
+    """A function that finds what belongs to a value. The `key` keeps equal values of other types (1 and
+    True) apart.
+    """
+    known = {key(value): found for value, found in pairs}
 
     def find(value: Any) -> Any:
-        if repr(value) not in by_repr:
+        if key(value) not in known:
             raise _wrong(value, f"one of {names}")
-        return by_repr[repr(value)]
+        return known[key(value)]
 
     return find
 
 
+def _json_text(value: Any) -> str:
+    try:
+        return dump_json(value)
+    except CodecError:  # of a member of an enum that no checkpoint can hold
+        return repr(value)
+
+
 def _literal(members: tuple[Any, ...]) -> Coder:
-    known = {repr(member): member.value if isinstance(member, Enum) else member for member in members}
-    names = ", ".join(known)
-    stored = {repr(known[repr(member)]): member for member in members}
-    return Coder(_choice(known, names), _choice(stored, names))
+    pairs = [(member, member.value if isinstance(member, Enum) else member) for member in members]
+    names = ", ".join(map(repr, members))
+    stored = [(data, member) for member, data in pairs]
+    return Coder(_finder(pairs, repr, names), _finder(stored, _json_text, names))
+
+
+def _enum(kind: Any) -> Coder:
+    if issubclass(kind, Flag):  # its members can be combined
+        return _exact(kind, attrgetter("value"), kind, int)
+    stored = [(member.value, member) for member in kind]
+    find = _finder(stored, _json_text, f"the values of {kind.__name__}")
+    return _exact(kind, attrgetter("value"), find)
 
 
 # --- containers ------------------------------------------------------------------------------------
 
+_ITEMS: Mapping[Any, Any] = {
+    list: list, Sequence: list, MutableSequence: list, deque: deque, set: set, Set: set, frozenset: frozenset,
+    tuple: tuple,
+}  # fmt: skip
+
 
 def _container(kind: Any, args: tuple[Any, ...]) -> Coder | None:
-    if kind in (list, Sequence, MutableSequence):
-        return _items(list, coder_of(args[0]) if args else ANYTHING)
-    if kind is deque:
-        return _items(deque, coder_of(args[0]) if args else ANYTHING, given=deque)
-    if kind in (set, frozenset, Set):
-        made = frozenset if kind is frozenset else set
-        return _items(made, coder_of(args[0]) if args else ANYTHING, given=made)
-    if kind is tuple:
-        if len(args) == 2 and args[1] is Ellipsis:
-            return _items(tuple, coder_of(args[0]), given=tuple)
-        return _row([coder_of(arg) for arg in args]) if args else _items(tuple, ANYTHING, given=tuple)
+    if kind is tuple and args and args[-1] is not Ellipsis:
+        return _row([coder_of(arg) for arg in args])
+    if kind in _ITEMS:
+        return _items(_ITEMS[kind], coder_of(args[0]) if args else ANYTHING)
     if kind in (dict, Mapping, MutableMapping):
         key, item = args or (str, Any)
-        return _named(coder_of(item)) if key is str else _pairs(coder_of(key), coder_of(item))
+        return _named(coder_of(item)) if key is str else _items(dict, _row([coder_of(key), coder_of(item)]))
     return None
 
 
-def _items(make: Code, item: Coder, given: type = list) -> Coder:
+def _items(kind: Any, item: Coder) -> Coder:
     def write(value: Any) -> list[Any]:
-        if not isinstance(value, given):
-            raise _wrong(value, f"a {given.__name__}")
-        parts: Any = sorted(value, key=repr) if is_some(value) else value
+        if not isinstance(value, kind):
+            raise _wrong(value, f"a {kind.__name__}")
+        parts: Any = value.items() if is_dict(value) else sorted(value, key=repr) if is_some(value) else value
         return [item.encode(part) for part in parts]
 
     def read(data: Any) -> Any:
         if not is_list(data):
             raise _wrong(data, "a list")
-        return make([item.decode(part) for part in data])
+        parts = [item.decode(part) for part in data]
+        try:
+            return parts if kind is list else kind(parts)
+        except TypeError as error:  # a list in a set, or as a key
+            raise _wrong(data, f"a stored {kind.__name__}") from error
 
-    return Coder(write, read, item=item if given in (list, set, frozenset) else None)
+    return Coder(write, read, item=item if kind in (list, set, frozenset) else None)
 
 
 def _row(parts: Sequence[Coder]) -> Coder:
@@ -358,17 +393,6 @@ def _named(entry: Coder) -> Coder:
     return Coder(write, read, entry=entry)
 
 
-def _pairs(key: Coder, item: Coder) -> Coder:
-    both = _items(list, _row([key, item]))
-
-    def write(value: Any) -> list[Any]:
-        if not is_dict(value):
-            raise _wrong(value, "a dict")
-        return cast("list[Any]", both.encode(list(value.items())))
-
-    return Coder(write, lambda data: dict(both.decode(data)))
-
-
 # --- unions ----------------------------------------------------------------------------------------
 
 
@@ -378,8 +402,8 @@ def _union(members: tuple[Any, ...]) -> Coder:
     """
     if set(members) >= set(_STEPS):
         rest = [member for member in members if member not in _STEPS]
-        return _STEP if not rest else _tagged({"step": _STEP, **_named_members(tuple(rest))})
-    rest = [member for member in members if member is not type(None)]
+        return _STEP if not rest else _tagged({"step": _STEP, **_named_members(rest)})
+    rest = [member for member in members if member is not NoneType]
     if len(rest) == 1:
         inner = coder_of(rest[0])
         return Coder(
@@ -389,21 +413,15 @@ def _union(members: tuple[Any, ...]) -> Coder:
     return _tagged(_named_members(members))
 
 
-def _named_members(members: tuple[Any, ...]) -> dict[str, Coder]:
-    """The coders of a union's members, by names that tell them apart."""
-    names = [_name(member) for member in members]
-    told_apart = [
-        _full_name(member) if names.count(name) > 1 else name
-        for member, name in zip(members, names, strict=True)
-    ]
-    found = {name: coder_of(member) for name, member in zip(told_apart, members, strict=True)}
-    for name, member in zip(names, members, strict=True):  # in format 1 the last of one name was meant
-        found[name] = coder_of(member)
-    return found
-
-
-def _name(type_: Any) -> str:
-    return str(getattr(type_, "__name__", None) or type_)
+def _named_members(members: Sequence[Any]) -> dict[str, Coder]:
+    """The coders of a union's members, by their names; by their full names where two have the same."""
+    names = [str(getattr(member, "__name__", None) or member) for member in members]
+    found = {
+        _full_name(member) if names.count(name) > 1 else name: coder_of(member)
+        for name, member in zip(names, members, strict=True)
+    }
+    # In format 1 the last of one name was meant.
+    return found | {name: coder_of(member) for name, member in zip(names, members, strict=True)}
 
 
 def _full_name(type_: Any) -> str:
@@ -426,14 +444,13 @@ def _tagged(coders: Mapping[str, Coder]) -> Coder:
         raise _wrong(value, f"one of {', '.join(coders)}")
 
     def read(data: Any) -> Any:
+        tries = [(coder, data) for coder in coders.values()]
         if is_list(data) and len(data) == 2 and isinstance(data[0], str) and data[0] in coders:
+            # Else it is a list of two texts, of which the first is called like a type.
+            tries.insert(0, (coders[data[0]], data[1]))
+        for coder, found in tries:
             try:
-                return coders[data[0]].decode(data[1])
-            except CodecError:
-                pass  # a list of two texts, of which the first is called like a type
-        for coder in coders.values():
-            try:
-                return coder.decode(data)
+                return coder.decode(found)
             except CodecError:
                 continue
         raise _wrong(data, f"one of {', '.join(coders)}")
@@ -448,58 +465,23 @@ _JSON_SCALARS = (str, int, float, NoneType)
 
 
 def _class(kind: Any) -> Coder:
+    if (found := _by_name(kind)) is not None:
+        return found[1]
     if isinstance(kind, EnumType):
         return _enum(kind)
     if kind in _OURS:
-        return _checked(kind, to_plain, partial(from_plain, kind))
+        return _of_core(kind)
     if is_model(kind):
-        return _checked(kind, _dumped, partial(_validated, kind))
+        dump = methodcaller("model_dump", mode="json", by_alias=True, round_trip=True)
+        return _exact(kind, dump, kind.model_validate)
     if is_typed_dict(kind) or is_dataclass_type(kind):
         return _record(kind)
     raise CodecError(f"{kind.__name__} is not a type that can be kept in a checkpoint")
 
 
-def _enum(kind: Any) -> Coder:
-    members = {repr(member.value): member for member in kind}
-    return _checked(kind, lambda value: value.value, _choice(members, f"the values of {kind.__name__}"))
-
-
-def _checked(kind: Any, encode: Code, decode: Code) -> Coder:
-    def write(value: Any) -> Any:
-        if type(value) is not kind:
-            raise _wrong(value, f"a {kind.__name__}")
-        return encode(value)
-
-    return Coder(write, decode)
-
-
-def _write_step(value: Any) -> Any:
-    if not isinstance(value, _STEPS):
-        raise _wrong(value, "a step")
-    return to_plain(value)
-
-
-_STEP = Coder(_write_step, partial(from_plain, cast("Any", ReActStep)))
-
-
-def _dumped(value: Any) -> Any:
-    try:
-        return value.model_dump(mode="json", by_alias=True, round_trip=True)
-    except ValueError as error:
-        raise CodecError(f"{type(value).__name__} has no JSON: {error}") from error
-
-
-def _validated(model: Any, data: Any) -> Any:
-    try:
-        return model.model_validate(data)
-    except ValueError as error:
-        raise CodecError(f"not a stored {model.__name__}: {error}") from error
-
-
 def _record(kind: Any) -> Coder:
     """A dataclass or TypedDict, as an object of its fields. Fields that it no longer has are dropped."""
     own = fields_of(kind) if is_dataclass_type(kind) else ()
-    late = {field.name for field in own if not field.init}
     hints = get_type_hints(kind)
 
     @cache  # made when first needed, so that a class may refer to itself
@@ -520,12 +502,9 @@ def _record(kind: Any) -> Coder:
             raise _wrong(data, f"a stored {kind.__name__}")
         values = {name: part(name).decode(item) for name, item in data.items() if name in hints}
         try:
-            made: Any = kind(**{name: item for name, item in values.items() if name not in late})
+            return build_dataclass(kind, values) if own else kind(**values)
         except TypeError as error:
             raise CodecError(f"not a stored {kind.__name__}: {error}") from error
-        for name in late & values.keys():
-            object.__setattr__(made, name, values[name])
-        return made
 
     return Coder(write, read)
 
@@ -541,22 +520,19 @@ def _entries(value: Any, hints: Mapping[str, Any]) -> dict[str, Any]:
 
 # --- marks -----------------------------------------------------------------------------------------
 
-
-def _of_core(type_: Any) -> Coder:
-    return Coder(to_plain, partial(from_plain, type_))
-
-
+_STEPS = get_args(ReActStep)
+_STEP: Final = _of_core(ReActStep)
+_OURS = (Message, ToolCall, Usage, *get_args(Part), *_STEPS)
 _CORE: Mapping[str, Any] = {
     "$message": Message, "$decision": Decision, "$call": ToolCall, "$usage": Usage, "$part": Part,
     "$step": ReActStep,
 }  # fmt: skip
 _MARKS: Mapping[type, tuple[str, Coder]] = {
-    tuple: ("$tuple", _items(tuple, ANYTHING, given=tuple)),
-    set: ("$set", _items(set, ANYTHING, given=set)),
-    frozenset: ("$frozenset", _items(frozenset, ANYTHING, given=frozenset)),
+    **{kind: (f"${kind.__name__}", _items(kind, ANYTHING)) for kind in (tuple, set, frozenset)},
     **{
         kind: (mark, _of_core(type_)) for mark, type_ in _CORE.items() for kind in get_args(type_) or (type_,)
     },
-    **_DATA,
 }
-_UNMARK: Mapping[str, Coder] = {"$dict": _pairs(ANYTHING, ANYTHING), **dict(_MARKS.values())}
+_UNMARK: Mapping[str, Coder] = {
+    "$dict": _items(dict, _row([ANYTHING, ANYTHING])), **dict(_MARKS.values())
+}  # fmt: skip

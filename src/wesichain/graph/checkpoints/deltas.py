@@ -11,17 +11,11 @@ from __future__ import annotations
 from types import NoneType
 from typing import Any
 
+from wesichain.core.internal import common_prefix, same
 from wesichain.errors import CodecError
-from wesichain.graph.state import (
-    AppendOnlyList,
-    Unset,
-    common_prefix,
-    is_dict,
-    is_list,
-    is_set,
-    plain_list,
-    same,
-)
+from wesichain.graph.state.kinds import is_dict, is_list, is_set
+from wesichain.graph.state.owned import AppendOnlyList, plain_list
+from wesichain.graph.state.reducers import Unset
 
 from .coding import ANYTHING, Coder
 

@@ -23,7 +23,7 @@ from wesichain.core import JsonValue
 from wesichain.core.internal import dump_json, is_object, parse_json
 from wesichain.errors import CheckpointError, CodecError
 from wesichain.graph.questions import Answered, GraphInterrupt, tasks_of
-from wesichain.graph.state import NodeResult
+from wesichain.graph.state.updates import NodeResult
 from wesichain.graph.superstep import Frontier, NodeTask
 from wesichain.store import Entry, is_settled
 

@@ -21,7 +21,8 @@ from wesichain.core.internal import Spent, dataclass, dump_json, from_plain, to_
 from wesichain.errors import CheckpointError
 from wesichain.graph.definition import Definition
 from wesichain.graph.questions import Answered, GraphInterrupt, quoted, unquoted
-from wesichain.graph.state import NodeResult, StateValues, Write
+from wesichain.graph.state.schema import StateValues
+from wesichain.graph.state.updates import NodeResult, Write
 from wesichain.graph.superstep import Folded, Frontier, NodeTask, Position
 from wesichain.policy import Account
 from wesichain.store import Entry
@@ -156,7 +157,7 @@ class ThreadJournal:
         fold, counted = self._fold, Counter(ran)
         out = None if outer is None else (sorted(outer.keys), self._code.writes(outer.writes))
         settles = self._pending_owner(self.head) if self.head else None
-        if settles is not None and not self._thread.has_pending(settles):
+        if settles is not None and not self._thread.owners_below(settles):
             settles = None
         answered = [] if settles is None else [write_answered(one) for one in self._thread.answered(settles)]
         whole = self._base_checkpoint(folded)

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from wesichain.core.internal import same
 from wesichain.errors import CheckpointError, CodecError
 from wesichain.graph.definition import Definition
-from wesichain.graph.state import HIDDEN, clone, is_mapping, same
+from wesichain.graph.state.kinds import is_mapping
+from wesichain.graph.state.owned import clone
+from wesichain.graph.state.schema import HIDDEN
 
 from .coding import ANYTHING
 

@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Any
 
 from wesichain.core.internal import KEPT, MEDIA, dump_json, is_object, parse_json
-from wesichain.graph.state import is_list
+from wesichain.graph.state.kinds import is_list
 from wesichain.store import Entry
 
 _KINDS = tuple(kind.kind for kind in MEDIA)

@@ -9,24 +9,11 @@ from typing import Any, Final, NamedTuple, get_args
 from wesichain.core.internal import dump_json
 from wesichain.errors import CheckpointError, CodecError
 from wesichain.graph.definition import START, Definition, Join, task_id
-from wesichain.graph.state import (
-    HIDDEN,
-    Append,
-    AppendOnlyList,
-    Key,
-    NodeResult,
-    Overwrite,
-    ReplacedValue,
-    Send,
-    StateValues,
-    Write,
-    as_items,
-    clone,
-    is_dict,
-    is_overwrite,
-    plain_list,
-    put,
-)
+from wesichain.graph.state.kinds import is_dict
+from wesichain.graph.state.owned import AppendOnlyList, clone, plain_list
+from wesichain.graph.state.reducers import Append, Overwrite, ReplacedValue, as_items
+from wesichain.graph.state.schema import HIDDEN, Key, StateValues, put
+from wesichain.graph.state.updates import NodeResult, Send, Write, is_overwrite
 from wesichain.graph.superstep import Folded, Frontier, NodeTask
 
 from .coding import ANYTHING, Coder, coder_of, list_of, text_of
@@ -131,9 +118,7 @@ class StateCode:
                         continue
                 put(data, key, coder.decode(stored[name]))
         for name in body.get("gone", ()):
-            data.pop(name, None)
-            if name in start:
-                data[name] = start[name]
+            _restart(data, name, start)
         return data
 
     def kept(self, values: StateValues) -> StateValues:
@@ -145,9 +130,7 @@ class StateCode:
         data = dict(values)
         for name, key in schema.keys.items():
             if not key.tracked:
-                data.pop(name, None)
-                if name in start:
-                    data[name] = start[name]
+                _restart(data, name, start)
         return data
 
     def _adopted(self, key: Key, item: Any) -> Any:
@@ -373,6 +356,13 @@ class _Naming:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, CodecError | RecursionError):
             raise _refused(self._node, self._key, error) from error
+
+
+def _restart(data: dict[str, Any], name: str, start: Mapping[str, Any]) -> None:
+    """Let a key be as it begins."""
+    data.pop(name, None)
+    if name in start:
+        data[name] = start[name]
 
 
 def _hidden(definition: Definition, name: str, version: int) -> str:

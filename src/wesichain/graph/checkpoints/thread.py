@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from operator import attrgetter
-from typing import Any
 
 from wesichain.core import JsonValue
 from wesichain.graph.questions import Answered, tasks_of
@@ -16,9 +14,6 @@ from .fold import ONCE, Pending, Questions, once_in, parsed, read_answered
 from .parts import HAS_BYTES, apart
 
 _ANSWER = '"answer'  # of a note, or of a checkpoint that has settled some
-
-
-_AT = attrgetter("at")  # when an answer was given
 
 
 class Thread:
@@ -36,7 +31,7 @@ class Thread:
         self._checkpoints = {entry.seq: entry for entry in entries if not entry.owner}
         self._entries: dict[str, list[Entry]] = {}  # of checkpoints that are pending, by owner
         self._pending: dict[str, Pending] = {}  # folded from them
-        self._with_answers: set[str] = set()  # owners of entries that an answer is in
+        self._with_answers: dict[str, None] = {}  # owners of entries that an answer is in, in order
         for entry in entries:
             if entry.owner:
                 self._keep(entry)
@@ -85,10 +80,10 @@ class Thread:
     def _written(self, entries: Sequence[Entry], settles: str | None) -> None:
         self._last = entries[-1]
         if settles is not None:
-            for owner in self._below(settles):
+            for owner in self.owners_below(settles):
                 del self._entries[owner]
                 self._pending.pop(owner, None)
-                self._with_answers.discard(owner)
+                self._with_answers.pop(owner, None)
         for entry in entries:
             if ONCE in entry.body:
                 self.once |= once_in((entry,))
@@ -101,17 +96,13 @@ class Thread:
         owner = entry.owner
         self._entries.setdefault(owner, []).append(entry)
         if _ANSWER in entry.body:
-            self._with_answers.add(owner)
+            self._with_answers[owner] = None
         if owner in self._pending:
             self._pending[owner].take(entry)
 
-    def _below(self, owner: str) -> list[str]:
+    def owners_below(self, owner: str) -> list[str]:
         """The owner, and those inside its tasks, as far as they have entries."""
         return [one for one in self._entries if is_settled(one, owner)]
-
-    def has_pending(self, owner: str) -> bool:
-        """Whether the log has entries of an owner, or of what goes on inside its tasks."""
-        return any(is_settled(one, owner) for one in self._entries)
 
     def owned(self, owner: str) -> dict[int, Entry]:
         """The entries of an owner, by number."""
@@ -131,14 +122,14 @@ class Thread:
                 if _has_notes(one):
                     found += self.pending(one).answered()
                 else:
-                    found += [read_answered(row) for e in self._entries[one] for row in _answered_in(e)]
-        found.sort(key=_AT)
-        return found
+                    rows = [row for entry in self._entries[one] for row in parsed(entry).get("answered", ())]
+                    found += map(read_answered, rows)
+        return sorted(found, key=lambda one: one.at)
 
     def questions(self, owner: str) -> Questions:
         """The questions that wait on a checkpoint, at any depth."""
         own = self.pending(owner)
-        inner = [one for one in self._below(owner) if one != owner and _has_notes(one)]
+        inner = [one for one in self.owners_below(owner) if one != owner and _has_notes(one)]
         if not inner:
             return Questions(own.asked, own.by_id)
         found, depth = dict(own.asked), owner.count("/") // 3
@@ -150,7 +141,7 @@ class Thread:
 
     def below(self, owner: str) -> list[Entry]:
         """The entries of an owner and of what goes on inside its tasks, in order."""
-        found = [entry for one in self._below(owner) for entry in self._entries[one]]
+        found = [entry for one in self.owners_below(owner) for entry in self._entries[one]]
         return sorted(found, key=lambda entry: entry.seq)
 
     async def copy(self, thread_id: str, entries: Sequence[Entry]) -> None:
@@ -161,12 +152,6 @@ def _kept(store: Checkpointer, entries: Sequence[Entry]) -> Sequence[Entry]:
     """Entries as a store takes them: with the bytes of parts apart, if it keeps those."""
     has_bytes = [entry for entry in entries if HAS_BYTES in entry.body]
     return [*map(apart, entries)] if has_bytes and getattr(store, "keeps_parts", False) else entries
-
-
-def _answered_in(entry: Entry) -> list[Any]:
-    """The answers that a checkpoint of an inner graph has settled."""
-    rows: list[Any] = parsed(entry).get("answered", [])
-    return rows
 
 
 def _has_notes(owner: str) -> bool:

@@ -12,12 +12,13 @@ from typing import Any, TypeVar
 from wesichain.core import Clock
 from wesichain.core.internal import abandon, dataclass
 from wesichain.errors import CheckpointError, GraphInterruptedError, GraphTimeoutError
-from wesichain.graph.checkpoints import ThreadJournal
+from wesichain.graph.checkpoints.journal import ThreadJournal
 from wesichain.graph.context import ExecutionOptions, GraphContext, TaskRecord
 from wesichain.graph.definition import Definition
 from wesichain.graph.questions import GraphInterrupt
-from wesichain.graph.state import StateValues
-from wesichain.graph.watch import RunLog, RunReport, ScopedSink
+from wesichain.graph.state.schema import StateValues
+from wesichain.graph.watch.narrate import RunLog
+from wesichain.graph.watch.report import RunReport, ScopedSink
 from wesichain.policy import Account
 from wesichain.store import Store
 

@@ -13,20 +13,13 @@ from typing import Any, TypeAlias
 from wesichain.core import JsonValue
 from wesichain.core.internal import GRACE, TEXT_LISTENER, CallHook, around
 from wesichain.errors import GraphError, GraphTimeoutError, NodeFailedError
-from wesichain.graph.checkpoints import OuterWrites
+from wesichain.graph.checkpoints.journal import OuterWrites
 from wesichain.graph.context import IN_PLACE, GraphContext, TaskRecord
 from wesichain.graph.questions import CURRENT, Answered, Paused, TaskQuestions, paused_in
-from wesichain.graph.state import (
-    HIDDEN,
-    NOTHING,
-    NodeResult,
-    NotAnUpdateError,
-    StateUpdate,
-    clone,
-    is_list,
-    is_mapping,
-    read_result,
-)
+from wesichain.graph.state.kinds import is_list, is_mapping
+from wesichain.graph.state.owned import clone
+from wesichain.graph.state.schema import HIDDEN
+from wesichain.graph.state.updates import NOTHING, NodeResult, NotAnUpdateError, StateUpdate, read_result
 from wesichain.graph.superstep import Done, NodeTask, Position
 from wesichain.tools import in_thread
 

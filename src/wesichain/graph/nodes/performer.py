@@ -12,9 +12,9 @@ from typing import Any, Final, NoReturn
 
 from wesichain.core.internal import abandon
 from wesichain.errors import CheckpointError, GraphError, NodeFailedError
-from wesichain.graph.checkpoints import Pending
+from wesichain.graph.checkpoints.fold import Pending
 from wesichain.graph.questions import GraphInterrupt, Paused
-from wesichain.graph.state import NodeResult
+from wesichain.graph.state.updates import NodeResult
 from wesichain.graph.superstep import Done, Frontier, NodeTask, Position
 from wesichain.trace import redact
 

@@ -13,7 +13,9 @@ from wesichain.core import Message, Role
 from wesichain.core.internal import positions_of
 from wesichain.errors import GraphDefinitionError, NodeFailedError
 from wesichain.graph.context import GraphContext
-from wesichain.graph.state import Append, Schema, is_items, is_mapping
+from wesichain.graph.state.kinds import is_items, is_mapping
+from wesichain.graph.state.reducers import Append
+from wesichain.graph.state.schema import Schema
 from wesichain.policy import Budget
 
 from .hosting import run_in_node, seconds_left

@@ -5,11 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from wesichain.agent import Approve, ApproveWith, Decision, Interrupted, Provide, Refuse
+from wesichain.agent import (
+    AgentRuntime,
+    Approve,
+    ApproveWith,
+    Decision,
+    Interrupted,
+    Provide,
+    Refuse,
+    check_decision,
+)
 from wesichain.core import ToolCall
 from wesichain.core.internal import PendingCall, from_plain
-from wesichain.errors import CodecError, GraphError
-from wesichain.graph.state import is_mapping
+from wesichain.errors import CodecError, ConfigError, GraphError
+from wesichain.graph.questions import Answered, pause
+from wesichain.graph.state.kinds import is_mapping
+
+_RESTART = "start over with graph.invoke(..., ExecutionOptions(thread_id=..., restart=True))"
 
 
 def question(pending: Sequence[PendingCall]) -> dict[str, Any]:
@@ -30,6 +42,16 @@ def _preview(one: PendingCall) -> dict[str, Any]:
     return shown
 
 
+def decided(
+    given: Answered, pending: Sequence[PendingCall], runtime: AgentRuntime[Any], *, now: float, memo: Any
+) -> dict[str, Decision]:
+    """The decisions that an answer gives; where it gives none, the question is asked again, with its memo."""
+    try:
+        return decisions(given.answer, pending, runtime.refusal_of, now=now)
+    except (ConfigError, GraphError) as error:
+        pause(question(pending), memo, problem=str(error))
+
+
 def decisions(
     answer: Any,
     pending: Sequence[PendingCall],
@@ -42,21 +64,10 @@ def decisions(
     A decision is `Approve()`, `ApproveWith(args)` or `Refuse(reason)`, or in short True or False; on a call
     that somebody else carries out it is `Provide(value)`, `Provide(error=...)` or `Refuse(reason)`.
     """
-    decided = _read(answer, pending)
+    given = _read(answer, pending)
     for one in pending:
-        decision = decided[one.token]
-        if one.expires_at is not None and now > one.expires_at:
-            raise GraphError(f"the approval of {one.call.name!r} has expired; start over with restart=True")
-        if not isinstance(decision, Refuse) and isinstance(decision, Provide) != one.external:
-            use = "Provide(value) or Provide(error=...)" if one.external else "Approve() or ApproveWith(args)"
-            raise GraphError(
-                f"{decision!r} is no decision on {one.call.name!r}; use {use}, or Refuse(reason)"
-            )
-        if isinstance(decision, ApproveWith) and not one.scope:  # those further down their own run checks
-            refusal = refusal_of(ToolCall(one.call.id, one.call.name, decision.args))
-            if refusal is not None:
-                raise GraphError(f"the approved arguments do not fit: {refusal}") from refusal
-    return decided
+        check_decision(one, given[one.token], refusal_of, now=now, remedy=_RESTART)
+    return given
 
 
 def _read(answer: Any, pending: Sequence[PendingCall]) -> dict[str, Decision]:

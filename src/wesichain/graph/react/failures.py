@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from enum import StrEnum
 from sys import maxsize
-from typing import Any, NoReturn
+from typing import Any
 
 from typing_extensions import override
 
-from wesichain.agent import Failed
 from wesichain.core.internal import dataclass
 from wesichain.errors import (
     ConfigError,
@@ -49,13 +48,8 @@ class _Continue(FailFast):
         return Reprompt(N(maxsize))
 
 
-def raise_failure(outcome: Failed[Any], *, node: str, state: Any) -> NoReturn:
-    """Raise the graph's error for a run that failed. The scratchpad of `state` ends in an ErrorStep."""
-    error = outcome.error
-    raise _as_graph_error(error, node, state) from error
-
-
-def _as_graph_error(error: Exception, node: str, state: Any) -> GraphError:
+def graph_error(error: Exception, *, node: str, state: Any) -> GraphError:
+    """The graph's error for that of a run which failed. The scratchpad of `state` ends in an ErrorStep."""
     match error:
         case ToolFailedError():
             reason = str(error).removeprefix(f"tool {error.tool_name!r} failed: ")

@@ -6,19 +6,20 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from wesichain.agent import AgentRuntime, Completed, Decision, Failed, Interrupted, LoopGuard, Outcome
+from wesichain.agent import AgentRuntime, Completed, Failed, Interrupted, LoopGuard, Outcome
 from wesichain.core import Event, PromptTemplate, ToolCallingLlm
 from wesichain.core.internal import to_plain
-from wesichain.errors import GraphError, NodeFailedError
+from wesichain.errors import NodeFailedError
 from wesichain.graph.context import GraphContext
-from wesichain.graph.questions import Answered, pause, recall
-from wesichain.graph.state import is_mapping
-from wesichain.graph.watch import RunLog, RunReport, ScopedSink
+from wesichain.graph.questions import pause, recall
+from wesichain.graph.state.kinds import is_mapping
+from wesichain.graph.watch.narrate import RunLog
+from wesichain.graph.watch.report import RunReport, ScopedSink
 from wesichain.policy import Budget
 from wesichain.tools import ToolContext, ToolRegistry, ToolSet
 
-from .approvals import decisions, question, stored
-from .failures import ToolFailurePolicy, raise_failure
+from .approvals import decided, question, stored
+from .failures import ToolFailurePolicy, graph_error
 from .recorded import NodeRecording
 
 
@@ -40,32 +41,6 @@ def node_runtime(
         exclude_after=None,
         loop_guard=loop_guard,
     )
-
-
-class Listener:
-    """Takes the events of one run. Without a graph around it, the observer is called from here."""
-
-    def __init__(self, ctx: GraphContext) -> None:
-        self._ctx = ctx
-        self._report: RunReport | None = None
-        if ctx.observer is not None and not isinstance(ctx.events, ScopedSink):
-            self._report = RunReport(RunLog(ctx.run_id, clock=ctx.clock), observer=ctx.observer)
-
-    @property
-    def emit(self) -> Callable[[Event], None] | None:
-        """The function that takes the events of the run; None where nobody listens."""
-        return None if self._ctx.events is None and self._report is None else self.receive
-
-    def receive(self, event: Event) -> None:
-        if self._ctx.events is not None:
-            self._ctx.events.emit(event)
-        if self._report is not None:
-            self._report.observe(event, self._ctx.node)
-
-    async def settle(self) -> None:
-        """Wait for an observer that is async; where a graph is around, its visit does."""
-        if self._report is not None:
-            await self._report.settle()
 
 
 def instructions(prompt: str | PromptTemplate | None, state: Any) -> str | None:
@@ -122,22 +97,34 @@ async def run_in_node(
     `begin` is called with the options of a new run. A run that waits for a person pauses the node; one that
     failed raises the graph's error, with the state that `state_of` makes of the outcome.
     """
-    listener, recording = Listener(ctx), NodeRecording(ctx.record)
+    events, report, recording = ctx.events, None, NodeRecording(ctx.record)
+    if ctx.observer is not None and not isinstance(events, ScopedSink):  # there is no graph around to call it
+        report = RunReport(RunLog(ctx.run_id, clock=ctx.clock), observer=ctx.observer)
+
+    def receive(event: Event) -> None:
+        if events is not None:
+            events.emit(event)
+        if report is not None:
+            report.observe(event, ctx.node)
+
     if ctx.record is not None:
         ctx = replace(ctx, account=ctx.record.open_account(ctx.account))
-    options = run_options(ctx, listener.emit, recording, budget=budget, stream=stream)
+    emit = None if events is None and report is None else receive
+    options = run_options(ctx, emit, recording, budget=budget, stream=stream)
     try:
         if (answer := recall()) is None:
             outcome = await begin(run_id=run_id_in(ctx), **options)
         else:
             waiting = stored(answer.question.memo)
-            decided = _decided(answer, waiting, runtime, now=ctx.clock.time())
-            outcome = await runtime.resume_run(waiting, decided, **options)
+            memo, now = answer.question.memo, ctx.clock.time()
+            decisions = decided(answer, waiting.pending, runtime, now=now, memo=memo)
+            outcome = await runtime.resume_run(waiting, decisions, **options)
     finally:
-        await listener.settle()
+        if report is not None:
+            await report.settle()
         recording.check()
     if isinstance(outcome, Failed):
-        raise_failure(outcome, node=ctx.node, state=state_of(outcome))
+        raise graph_error(outcome.error, node=ctx.node, state=state_of(outcome)) from outcome.error
     if isinstance(outcome, Interrupted) and not outcome.pending:
         raise NodeFailedError(f"node {ctx.node!r}: the run stopped: {outcome.reason}", node=ctx.node)
     if ctx.record is not None:
@@ -145,13 +132,3 @@ async def run_in_node(
     if isinstance(outcome, Interrupted):
         pause(question(outcome.pending), to_plain(outcome))
     return outcome
-
-
-def _decided(
-    answer: Answered, waiting: Interrupted[Any], runtime: AgentRuntime[Any], *, now: float
-) -> dict[str, Decision]:
-    """The decisions that an answer gives; where it gives none, the question is asked again."""
-    try:
-        return decisions(answer.answer, waiting.pending, runtime.refusal_of, now=now)
-    except GraphError as error:
-        pause(question(waiting.pending), answer.question.memo, problem=str(error))

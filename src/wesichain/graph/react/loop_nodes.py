@@ -27,16 +27,17 @@ from wesichain.core import ErrorStep, Event, Message, PromptTemplate, ReActStep,
 from wesichain.core.internal import PendingCall, read_state, to_plain, write_state
 from wesichain.errors import ConfigError, GraphError, NodeFailedError
 from wesichain.graph.context import GraphContext
-from wesichain.graph.nodes import Frame
+from wesichain.graph.nodes.frame import Frame
 from wesichain.graph.questions import CURRENT, pause, recall
-from wesichain.graph.state import Append, Overwrite, StateValues, Untracked, copies
-from wesichain.graph.watch import ScopedSink
+from wesichain.graph.state.reducers import Append, Overwrite, Untracked
+from wesichain.graph.state.schema import StateValues, copies
+from wesichain.graph.watch.report import ScopedSink
 from wesichain.policy import Budget
 from wesichain.tools import PreparedCall, RunContext
 
-from .approvals import decisions, question, stored
-from .failures import raise_failure
-from .hosting import Listener, instructions, run_id_in, run_options, seconds_left
+from .approvals import decided, question, stored
+from .failures import graph_error
+from .hosting import instructions, run_id_in, run_options, seconds_left
 from .recorded import NodeRecording
 
 _NONE: Mapping[str, Decision] = {}
@@ -74,22 +75,10 @@ class Live:
     nodes (`is_private`), it has none of them before the end.
     """
 
-    __slots__ = (
-        "_frame",
-        "_is_new",
-        "_listener",
-        "_recording",
-        "drive",
-        "is_changed",
-        "is_private",
-        "messages",
-        "steps",
-    )
-
     def __init__(self, frame: Frame) -> None:
         self._frame = frame
         self._is_new = True
-        self._listener: Listener | None = None
+        self._sink: ScopedSink | None = None
         self._recording: NodeRecording | None = None
         self.drive: OpenRun[str]
         self.messages = 0
@@ -121,8 +110,7 @@ class Live:
     def visited(self, ctx: GraphContext, *, records: bool) -> None:
         """From here on this visit listens, and keeps what was done if it `records`."""
         if ctx.events is not None:  # the run is one, whichever node takes its steps: so is its scope
-            sink = ScopedSink(self._frame.report, self._frame.within("model"), node=ctx.node)
-            self._listener = Listener(replace(ctx, events=sink))
+            self._sink = ScopedSink(self._frame.report, self._frame.within("model"), node=ctx.node)
         if self._recording is not None:
             self._recording.record = ctx.record if records else None
 
@@ -137,21 +125,14 @@ class Live:
         """The run as data, for as long as it waits for a person."""
         return to_plain(waiting) if self.is_changed else _run_without_state_keys(waiting)
 
-    @property
-    def is_watched(self) -> bool:
-        """Whether there is anything to see to when a visit is over."""
-        return self._listener is not None or self._recording is not None
-
-    async def left(self) -> None:
-        """The visit is over: wait for those who listen, and raise what stopped the run from this side."""
-        if self._listener is not None:
-            await self._listener.settle()
+    def check(self) -> None:
+        """Raise what stopped the run from this side."""
         if self._recording is not None:
             self._recording.check()
 
     def _receive(self, event: Event) -> None:
-        if self._listener is not None:
-            self._listener.receive(event)
+        if self._sink is not None:
+            self._sink.emit(event)
 
 
 class ReactSteps:
@@ -208,26 +189,24 @@ class ReactSteps:
             while drive.outcome is None and not isinstance(phase, Acting):
                 phase = await drive.step()
         finally:
-            if live.is_watched:
-                await live.left()
+            live.check()
         return _written(live, state, ctx)
 
     async def tools(self, state: ReActSteps, ctx: GraphContext) -> Mapping[str, Any] | None:
         """Run the calls of the last reply, after a person's word on those that need it."""
-        live, waiting, decided = self._under_way(state), None, _NONE
+        live, waiting, decisions = self._under_way(state), None, _NONE
         if live is None:
-            waiting, decided = self._answered(state, ctx)
-            live = self._again(waiting, decided, ctx)
+            waiting, decisions = self._answered(state, ctx)
+            live = self._again(waiting, decisions, ctx)
         live.visited(ctx, records=True)
         try:
             await live.drive.step()
         except ConfigError as error:  # a decision that a run inside cannot follow may be given again
-            if waiting is None or not decided:
+            if waiting is None or not decisions:
                 raise
             pause(question(waiting.pending), live.memo(waiting), problem=str(error))
         finally:
-            if live.is_watched:
-                await live.left()
+            live.check()
         outcome = live.drive.outcome
         if isinstance(outcome, Interrupted) and outcome.pending:
             pause(question(outcome.pending), live.memo(outcome))
@@ -263,16 +242,16 @@ class ReactSteps:
         return memory.window()
 
     def _again(
-        self, interrupted: Interrupted[str], decided: Mapping[str, Decision], ctx: GraphContext
+        self, interrupted: Interrupted[str], decisions: Mapping[str, Decision], ctx: GraphContext
     ) -> Live:
         """A run that the state holds, opened where it was, with what people have decided."""
         live = Live(_frame())
         budget = self._limits(ctx, before=interrupted.spent.seconds)
         options = RunOptions(**live.options(ctx, budget=budget, stream=self._stream))
-        live.drive = self._runtime.reopen(interrupted, decided, options)
+        live.drive = self._runtime.reopen(interrupted, decisions, options)
         live.messages, live.steps = len(interrupted.messages), len(interrupted.steps)
         unfinished = interrupted.unfinished
-        known = {**({} if unfinished is None else unfinished.decisions), **decided}
+        known = {**({} if unfinished is None else unfinished.decisions), **decisions}
         live.is_changed = any(isinstance(decision, ApproveWith) for decision in known.values())
         return live
 
@@ -291,11 +270,8 @@ class ReactSteps:
         waiting = _run_from_state(state, state.get("run") if memo is None else memo)
         # In threads of the first version there is no memo, and every call waits, asked about or not.
         asked = waiting.pending if memo is not None else tuple(filter(self._asks, waiting.pending))
-        try:
-            return waiting, decisions(answer.answer, asked, self._runtime.refusal_of, now=ctx.clock.time())
-        except GraphError as error:
-            kept = _run_without_state_keys(waiting) if memo is None else memo
-            pause(question(asked), kept, problem=str(error))
+        kept = _run_without_state_keys(waiting) if memo is None else memo
+        return waiting, decided(answer, asked, self._runtime, now=ctx.clock.time(), memo=kept)
 
     def _asks(self, one: PendingCall) -> bool:
         prepared = self._runtime.registry.prepare(one.call)
@@ -321,7 +297,8 @@ def _written(live: Live, state: ReActSteps, ctx: GraphContext) -> Mapping[str, A
     drive = live.drive
     outcome = drive.outcome
     if isinstance(outcome, Failed):
-        raise_failure(outcome, node=ctx.node, state=write_state(state, read_state(outcome.state)))
+        so_far = write_state(state, read_state(outcome.state))
+        raise graph_error(outcome.error, node=ctx.node, state=so_far) from outcome.error
     if isinstance(outcome, Interrupted):
         raise NodeFailedError(f"node {ctx.node!r}: the run stopped: {outcome.reason}", node=ctx.node)
     if outcome is None and live.is_private:

@@ -11,7 +11,7 @@ from wesichain.core import PromptTemplate, ToolCallingLlm
 from wesichain.core.internal import read_state, state_update, write_state
 from wesichain.errors import ConfigError
 from wesichain.graph.context import GraphContext
-from wesichain.graph.state import StateUpdate
+from wesichain.graph.state.updates import StateUpdate
 from wesichain.policy import Budget
 from wesichain.tools import ToolRegistry
 

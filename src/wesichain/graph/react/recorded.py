@@ -34,7 +34,7 @@ from wesichain.core import Event, JsonValue, LlmRequest, LlmResponse, Part, Tool
 from wesichain.core.internal import CancellationToken, dump_json, from_plain, to_plain
 from wesichain.errors import CheckpointError, CodecError, LlmError
 from wesichain.graph.context import TaskRecord
-from wesichain.graph.state import is_dict
+from wesichain.graph.state.kinds import is_dict
 from wesichain.tools import PreparedCall, ToolContext, ToolResult
 
 T = TypeVar("T")

@@ -12,11 +12,11 @@ from wesichain.agent import LoopGuard
 from wesichain.core import Clock, PromptTemplate, ToolCallingLlm
 from wesichain.core.internal import read_state, write_state
 from wesichain.graph.builder import GraphBuilder
-from wesichain.graph.checkpoints import Checkpointer
+from wesichain.graph.checkpoints.checkpointer import Checkpointer
 from wesichain.graph.context import DEFAULTS, ExecutionOptions, Sinks
 from wesichain.graph.definition import END
 from wesichain.graph.graph import Graph
-from wesichain.graph.state import is_mapping
+from wesichain.graph.state.kinds import is_mapping
 from wesichain.policy import Budget
 from wesichain.tools import ToolRegistry
 

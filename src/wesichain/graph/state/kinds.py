@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import Field, fields, is_dataclass
+from functools import cache
 from typing import Any, TypeGuard
 
 
@@ -58,3 +59,17 @@ def is_dataclass_type(kind: object) -> bool:
 def fields_of(kind: Any) -> tuple[Field[Any], ...]:
     """The fields of a dataclass, or of an instance of one."""
     return fields(kind)
+
+
+def build_dataclass(kind: Any, values: Mapping[str, Any]) -> Any:
+    """An instance of a dataclass with these values, those among them that its `__init__` does not take."""
+    late = _late_fields(kind) & values.keys()
+    made = kind(**{name: item for name, item in values.items() if name not in late})
+    for name in late:
+        object.__setattr__(made, name, values[name])
+    return made
+
+
+@cache
+def _late_fields(kind: Any) -> frozenset[str]:
+    return frozenset(field.name for field in fields(kind) if not field.init)

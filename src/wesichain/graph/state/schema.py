@@ -22,7 +22,7 @@ from typing import (
 from wesichain.core.internal import dataclass
 from wesichain.errors import GraphDefinitionError
 
-from .kinds import fields_of, is_dataclass_type, is_mapping, is_model, is_typed_dict
+from .kinds import build_dataclass, fields_of, is_dataclass_type, is_mapping, is_model, is_typed_dict
 from .owned import AppendOnlyList, StateView, clone, is_copied, plain_list
 from .reducers import UNSET, Append, Marker, Overwrite, PerStep, Reducer, Untracked, Zero, as_items, zero_of
 
@@ -144,15 +144,7 @@ class Schema:
         mine = {name: data[name] for name in self.keys if name in data}
         if self.form is Form.PYDANTIC:
             return cast("Any", self.type).model_construct(**mine)
-        late = {
-            field.name: mine.pop(field.name)
-            for field in fields_of(self.type)
-            if not field.init and field.name in mine
-        }
-        state = self.type(**mine)
-        for name, value in late.items():
-            object.__setattr__(state, name, value)
-        return state
+        return build_dataclass(self.type, mine)
 
     def contents(self, state: Any) -> Mapping[str, Any]:
         """The values of a state of this type, by key; to be looked at."""

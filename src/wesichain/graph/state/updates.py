@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from math import isclose
 from typing import Any, TypeAlias, TypeGuard
 
-from wesichain.core.internal import constructor_of, dataclass
+from wesichain.core.internal import constructor_of, dataclass, same
 
-from .compare import same
 from .kinds import is_dict, is_items, is_list, is_mapping, is_tuple
 from .owned import AppendOnlyList, StateView, clone, is_copied, plain_list
 from .reducers import UNSET, Append, Overwrite, Reducer, ReplacedValue

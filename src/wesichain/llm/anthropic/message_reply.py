@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from typing_extensions import override
+
 from wesichain.core import LlmResponse, StreamItem, TextChunk, ToolCall, ToolCallChunk, Usage
 from wesichain.core.internal import is_array, is_object
 from wesichain.llm import citations
 from wesichain.llm.calls import REFUSAL, ToolNames, as_string, read_args, sealed, whole_number
 from wesichain.llm.finish_reasons import ANTHROPIC, Ending, ending_of, with_ending
-from wesichain.llm.transport import Endpoint, SseEvent, event_object
+from wesichain.llm.transport import Endpoint, Reply, SseEvent, event_object
 
 from .wire import OPAQUE
 
@@ -43,21 +45,18 @@ class _Block:
             self.data[key] = before + value if isinstance(before, str) and isinstance(value, str) else value
 
 
-class MessageReply:
+class MessageReply(Reply):
     """One reply. Tool names are given back as the request knew them."""
 
-    def __init__(self, names: ToolNames, endpoint: Endpoint, omitted: Sequence[str] = ()) -> None:
-        self.is_over = False
-        self._omitted = tuple(omitted)  # of the request
+    def __init__(self, names: ToolNames, endpoint: Endpoint) -> None:
+        super().__init__(names, endpoint)
         self._has_begun = False
-        self._names = names
-        self._endpoint = endpoint
         self._blocks: dict[int, _Block] = {}
         self._stop: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
 
-    def read(self, body: object) -> LlmResponse:
-        """The response in a body that came in one piece."""
+    @override
+    def take_body(self, body: object) -> None:
         content = body.get("content") if is_object(body) else None
         if not is_object(body) or not is_array(content):
             if is_object(body) and body.get("error"):
@@ -67,8 +66,8 @@ class MessageReply:
         self._stop = body
         self._count(body)
         self.is_over = self._has_begun = True
-        return self.whole()
 
+    @override
     def take(self, event: SseEvent) -> Iterator[StreamItem]:
         data = event_object(event, self._endpoint)
         match data.get("type"):
@@ -93,6 +92,7 @@ class MessageReply:
             case _:
                 pass  # pings, ends of blocks, and what is yet to be invented
 
+    @override
     def whole(self) -> LlmResponse:
         if not self.is_over:
             raise self._endpoint.cut()
@@ -114,7 +114,6 @@ class MessageReply:
             usage=_usage(self._usage),
             reasoning="".join(thoughts),
             opaque=sealed({OPAQUE: layout, REFUSAL: refusal}),
-            omitted=self._omitted,
             citations=citations.of_blocks(blocks),
         )
         return with_ending(response, finish, word=str(stop))

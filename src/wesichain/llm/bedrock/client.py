@@ -16,6 +16,16 @@ from wesichain.core import LlmRequest, LlmTraits
 from wesichain.errors import ConfigError, MissingDependencyError
 from wesichain.llm.calls import ToolNames
 from wesichain.llm.supported_settings import supported
+
+try:
+    import boto3  # type: ignore[import-untyped]  # it ships no types
+    import httpx2
+    from botocore.auth import SigV4Auth  # type: ignore[import-untyped]  # it ships no types
+    from botocore.awsrequest import AWSRequest  # type: ignore[import-untyped]  # it ships no types
+    from botocore.exceptions import BotoCoreError  # type: ignore[import-untyped]  # it ships no types
+except ImportError as error:
+    raise MissingDependencyError("the Bedrock adapter", package="boto3", extra="bedrock") from error
+
 from wesichain.llm.transport import (
     Adapter,
     Endpoint,
@@ -26,15 +36,6 @@ from wesichain.llm.transport import (
     asked_key,
     host_of,
 )
-
-try:
-    import boto3  # type: ignore[import-untyped]  # it ships no types
-    import httpx2
-    from botocore.auth import SigV4Auth  # type: ignore[import-untyped]  # it ships no types
-    from botocore.awsrequest import AWSRequest  # type: ignore[import-untyped]  # it ships no types
-    from botocore.exceptions import BotoCoreError  # type: ignore[import-untyped]  # it ships no types
-except ImportError as error:
-    raise MissingDependencyError("the Bedrock adapter", package="boto3", extra="bedrock") from error
 
 from .converse_reply import ConverseReply
 from .frames import FrameScanner

@@ -5,39 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from typing_extensions import override
+
 from wesichain.core import LlmResponse, StreamItem, TextChunk, ToolCall, ToolCallChunk, Usage
 from wesichain.core.internal import is_array, is_object
 from wesichain.llm import citations
 from wesichain.llm.calls import ToolNames, as_object, as_string, read_args, sealed, whole_number
 from wesichain.llm.finish_reasons import CONVERSE, Ending, ending_of, with_ending
-from wesichain.llm.transport import Endpoint, SseEvent, event_object
+from wesichain.llm.transport import Endpoint, Reply, SseEvent, event_object
 
 from .wire import OPAQUE
 
 
-class ConverseReply:
+class ConverseReply(Reply):
     """One reply. Tool names are given back as the request knew them."""
 
-    def __init__(self, names: ToolNames, endpoint: Endpoint, omitted: Sequence[str] = ()) -> None:
-        self.is_over = False
-        self._names = names
-        self._endpoint = endpoint
-        self._omitted = tuple(omitted)
+    def __init__(self, names: ToolNames, endpoint: Endpoint) -> None:
+        super().__init__(names, endpoint)
         self._blocks: dict[int, dict[str, Any]] = {}
         self._stop: str | None = None
         self._usage: Mapping[str, Any] = {}
 
-    def read(self, body: object) -> LlmResponse:
-        """The response in a body that came in one piece."""
+    @override
+    def take_body(self, body: object) -> None:
         output = as_object(body.get("output") if is_object(body) else None)
         content = as_object(output.get("message")).get("content")
         if not is_object(body) or not is_array(content):
             if is_object(body) and body.get("message"):
                 raise self._endpoint.reported(body)
             raise self._endpoint.unreadable("JSON that is not a reply of Converse")
-        blocks = [block for block in content if is_object(block)]
-        return self._response(blocks, as_string(body.get("stopReason")), as_object(body.get("usage")))
+        self._blocks = {place: block for place, block in enumerate(content) if is_object(block)}
+        self._stop, self._usage = as_string(body.get("stopReason")), as_object(body.get("usage"))
 
+    @override
     def take(self, event: SseEvent) -> Iterator[StreamItem]:
         data = event_object(event, self._endpoint)
         if event.name == "error":
@@ -55,23 +55,20 @@ class ConverseReply:
             case _:
                 pass  # the start of the message, ends of blocks, and what is yet to be invented
 
+    @override
     def whole(self) -> LlmResponse:
-        if self._stop is None:
+        if (stop := self._stop) is None:
             raise self._endpoint.cut()
         blocks = [_read_input(block) for _, block in sorted(self._blocks.items())]
-        return self._response(blocks, self._stop, self._usage)
-
-    def _response(self, blocks: Sequence[dict[str, Any]], stop: str, usage: Mapping[str, Any]) -> LlmResponse:
         uses = [block["toolUse"] for block in blocks if is_object(block.get("toolUse"))]
         calls = tuple(_call(use, self._names) for use in uses)
         is_own = any(block.keys() - {"text", "toolUse"} for block in blocks)
         response = LlmResponse(
             content="".join(_text_of(block) for block in blocks),
             tool_calls=calls,
-            usage=_usage(usage),
+            usage=_usage(self._usage),
             reasoning="".join(_thought_of(block) for block in blocks),
             opaque=sealed({OPAQUE: _layout(blocks) if is_own else []}),
-            omitted=self._omitted,
             citations=citations.of_converse(blocks),
         )
         ending: Ending = "tool_calls" if calls else "stop"
@@ -125,8 +122,8 @@ def _grow_thought(thought: dict[str, Any], delta: Mapping[str, Any]) -> None:
 
 def _read_input(block: dict[str, Any]) -> dict[str, Any]:
     """A streamed block as one that came whole: the arguments read, the citations around their text."""
-    if "toolUse" in block:
-        return {"toolUse": {**block["toolUse"], "input": read_args(block["toolUse"]["input"])}}
+    if is_object(use := block.get("toolUse")) and isinstance(use.get("input"), str):
+        return {"toolUse": {**use, "input": read_args(use["input"])}}
     if "citations" in block:
         content = [{"text": block.get("text", "")}]
         return {"citationsContent": {"content": content, "citations": block["citations"]}}

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import aclosing
-from dataclasses import dataclass, replace
+from collections.abc import AsyncGenerator, AsyncIterator
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
 from typing_extensions import Unpack, override
 
-from wesichain.core import LlmResponse, LlmTraits, StreamItem, to_json
-from wesichain.core.internal import is_array, is_object
-from wesichain.errors import ConfigError, LlmError, LlmResponseError, MissingDependencyError
-from wesichain.llm.loops import PerLoop
+from wesichain.core import LlmTraits
+from wesichain.errors import ConfigError, MissingDependencyError
 from wesichain.llm.supported_settings import supported
 
 try:
@@ -32,33 +27,19 @@ from wesichain.llm.transport import (
     Endpoint,
     HttpLlm,
     HttpSettings,
+    HttpTransport,
     KeyAccount,
-    RetryLimits,
+    ProviderRoute,
     asked_key,
-    certificates,
     host_of,
-    keep_open,
-    persist,
 )
 
 from .gemini_reply import GeminiReply
 from .wire import to_wire
 
-_CONTENTS = TypeAdapter(list[types.Content])
 _URL = "https://generativelanguage.googleapis.com"
 _URL_VARIABLE = "GOOGLE_GEMINI_BASE_URL"
 _VERTEX = ("1", "true", "True", "TRUE")
-
-
-@dataclass(frozen=True, slots=True)
-class _Link:
-    """The SDK's client in one event loop, and the keeper of its connections."""
-
-    sdk: genai.Client
-    endpoint: Endpoint
-    keeper: AsyncGenerator[None, None]
-    asked: Callable[[], Awaitable[str]] | None
-    is_vertex: bool
 
 
 class GoogleClient(HttpLlm):
@@ -100,31 +81,25 @@ class GoogleClient(HttpLlm):
         support = supported("google", model)
         is_own = not (settings.get("base_url") or (os.environ.get(_URL_VARIABLE) and not self._is_vertex()))
         adapter = Adapter(support, partial(to_wire, form=support.reasoning), GeminiReply, is_own)
-        super().__init__(model, adapter, partial(_SdkTransport, self._connect), client=client, **settings)
+        transport = partial(HttpTransport, self._connect, is_borrowed=client is not None)
+        super().__init__(model, adapter, transport, client=client, **settings)
 
     def _is_vertex(self) -> bool:
         return bool(self._project) or os.environ.get("GOOGLE_GENAI_USE_VERTEXAI", "") in _VERTEX
 
-    def _connect(self, patience: RetryLimits, max_bytes: int) -> _Link:
-        asked, is_vertex = asked_key(self._api_key), self._is_vertex()
-        if self._client is not None:
-            endpoint = Endpoint("Google", self.model, key_variable="GOOGLE_API_KEY", is_borrowed=True)
-            return _Link(self._client, endpoint, keep_open(None), asked, is_vertex)
+    def _connect(self, http: httpx2.AsyncClient | None) -> ProviderRoute:
         variable = "GEMINI_API_KEY" if "GOOGLE_API_KEY" not in os.environ else "GOOGLE_API_KEY"
+        if self._client is not None or http is None:
+            endpoint = Endpoint("Google", self.model, key_variable=variable, is_borrowed=True)
+            return ProviderRoute(endpoint, self._post_with_sdk, sdk_error=errors.APIError)
         account = KeyAccount(_URL, _URL_VARIABLE, variable)
+        is_vertex = self._is_vertex()
         url = self._base_url if is_vertex else account.address(self._base_url)
         key = None if is_vertex else account.key_for(self._base_url, self._api_key)
-        host = host_of(url) if url else "Vertex AI"
-        http = httpx2.AsyncClient(
-            transport=_Bounded(max_bytes, patience.deadline, host, verify=certificates()),
-            timeout=httpx2.Timeout(None, connect=10.0),
-            headers={"accept-encoding": "identity"},
-            follow_redirects=False,
-        )
         options = types.HttpOptions(
             base_url=url,
             headers=self._headers,
-            httpx_async_client=http,
+            httpx_async_client=httpx2.AsyncClient(transport=_RequestWriter()),
             retry_options=types.HttpRetryOptions(attempts=1),
         )
         if is_vertex:
@@ -137,202 +112,113 @@ class GoogleClient(HttpLlm):
             )
         else:
             sdk = genai.Client(vertexai=False, api_key=key or PLACEHOLDER, http_options=options)
-        endpoint = Endpoint(host, self.model, key_variable=variable, key=key or "")
-        return _Link(sdk, endpoint, keep_open(http), asked, is_vertex)
+        asked = asked_key(self._api_key)
+
+        async def post(content: bytes, stream: bool, key: str) -> httpx2.Response:
+            body = _Body.read(content)
+            if asked is not None:
+                name, value = ("Authorization", f"Bearer {key}") if is_vertex else ("x-goog-api-key", key)
+                body.config.http_options = types.HttpOptions(headers={name: value})
+            request = await _written(sdk, self.model, body, stream=stream)
+            return await http.send(
+                http.build_request("POST", request.url, content=request.content, headers=request.headers),
+                stream=True,
+            )
+
+        endpoint = Endpoint(
+            host_of(url) if url else "Vertex AI", self.model, key_variable=variable, key=key or ""
+        )
+        return ProviderRoute(endpoint, post, sdk_error=errors.APIError, key=asked)
+
+    async def _post_with_sdk(self, content: bytes, stream: bool, _key: str) -> httpx2.Response:
+        """The reply of a client that somebody else made, whatever its connections are, as HTTP."""
+        assert self._client is not None
+        try:
+            first, rest = await _ask(self._client, self.model, _Body.read(content), stream=stream)
+        except errors.APIError as error:
+            raise _refused(error) from error
+        return httpx2.Response(200, content=_events(first, rest) if stream else _plain(first))
 
 
-class _SdkTransport:
-    """Sends requests through Google's SDK, which writes other forms for Vertex AI than for its own API."""
+class _Body(BaseModel):
+    """A request in the SDK's own types."""
 
-    def __init__(
-        self, connect: Callable[[RetryLimits, int], _Link], *, patience: RetryLimits, max_bytes: int
-    ) -> None:
-        self._patience = patience
-        self._links = PerLoop(lambda: connect(patience, max_bytes))
+    contents: list[types.Content]
+    config: types.GenerateContentConfig
 
-    async def ask(
-        self, wire: Mapping[str, Any], read: Callable[[object, Endpoint], LlmResponse]
-    ) -> LlmResponse:
-        """The reply to `wire`; `read` makes the response of it."""
-        replies = persist(lambda: self._response(wire, read), self._patience, overdue=self._overdue)
-        async with aclosing(replies):
-            return await anext(replies)
-
-    def stream(
-        self, wire: Mapping[str, Any], start: Callable[[Endpoint], GeminiReply]
-    ) -> AsyncGenerator[StreamItem, None]:
-        """The reply to `wire` in pieces; `start` makes the object that puts them together."""
-        return persist(lambda: self._pieces(wire, start), self._patience, overdue=self._overdue)
-
-    async def aclose(self) -> None:
-        """Close the running loop's connections; a later request opens new ones."""
-        if link := self._links.pop():
-            await link.keeper.aclose()
-
-    async def _response(
-        self, wire: Mapping[str, Any], read: Callable[[object, Endpoint], LlmResponse]
-    ) -> AsyncGenerator[LlmResponse, None]:
-        link, endpoint, given = await self._open(wire)
-        with _Faults(endpoint, self._patience):
-            models: Any = link.sdk.aio.models  # its signatures hold more than can be checked
-            body = await models.generate_content(**given)
-        yield read(_plain(body), endpoint)
-
-    async def _pieces(
-        self, wire: Mapping[str, Any], start: Callable[[Endpoint], GeminiReply]
-    ) -> AsyncGenerator[StreamItem, None]:
-        link, endpoint, given = await self._open(wire)
-        faults, reply = _Faults(endpoint, self._patience), start(endpoint)
-        with faults:
-            models: Any = link.sdk.aio.models
-            stream = await models.generate_content_stream(**given)
-        faults.has_begun = True
-        async with aclosing(_bodies(stream, faults)) as pieces:
-            async for body in pieces:
-                for item in reply.take(body):
-                    yield item
-        yield reply.whole()
-
-    async def _open(self, wire: Mapping[str, Any]) -> tuple[_Link, Endpoint, dict[str, Any]]:
-        """The line, whom it leads to with the key of this request, and the arguments of the SDK."""
-        link = self._links.get()
-        await anext(link.keeper)
-        endpoint = link.endpoint
-        config = _config(wire["config"])
-        if link.asked is not None:
-            endpoint = replace(endpoint, key=await link.asked())
-            name, value = "x-goog-api-key", endpoint.key
-            if link.is_vertex:
-                name, value = "Authorization", f"Bearer {endpoint.key}"
-            config.http_options = types.HttpOptions(headers={name: value})
-        contents = _CONTENTS.validate_json(to_json(wire["contents"]))
-        return link, endpoint, {"model": endpoint.model, "contents": contents, "config": config}
-
-    def _overdue(self, seconds: float) -> LlmError:
-        return self._links.get().endpoint.overdue(seconds)
+    @classmethod
+    def read(cls, content: bytes) -> Self:
+        try:
+            return cls.model_validate_json(content)
+        except ValidationError as error:
+            wrong = "; ".join(f"{'.'.join(map(str, one['loc'][1:]))}: {one['msg']}" for one in error.errors())
+            raise _not_accepted(wrong) from None
 
 
-def _config(given: Mapping[str, Any]) -> types.GenerateContentConfig:
+def _not_accepted(why: str) -> ConfigError:
+    return ConfigError(
+        f"Google's SDK refuses an option ({why}); change it in options= or extra= of the ModelSettings"
+    )
+
+
+async def _ask(sdk: genai.Client, model: str, body: _Body, *, stream: bool) -> tuple[Any, Any]:
+    """The reply as the SDK gives it: a response, and where it is streamed, the iterator of the next ones."""
+    models: Any = sdk.aio.models  # a union of types too wide to pass on
+    ask = models.generate_content_stream if stream else models.generate_content
     try:
-        return types.GenerateContentConfig.model_validate_json(to_json(given))
-    except ValidationError as error:
-        wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-        raise ConfigError(
-            f"Google's SDK refuses an option ({wrong}); change it in options= or extra= of the ModelSettings"
-        ) from None
+        reply = await ask(model=model, contents=body.contents, config=body.config)
+        return (await anext(aiter(reply), None), reply) if stream else (reply, None)
+    except errors.UnknownApiResponseError as error:
+        raise httpx2.DecodingError(str(error)) from error
+    except ValueError as error:  # some options are of Vertex AI alone, and others of Google's own API
+        raise _not_accepted(str(error)) from error
 
 
-async def _bodies(
-    stream: AsyncIterator[types.GenerateContentResponse], faults: _Faults
-) -> AsyncGenerator[Mapping[str, Any], None]:
-    while True:
-        with faults:
-            try:
-                chunk = await anext(stream)
-            except StopAsyncIteration:
-                return
-        yield _plain(chunk)
+def _refused(error: errors.APIError) -> httpx2.HTTPStatusError:
+    """An error of the SDK, which may have come over other connections than ours, with its response."""
+    fault: Any = error  # its fields have no types
+    given = dict(getattr(fault.response, "headers", None) or {})
+    kept = {name: value for name, value in given.items() if name.lower().startswith(("retry-", "x-"))}
+    response = httpx2.Response(error.code or 500, json=fault.details, headers=kept)
+    return httpx2.HTTPStatusError(str(error), request=httpx2.Request("POST", _URL), response=response)
 
 
-def _plain(body: types.GenerateContentResponse) -> Mapping[str, Any]:
-    return body.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"sdk_http_response"})
+class _Written(Exception):  # noqa: N818  # it is no error
+    """A request, on its way out of the SDK."""
+
+    def __init__(self, request: httpx2.Request) -> None:
+        super().__init__(str(request.url))
+        self.request = request
 
 
-class _Faults:
-    """Turns what the SDK and its connections raise into our errors."""
-
-    def __init__(self, endpoint: Endpoint, patience: RetryLimits) -> None:
-        self._endpoint = endpoint
-        self._patience = patience
-        self.has_begun = False  # a reply
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, errors.APIError):
-            raise self._refused(error) from None
-        if isinstance(error, LlmError) or error is None:
-            return
-        if isinstance(error.__cause__, LlmError):
-            raise error.__cause__
-        if isinstance(error, httpx2.HTTPError | OSError):
-            is_cut = self.has_begun or isinstance(error, httpx2.ReadError | httpx2.RemoteProtocolError)
-            raise (self._endpoint.cut(error) if is_cut else self._endpoint.unreachable(error)) from error
-        if isinstance(error, ValueError | TypeError | AttributeError | LookupError):  # while it reads a body
-            raise self._endpoint.unreadable("a body that is not a reply of Gemini") from error
-
-    def _refused(self, error: errors.APIError) -> LlmError:
-        fault: Any = error  # its fields have no types
-        headers = dict(getattr(fault.response, "headers", None) or {})
-        if (seconds := _delay(fault.details)) and "retry-after" not in headers:
-            headers["retry-after"] = seconds
-        body = to_json(fault.details) if is_object(fault.details) else str(error.message or "")
-        now = self._patience.clock.time()
-        return self._endpoint.refused(error.code or 500, body, headers=headers, now=now)
+async def _written(sdk: genai.Client, model: str, body: _Body, *, stream: bool) -> httpx2.Request:
+    """The request that the SDK writes."""
+    try:
+        await _ask(sdk, model, body, stream=stream)
+    except _Written as written:
+        return written.request
+    raise AssertionError("the SDK has not sent its request")
 
 
-def _delay(details: Any) -> str:
-    """The seconds that Google asks to wait, from the details of an error: `"retryDelay": "34s"`."""
-    fault = details.get("error") if is_object(details) else None
-    notes = fault.get("details") if is_object(fault) else None
-    for note in notes if is_array(notes) else ():
-        if is_object(note) and isinstance(delay := note.get("retryDelay"), str):
-            return delay.removesuffix("s")
-    return ""
-
-
-class _Bounded(httpx2.AsyncHTTPTransport):
-    """Connections whose replies end with an error once they are silent, or longer, than they may be."""
-
-    def __init__(self, most: int, deadline: float, host: str, **settings: Any) -> None:
-        super().__init__(**settings)
-        self._most = most
-        self._deadline = deadline
-        self._endpoint = Endpoint(host, "", key_variable="")
+class _RequestWriter(httpx2.AsyncBaseTransport):
+    """Lets the SDK write requests, which it does otherwise for Vertex AI than for its own API; sends none."""
 
     @override
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        try:
-            async with asyncio.timeout(self._deadline):
-                response = await super().handle_async_request(request)
-        except TimeoutError as error:
-            raise self._endpoint.silent(self._deadline) from error
-        if (
-            response.headers.get("content-encoding", "identity") != "identity"
-        ):  # a small body may become large
-            await response.aclose()
-            raise httpx2.DecodingError("the reply is compressed, though it was asked for as it is")
-        if isinstance(response.stream, httpx2.AsyncByteStream):
-            response.stream = _BoundedStream(response.stream, self._most, self._deadline, self._endpoint)
-        return response
+        raise _Written(request)
 
 
-class _BoundedStream(httpx2.AsyncByteStream):
-    def __init__(self, inner: httpx2.AsyncByteStream, most: int, deadline: float, endpoint: Endpoint) -> None:
-        self._inner = inner
-        self._most = most
-        self._deadline = deadline
-        self._endpoint = endpoint
+async def _events(
+    first: types.GenerateContentResponse | None, rest: AsyncIterator[types.GenerateContentResponse]
+) -> AsyncGenerator[bytes, None]:
+    try:
+        if first is not None:
+            yield b"data: " + _plain(first) + b"\n\n"
+        async for piece in rest:
+            yield b"data: " + _plain(piece) + b"\n\n"
+    except (errors.APIError, ValueError) as error:
+        raise httpx2.ReadError(str(error)) from error
 
-    @override
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        chunks = aiter(self._inner)
-        while True:
-            try:
-                async with asyncio.timeout(self._deadline):
-                    chunk = await anext(chunks)
-            except StopAsyncIteration:
-                return
-            except TimeoutError as error:
-                raise self._endpoint.silent(self._deadline) from error
-            size += len(chunk)
-            if size > self._most:
-                raise LlmResponseError(
-                    f"the reply of Google is longer than {self._most} bytes; allow more with max_bytes="
-                )
-            yield chunk
 
-    @override
-    async def aclose(self) -> None:
-        await self._inner.aclose()
+def _plain(body: types.GenerateContentResponse) -> bytes:
+    return body.model_dump_json(by_alias=True, exclude_none=True, exclude={"sdk_http_response"}).encode()

@@ -6,6 +6,8 @@ from binascii import a2b_base64
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from typing_extensions import override
+
 from wesichain.core import (
     Audio,
     Image,
@@ -22,34 +24,51 @@ from wesichain.errors import CodecError
 from wesichain.llm import citations
 from wesichain.llm.calls import REFUSAL, ToolNames, sealed, whole_number
 from wesichain.llm.finish_reasons import GEMINI, Ending, ending_of, with_ending
-from wesichain.llm.transport import Endpoint
+from wesichain.llm.transport import Endpoint, Reply, SseEvent, event_object
 
 from .wire import OPAQUE
 
 
-class GeminiReply:
+class GeminiReply(Reply):
     """One reply. The first candidate counts; tool names are given back as the request knew them."""
 
-    def __init__(self, names: ToolNames, endpoint: Endpoint, omitted: Sequence[str] = ()) -> None:
-        self._names = names
-        self._endpoint = endpoint
-        self._omitted = omitted
+    def __init__(self, names: ToolNames, endpoint: Endpoint) -> None:
+        super().__init__(names, endpoint)
         self._parts: list[dict[str, Any]] = []
         self._finish = ""
         self._said = ""  # why it ended so
         self._blocked = ""
+        self._token = ""  # by which the reply is continued
         self._usage: dict[str, Any] = {}
+        self._usage_before = Usage()  # of the requests that this reply continues
         self._calls = 0
         self._grounding: dict[str, Any] = {}
 
-    def read(self, body: Any) -> LlmResponse:
-        """The response in a body that came in one piece."""
-        for _ in self.take(body):
+    @override
+    def take_body(self, body: object) -> None:
+        if not is_object(body):
+            raise self._endpoint.unreadable("JSON that is not a reply of Gemini")
+        for _ in self._take_piece(body):
             pass
-        return self.whole()
 
-    def take(self, body: Mapping[str, Any]) -> Iterator[StreamItem]:
+    @override
+    def take(self, event: SseEvent) -> Iterator[StreamItem]:
+        return self._take_piece(event_object(event, self._endpoint))
+
+    @override
+    def next_request(self, wire: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The same request with the token by which Gemini continues a reply that filled one of its turns."""
+        config, token = wire["config"], self._token
+        if GEMINI.get(self._finish) != "pause" or not token or config.get("automatic_continuation") is False:
+            return None
+        self._usage_before += _usage(self._usage)
+        self._finish, self._token, self._usage = "", "", {}
+        return {**wire, "config": {**config, "continuation_token": token}}
+
+    def _take_piece(self, body: Mapping[str, Any]) -> Iterator[StreamItem]:
         """Follow one more piece, or the only one."""
+        if body.get("error"):
+            raise self._endpoint.reported(body["error"])
         if is_object(usage := body.get("usageMetadata")):
             self._usage |= usage
         feedback = body.get("promptFeedback")
@@ -60,6 +79,7 @@ class GeminiReply:
         if not is_object(first):
             return
         self._finish = str(first.get("finishReason") or self._finish)
+        self._token = str(first.get("continuationToken") or self._token)
         self._said = str(first.get("finishMessage") or self._said)
         if is_object(grounding := first.get("groundingMetadata")):
             self._grounding |= grounding
@@ -69,6 +89,7 @@ class GeminiReply:
             if is_object(part):
                 yield from self._take(part)
 
+    @override
     def whole(self) -> LlmResponse:
         if not self._finish and not self._blocked:
             raise self._endpoint.cut() if self._parts else self._endpoint.unreadable("no candidate in it")
@@ -81,11 +102,10 @@ class GeminiReply:
         response = LlmResponse(
             content=content,
             tool_calls=calls,
-            usage=_usage(self._usage),
+            usage=self._usage_before + _usage(self._usage),
             reasoning="".join(part["text"] for part in texts if part.get("thought")),
             opaque=sealed({OPAQUE: _layout(self._parts) if is_own else [], REFUSAL: self._said}),
             parts=tuple(_media(self._parts)),
-            omitted=tuple(self._omitted),
             citations=citations.of_grounding(self._grounding, content),
         )
         return with_ending(response, self._ending(has_calls=bool(calls)), word=self._finish, why=self._said)
@@ -142,7 +162,9 @@ def _media(parts: Sequence[dict[str, Any]]) -> Iterator[Part]:
         make = Image if kind.startswith("image/") else Audio if kind.startswith("audio/") else None
         try:
             if make is not None:
-                yield make(a2b_base64(str(data.get("data"))), media_type=kind)
+                # The API writes the one alphabet of base64, its SDK the other.
+                text = str(data.get("data")).replace("-", "+").replace("_", "/")
+                yield make(a2b_base64(text), media_type=kind)
         except (ValueError, CodecError):
             continue
 

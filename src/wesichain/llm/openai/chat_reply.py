@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
+
+from typing_extensions import override
 
 from wesichain.core import (
     Citation,
@@ -20,7 +22,7 @@ from wesichain.core.internal import dump_json, is_array, is_object
 from wesichain.llm import citations
 from wesichain.llm.calls import REFUSAL, ToolNames, as_string, read_args, sealed, whole_number
 from wesichain.llm.finish_reasons import CHAT, Ending, ending_of, with_ending
-from wesichain.llm.transport import Endpoint, SseEvent, event_object
+from wesichain.llm.transport import Endpoint, Reply, SseEvent, event_object
 
 from .wire import OPAQUE
 
@@ -39,18 +41,13 @@ class _Call:
     extra: JsonValue = None
 
 
-class ChatReply:
+class ChatReply(Reply):
     """One reply. The first choice counts; tool names are given back as the request knew them."""
 
-    def __init__(
-        self, names: ToolNames, endpoint: Endpoint, omitted: Sequence[str] = (), *, is_own: bool = False
-    ) -> None:
-        self.is_over = False
+    def __init__(self, names: ToolNames, endpoint: Endpoint, *, is_own: bool = False) -> None:
+        super().__init__(names, endpoint)
         self._is_own = is_own  # of OpenAI: other servers have finish reasons of their own
-        self._omitted = tuple(omitted)  # of the request
         self._has_begun = False
-        self._names = names
-        self._endpoint = endpoint
         self._text: list[str] = []
         self._refusal: list[str] = []
         self._reasoning: list[str] = []
@@ -63,8 +60,8 @@ class ChatReply:
         self._usage = Usage()
         self._citations: tuple[Citation, ...] = ()
 
-    def read(self, body: object) -> LlmResponse:
-        """The response in a body that came in one piece."""
+    @override
+    def take_body(self, body: object) -> None:
         choices = body.get("choices") if is_object(body) else None
         if not is_object(body) or not is_array(choices) or not choices:
             if is_object(body) and body.get("error"):
@@ -74,8 +71,8 @@ class ChatReply:
         for _ in self._take_choice(choices[0], part="message"):
             pass
         self.is_over = True
-        return self.whole()
 
+    @override
     def take(self, event: SseEvent) -> Iterator[StreamItem]:
         data = event.data.strip()
         if data.startswith("[DONE]"):
@@ -87,6 +84,7 @@ class ChatReply:
                 raise self._endpoint.reported(fault)
             yield from self._take_chunk(chunk)
 
+    @override
     def whole(self) -> LlmResponse:
         if not self.is_over:  # a finish reason alone may be followed by what was lost
             raise self._endpoint.cut()
@@ -109,7 +107,6 @@ class ChatReply:
             usage=self._usage,
             reasoning="".join(self._reasoning) or "".join(self._reasoning_content),
             opaque=self._opaque(),
-            omitted=self._omitted,
             citations=self._citations,
         )
         return with_ending(response, finish, word=self._finish)

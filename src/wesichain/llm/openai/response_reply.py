@@ -6,6 +6,8 @@ from binascii import a2b_base64
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from typing_extensions import override
+
 from wesichain.core import (
     FinishReason,
     Image,
@@ -22,7 +24,7 @@ from wesichain.errors import LlmResponseError
 from wesichain.llm import citations
 from wesichain.llm.calls import REFUSAL, ToolNames, as_objects, as_string, read_args, sealed, whole_number
 from wesichain.llm.finish_reasons import INCOMPLETE_RESPONSES, RESPONSES, ending_of
-from wesichain.llm.transport import Endpoint, SseEvent, event_object
+from wesichain.llm.transport import Endpoint, Reply, SseEvent, event_object
 
 from .items import OPAQUE
 
@@ -38,25 +40,22 @@ _UNANSWERED = {
 _ENDS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
 
 
-class ResponseReply:
+class ResponseReply(Reply):
     """One reply. Tool names are given back as the request knew them."""
 
-    def __init__(self, names: ToolNames, endpoint: Endpoint, omitted: Sequence[str] = ()) -> None:
-        self.is_over = False
-        self._names = names
-        self._endpoint = endpoint
-        self._omitted = omitted
+    def __init__(self, names: ToolNames, endpoint: Endpoint) -> None:
+        super().__init__(names, endpoint)
         self._items: dict[int, dict[str, Any]] = {}  # that are done
         self._places: dict[int, int] = {}  # of calls: the number of each among the calls
         self._end: dict[str, Any] = {}
 
-    def read(self, body: object) -> LlmResponse:
-        """The response in a body that came in one piece."""
+    @override
+    def take_body(self, body: object) -> None:
         if not is_object(body) or not (is_array(body.get("output")) or body.get("error")):
             raise self._endpoint.unreadable("JSON that is not a response")
         self._end, self.is_over = body, True
-        return self.whole()
 
+    @override
     def take(self, event: SseEvent) -> Iterator[StreamItem]:
         if event.data.lstrip().startswith("[DONE]"):
             return
@@ -79,6 +78,7 @@ class ResponseReply:
             whole = body.get("response")
             self._end = whole if is_object(whole) else {}
 
+    @override
     def whole(self) -> LlmResponse:
         if not self.is_over:
             raise self._endpoint.cut()
@@ -105,7 +105,6 @@ class ResponseReply:
             reasoning="\n".join(_thoughts(items)),
             opaque=sealed({OPAQUE: _layout(items), REFUSAL: refusal}),
             parts=tuple(_pictures(items)),
-            omitted=tuple(self._omitted),
             citations=citations.of_response(items),
         )
 

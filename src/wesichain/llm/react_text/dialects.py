@@ -23,7 +23,7 @@ from .parsed import NoCallError, Parsed, TextCall, TextReading, action, malforme
 from .react import BOTH, REACT_GRAMMAR, SEVERAL, Grammar, called, read_text, remark_in
 from .reasoning import ReasonedText, split_reasoning
 from .rules import check
-from .structure import DECIDES, TextReply
+from .structure import TextReply
 
 
 def _react_action(name: str, args: JsonValue) -> str:
@@ -87,7 +87,7 @@ def read_reply(text: str, dialect: Dialect, *, strict: bool, truncated: bool) ->
 def _read_messages(reasoned: ReasonedText, *, truncated: bool) -> Parsed:
     """Read calls that are messages to functions: all of them, or none."""
     before, thought = TextReply(reasoned.lead), reasoned.reasoning
-    if reasoned.is_final or any(section.mark in DECIDES for section in before.sections):
+    if reasoned.is_final or before.decides():
         return malformed(BOTH, thought=thought)
     try:
         read = [named_call(name, tidy(given) or "{}", closed=truncated) for name, given in reasoned.calls]
@@ -123,7 +123,7 @@ def _split_by(opener: str, closer: str, arguments: Callable[[str], Input]) -> Ca
 
     def split(text: str) -> TextReading:
         (line, given), behind = _bracketed(text, opener, closer)
-        if read_name(line).remark:
+        if read_name(line)[1]:
             raise NoCallError(NO_TOOL)
         reading = called(line, given.strip(), read=arguments, remark=behind)
         if reading.calls[0].name.lower() == "finish":

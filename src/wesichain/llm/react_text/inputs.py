@@ -72,10 +72,7 @@ def _is_fenced(text: str) -> bool:
 
 def load_data(text: str, *, truncated: bool) -> tuple[Any, str] | None:
     """The JSON that `text` begins with, and what follows; None if prose happens to begin with a bracket."""
-    try:
-        return parse_json(text), ""
-    except CodecError:
-        meant = JSON_START.match(text) is not None or ("}" not in text and "]" not in text)
+    meant = JSON_START.match(text) is not None or ("}" not in text and "]" not in text)
     try:
         value, rest = load(text, closed=truncated)
     except CodecError:
@@ -141,25 +138,18 @@ def without_lead(text: str) -> str:
     return text[found.end() :] if found else text
 
 
-class Name(NamedTuple):
-    """The name in an action line ("" where there is none), and what else the text says."""
-
-    name: str
-    remark: str
-
-
-def read_name(text: str) -> Name:
-    """The name in an action line, without markdown, and what stands behind it."""
+def read_name(text: str) -> tuple[str, str]:
+    """The name in an action line, without markdown ("" where there is none), and what stands behind it."""
     line, _, more = text.strip().partition("\n")
     said, bracket, aside = line.partition("(")
     remark = f"{bracket}{aside}\n{more}".strip(_AROUND_REMARK).removeprefix("()")
     if len(said) > _LONGEST_NAME:
-        return Name("", remark)
+        return "", remark
     name = clean_name(said)
     if name.startswith("[") and name.endswith("]"):
         name = clean_name(name[1:-1])
     is_none = ":" in name or name.startswith("<") or " [" in name
-    return Name("" if is_none else name, remark)
+    return "" if is_none else name, remark
 
 
 def clean_name(text: str) -> str:

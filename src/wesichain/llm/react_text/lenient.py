@@ -57,6 +57,12 @@ def load(text: str, *, closed: bool = False) -> tuple[Any, str]:
 
     `closed`: brackets that are still open at the end are an error, because the text may have been cut.
     """
+    whole = text.rstrip(" \t\r\n`")
+    if whole.endswith(("}", "]")):
+        try:  # most are JSON as they stand: mending takes seven times as long
+            return parse_json(whole), text[len(whole) :]
+        except CodecError:
+            pass
     if not text.startswith("{{"):
         return _load(text, closed=closed)
     try:  # only the outer braces are doubled, or all of them
@@ -107,6 +113,8 @@ def _mend(text: str, *, closed: bool) -> tuple[str, int]:
 
 def _string(piece: str) -> str:
     inner = piece[1:-1]
+    if piece[0] == '"' and "\\" not in inner and inner.isprintable():
+        return piece
     if "\\" in inner or '"' in inner:
         inner = _ESCAPE.sub(_escape, inner)
     return f'"{inner.translate(_CONTROLS)}"'

@@ -9,8 +9,7 @@ comes in pieces and one that comes at once are read by the same filter, in linea
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from .structure import TextReply
@@ -54,11 +53,6 @@ _BEGUN = re.compile(
 )
 _LONGEST_BEGUN = 600
 _QUOTES = "`\"'\u201c\u201d\u2018\u2019"
-# What an unfinished thought may rehearse: a line of the format, or a call.
-_REHEARSED = re.compile(
-    r"^[ \t*#`>-]*+(?:action|final[ _]*+answer|answer)\b|^[ \t]*+\{|<tool|<function|<invoke|<\|",
-    re.IGNORECASE | re.MULTILINE,
-)
 
 
 class ReasonedText(NamedTuple):
@@ -105,11 +99,7 @@ def split_reasoning(text: str, style: ReasoningStyle | None = None) -> ReasonedT
     if next(_marks(text, is_glued=text.lstrip().startswith(_GLUED)), None) is None:
         return ReasonedText(text if style else text.lstrip())
     reply = TextReply(text) if "<|channel|>" in text else None
-    scanner = ReasoningFilter(
-        style or ReasoningStyle(),
-        keeps_lead=style is not None,
-        is_quoted=None if reply is None else partial(_is_quoted, reply),
-    )
+    scanner = ReasoningFilter(style or ReasoningStyle(), keeps_lead=style is not None, reply=reply)
     said = scanner.feed(text) + scanner.end()
     if scanner.calls and not scanner.is_final:
         scanner.remark.append(said)
@@ -136,11 +126,7 @@ class ReasoningFilter:
     """
 
     def __init__(
-        self,
-        style: ReasoningStyle,
-        *,
-        keeps_lead: bool = True,
-        is_quoted: Callable[[re.Match[str]], bool] | None = None,
+        self, style: ReasoningStyle, *, keeps_lead: bool = True, reply: TextReply | None = None
     ) -> None:
         self.reasoning: list[str] = []
         self.calls: list[tuple[str, list[str]]] = []
@@ -151,7 +137,7 @@ class ReasoningFilter:
         self.is_marked = False
         self._style = style
         self._keeps_lead = keeps_lead
-        self._is_quoted = is_quoted
+        self._reply = reply  # where it comes at once: what it quotes is known
         self._mode = "start"  # then "text" or "glued"; in channels "message", "call", "final", "between"
         self._depth = 0  # of blocks of reasoning
         self._block: list[str] = []
@@ -211,7 +197,7 @@ class ReasoningFilter:
         if self._mode == "message":
             self.is_open = not (self.is_final or self.calls)
         elif self._depth and self._opened != "closed":
-            is_rehearsed = not self._keeps_lead and _REHEARSED.search(block) is not None
+            is_rehearsed = not self._keeps_lead and ("<|" in block or TextReply(block).decides())
             self.is_open = self._opened == "line" or is_rehearsed
         if self.is_open or self._mode == "message":
             self.is_marked = True
@@ -245,8 +231,9 @@ class ReasoningFilter:
             case "message" | "call" | "final":
                 return mark["role"] is not None
             case _:
-                is_quoted = self._is_quoted is not None and self._is_quoted(mark)
-                is_ended = is_ended and (not is_quoted or _recipient(mark) is None)
+                is_call = _recipient(mark) is not None
+                is_quoted = self._reply is not None and self._reply.quotes(mark.start(), call=is_call)
+                is_ended = is_ended and not (is_quoted and is_call)
                 is_header = not self._mentions_channels and (is_ended or (is_blank and not is_quoted))
                 self._mentions_channels = not is_header
                 return is_header
@@ -343,10 +330,6 @@ def _marks(text: str, *, is_glued: bool) -> Iterator[re.Match[str]]:
         if start.start() >= end and (mark := _TOKEN.match(text, start.start())):
             end = mark.end()
             yield mark
-
-
-def _is_quoted(reply: TextReply, header: re.Match[str]) -> bool:
-    return reply.quotes(header.start(), call=_recipient(header) is not None)
 
 
 def _is_final(mark: re.Match[str]) -> bool:

@@ -14,14 +14,14 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from operator import itemgetter
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from .inputs import JSON_START, tidy
 from .native import CALL_START, TOOL_KEYS, json_calls, read_native
 from .parsed import NoCallError, TextReading
 
 Mark: TypeAlias = Literal["plain", "thought", "action", "input", "observation", "final", "answer", "call"]
-Place: TypeAlias = tuple[int, int, str]  # with a group of _MARKS, "fence", "quotation", "call" or "json"
+Place: TypeAlias = tuple[int, int, str]  # with a mark, "fence", "quotation", "native" or "json"
 QUOTED = (
     "the call is only quoted; write it on lines of its own, outside of quotations and code, if it is meant"
 )
@@ -44,34 +44,24 @@ class Section(NamedTuple):
 # Possessive throughout (`++`, `*+`, `?+`): nothing is ever tried again, so the scan is linear.
 _BLANK = r"[ \t\xa0\u1680\u2000-\u200d\u202f\u205f\u2060\u3000\ufeff]"  # nothing that could end a line
 _JOINT = rf"(?:{_BLANK}|_)*+"
+_NUMBER = rf"{_BLANK}*+\d*+{_BLANK}*+\**+"
 _MARKER = rf"""
     [*\#]*+{_BLANK}*+
-    (?:(?:(?P<thought>thought)
+    (?:(?P<observation>observation){_NUMBER}(?:[:\uff1a]\**+|\r?+$)
+     | (?:(?P<thought>thought)
          | (?P<input>action{_JOINT}\d*+{_JOINT}input)
          | (?P<action>action)
-         | (?P<observation>observation)
          | (?P<final>final{_JOINT}answer)
          | (?P<answer>answer))
-       {_BLANK}*+\d*+{_BLANK}*+\**+[:\uff1a]\**+
-     | (?P<bare>observation){_BLANK}*+\d*+{_BLANK}*+\**+\r?+$)
+       {_NUMBER}[:\uff1a]\**+)
 """
 _TOKEN = re.compile(rf"^{_BLANK}*+(?=[*\#taof]){_MARKER}", re.MULTILINE | re.IGNORECASE | re.VERBOSE)
 _FENCE = re.compile(rf"^{_BLANK}*+(`{{3,}}+|~{{3,}}+)([^\n`]*+)$", re.MULTILINE)
 _LINE = re.compile(rf"\n(?={_BLANK}*+[*\#taof])", re.IGNORECASE)  # before a line that may begin with a marker
 _RESULT = re.compile("(?P<observation><tool_response>|<observation>)", re.IGNORECASE)
 _BLOB = re.compile(r"^[^\S\n]*+(`*+)(?:json)?+[^\S\n]*+(?=[{\[])", re.MULTILINE | re.IGNORECASE)
-# The mark of a section by the group of its marker; "plain" is the fence that closes the one around the reply.
-_MARKS: Mapping[str, Mark] = {
-    "thought": "thought",
-    "action": "action",
-    "input": "input",
-    "observation": "observation",
-    "bare": "observation",
-    "final": "final",
-    "answer": "answer",
-    "plain": "plain",
-}
-_MENTION = re.compile(r"[ \t]*+[>|]")
+# Markers are groups with the names of marks; "plain" is the fence that closes the one around the reply.
+_MARKS: Mapping[str, Mark] = {mark: mark for mark in get_args(Mark)}
 _LABEL = re.compile(rf"\s*+(?:{_MARKER}|question\s*+:)", re.IGNORECASE | re.VERBOSE)
 
 
@@ -128,7 +118,7 @@ class TextReply:
                 if is_broken or not _may_begin(kind, mark, is_meant=is_meant):
                     continue
                 section = self._call((begin, end, kind), hidden, is_meant=is_meant)
-                is_broken = kind == "call" and (section is None or section.whole is self.failed)
+                is_broken = kind == "native" and (section is None or section.whole is self.failed)
                 if section is not None:
                     if mark != "plain" or at < section.at:
                         yield Section(mark, at, start, section.at)
@@ -148,7 +138,7 @@ class TextReply:
     def _call(self, place: Place, hidden: int, *, is_meant: bool) -> Section | None:
         """The whole call that begins here; None where there is none."""
         begin, end, kind = place
-        is_native = kind == "call"
+        is_native = kind == "native"
         at = self.quoted[-1][0] if begin < hidden else begin
         is_code = begin < hidden and not is_native and self._ends_with_code(at, begin, hidden)
         if not is_code and (begin < hidden or self._is_mentioned(begin)):
@@ -168,9 +158,8 @@ class TextReply:
         return found, len(self.text) - len(found.remark)
 
     def _is_mentioned(self, at: int) -> bool:
-        if self.text[at - 1 : at] in ("`", '"', "'"):
-            return True
-        return _MENTION.match(self.text, self.text.rfind("\n", 0, at) + 1, at) is not None
+        line = self._line_before(at).lstrip()
+        return line.startswith((">", "|")) or line.endswith(("`", '"', "'"))
 
     def _ends_with_code(self, start: int, at: int, end: int) -> bool:
         """Whether a block of code begins with what stands here, and ends what the model has to say."""
@@ -184,10 +173,11 @@ class TextReply:
             place = bisect_right(self.quoted, at, key=itemgetter(0)) - 1
             if place >= 0 and at < self.quoted[place][1]:
                 return True
-        line = self._line_before(at).lstrip()
-        if line.startswith((">", "|")) or line.endswith(("`", '"', "'")):
-            return True
-        return call and _is_inside_quotes(self.text[:at])
+        return self._is_mentioned(at) or (call and _is_inside_quotes(self.text[:at]))
+
+    def decides(self) -> bool:
+        """Whether a part of the reply is a call or an answer, or may be meant as one."""
+        return self.failed is not None or any(section.mark in DECIDES for section in self.sections)
 
     def begins_line(self, at: int) -> bool:
         return not self._line_before(at).strip()
@@ -213,7 +203,7 @@ class TextReply:
 def _may_begin(kind: str, mark: Mark, *, is_meant: bool) -> bool:
     """Whether a call may begin in a section: in no action, no result, and of an answer only a native one."""
     if mark in ("final", "answer"):
-        return kind == "call" and is_meant
+        return kind == "native" and is_meant
     return mark not in ("action", "input", "observation")
 
 
@@ -228,7 +218,7 @@ def _calls(text: str) -> Iterator[Place]:
     """Where native calls begin, and the first JSON that may name a tool."""
     if "<" in text or "[TOOL_CALLS]" in text:
         for found in CALL_START.finditer(text):
-            yield found.start(), found.end(), "call"
+            yield found.start(), found.end(), "native"
     blob = _BLOB.search(text) if "{" in text and _TOOL_KEY.search(text) else None
     if blob and len(blob[1]) not in (1, 2) and JSON_START.match(text, blob.end()):
         yield blob.start(), blob.end(), "json"
@@ -338,7 +328,7 @@ def _is_inside_quotes(before: str) -> bool:
 def marker(line: str) -> tuple[Mark, int] | None:
     """The marker that a line begins with, and where its text begins."""
     found = _TOKEN.match(line)
-    if found is None or found["bare"]:
+    if found is None or not found.group().rstrip("*").endswith((":", "\uff1a")):
         return None
     return _MARKS[found.lastgroup or ""], found.end()
 

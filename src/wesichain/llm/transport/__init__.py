@@ -1,10 +1,10 @@
 """The transport that the adapters share: one set of rules for retries, deadlines, limits and faults."""
 
 from .faults import Endpoint, retry_after
-from .http import HttpTransport, ProviderRoute, Reply, certificates, event_object, keep_open
+from .http import HttpTransport, ProviderRoute, Reply, event_object
 from .keys import PLACEHOLDER, Key, KeyAccount, asked_key, host_of
 from .model import Adapter, HttpLlm, HttpSettings, MakeTransport
-from .retry_limits import RetryLimits, persist
+from .retry_limits import RetryLimits
 from .sse import SseEvent, SseScanner
 
 __all__ = [
@@ -23,10 +23,7 @@ __all__ = [
     "SseEvent",
     "SseScanner",
     "asked_key",
-    "certificates",
     "event_object",
     "host_of",
-    "keep_open",
-    "persist",
     "retry_after",
 ]

@@ -55,8 +55,11 @@ class Endpoint:
 
     def refused(self, status: int, body: str, *, headers: Mapping[str, str], now: float) -> LlmError:
         """The error for an HTTP status that is not a success."""
-        words, names = _read_error(body)
+        error = _error_in(body)
+        words, names = _words_and_names(error)
         after = retry_after(headers, now=now)
+        if after is None:
+            after = _retry_delay(error)
         return self._fault(status, words, names=names, verdict=headers.get("x-should-retry"), after=after)
 
     def reported(self, error: object) -> LlmError:
@@ -190,15 +193,21 @@ def _words_and_names(error: object) -> tuple[str, tuple[str, ...]]:
     return words, tuple(name for name in names if isinstance(name, str))
 
 
-def _read_error(body: str) -> tuple[str, tuple[str, ...]]:
-    """The same of an error's body, which may be anything."""
+def _error_in(body: str) -> object:
+    """The error in a body, which may be anything."""
     text = body.strip()
     try:
         value: Any = parse_json(text)
     except CodecError:
-        return ("an HTML page" if text.startswith("<") else text), ()
+        return "an HTML page" if text.startswith("<") else text
     if is_array(value) and value:  # Google wraps the object in a list
         value = value[0]
-    if is_object(value) and value.get("error"):
-        value = value["error"]
-    return _words_and_names(value)
+    return value["error"] if is_object(value) and value.get("error") else value
+
+
+def _retry_delay(error: object) -> float | None:
+    """The seconds to wait that Google puts into the details of an error: `"retryDelay": "34s"`."""
+    notes = error.get("details") if is_object(error) else None
+    delays = [note.get("retryDelay") for note in notes if is_object(note)] if is_array(notes) else []
+    given = next((delay for delay in delays if isinstance(delay, str)), "")
+    return _seconds(given.removesuffix("s"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ import httpx2
 from wesichain.core import LlmResponse, StreamItem, to_json
 from wesichain.core.internal import around, is_object, name_reply, parse_json
 from wesichain.errors import CodecError, ConfigError, LlmError, LlmResponseError, LlmTransportError
+from wesichain.llm.calls import ToolNames
 from wesichain.llm.loops import PerLoop
 
 from .faults import Endpoint
@@ -52,23 +54,36 @@ class Scanner(Protocol):
     def close(self) -> list[SseEvent]: ...
 
 
-class Reply(Protocol):
-    """A reply that comes in events."""
+class Reply(ABC):
+    """One reply, read from one body or put together from events. Tool names are those of the request."""
 
-    @property
-    def is_over(self) -> bool:
-        """Whether the end marker has come."""
-        ...
+    is_over = False  # whether the end marker has come
+
+    def __init__(self, names: ToolNames, endpoint: Endpoint) -> None:
+        self._names = names
+        self._endpoint = endpoint
 
     def read(self, body: object) -> LlmResponse:
         """The response in a body that came in one piece."""
-        ...
+        self.take_body(body)
+        return self.whole()
 
-    def take(self, event: SseEvent) -> Iterable[StreamItem]: ...
+    @abstractmethod
+    def take_body(self, body: object) -> None:
+        """Take the whole reply at once."""
 
+    @abstractmethod
+    def take(self, event: SseEvent) -> Iterable[StreamItem]:
+        """Take one more event."""
+
+    @abstractmethod
     def whole(self) -> LlmResponse:
         """The response, once the events are over; of a reply that was cut, an `LlmResponseError`."""
-        ...
+
+    def next_request(self, wire: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The request whose reply continues this one, which was the reply to `wire`; None if it has ended."""
+        del wire
+        return None
 
 
 class HttpTransport:
@@ -96,32 +111,40 @@ class HttpTransport:
         self._max_bytes = max_bytes
         self._links = PerLoop(self._link)
 
-    async def ask(
-        self, wire: Mapping[str, Any], read: Callable[[object, Endpoint], LlmResponse]
-    ) -> LlmResponse:
-        """The reply to `wire`, as one JSON body; `read` makes the response of it."""
-        content = to_json(wire).encode()
-        replies = persist(lambda: self._response(content, read), self._patience, overdue=self._overdue)
-        async with aclosing(replies):
-            return await anext(replies)
-
-    def stream(
-        self, wire: Mapping[str, Any], start: Callable[[Endpoint], Reply]
+    def send(
+        self, wire: Mapping[str, Any], start: Callable[[Endpoint], Reply], *, stream: bool
     ) -> AsyncGenerator[StreamItem, None]:
-        """The reply to `wire` in pieces; `start` makes the object that puts them together."""
-        content = to_json(wire).encode()
-        return persist(lambda: self._pieces(content, start), self._patience, overdue=self._overdue)
+        """The reply to `wire`, streamed or in one body; the response comes last.
+
+        `start` makes the object that reads it.
+        """
+        return persist(lambda: self._attempt(wire, start, stream), self._patience, overdue=self._overdue)
 
     async def aclose(self) -> None:
         """Close the running loop's connections; a later request opens new ones."""
         if link := self._links.pop():
             await link.keeper.aclose()
 
-    async def _response(
-        self, content: bytes, read: Callable[[object, Endpoint], LlmResponse]
-    ) -> AsyncGenerator[LlmResponse, None]:
-        async with self._open(content, stream=False) as (endpoint, response):
-            body = b"".join([chunk async for chunk in self._read(endpoint, response)]).strip()
+    async def _attempt(
+        self, wire: Mapping[str, Any], start: Callable[[Endpoint], Reply], stream: bool
+    ) -> AsyncGenerator[StreamItem, None]:
+        reply: Reply | None = None
+        request: Mapping[str, Any] | None = wire
+        while request is not None:
+            async with self._open(to_json(request).encode(), stream=stream) as (endpoint, response):
+                reply = reply or start(endpoint)
+                if stream:
+                    async with aclosing(self._pieces(reply, endpoint, response)) as pieces:
+                        async for item in pieces:
+                            yield item
+                else:
+                    reply.take_body(await self._body(endpoint, response))
+            request = reply.next_request(request)
+        assert reply is not None
+        yield reply.whole()
+
+    async def _body(self, endpoint: Endpoint, response: httpx2.Response) -> object:
+        body = b"".join([chunk async for chunk in self._read(endpoint, response)]).strip()
         if not body:
             raise endpoint.unreadable("an empty body")
         try:
@@ -131,23 +154,20 @@ class HttpTransport:
             raise endpoint.unreadable(what) from None
         if around.hook is not None:
             name_reply(value)
-        yield read(value, endpoint)
+        return value
 
     async def _pieces(
-        self, content: bytes, start: Callable[[Endpoint], Reply]
+        self, reply: Reply, endpoint: Endpoint, response: httpx2.Response
     ) -> AsyncGenerator[StreamItem, None]:
-        async with self._open(content, stream=True) as (endpoint, response):
-            reply = start(endpoint)
-            is_named = around.hook is None
-            async with aclosing(self._events(endpoint, response)) as events:
-                async for event in events:
-                    is_named = is_named or name_reply(event.data)
-                    for item in reply.take(event):
-                        yield item
-                    if reply.is_over:
-                        await _drain(events)
-                        break
-        yield reply.whole()
+        is_named = around.hook is None
+        async with aclosing(self._events(endpoint, response)) as events:
+            async for event in events:
+                is_named = is_named or name_reply(event.data)
+                for item in reply.take(event):
+                    yield item
+                if reply.is_over:
+                    await _drain(events)
+                    break
 
     async def _events(self, endpoint: Endpoint, response: httpx2.Response) -> AsyncGenerator[SseEvent, None]:
         scanner = self._scanner()
@@ -214,17 +234,17 @@ class HttpTransport:
 
     def _link(self) -> _Link:
         if self._is_borrowed:
-            return _Link(self._connect(None), keep_open(None))
+            return _Link(self._connect(None), _keep_open(None))
         # The deadline bounds every silence; only a host that does not even connect is given up sooner.
         http = httpx2.AsyncClient(
-            verify=certificates(),
+            verify=_certificates(),
             timeout=httpx2.Timeout(None, connect=_CONNECT_SECONDS),
             limits=httpx2.Limits(max_connections=1000, max_keepalive_connections=100),
             follow_redirects=False,
             event_hooks={"response": [_refuse]},
         )
         try:
-            return _Link(self._connect(http), keep_open(http))
+            return _Link(self._connect(http), _keep_open(http))
         except httpx2.InvalidURL as error:
             raise ConfigError(f"base_url is not an address ({error}); check how it is written") from None
 
@@ -244,7 +264,7 @@ def event_object(event: SseEvent, endpoint: Endpoint) -> dict[str, Any]:
 
 
 @cache
-def certificates() -> ssl.SSLContext:
+def _certificates() -> ssl.SSLContext:
     """Reading the certificates takes tens of milliseconds: once a process is enough."""
     return httpx2.create_ssl_context()
 
@@ -257,7 +277,7 @@ class _Link:
     keeper: AsyncGenerator[None, None]
 
 
-async def keep_open(http: httpx2.AsyncClient | None) -> AsyncGenerator[None, None]:
+async def _keep_open(http: httpx2.AsyncClient | None) -> AsyncGenerator[None, None]:
     """Closes the connections when it is closed, as an event loop does that ends.
 
     It never awaits before its end, so that tasks may step it side by side.

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol, Self, TypedDict
 from typing_extensions import override
 
 from wesichain.core import Clock, JsonValue, LlmRequest, LlmResponse, LlmTraits, ModelSettings, StreamItem
-from wesichain.core.internal import SystemClock, dataclass, streams_to_listener
+from wesichain.core.internal import SystemClock, dataclass, say_omitted, streams_to_listener
 from wesichain.errors import ConfigError, LlmRejectedError
 from wesichain.llm.calls import ToolNames, checked_options
 from wesichain.llm.foreign_text import ForeignText
@@ -20,6 +20,7 @@ from wesichain.llm.strict_forms import as_asked
 from wesichain.llm.supported_settings import SupportedSettings
 
 from .faults import Endpoint
+from .http import HttpTransport, Reply
 from .keys import Key
 from .retry_limits import TOTAL, RetryLimits
 
@@ -61,24 +62,10 @@ class WriteRequest(Protocol):
     ) -> dict[str, Any]: ...
 
 
-class ProviderTransport(Protocol):
-    """Sends requests and receives replies, with retries, deadlines and limits."""
-
-    async def ask(
-        self, wire: Mapping[str, Any], read: Callable[[object, Endpoint], LlmResponse]
-    ) -> LlmResponse: ...
-
-    def stream(
-        self, wire: Mapping[str, Any], start: Callable[[Endpoint], Any]
-    ) -> AsyncGenerator[StreamItem, None]: ...
-
-    async def aclose(self) -> None: ...
-
-
 class MakeTransport(Protocol):
     """Makes the transport of a client, within its limits."""
 
-    def __call__(self, *, patience: RetryLimits, max_bytes: int) -> ProviderTransport: ...
+    def __call__(self, *, patience: RetryLimits, max_bytes: int) -> HttpTransport: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +81,7 @@ class Adapter:
 
     settings: SupportedSettings
     write: WriteRequest
-    reply: Callable[[ToolNames, Endpoint, list[str]], Any]
+    reply: Callable[[ToolNames, Endpoint], Reply]
     is_own: bool
     is_strict: bool = False
     has_text_calls: bool = False
@@ -160,52 +147,36 @@ class HttpLlm:
 
     @streams_to_listener
     async def complete(self, request: LlmRequest) -> LlmResponse:
-        try:
-            return await self._ask(request)
-        except LlmRejectedError as error:
-            if self._adapter.loosen is None or not self._adapter.loosen(error):
-                raise
-        return await self._ask(request)
-
-    async def _ask(self, request: LlmRequest) -> LlmResponse:
-        wire, names, omitted = self._write(request, stream=False)
-        start = self._adapter.reply
-        reply = await self._transport.ask(wire, lambda body, at: start(names, at, omitted).read(body))
-        text = self._foreign_text(request, names)
-        reply = reply if text is None else text.read(reply)
-        return as_asked(reply, request) if self._adapter.is_strict else reply
+        async with aclosing(self._send(request, stream=False)) as items:
+            async for item in items:
+                if isinstance(item, LlmResponse):
+                    return item
+        raise AssertionError("a reply ends with its response")
 
     def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
-        items, loosen = self._pieces(request), self._adapter.loosen
-        return items if loosen is None else self._sent_again(items, request, loosen)
+        return self._send(request, stream=True)
 
-    async def _sent_again(
-        self,
-        items: AsyncGenerator[StreamItem, None],
-        request: LlmRequest,
-        loosen: Callable[[LlmRejectedError], bool],
-    ) -> AsyncGenerator[StreamItem, None]:
-        """The stream of a request, which is sent once more where the refusal of the first was `loosen`ed."""
-        has_begun = False
-        try:
-            async with aclosing(items):
-                async for item in items:
-                    has_begun = True
-                    yield item
-            return
-        except LlmRejectedError as error:
-            if has_begun or not loosen(error):
-                raise
-        async with aclosing(self._pieces(request)) as rewritten:
-            async for item in rewritten:
-                yield item
-
-    def _pieces(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
-        wire, names, omitted = self._write(request, stream=True)
-        items = self._transport.stream(wire, lambda at: self._adapter.reply(names, at, omitted))
+    async def _send(self, request: LlmRequest, *, stream: bool) -> AsyncGenerator[StreamItem, None]:
+        """The reply to a request, which is sent again where `loosen` says so of a refusal."""
+        self.check_settings(request.settings)
+        adapter, names, has_begun = self._adapter, ToolNames.of(request), False
         text = self._foreign_text(request, names)
-        items = items if text is None else text.stream(items)
-        return _as_asked(items, request) if self._adapter.is_strict else items
+        while True:
+            omitted: list[str] = []
+            wire = adapter.write(request, names, options=self._options, stream=stream, omitted=omitted)
+            sent = self._transport.send(wire, lambda at: adapter.reply(names, at), stream=stream)
+            try:
+                async with aclosing(sent if text is None else text.stream(sent)) as items:
+                    async for item in items:
+                        has_begun = True
+                        if adapter.is_strict and isinstance(item, LlmResponse):
+                            yield say_omitted(as_asked(item, request), tuple(omitted))
+                        else:
+                            yield say_omitted(item, tuple(omitted))
+                return
+            except LlmRejectedError as error:
+                if has_begun or adapter.loosen is None or not adapter.loosen(error):
+                    raise
 
     async def aclose(self) -> None:
         """Close the connections. An event loop that ends does it too."""
@@ -217,12 +188,6 @@ class HttpLlm:
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    def _write(self, request: LlmRequest, *, stream: bool) -> tuple[dict[str, Any], ToolNames, list[str]]:
-        self.check_settings(request.settings)
-        names, omitted = ToolNames.of(request), list[str]()
-        wire = self._adapter.write(request, names, options=self._options, stream=stream, omitted=omitted)
-        return wire, names, omitted
-
     def _foreign_text(self, request: LlmRequest, names: ToolNames) -> ForeignText | None:
         """How the text of a reply is read; None for the provider itself, which marks its reasoning."""
         if self._adapter.is_own:
@@ -230,14 +195,6 @@ class HttpLlm:
         self._style.opens_in_prompt |= self.traits.opens_thinking
         tools = request.tools if self._adapter.has_text_calls else ()
         return ForeignText(tools, self._style, names.from_wire, self.traits.text_calls)
-
-
-async def _as_asked(
-    items: AsyncGenerator[StreamItem, None], request: LlmRequest
-) -> AsyncGenerator[StreamItem, None]:
-    async with aclosing(items):
-        async for item in items:
-            yield as_asked(item, request) if isinstance(item, LlmResponse) else item
 
 
 def _checked_headers(headers: Any) -> dict[str, str]:

@@ -28,7 +28,8 @@ async def run_agent(run: SimulatedRun, process: Process, agent: Any) -> None:
         answers = await answers_to(questions_of(outcome), run.scenario.people, run.plan, run.loop)
         if answers is None:
             return
-        if not process.is_dead and run.boundary.crash_here(process, f"while it waited {_awaited(outcome)}"):
+        # It may have died meanwhile, in a call that was delivered again.
+        if process.is_dying or run.boundary.crash_here(process, f"while it waited {_awaited(outcome)}"):
             process.is_dead = True
         if process.is_dead:
             process, agent = await run.restart()

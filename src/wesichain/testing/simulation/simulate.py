@@ -53,7 +53,10 @@ def simulate_sync(
     """Synchronous version of `simulate()`."""
     given: Any = scenario
     if not isinstance(given, Scenario):
-        raise ConfigError(f"simulate() takes a Scenario, and was given {given!r}")
+        raise ConfigError(f"simulate() needs a Scenario(agent, task), got {given!r}")
+    given = seeds
+    if not isinstance(given, Iterable):
+        raise ConfigError(f"seeds={given!r}: use the seeds themselves, such as range({given!r})")
     if faults == Faults():
         faults = scenario.faults or faults
     check_invariants(invariants)
@@ -107,7 +110,7 @@ def _check_repeats(scenario: Scenario, trace: Trace, faults: Faults) -> None:
     if len(trace.events) != len(again.events):
         raise ConfigError(
             f"seed {trace.seed} gave {len(trace.events)} events, and {len(again.events)} the second time; "
-            f"keep nothing between runs outside the world"
+            f"keep nothing between runs outside the world, and pass a function that makes the agent"
         )
 
 

@@ -45,6 +45,7 @@ class Signature:
     star: Parameter | None = None  # *args, as one list
     extras: Parameter | None = None  # **kwargs, as one mapping
     context: str | None = None
+    is_context_first: bool = False  # and may be passed by its place
     returns: Any = Any
     fresh: tuple[tuple[str, Any], ...] = ()  # defaults that a call could change: it gets a copy
 
@@ -130,6 +131,8 @@ def read_signature(
         star=star,
         extras=extras,
         context=injected,
+        is_context_first=bool(found)
+        and (found[0].name, found[0].kind) == (injected, Kind.POSITIONAL_OR_KEYWORD),
         returns=scope.returns(),
     )
 
