@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple, cast
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, WithJsonSchema
 
 from wesichain.core import ToolCall
 from wesichain.core.internal import parse_json
@@ -193,6 +193,30 @@ def test_the_message_has_every_issue_and_the_signature() -> None:
         "Use it as: add(a: int, b: int = 2)"
     )
     assert (error.tool_name, error.call_id, error.kind.value) == ("add", "c7", "invalid_input")
+
+
+def test_what_the_schema_and_what_a_validator_refuse_is_told_at_once() -> None:
+    def book(
+        nights: Annotated[int, Field(ge=1)],
+        code: Annotated[str, Field(min_length=3)],
+        day: Annotated[str, WithJsonSchema({"type": "day"})],
+    ) -> None:
+        """Book."""
+
+    def stay(nights: Annotated[int, Field(ge=1)], code: Annotated[str, Field(min_length=3)]) -> None:
+        """Stay."""
+
+    tools = ToolSet.of([book, stay]).build()
+    both = tools.prepare(ToolCall("1", "stay", {"nights": "two", "code": "ab"}))
+    assert isinstance(both, InvalidArgsError)
+    assert both.issues == (
+        'nights: expected an integer, got "two"',
+        'code: String should have at least 3 characters, got "ab"',
+    )
+    # A schema that a type says of itself, and that is none.
+    missing = tools.prepare(ToolCall("2", "book", {"nights": 0, "code": "abc"}))
+    assert isinstance(missing, InvalidArgsError)
+    assert [issue.partition(":")[0] for issue in missing.issues] == ["nights", "day"]
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,10 @@ class Arguments:
                     return self._parse(repaired)
                 except ValidationError:
                     pass  # what was sent is told below, not what became of it
-            raise RejectedError(*(self._issues(text) or _faults(faults, args))) from error
+            issues = self._issues(text)
+            told = [issue.path for issue in issues]
+            issues += [each for each in _faults(faults, args) if not _overlaps(each.path, told)]
+            raise RejectedError(*issues) from error
 
     def _parse(self, text: str) -> Any:
         gathered = text if self._extras is None else dump_json(self._gathered(parse_json(text)))
@@ -101,7 +104,10 @@ class Arguments:
     def _issues(self, text: str) -> list[Issue]:
         """What the schema refuses: in the same words as for a tool that has nothing but a schema."""
         if self._kinds is None:
-            self._kinds = _kinds(self.schema)
+            try:
+                self._kinds = _kinds(self.schema)
+            except ToolDefinitionError:  # a type's own schema, which is none: pydantic's words have to do
+                self._kinds = compile_schema(True)
         return self._kinds.issues(parse_json(text))
 
     def _gathered(self, plain: dict[str, Any]) -> dict[str, Any]:
@@ -118,9 +124,16 @@ def _faults(faults: list[ErrorDetails], args: Any) -> list[Issue]:
     found: dict[Path, Issue] = {}
     for fault in faults[:100]:  # more than anybody is told of
         path, value = _locate(fault["loc"], args)
+        if fault["type"].startswith("missing"):
+            path = (*path, fault["loc"][-1])
         words = fault["msg"].replace("Input should be ", "expected ", 1)
         found.setdefault(path, Issue(path, f"{words}, got {preview(value)}"))
     return [*found.values()]
+
+
+def _overlaps(path: Path, others: list[Path]) -> bool:
+    """Whether one of the others is the same place, around it or inside it."""
+    return any(path[: len(other)] == other[: len(path)] for other in others)
 
 
 def _locate(loc: Path, args: Any) -> tuple[Path, Any]:
