@@ -475,6 +475,11 @@ def test_wrong_use_is_named(make: Any, says: str) -> None:
         make()
 
 
+async def test_the_synchronous_form_in_a_coroutine_is_wrong_use_and_no_violation() -> None:
+    with pytest.raises(ConfigError, match=r"use 'await simulate\(\.\.\.\)' there"):
+        simulate_sync(Scenario(Agent(FunctionLlm(lambda request: "hi")), "go"), seeds=[0])
+
+
 async def test_in_a_coroutine() -> None:
     report = await simulate(refunds.scenario("sends mails again"), seeds=range(60))
     assert [one.invariant for one in report.violations] == ["one_mail"]
