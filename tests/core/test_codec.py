@@ -34,7 +34,17 @@ from wesichain.core import (
     from_json,
     to_json,
 )
-from wesichain.core.internal import OMIT, Decision, LogView, Spent, json_changes, same, to_lines, to_plain
+from wesichain.core.internal import (
+    OMIT,
+    Decision,
+    LogView,
+    Spent,
+    json_changes,
+    parse_json,
+    same,
+    to_lines,
+    to_plain,
+)
 from wesichain.errors import CodecError
 
 
@@ -305,3 +315,10 @@ def test_a_value_among_the_data_of_another_is_written_by_its_own_rules() -> None
 def test_two_json_values_are_compared_strictly(one: Any, two: Any, changes: list[Any]) -> None:
     assert list(json_changes(one, two)) == changes
     assert same(one, two) == (not changes)
+
+
+@pytest.mark.parametrize("innermost", ["", "1", '"a"'])
+def test_two_hundred_levels_are_read_and_one_more_is_not(innermost: str) -> None:
+    assert parse_json("[" * 200 + innermost + "]" * 200)
+    with pytest.raises(CodecError, match="nests deeper than 200"):
+        parse_json("[" * 201 + innermost + "]" * 201)

@@ -21,6 +21,7 @@ from wesichain.agent import replay
 from wesichain.core import to_json
 from wesichain.core.internal import dump_json
 from wesichain.durable import DurableGraph, DurableRuns, RunState
+from wesichain.durable.journal import Inside
 from wesichain.durable.store import CancelledRunError, LostRunError
 from wesichain.durable.work import Work
 from wesichain.errors import DurableError
@@ -188,7 +189,7 @@ async def test_that_a_run_was_cancelled_is_known_by_the_kind_of_error_whatever_i
         raise kind("the run was cancelled")
 
     office = Office(tmp_path)
-    work = Work("r", dump_json({"state": {}}), (), {}, step, CancellationToken())
+    work = Work("r", dump_json({"state": {}}), (), {}, step, CancellationToken(), Inside())
     durable: Any = office.durable(url)
     running: Any = asyncio.ensure_future(durable._service.execute(work))
     if kind is CancelledRunError:

@@ -260,7 +260,7 @@ async def test_in_memory_it_leaves_no_file_behind(tmp_path: Path, monkeypatch: p
 
 _FIRST = """
 import asyncio, sys, time
-from wesichain.graph.checkpoints import Entry
+from wesichain.graph import Entry
 from wesichain.graph.sqlite import SqliteCheckpointer
 
 async def main(folder, name):

@@ -26,7 +26,8 @@ from .context import ExecutionOptions, GraphContext
 from .definition import END, START, Migrate, Migration, RetryPolicy
 from .graph import Graph
 from .questions import Answered, GraphInterrupt, interrupt
-from .react import ReActAgentNode, ToolFailurePolicy
+from .react.failures import ToolFailurePolicy
+from .react.node import ReActAgentNode
 from .react.stepwise import react_graph
 from .snapshots import Snapshot, TaskState
 from .state.reducers import Add, Append, Merge, Overwrite, PerStep, Reducer, SetUnion, Untracked

@@ -29,7 +29,7 @@ from .checkpoints.checkpointer import Checkpointer
 from .context import DEFAULTS, ExecutionOptions, GraphContext, Sinks
 from .definition import END, START, Definition, Join, Migrate, Migration, Node, RetryPolicy, Router
 from .graph import Graph
-from .react import AgentNode, is_agent
+from .react.agent_node import AgentNode, is_agent
 from .state.kinds import is_items
 from .state.schema import Schema, schema_of
 from .subgraph import Subgraph
@@ -290,7 +290,7 @@ class GraphBuilder(Translated, Generic[StateT]):
             if name != START:
                 self._check_target(name, f"edge {edge}")
         self._check_target(edge.target, f"edge {edge}")
-        if edge.sources == {START} and edge.target == END:
+        if edge.sources == frozenset((START,)) and edge.target == END:
             raise InvalidEdgeError("edge START -> END: a graph needs a node between them")
 
     def _check_router(self, source: str, router: Router) -> None:

@@ -112,16 +112,16 @@ def json_changes(one: Any, two: Any, path: str = "") -> Iterator[tuple[str, Any,
 def check_depth(value: object) -> None:
     """Raise `CodecError` for a value that nests deeper than 200 levels; never recurses itself."""
     level: list[Any] = [value]
-    for _ in range(MAX_DEPTH + 1):
+    for _ in range(MAX_DEPTH):
         inner: list[Any] = []
         for item in level:
             if is_object(item):
                 inner.extend(item.values())
             elif isinstance(item, list | tuple):
                 inner.extend(cast("Sequence[Any]", item))
-        if not inner:
+        level = [item for item in inner if isinstance(item, dict | list | tuple)]
+        if not level:
             return
-        level = inner
     raise CodecError(_TOO_DEEP)
 
 

@@ -49,10 +49,11 @@ class MetLimit:
     @classmethod
     def in_call(cls, ctx: ToolContext) -> MetLimit | None:
         """The limit that a run inside this call has met; None where there is none."""
-        met = None if ctx.link is None else ctx.link.limit
-        if met is None:
+        link = ctx.link
+        if link is None or link.limit is None:
             return None
-        level = ctx.link.account.level_of(met.owner)
+        met = link.limit
+        level = link.account.level_of(met.owner)
         return cls(level, met.step_id, met.resource, met.limit, met.used, str(met))
 
     def restore(self, ctx: ToolContext) -> None:

@@ -1,7 +1,6 @@
 """The database: one SQLAlchemy engine, on which DBOS and our own tables work side by side.
 
-The engine is ours, so that a decision and what follows from it are one transaction, and so that no pickle is
-ever read: a row that claims to hold one is read as of a format that nobody knows.
+The engine is ours, so that a decision and what follows from it are one transaction.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
-
-from typing_extensions import override
 
 from wesichain.errors import ConfigError, DurableError, MissingDependencyError
 
@@ -34,8 +31,6 @@ AWAY = (OperationalError, InterfaceError)  # what is raised while the database c
 _TOLD_OFF = ("already exists", "duplicate", "locked")
 _FOR_GOOD = ("readonly", "read-only", "no such", "does not exist", "permission denied", "not a database")
 _FULL = ("disk is full", "no space left")  # as SQLite and Postgres say it
-_PICKLE = "py_pickle"  # the name by which DBOS knows that format
-_REFUSED = f"{_PICKLE} (refused)"
 
 FORMAT = 2  # of our tables: 0.2.0 wrote the first, and no number with it
 
@@ -311,33 +306,13 @@ def _engine_of(url: str, connections: int, *, is_sqlite: bool) -> sa.Engine:
             connection.isolation_level = "IMMEDIATE"  # as DBOS sets it on an engine that it makes itself
             connection.execute("PRAGMA busy_timeout = 30000")
             connection.execute("PRAGMA foreign_keys = ON")
-            connection.text_factory = _text
         else:
-            _refuse_pickles(connection)
             with connection.cursor() as cursor:
                 cursor.execute("SET idle_in_transaction_session_timeout = 60000")
             connection.commit()
 
     listen(engine, "connect", prepare)
     return engine
-
-
-def _text(raw: bytes) -> str:
-    text = raw.decode()
-    return _REFUSED if text == _PICKLE else text
-
-
-def _refuse_pickles(connection: Any) -> None:
-    from psycopg.types.string import TextLoader  # comes with DBOS, and is of no use for a file
-
-    class Loader(TextLoader):
-        @override
-        def load(self, data: Any) -> Any:
-            text = super().load(data)
-            return _REFUSED if text == _PICKLE else text
-
-    for name in ("text", "varchar"):
-        connection.adapters.register_loader(name, Loader)
 
 
 def _insist(make: Callable[[], object]) -> None:

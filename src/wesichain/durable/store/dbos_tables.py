@@ -1,11 +1,11 @@
 """The tables of DBOS: every statement that names one of them or a column of theirs, and the check of both.
 
-DBOS makes and migrates these tables, and its client queues, lists, rewinds and deletes what is in them. What
+DBOS makes and migrates these tables, and its client queues, rewinds and deletes what is in them. What
 its public interface cannot do in one transaction with our own tables, or not at the price of one statement,
 stands here and nowhere else: docs/decisions/0013-dbos.md has the figures. A database whose tables are not as
 they are listed in `COLUMNS` is refused by name.
 
-`{workflows}`, `{steps}`, `{outputs}` and `{now}` are filled in by `Database.sql`.
+`{workflows}`, `{steps}`, `{inputs}`, `{outputs}` and `{now}` are filled in by `Database.sql`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COLUMNS: Mapping[str, frozenset[str]] = {
             "workflow_uuid", "status", "name", "queue_name", "queue_partition_key", "priority", "created_at",
             "updated_at", "completed_at", "started_at_epoch_ms", "delay_until_epoch_ms", "executor_id",
             "application_version", "application_name", "owner_xid", "recovery_attempts", "deduplication_id",
-            "serialization",
+            "serialization", "inputs", "output", "error",
         }
     ),
     "workflow_input": frozenset({"workflow_uuid", "inputs"}),
@@ -45,6 +45,7 @@ def names_of(*, is_sqlite: bool) -> dict[str, str]:
     return {
         "workflows": f"{schema}workflow_status",
         "steps": f"{schema}operation_outputs",
+        "inputs": f"{schema}workflow_input",
         "outputs": f"{schema}workflow_output",
     }
 
@@ -129,6 +130,13 @@ KEEP_OUTPUT = (
     "VALUES (:current, :output, :error, {now}) "
     "ON CONFLICT (workflow_uuid) DO UPDATE SET output = excluded.output, error = excluded.error"
 )
+PAYLOADS = (
+    "SELECT w.workflow_uuid AS id, w.serialization, COALESCE(i.inputs, w.inputs) AS inputs, "
+    "COALESCE(o.output, w.output) AS output, COALESCE(o.error, w.error) AS error FROM {workflows} w "
+    "LEFT JOIN {inputs} i ON i.workflow_uuid = w.workflow_uuid "
+    "LEFT JOIN {outputs} o ON o.workflow_uuid = w.workflow_uuid WHERE w.workflow_uuid IN "
+)
+JSON_FORMAT = "portable_json"  # the name by which DBOS knows the format of what we write
 
 # --- queues ------------------------------------------------------------------------------------------
 
@@ -237,4 +245,4 @@ STEPS = (
 
 def step_text(row: Any) -> str:
     """The text of a finished step; empty if it is not one of ours."""
-    return row.output or "" if row.serialization == "portable_json" else ""
+    return row.output or "" if row.serialization == JSON_FORMAT else ""

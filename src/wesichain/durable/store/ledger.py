@@ -296,7 +296,7 @@ class Ledger:
         """Those of the ids that are ids of runs, or of runs inside them."""
         found: set[str] = set()
         for start in range(0, len(run_ids), _MANY_IDS):
-            names, values = _values_of(run_ids[start : start + _MANY_IDS])
+            names, values = values_of(run_ids[start : start + _MANY_IDS])
             found.update(row.run for row in self._db.read(_KNOWN.replace("{ids}", names), values))
         return found
 
@@ -308,7 +308,7 @@ class Ledger:
         """Those of the workflows that were cancelled."""
         if not workflow_ids:
             return []
-        names, values = _values_of(workflow_ids)
+        names, values = values_of(workflow_ids)
         return [row.id for row in db.execute(self._db.sql(f"{CANCELLED}({names})"), values)]
 
     def cancelled_ending(self, run_id: str) -> str | None:
@@ -430,7 +430,7 @@ class Ledger:
         db.execute(self._db.sql(_NEXT), {"run": run.run_id, "stretch": number, "current": current})
 
 
-def _values_of(ids: Sequence[str]) -> tuple[str, dict[str, str]]:
+def values_of(ids: Sequence[str]) -> tuple[str, dict[str, str]]:
     """The marks of ids in a statement, and their values."""
     values = {f"i{number}": item for number, item in enumerate(ids)}
     return ", ".join(f":{name}" for name in values), values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import partial
 from importlib.metadata import version
@@ -21,9 +22,9 @@ except ModuleNotFoundError as missing:
 
 from .children import Children
 from .database import Database, brief
-from .dbos_tables import APPLICATION, check_tables
+from .dbos_tables import APPLICATION, JSON_FORMAT, PAYLOADS, check_tables
 from .leases import Leases
-from .ledger import Ledger, NewRun, queue_of
+from .ledger import Ledger, NewRun, queue_of, values_of
 from .queue import Queue
 from .step_table import StepTable
 
@@ -88,7 +89,8 @@ class Store:
 
     def payloads(self, workflow_ids: Sequence[str]) -> list[Payload]:
         """The inputs and endings of these workflows, in their order."""
-        found = {row.workflow_id: row for row in self._client.list_workflows(workflow_ids=[*workflow_ids])}
+        names, values = values_of(workflow_ids)
+        found = {row.id: row for row in self.database.read(f"{PAYLOADS}({names})", values)}
         return [_payload(found[workflow_id]) for workflow_id in workflow_ids if workflow_id in found]
 
     def delete(self, run_id: str, workflow_ids: Sequence[str]) -> None:
@@ -102,13 +104,17 @@ class Store:
         self._client.rewind_workflow(workflow_id, start_step=after, queue_name=queue_of(agent))
 
 
-def _payload(status: Any) -> Payload:
-    given: Any = status.input or {"args": ("",)}
-    if isinstance(given, str):
-        raise DurableError(f"what the run {status.workflow_id!r} was given cannot be read: it is not JSON")
-    error = status.error
+def _payload(row: Any) -> Payload:
+    """The payload of a row. One in another format than ours, such as a pickle, is not read."""
+    refused = DurableError(f"what the run {row.id!r} was given cannot be read: it is not JSON")
+    if row.serialization != JSON_FORMAT:
+        raise refused
+    try:
+        given, output, error = (json.loads(text or "null") for text in (row.inputs, row.output, row.error))
+    except ValueError as why:
+        raise refused from why
     return Payload(
-        str(given["args"][0]),
-        status.output,
-        None if error is None else (str(getattr(error, "name", type(error).__name__)), str(error)),
+        "" if given is None else str(given["positionalArgs"][0]),
+        output,
+        None if error is None else (str(error["name"]), str(error["message"])),
     )
