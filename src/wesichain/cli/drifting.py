@@ -35,7 +35,7 @@ def drift(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """Report where the agent first differs from each recording; status 1 if one does. Offline without --live."""
+    """Report where the agent first differs from each recording; status 1 if one does. Offline by default."""
     if not folder.exists():
         fail(f"there is no folder or file {folder}")
     program = load_agent(agent)
