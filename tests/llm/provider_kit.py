@@ -1,8 +1,7 @@
-"""Both adapters, side by side: how each is made, and what a good reply of its provider looks like."""
+"""Clients side by side: how each is made, and what a good reply of its provider looks like."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,15 +10,18 @@ import pytest
 from typing_extensions import override
 
 from tests.llm.wire_corpus import collect
-from wesichain.core import Clock, LlmRequest, LlmResponse, Message, Role
+from tests.llm.wires import ChatWire, GeminiWire, MessagesWire
+from wesichain.core import Clock, LlmRequest, LlmResponse, Message, Role, Usage
 from wesichain.errors import LlmError
 from wesichain.llm.anthropic import AnthropicClient
+from wesichain.llm.google import GoogleClient
 from wesichain.llm.openai import OpenAiClient
+from wesichain.testing import ProviderReply
 
 KEY = "sk-canary-4f1b9e"
 REQUEST = LlmRequest("m", (Message(Role.USER, "hello"),))
 
-Client = OpenAiClient | AnthropicClient
+Client = OpenAiClient | AnthropicClient | GoogleClient
 
 
 class HandClock(Clock):
@@ -43,83 +45,40 @@ class HandClock(Clock):
         self.now += seconds
 
 
-def sse(*events: object) -> bytes:
-    lines = [event if isinstance(event, str) else json.dumps(event) for event in events]
-    return "".join(f"data: {line}\n\n" for line in lines).encode()
-
-
 @dataclass(frozen=True)
 class Provider:
-    """A provider: its client, the reply "hello" whole and in pieces, and the first piece alone."""
+    """A provider: its client, the variable of its key, and how its server writes the reply "hello"."""
 
     make: Callable[..., Client]
     variable: str
-    whole: bytes
-    stream: bytes
-    beginning: bytes
+    wire: ChatWire | MessagesWire | GeminiWire
 
     def client(self, url: str, **settings: Any) -> Client:
         return self.make("m", base_url=url, **{"api_key": KEY, "retries": 0, "deadline": 30.0, **settings})
 
     def good(self, how: str) -> bytes:
-        return self.whole if how == "json" else self.stream
+        return self.wire.write(ProviderReply("hello", usage=Usage(3, 2)), stream=how == "sse")
+
+    @property
+    def whole(self) -> bytes:
+        return self.good("json")
+
+    @property
+    def stream(self) -> bytes:
+        return self.good("sse")
+
+    @property
+    def beginning(self) -> bytes:
+        """The stream up to its first piece of text, "he"."""
+        return self.stream[: self.stream.index(b"\n\n", self.stream.index(b'"he"')) + 2]
 
 
-def _delta(text: str) -> dict[str, Any]:
-    return {"choices": [{"index": 0, "delta": {"content": text}}]}
-
-
-def _block(kind: str, **more: Any) -> dict[str, Any]:
-    return {"type": f"content_block_{kind}", "index": 0, **more}
-
-
-_ANTHROPIC_START = (
-    {"type": "message_start", "message": {"usage": {"input_tokens": 3, "output_tokens": 1}}},
-    _block("start", content_block={"type": "text", "text": ""}),
-    _block("delta", delta={"type": "text_delta", "text": "hel"}),
-)
-
-OPENAI = Provider(
-    make=OpenAiClient,
-    variable="OPENAI_API_KEY",
-    whole=json.dumps(
-        {
-            "choices": [{"index": 0, "message": {"content": "hello"}, "finish_reason": "stop"}],
-            "usage": {"prompt_tokens": 3, "completion_tokens": 2},
-        }
-    ).encode(),
-    stream=sse(
-        _delta("hel"),
-        _delta("lo"),
-        {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
-        {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}},
-        "[DONE]",
-    ),
-    beginning=sse(_delta("hel")),
-)
-ANTHROPIC = Provider(
-    make=AnthropicClient,
-    variable="ANTHROPIC_API_KEY",
-    whole=json.dumps(
-        {
-            "type": "message",
-            "content": [{"type": "text", "text": "hello"}],
-            "stop_reason": "end_turn",
-            "usage": {"input_tokens": 3, "output_tokens": 2},
-        }
-    ).encode(),
-    stream=sse(
-        *_ANTHROPIC_START,
-        _block("delta", delta={"type": "text_delta", "text": "lo"}),
-        _block("stop"),
-        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 2}},
-        {"type": "message_stop"},
-    ),
-    beginning=sse(*_ANTHROPIC_START),
-)
+OPENAI = Provider(OpenAiClient, "OPENAI_API_KEY", ChatWire())
+ANTHROPIC = Provider(AnthropicClient, "ANTHROPIC_API_KEY", MessagesWire())
+GOOGLE = Provider(GoogleClient, "GOOGLE_API_KEY", GeminiWire())
 
 each_provider = pytest.mark.parametrize(
-    "provider", [pytest.param(OPENAI, id="openai"), pytest.param(ANTHROPIC, id="anthropic")]
+    "provider", [OPENAI, ANTHROPIC, GOOGLE], ids=["openai", "anthropic", "google"]
 )
 each_way = pytest.mark.parametrize(
     "how", [pytest.param("json", id="asked"), pytest.param("sse", id="streamed")]

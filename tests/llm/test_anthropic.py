@@ -49,20 +49,6 @@ async def test_the_base_url_is_taken_as_the_sdk_takes_it() -> None:
     }
 
 
-async def test_limits_and_options_reach_the_provider() -> None:
-    received = await sent(max_tokens=64, options={"thinking": {"type": "adaptive"}})
-    assert json.loads(received.body).items() >= {"max_tokens": 64, "thinking": {"type": "adaptive"}}.items()
-
-
-async def test_the_environment_names_the_server_and_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with ToxicServer(reply(200, ANTHROPIC.whole)) as server:
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
-        monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-        async with AnthropicClient("claude-x") as client:
-            await client.complete(REQUEST)
-    assert KEY in str(server.received[0].headers)
-
-
 def asking_for(schema: dict[str, Any]) -> LlmRequest:
     return LlmRequest("m", (Message(Role.USER, "hi"),), output_schema=schema)
 

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.llm.json_soup import soup
 from wesichain.core import (
     LlmRequest,
     LlmResponse,
@@ -112,14 +108,6 @@ def test_a_silent_assistant_is_left_out() -> None:
     body = wire(Message(Role.USER, "a"), Message(Role.ASSISTANT, " \n"), Message(Role.USER, "b"))
     texts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
     assert body["messages"] == [{"role": "user", "content": texts}]
-
-
-def test_stops_are_sent_if_there_are_any() -> None:
-    assert wire(Message(Role.USER, "hi"), stop=("\nObservation:", "END"))["stop_sequences"] == [
-        "\nObservation:",
-        "END",
-    ]
-    assert "stop_sequences" not in wire(Message(Role.USER, "hi"))
 
 
 def test_an_output_schema_joins_the_options() -> None:
@@ -325,29 +313,3 @@ def test_calls_that_the_runtime_repaired_go_back_repaired() -> None:
 
 def test_what_another_provider_signed_is_not_sent() -> None:
     assert sent_back(read(TEXT), opaque={"openai": {"message": {"reasoning_content": "hm"}}}) == [TEXT]
-
-
-# --- anything at all -----------------------------------------------------------------------------
-
-FIELDS = ["type", "index", "message", "content", "content_block", "delta", "usage", "stop_reason", "error"]
-FIELDS += ["text", "thinking", "signature", "id", "name", "input", "partial_json", "tool_use", "text_delta"]
-FIELDS += ["message_start", "content_block_start", "content_block_delta", "message_delta", "input_json_delta"]
-
-
-@given(body=soup(FIELDS))
-def test_any_json_is_a_response_or_an_llm_error(body: Any) -> None:
-    with suppress(LlmError):
-        to_json(MessageReply(ToolNames(()), HERE).read(body))
-    with suppress(LlmError):
-        to_json(MessageReply(ToolNames(()), HERE).read({"content": [body, body]}))
-
-
-@given(events=st.lists(soup(FIELDS), max_size=4))
-def test_any_events_are_a_response_or_an_llm_error(events: list[Any]) -> None:
-    reply = MessageReply(ToolNames(()), HERE)
-    try:
-        for event in [{"type": "message_start"}, *events, {"type": "message_stop"}]:
-            list(reply.take(SseEvent(json.dumps(event))))
-        to_json(reply.whole())
-    except LlmError:
-        pass

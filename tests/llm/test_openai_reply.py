@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.llm.chat_kit import HERE, call, read, streamed
-from tests.llm.json_soup import soup
 from wesichain.core import (
     LlmResponse,
     TextChunk,
     ToolCall,
     ToolCallChunk,
     Usage,
-    to_json,
 )
 from wesichain.errors import LlmError, LlmRejectedError, LlmResponseError, LlmTransportError
 from wesichain.llm.calls import ToolNames, read_args
@@ -240,52 +235,3 @@ def test_a_stream_that_is_not_whole_is_an_error(events: list[Any]) -> None:
     with pytest.raises(LlmResponseError) as caught:
         reply.whole()
     assert caught.value.retryable
-
-
-# --- anything at all -----------------------------------------------------------------------------
-
-FIELDS = [
-    "choices",
-    "index",
-    "delta",
-    "message",
-    "content",
-    "tool_calls",
-    "function",
-    "name",
-    "arguments",
-    "id",
-]
-FIELDS += [
-    "finish_reason",
-    "usage",
-    "error",
-    "prompt_tokens",
-    "reasoning",
-    "reasoning_details",
-    "type",
-    "text",
-]
-FIELDS += ["thinking", "refusal", "extra_content"]
-
-
-@given(body=soup(FIELDS))
-def test_any_json_is_a_response_or_an_llm_error(body: Any) -> None:
-    with suppress(LlmError):
-        to_json(ChatReply(ToolNames(()), HERE).read(body))
-    with suppress(LlmError):
-        to_json(read(body))
-
-
-@given(events=st.lists(soup(FIELDS), max_size=4))
-def test_any_events_are_a_response_or_an_llm_error(events: list[Any]) -> None:
-    reply = ChatReply(ToolNames(()), HERE)
-    try:
-        for event in events:
-            chunk = {"choices": [{"index": 0, "delta": event}]}
-            list(reply.take(SseEvent(json.dumps(chunk))))
-            list(reply.take(SseEvent(json.dumps(event))))
-        list(reply.take(SseEvent("[DONE]")))
-        to_json(reply.whole())
-    except LlmError:
-        pass

@@ -80,11 +80,6 @@ def test_a_conversation_with_parallel_calls_is_sent_in_its_order() -> None:
     }
 
 
-def test_stops_are_sent_if_there_are_any() -> None:
-    assert wire(Message(Role.USER, "hi"), stop=("\nObservation:", "END"))["stop"] == ["\nObservation:", "END"]
-    assert "stop" not in wire(Message(Role.USER, "hi"))
-
-
 def test_an_output_schema_is_a_response_format() -> None:
     body = wire(Message(Role.USER, "hi"), output_schema=EMPTY)
     assert body["response_format"] == {

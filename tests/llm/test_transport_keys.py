@@ -7,7 +7,9 @@ import traceback
 import pytest
 
 from tests.llm.provider_kit import (
+    ANTHROPIC,
     KEY,
+    OPENAI,
     REQUEST,
     Provider,
     each_provider,
@@ -118,3 +120,15 @@ async def test_a_server_of_ones_own_is_sent_no_key_from_the_environment(
         error = await fault(client, "json")
     assert KEY not in str(server.received[0].headers)
     assert "no key was sent" in str(error)
+
+
+@pytest.mark.parametrize("provider", [OPENAI, ANTHROPIC], ids=["openai", "anthropic"])
+async def test_the_environment_names_the_server_and_its_key(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with ToxicServer(reply(200, provider.whole)) as server:
+        monkeypatch.setenv(provider.variable.replace("API_KEY", "BASE_URL"), server.url)
+        monkeypatch.setenv(provider.variable, KEY)
+        async with provider.make("m") as client:
+            await client.complete(REQUEST)
+    assert KEY in str(server.received[0].headers)

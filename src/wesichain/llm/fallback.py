@@ -11,7 +11,7 @@ from wesichain.core import LlmRequest, LlmResponse, LlmTraits, ModelSettings, St
 from wesichain.core.internal import check_settings, fit_request, say_omitted, traits_of
 from wesichain.errors import ConfigError, LlmError, LlmRejectedError, LlmTransportError
 
-from .relay import relay
+from .relay import relay, response_of
 
 _OF_ANY = ("observes_errors", "images", "documents", "audio")
 
@@ -50,27 +50,19 @@ class Fallback:
             check_settings(model, settings)
 
     async def complete(self, request: LlmRequest) -> LlmResponse:
-        self.check_settings(request.settings)
-        errors: list[LlmError] = []
-        for model in self.models:
-            try:
-                fitted, omitted = fit_request(request, traits_of(model))
-                reply: LlmResponse = say_omitted(await model.complete(fitted), omitted)
-                return reply
-            except LlmError as error:
-                if not self._when(error):
-                    raise
-                errors.append(error)
-        raise self._all_failed(errors) from ExceptionGroup("no model answered", errors)
+        return await response_of(self._answers(request, stream=False))
 
-    async def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
+    def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
+        return self._answers(request, stream=True)
+
+    async def _answers(self, request: LlmRequest, *, stream: bool) -> AsyncGenerator[StreamItem, None]:
         self.check_settings(request.settings)
         errors: list[LlmError] = []
         for model in self.models:
             has_begun = False
             try:
                 fitted, omitted = fit_request(request, traits_of(model))
-                async with aclosing(relay(model, fitted)) as items:
+                async with aclosing(relay(model, fitted, stream=stream)) as items:
                     async for item in items:
                         has_begun = True
                         yield say_omitted(item, omitted)

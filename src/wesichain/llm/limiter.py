@@ -13,7 +13,7 @@ from wesichain.core.internal import SystemClock, check_settings, traits_of
 from wesichain.errors import ConfigError
 
 from .loops import PerLoop
-from .relay import relay
+from .relay import relay, response_of
 
 _MINUTE = 60.0
 _CHARS_PER_TOKEN = 4
@@ -65,13 +65,13 @@ class RateLimiter:
         check_settings(self.llm, settings)
 
     async def complete(self, request: LlmRequest) -> LlmResponse:
-        async with self._turn(request) as turn:
-            response = await self.llm.complete(request)
-            turn.settle(response.usage)
-            return response
+        return await response_of(self._in_turn(request, stream=False))
 
-    async def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
-        async with self._turn(request) as turn, aclosing(relay(self.llm, request)) as items:
+    def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
+        return self._in_turn(request, stream=True)
+
+    async def _in_turn(self, request: LlmRequest, *, stream: bool) -> AsyncGenerator[StreamItem, None]:
+        async with self._turn(request) as turn, aclosing(relay(self.llm, request, stream=stream)) as items:
             async for item in items:
                 if isinstance(item, LlmResponse):
                     turn.settle(item.usage)

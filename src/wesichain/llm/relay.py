@@ -1,16 +1,20 @@
-"""Any model as a stream: what a wrapper needs to pass a request on."""
+"""Any model as a stream, and any stream as a response: what a client or a wrapper needs of both."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import cast
 
-from wesichain.core import LlmRequest, StreamingLlm, StreamItem, ToolCallingLlm
+from wesichain.core import LlmRequest, LlmResponse, StreamingLlm, StreamItem, ToolCallingLlm
+from wesichain.errors import LlmResponseError
 
 
-async def relay(llm: ToolCallingLlm, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
-    """The model's own stream, closed with this one; of a model that has none, the response alone."""
-    if not isinstance(llm, StreamingLlm):
+async def relay(
+    llm: ToolCallingLlm, request: LlmRequest, *, stream: bool = True
+) -> AsyncGenerator[StreamItem, None]:
+    """The model's stream, closed with this one; the response alone where none is wanted, or it has none."""
+    if not stream or not isinstance(llm, StreamingLlm):
         yield await llm.complete(request)
         return
     items = llm.stream(request)
@@ -20,3 +24,12 @@ async def relay(llm: ToolCallingLlm, request: LlmRequest) -> AsyncGenerator[Stre
     finally:
         if isinstance(items, AsyncGenerator):
             await cast("AsyncGenerator[StreamItem, None]", items).aclose()
+
+
+async def response_of(items: AsyncGenerator[StreamItem, None]) -> LlmResponse:
+    """The response with which a stream ends."""
+    async with aclosing(items):
+        async for item in items:
+            if isinstance(item, LlmResponse):
+                return item
+    raise LlmResponseError("the reply ended without a response; ask again", retryable=True)

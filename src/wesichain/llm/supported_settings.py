@@ -23,43 +23,34 @@ Demand: TypeAlias = str
 ReasoningForm: TypeAlias = Literal["effort", "budget", "adaptive", "between_tools", "level", "nova"]
 
 
-@dataclass(frozen=True, slots=True)
 class _Row:
-    """The models of some providers that match a pattern: what they take, what they refuse, and why."""
+    """The models of some providers that match a pattern: what they take, what they refuse, and why.
 
-    providers: tuple[str, ...]
-    models: str = ""  # a regular expression that is searched for in the model's name; "" is every model
-    takes: frozenset[Demand] = frozenset()
-    refuses: frozenset[Demand] = frozenset()
-    why: str = ""
-    reasoning: ReasoningForm | None = None  # how the effort is put to it
-    names: re.Pattern[str] = field(init=False, repr=False)
+    `models` is a regular expression that is searched for in the model's name; `reasoning` is how the effort
+    is put to them. Providers and demands are words in a text.
+    """
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "names", re.compile(self.models))
-
-
-def _row(
-    providers: str,
-    models: str = "",
-    *,
-    takes: str = "",
-    refuses: str = "",
-    why: str = "",
-    reasoning: ReasoningForm | None = None,
-) -> _Row:
-    return _Row(
-        tuple(providers.split()),
-        models,
-        frozenset(takes.split()),
-        frozenset(refuses.split()),
-        why,
-        reasoning,
-    )
+    def __init__(
+        self,
+        providers: str,
+        models: str = "",
+        *,
+        takes: str = "",
+        refuses: str = "",
+        why: str = "",
+        reasoning: ReasoningForm | None = None,
+    ) -> None:
+        self.providers = tuple(providers.split())
+        self.names = re.compile(models)
+        self.takes: frozenset[Demand] = frozenset(takes.split())
+        self.refuses: frozenset[Demand] = frozenset(refuses.split())
+        self.why = why
+        self.reasoning: ReasoningForm | None = reasoning
 
 
 _SAMPLING = "temperature top_p"
 _EFFORTS = "reasoning:low reasoning:medium reasoning:high"
+_CHAT = f"{_SAMPLING} max_tokens seed stop tool_choice forced parallel_tool_calls extra"
 _TIERS_OF_OPENAI = " ".join(
     f"service_tier:{tier}" for tier in ("auto", "default", "flex", "scale", "priority", "fast")
 )
@@ -71,47 +62,26 @@ _ALWAYS_THINKS = r"claude-(opus-(5[-.]5|[6-9])|fable|mythos)"
 
 TABLE = (
     # --- providers ---
-    _row(
-        "openai",
-        takes=f"{_SAMPLING} max_tokens seed stop {_EFFORTS} reasoning:off tool_choice forced "
-        f"parallel_tool_calls extra {_TIERS_OF_OPENAI}",
+    _Row(
+        "openai responses",
+        takes=f"{_CHAT} {_EFFORTS} reasoning:off {_TIERS_OF_OPENAI}",
         reasoning="effort",
     ),
-    _row(
-        "responses",
-        takes=f"{_SAMPLING} max_tokens {_EFFORTS} reasoning:off tool_choice forced parallel_tool_calls extra "
-        f"{_TIERS_OF_OPENAI}",
-        reasoning="effort",
-    ),
-    _row(
-        "chat",
-        takes=f"{_SAMPLING} max_tokens seed stop {_EFFORTS} reasoning:off tool_choice forced "
-        f"parallel_tool_calls extra",
-        reasoning="effort",
-    ),
-    _row(
-        "mistral",
-        takes=f"{_SAMPLING} max_tokens seed stop reasoning:high reasoning:off tool_choice forced "
-        f"parallel_tool_calls extra",
-        reasoning="effort",
-    ),
-    _row(
+    _Row("responses", refuses="seed stop"),
+    _Row("chat", takes=f"{_CHAT} {_EFFORTS} reasoning:off", reasoning="effort"),
+    _Row("mistral", takes=f"{_CHAT} reasoning:high reasoning:off", reasoning="effort"),
+    _Row(
         "groq",
-        takes=f"{_SAMPLING} max_tokens seed stop tool_choice forced parallel_tool_calls extra "
-        f"service_tier:auto service_tier:on_demand service_tier:flex service_tier:performance",
+        takes=f"{_CHAT} service_tier:auto service_tier:on_demand service_tier:flex service_tier:performance",
         reasoning="effort",
     ),
-    _row(
-        "openrouter",
-        takes=f"{_SAMPLING} max_tokens seed stop reasoning tool_choice forced parallel_tool_calls extra",
-        reasoning="effort",
-    ),
-    _row(
+    _Row("openrouter", takes=f"{_CHAT} reasoning", reasoning="effort"),
+    _Row(
         "ollama",
         takes=f"{_SAMPLING} max_tokens seed stop {_EFFORTS} reasoning:off tool_choice:auto extra",
         reasoning="effort",
     ),
-    _row(
+    _Row(
         "anthropic",
         takes=f"{_SAMPLING} max_tokens stop reasoning tool_choice forced parallel_tool_calls cache extra "
         f"service_tier:auto service_tier:standard_only",
@@ -119,109 +89,109 @@ TABLE = (
         why=_WHILE_IT_THINKS,
         reasoning="budget",
     ),
-    _row(
+    _Row(
         "anthropic/2026-10-21",
         refuses=_SAMPLING,
         why="the API takes no sampling settings since its version 2026-10-21",
     ),
-    _row(
+    _Row(
         "google",
         takes=f"{_SAMPLING} max_tokens seed stop reasoning tool_choice forced extra "
         f"service_tier:flex service_tier:standard service_tier:priority",
         reasoning="budget",
     ),
-    _row(
+    _Row(
         "bedrock",
         takes=f"{_SAMPLING} max_tokens stop tool_choice:auto tool_choice:required tool_choice:name forced "
         f"extra service_tier:priority service_tier:default service_tier:flex service_tier:reserved",
     ),
-    _row(
+    _Row(
         "local",
         takes=f"{_SAMPLING} max_tokens seed stop tool_choice forced cache:off extra "
         f"parallel_tool_calls:false",
     ),
-    _row("text", takes=f"{_SAMPLING} max_tokens seed stop cache:off extra"),
+    _Row("text", takes=f"{_SAMPLING} max_tokens seed stop cache:off extra"),
     # --- models of OpenAI ---
-    _row(
+    _Row(
         "openai responses",
         r"^(gpt-3|gpt-4|chatgpt|gpt-[5-9][.\d]*-chat)",
         refuses="reasoning",
         why="it does not reason",
     ),
-    _row(
+    _Row(
         "openai responses",
         r"^o\d",
         refuses=f"{_SAMPLING} stop reasoning:off parallel_tool_calls",
         why="it always reasons, and samples in a way of its own",
     ),
-    _row(
+    _Row(
         "openai responses",
         r"^gpt-5(?![.\d])(?!.*chat)",
         refuses=f"{_SAMPLING} stop reasoning:off",
         why="it always reasons, and samples in a way of its own",
     ),
-    _row(
+    _Row(
         "openai responses",
         r"^gpt-5\.[1-4](?!.*chat)",
         refuses="temperature:effort top_p:effort stop:effort",
         why="it takes sampling settings only while it does not reason",
     ),
-    _row(
+    _Row(
         "openai responses",
         r"^gpt-(5\.([5-9]|\d\d)|[6-9])(?!.*chat)",
         refuses="temperature:effort top_p:effort temperature:default top_p:default stop:effort stop:default",
         why='it takes sampling settings only with reasoning="off"',
     ),
-    _row("openai responses", r"^gpt-(5\.([6-9]|\d\d)|[6-9])", takes="cache:off"),
+    _Row("openai responses", r"^gpt-(5\.([6-9]|\d\d)|[6-9])", takes="cache:off"),
     # --- models behind Mistral and Groq ---
-    _row("mistral", r"^(?!.*(magistral|small|medium))", refuses="reasoning", why="it does not reason"),
-    _row("groq", r"gpt-oss", takes=_EFFORTS),
-    _row("groq", r"qwen", takes="reasoning:off"),
+    _Row("mistral", r"^(?!.*(magistral|small|medium))", refuses="reasoning", why="it does not reason"),
+    _Row("groq", r"gpt-oss", takes=_EFFORTS),
+    _Row("groq", r"qwen", takes="reasoning:off"),
     # --- Claude ---
-    _row(
+    _Row(
         "bedrock",
         r"claude-(3[-.]7|(opus|sonnet|haiku)-[4-9]|fable|mythos)",
         takes="reasoning",
         reasoning="budget",
     ),
-    _row("bedrock", r"claude|nova", takes="cache"),
-    _row(
+    _Row("bedrock", r"claude|nova", takes="cache"),
+    _Row(
         "anthropic bedrock",
         r"claude-(v?2|instant|3-(opus|sonnet|haiku|5))",
         refuses="reasoning",
         why="it does not reason",
     ),
-    _row("anthropic bedrock", r"claude-(opus|sonnet)-4[-.]6", reasoning="adaptive"),
-    _row(
+    _Row("anthropic bedrock", r"claude-(opus|sonnet)-4[-.]6", reasoning="adaptive"),
+    _Row(
         _CLAUDE,
         _NEW_CLAUDE,
         refuses=f"{_SAMPLING} reasoning:tokens",
         why="it takes an effort of reasoning, and neither a budget of tokens nor sampling settings",
         reasoning="adaptive",
     ),
-    _row("bedrock", r"claude", refuses="temperature:effort forced:effort", why=_WHILE_IT_THINKS),
-    _row("anthropic bedrock", r"claude-sonnet-(5[-.]5|[6-9])", reasoning="between_tools"),
-    _row(
+    _Row("bedrock", r"claude", refuses="temperature:effort forced:effort", why=_WHILE_IT_THINKS),
+    _Row("anthropic bedrock", r"claude-sonnet-(5[-.]5|[6-9])", reasoning="between_tools"),
+    _Row(
         _CLAUDE,
         rf"{_ALWAYS_THINKS}|claude-sonnet-(5[-.]5|[6-9])",
         refuses="forced",
         why="it cannot be forced to call a tool, since it thinks first",
     ),
-    _row(_CLAUDE, _ALWAYS_THINKS, refuses="reasoning:off", why="it always thinks; use a lower effort"),
+    _Row(_CLAUDE, _ALWAYS_THINKS, refuses="reasoning:off", why="it always thinks; use a lower effort"),
     # --- other models behind Bedrock ---
-    _row("bedrock", r"gpt-oss", takes=_EFFORTS, reasoning="effort"),
-    _row("bedrock", r"nova-(2|premier-2)", takes=f"{_EFFORTS} reasoning:off", reasoning="nova"),
+    _Row("bedrock", r"gpt-oss", takes=_EFFORTS, reasoning="effort"),
+    _Row("bedrock", r"nova-(2|premier-2)", takes=f"{_EFFORTS} reasoning:off", reasoning="nova"),
     # --- Gemini ---
-    _row("google", r"gemini-(1|2\.0)", refuses="reasoning", why="it does not reason"),
-    _row("google", r"gemini-2\.5-pro", refuses="reasoning:off", why="it always thinks; use a smaller budget"),
-    _row(
+    _Row("google", r"gemini-(1|2\.0)", refuses="reasoning", why="it does not reason"),
+    _Row("google", r"gemini-2\.5-pro", refuses="reasoning:off", why="it always thinks; use a smaller budget"),
+    _Row(
         "google",
         r"gemini-([3-9]|\d\d)",
         refuses="reasoning:off reasoning:tokens",
         why="it takes a level of thinking: low, medium or high",
         reasoning="level",
     ),
-    _row("google", r"gemini-3-pro", refuses="reasoning:medium", why="it takes the levels low and high"),
+    _Row("google", r"gemini-3-pro", refuses="reasoning:medium", why="it takes the levels low and high"),
 )  # fmt: skip
 
 

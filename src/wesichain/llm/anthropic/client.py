@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from typing_extensions import Unpack
@@ -30,10 +29,8 @@ from wesichain.llm.transport import (
     Endpoint,
     HttpLlm,
     HttpSettings,
-    HttpTransport,
     KeyAccount,
     ProviderRoute,
-    asked_key,
     host_of,
 )
 
@@ -103,8 +100,7 @@ class AnthropicClient(HttpLlm):
             )
 
         adapter = Adapter(support, write, MessageReply, is_own=bool(api), loosen=self._loosen)
-        transport = partial(HttpTransport, self._connect, is_borrowed=client is not None)
-        super().__init__(model, adapter, transport, client=client, **settings)
+        super().__init__(model, adapter, self._connect, client=client, **settings)
 
     def _loosen(self, refusal: LlmRejectedError) -> bool:
         """Send no strict tools any more if they are what was refused.
@@ -117,11 +113,10 @@ class AnthropicClient(HttpLlm):
 
     def _connect(self, http: httpx2.AsyncClient | None) -> ProviderRoute:
         sdk, key = self._sdk(http)
-        asked = asked_key(self._api_key)
 
-        async def post(content: bytes, _stream: bool, key: str) -> httpx2.Response:
+        async def post(content: bytes, _stream: bool, given: str | None) -> httpx2.Response:
             # `messages.create` walks every message on every call; a ready body is posted as it is.
-            authorized: Any = {"headers": {"X-Api-Key": key}} if asked is not None else {}
+            authorized: Any = {"headers": {"X-Api-Key": given}} if given else {}
             reply = await sdk.post(
                 "/v1/messages",
                 cast_to=object,
@@ -136,7 +131,7 @@ class AnthropicClient(HttpLlm):
         is_borrowed = self._client is not None
         variable = _ANTHROPIC.key_variable
         endpoint = Endpoint(host, self.model, key_variable=variable, key=key, is_borrowed=is_borrowed)
-        return ProviderRoute(endpoint, post, sdk_error=anthropic.AnthropicError, key=asked)
+        return ProviderRoute(endpoint, post, sdk_error=anthropic.AnthropicError)
 
     def _sdk(self, http: httpx2.AsyncClient | None) -> tuple[anthropic.AsyncAnthropic, str]:
         """The SDK's client, whose own retries are off, and the key that it sends."""

@@ -16,11 +16,10 @@ from wesichain.llm.block_turns import (
     marked_turns,
     turns_of,
 )
-from wesichain.llm.calls import ToolNames, require_ids, with_settings, write_args
+from wesichain.llm.calls import ToolNames, require_ids, stops_of, tool_choice, with_settings, write_args
+from wesichain.llm.claude_reasoning import reply_limit, thinking_of
 from wesichain.llm.media_blocks import Block, blocks_of, text_in
 from wesichain.llm.supported_settings import ReasoningForm
-
-from .settings import message_settings
 
 OPAQUE = "anthropic"  # whose data `Message.opaque` is: another provider's is not ours to send
 
@@ -61,7 +60,7 @@ def to_wire(
         body["stream"] = True
     if (lifetime := cache_lifetime(request, caching=caching)) is not None:
         _mark(body, lifetime)
-    written = message_settings(request, names, max_tokens=max_tokens, form=form)
+    written = _settings(request, names, max_tokens=max_tokens, form=form)
     return with_settings(body, options, request, written)
 
 
@@ -145,3 +144,34 @@ def _tool_use(call: ToolCall, names: ToolNames) -> dict[str, Any]:
         "name": names.to_wire(call.name),
         "input": write_args(call.args),
     }
+
+
+# --- settings ---------------------------------------------------------------------------------------
+
+
+def _settings(
+    request: LlmRequest, names: ToolNames, *, max_tokens: int, form: ReasoningForm
+) -> dict[str, Any]:
+    """The fields of a request for its settings; None of those that are not set."""
+    settings = request.settings
+    thinking, effort = thinking_of(settings, form)
+    return {
+        "max_tokens": reply_limit(settings, thinking, default=max_tokens),
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "stop_sequences": stops_of(request) or None,
+        "thinking": thinking,
+        **({} if effort is None else {"output_config": {"effort": effort}}),
+        "tool_choice": _tool_choice(request, names),
+        "service_tier": settings.service_tier,
+    }
+
+
+def _tool_choice(request: LlmRequest, names: ToolNames) -> dict[str, Any] | None:
+    choice, parallel = tool_choice(request, names), request.settings.parallel_tool_calls
+    if not request.tools or (choice is None and parallel is None):
+        return None
+    kind = "auto" if choice is None else {"required": "any"}.get(choice.kind, choice.kind)
+    named = {"name": choice.name} if choice is not None and choice.name else {}
+    one_at_a_time = {} if parallel is None or kind == "none" else {"disable_parallel_tool_use": not parallel}
+    return {"type": kind, **named, **one_at_a_time}

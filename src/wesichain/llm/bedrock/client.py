@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -22,7 +22,7 @@ try:
     import httpx2
     from botocore.auth import SigV4Auth  # type: ignore[import-untyped]  # it ships no types
     from botocore.awsrequest import AWSRequest  # type: ignore[import-untyped]  # it ships no types
-    from botocore.exceptions import BotoCoreError  # type: ignore[import-untyped]  # it ships no types
+    from botocore.exceptions import BotoCoreError, NoCredentialsError  # type: ignore[import-untyped]  # it ships no types
 except ImportError as error:
     raise MissingDependencyError("the Bedrock adapter", package="boto3", extra="bedrock") from error
 
@@ -31,9 +31,7 @@ from wesichain.llm.transport import (
     Endpoint,
     HttpLlm,
     HttpSettings,
-    HttpTransport,
     ProviderRoute,
-    asked_key,
     host_of,
 )
 
@@ -57,8 +55,9 @@ class _Account:
     def sign(self, url: str, content: bytes, headers: Mapping[str, str]) -> dict[str, str]:
         """The headers of a signed request. Blocks: credentials of a role may have to be renewed."""
         request = AWSRequest(method="POST", url=url, data=content, headers=dict(headers))
-        signer: Any = SigV4Auth(self.credentials.get_frozen_credentials(), "bedrock", self.region)
-        signer.add_auth(request)
+        with _with_credentials():
+            signer: Any = SigV4Auth(self.credentials.get_frozen_credentials(), "bedrock", self.region)
+            signer.add_auth(request)
         return dict(request.headers.items())
 
 
@@ -107,34 +106,31 @@ class BedrockClient(HttpLlm):
 
         address = settings.get("base_url") if client is None else str(client.meta.endpoint_url)
         is_own = address is None or host_of(address).endswith((".amazonaws.com", ".amazonaws.com.cn"))
-        adapter = Adapter(support, write, ConverseReply, is_own, is_strict=is_claude)
-        super().__init__(
-            model, adapter, partial(HttpTransport, self._connect, scanner=FrameScanner), **settings
-        )
+        adapter = Adapter(support, write, ConverseReply, is_own, is_strict=is_claude, scanner=FrameScanner)
+        super().__init__(model, adapter, self._connect, **settings)
         if settings.get("traits") is None and is_claude:
             self.traits = _CLAUDE
 
     def _connect(self, http: httpx2.AsyncClient | None) -> ProviderRoute:
         assert http is not None
-        asked = asked_key(self._api_key)
         account = self._account()
         place = f"{account.url.rstrip('/')}/model/{quote(self.model, safe='')}"
         key = self._key()
 
-        async def post(content: bytes, stream: bool, given: str) -> httpx2.Response:
+        async def post(content: bytes, stream: bool, given: str | None) -> httpx2.Response:
             url = f"{place}/converse-stream" if stream else f"{place}/converse"
             headers = {"content-type": "application/json", **self._headers}
-            if asked is not None or key:
-                headers["authorization"] = f"Bearer {given}"
+            if given or key:
+                headers["authorization"] = f"Bearer {given or key}"
             elif account.credentials is not None:
-                headers = await asyncio.to_thread(_signed, account, url, content, headers)
+                headers = await asyncio.to_thread(account.sign, url, content, headers)
             return await http.send(
                 http.build_request("POST", url, content=content, headers=headers), stream=True
             )
 
         said = key or ("signed" if account.credentials is not None else "")
         endpoint = Endpoint(host_of(account.url), self.model, key_variable=_KEY, key=said)
-        return ProviderRoute(endpoint, post, sdk_error=BotoCoreError, key=asked)
+        return ProviderRoute(endpoint, post, sdk_error=BotoCoreError)
 
     def _key(self) -> str:
         """The key that is sent with every request; "" where requests are signed, or a function gives keys."""
@@ -155,41 +151,25 @@ class BedrockClient(HttpLlm):
             return _Account(self._base_url, region or "us-east-1")  # credentials are for Amazon alone
         credentials = None
         if not self._key() and self._api_key is None:
-            session = _session(self._profile)
-            region = region or session.region_name
-            credentials = _credentials(session)
+            with _with_credentials():
+                session: Any = boto3.Session(profile_name=self._profile)
+                region = region or session.region_name
+                credentials = session.get_credentials()
+                if credentials is None:
+                    raise NoCredentialsError
         if not self._base_url and not region:
             raise ConfigError("Bedrock needs a region: set AWS_REGION, or pass region=")
         url = self._base_url or f"https://bedrock-runtime.{region}.amazonaws.com"
         return _Account(url, region or "us-east-1", credentials)
 
 
-def _session(profile: str | None) -> Any:
+@contextmanager
+def _with_credentials() -> Generator[None]:
+    """What boto3 cannot find or renew is a `ConfigError` that says where it is looked for."""
     try:
-        return boto3.Session(profile_name=profile)
+        yield
     except BotoCoreError as error:
-        raise _no_credentials(error) from error
-
-
-def _credentials(session: Any) -> Any:
-    try:
-        credentials = session.get_credentials()
-    except BotoCoreError as error:
-        raise _no_credentials(error) from error
-    if credentials is None:
-        raise _no_credentials("none were found")
-    return credentials
-
-
-def _signed(account: _Account, url: str, content: bytes, headers: Mapping[str, str]) -> dict[str, str]:
-    try:
-        return account.sign(url, content, headers)
-    except BotoCoreError as error:
-        raise _no_credentials(error) from error
-
-
-def _no_credentials(why: object) -> ConfigError:
-    return ConfigError(
-        f"no AWS credentials to sign with ({why}); set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
-        f"pass profile=, or use an API key ({_KEY}, or api_key=)"
-    )
+        raise ConfigError(
+            f"no AWS credentials to sign with ({error}); set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
+            f"pass profile=, or use an API key ({_KEY}, or api_key=)"
+        ) from error

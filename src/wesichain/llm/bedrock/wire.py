@@ -27,12 +27,11 @@ from wesichain.llm.block_turns import (
     marked_turns,
     turns_of,
 )
-from wesichain.llm.calls import ToolNames, require_ids, with_settings, write_args
+from wesichain.llm.calls import ToolNames, require_ids, stops_of, tool_choice, with_settings, write_args
+from wesichain.llm.claude_reasoning import reply_limit, thinking_of
 from wesichain.llm.media_blocks import Block, blocks_of, text_in
 from wesichain.llm.strict_forms import strict_form
 from wesichain.llm.supported_settings import SupportedSettings
-
-from .settings import converse_settings
 
 OPAQUE = "bedrock"  # whose data `Message.opaque` is: another provider's is not ours to send
 
@@ -69,7 +68,7 @@ def to_converse(
     if (lifetime := cache_lifetime(request, caching=caching)) is not None:
         _mark(body, lifetime)
     rest = {name: value for name, value in options.items() if name != "tools"}
-    return with_settings(body, rest, request, converse_settings(request, names, support, body))
+    return with_settings(body, rest, request, _settings(request, names, support, body))
 
 
 def _tool(name: str, description: str, schema: Mapping[str, Any], names: ToolNames) -> dict[str, Any]:
@@ -149,3 +148,59 @@ def _tool_use(call: ToolCall, names: ToolNames) -> Block:
             "input": write_args(call.args),
         }
     }
+
+
+# --- settings ---------------------------------------------------------------------------------------
+
+
+_REPLY = 4096  # tokens of an answer beside a budget of thoughts
+
+
+def _settings(
+    request: LlmRequest, names: ToolNames, support: SupportedSettings, body: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The fields for the settings of a request; None of those that are not set."""
+    settings = request.settings
+    own, limit = _reasoning(request, support)
+    inference = {
+        "maxTokens": limit,
+        "temperature": settings.temperature,
+        "topP": settings.top_p,
+        "stopSequences": stops_of(request) or None,
+    }
+    given = {name: value for name, value in inference.items() if value is not None}
+    return {
+        "inferenceConfig": given or None,
+        "toolConfig": _tool_choice(request, names, body),
+        "additionalModelRequestFields": own or None,
+        "serviceTier": None if settings.service_tier is None else {"type": settings.service_tier},
+    }
+
+
+def _reasoning(request: LlmRequest, support: SupportedSettings) -> tuple[dict[str, Any], int | None]:
+    """The model's own fields for its reasoning, and the limit on its reply."""
+    settings = request.settings
+    effort, form = settings.reasoning, support.reasoning
+    if effort is None or form in ("effort", "nova"):
+        return _open_model(effort, form), settings.max_tokens
+    thinking, level = thinking_of(settings, form)
+    own = {"thinking": thinking} | ({} if level is None else {"output_config": {"effort": level}})
+    return own, reply_limit(settings, thinking, default=_REPLY)
+
+
+def _open_model(effort: object, form: str) -> dict[str, Any]:
+    if effort is None:
+        return {}
+    if form == "effort":
+        return {"reasoning_effort": effort}
+    kind = {"type": "disabled"} if effort == "off" else {"type": "enabled", "maxReasoningEffort": effort}
+    return {"reasoningConfig": kind}
+
+
+def _tool_choice(request: LlmRequest, names: ToolNames, body: Mapping[str, Any]) -> dict[str, Any] | None:
+    choice = tool_choice(request, names)
+    if choice is None or "toolConfig" not in body:
+        return None
+    if choice.kind == "tool":
+        return {"toolChoice": {"tool": {"name": choice.name}}}
+    return {"toolChoice": {"any" if choice.kind == "required" else "auto": {}}}

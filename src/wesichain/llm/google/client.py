@@ -27,10 +27,8 @@ from wesichain.llm.transport import (
     Endpoint,
     HttpLlm,
     HttpSettings,
-    HttpTransport,
     KeyAccount,
     ProviderRoute,
-    asked_key,
     host_of,
 )
 
@@ -39,6 +37,7 @@ from .wire import to_wire
 
 _URL = "https://generativelanguage.googleapis.com"
 _URL_VARIABLE = "GOOGLE_GEMINI_BASE_URL"
+_KEY_VARIABLES = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 _VERTEX = ("1", "true", "True", "TRUE")
 
 
@@ -81,14 +80,13 @@ class GoogleClient(HttpLlm):
         support = supported("google", model)
         is_own = not (settings.get("base_url") or (os.environ.get(_URL_VARIABLE) and not self._is_vertex()))
         adapter = Adapter(support, partial(to_wire, form=support.reasoning), GeminiReply, is_own)
-        transport = partial(HttpTransport, self._connect, is_borrowed=client is not None)
-        super().__init__(model, adapter, transport, client=client, **settings)
+        super().__init__(model, adapter, self._connect, client=client, **settings)
 
     def _is_vertex(self) -> bool:
         return bool(self._project) or os.environ.get("GOOGLE_GENAI_USE_VERTEXAI", "") in _VERTEX
 
     def _connect(self, http: httpx2.AsyncClient | None) -> ProviderRoute:
-        variable = "GEMINI_API_KEY" if "GOOGLE_API_KEY" not in os.environ else "GOOGLE_API_KEY"
+        variable = next((name for name in _KEY_VARIABLES if name in os.environ), _KEY_VARIABLES[0])
         if self._client is not None or http is None:
             endpoint = Endpoint("Google", self.model, key_variable=variable, is_borrowed=True)
             return ProviderRoute(endpoint, self._post_with_sdk, sdk_error=errors.APIError)
@@ -112,12 +110,11 @@ class GoogleClient(HttpLlm):
             )
         else:
             sdk = genai.Client(vertexai=False, api_key=key or PLACEHOLDER, http_options=options)
-        asked = asked_key(self._api_key)
 
-        async def post(content: bytes, stream: bool, key: str) -> httpx2.Response:
+        async def post(content: bytes, stream: bool, given: str | None) -> httpx2.Response:
             body = _Body.read(content)
-            if asked is not None:
-                name, value = ("Authorization", f"Bearer {key}") if is_vertex else ("x-goog-api-key", key)
+            if given:
+                name, value = ("Authorization", f"Bearer {given}") if is_vertex else ("x-goog-api-key", given)
                 body.config.http_options = types.HttpOptions(headers={name: value})
             request = await _written(sdk, self.model, body, stream=stream)
             return await http.send(
@@ -128,9 +125,9 @@ class GoogleClient(HttpLlm):
         endpoint = Endpoint(
             host_of(url) if url else "Vertex AI", self.model, key_variable=variable, key=key or ""
         )
-        return ProviderRoute(endpoint, post, sdk_error=errors.APIError, key=asked)
+        return ProviderRoute(endpoint, post, sdk_error=errors.APIError)
 
-    async def _post_with_sdk(self, content: bytes, stream: bool, _key: str) -> httpx2.Response:
+    async def _post_with_sdk(self, content: bytes, stream: bool, _given: str | None) -> httpx2.Response:
         """The reply of a client that somebody else made, whatever its connections are, as HTTP."""
         assert self._client is not None
         try:

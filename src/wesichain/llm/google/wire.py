@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wesichain.core import Content, JsonValue, LlmRequest, Message, Role, Text, ToolCall
+from wesichain.core import Content, JsonValue, LlmRequest, Message, ModelSettings, Role, Text, ToolCall
 from wesichain.core.internal import Media, is_array, is_object
-from wesichain.llm.calls import ToolNames, require_ids, with_settings, write_args
+from wesichain.llm.calls import ToolNames, require_ids, stops_of, tool_choice, with_settings, write_args
 from wesichain.llm.media_blocks import Block, blocks_of
 from wesichain.llm.supported_settings import ReasoningForm
-
-from .settings import config_settings
 
 OPAQUE = "google"  # whose data `Message.opaque` is: another provider's is not ours to send
 
@@ -83,7 +81,7 @@ def to_config(
     if request.output_schema is not None:
         config["response_mime_type"] = "application/json"
         config["response_json_schema"] = dict(request.output_schema)
-    return with_settings(config, options, request, config_settings(request, names, form))
+    return with_settings(config, options, request, _settings(request, names, form))
 
 
 def _assistant(message: Message, names: ToolNames, called: dict[str, tuple[str, bool]]) -> list[Block]:
@@ -140,3 +138,45 @@ def _media(part: Media) -> Block | str:
     if part.data is None:
         return {"fileData": {"fileUri": part.url, "mimeType": part.media_type}}
     return {"inlineData": {"mimeType": part.media_type, "data": part.base64}}
+
+
+# --- settings ---------------------------------------------------------------------------------------
+
+
+_MODES = {"auto": "AUTO", "required": "ANY", "none": "NONE", "tool": "ANY"}
+_BUDGETS = {"off": 0, "low": 1024, "medium": 8192, "high": 24_576}  # Google's own, for models without levels
+
+
+def _settings(request: LlmRequest, names: ToolNames, form: ReasoningForm) -> dict[str, Any]:
+    """The fields for the settings of a request; None of those that are not set."""
+    settings = request.settings
+    return {
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "max_output_tokens": settings.max_tokens,
+        "seed": settings.seed,
+        "stop_sequences": stops_of(request) or None,
+        "thinking_config": _thinking(settings, form),
+        "tool_config": _tool_config(request, names),
+        "service_tier": settings.service_tier,
+    }
+
+
+def _thinking(settings: ModelSettings, form: ReasoningForm) -> dict[str, Any] | None:
+    match settings.reasoning:
+        case None:
+            return None
+        case int() as budget:
+            return {"thinking_budget": budget}
+        case effort if form == "level":
+            return {"thinking_level": effort.upper()}
+        case effort:
+            return {"thinking_budget": _BUDGETS[effort]}
+
+
+def _tool_config(request: LlmRequest, names: ToolNames) -> dict[str, Any] | None:
+    choice = tool_choice(request, names)
+    if choice is None:
+        return None
+    only = {"allowed_function_names": [choice.name]} if choice.name else {}
+    return {"function_calling_config": {"mode": _MODES[choice.kind], **only}}

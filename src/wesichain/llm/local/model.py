@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,9 +20,10 @@ from wesichain.core import (
 )
 from wesichain.core.internal import NO_SETTINGS, streams_to_listener
 from wesichain.errors import ConfigError, LlmResponseError
-from wesichain.llm.calls import stops_of
+from wesichain.llm.calls import ToolNames, stops_of, tool_choice
 from wesichain.llm.foreign_text import ForeignText
 from wesichain.llm.react_text.reasoning import ReasoningStyle, opened_by
+from wesichain.llm.relay import response_of
 from wesichain.llm.supported_settings import supported
 
 from .files import DEFAULT_MODEL, Progress
@@ -31,7 +32,6 @@ from .grounding import values_in
 from .llama_engine import Address
 from .places import Elsewhere, SharedModel, off_loop
 from .prompt import chat_messages, has_thoughts, partial_answer, read_reply
-from .sampling import chosen, sampling_of
 from .wire import ask, ask_stream
 
 
@@ -122,11 +122,7 @@ class LocalLlm:
     @streams_to_listener
     async def complete(self, request: LlmRequest) -> LlmResponse:
         """The model's reply: one call, or an answer."""
-        async with aclosing(self.stream(request)) as items:
-            async for item in items:
-                if isinstance(item, LlmResponse):
-                    return item
-        raise LlmResponseError("llama.cpp ended its reply without a last word; ask again", retryable=True)
+        return await response_of(self.stream(request))
 
     def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
         """The answer in pieces, as the model writes it; a call comes whole, in the response.
@@ -135,7 +131,7 @@ class LocalLlm:
         answer, also where its template begins the thinking in the prompt.
         """
         self.check_settings(request.settings)
-        request, must_call = chosen(request)
+        request, must_call = _chosen(request)
         items = self._stream(request, must_call=must_call)
         return items if request.tools else ForeignText((), ReasoningStyle()).stream(items)
 
@@ -147,7 +143,7 @@ class LocalLlm:
             held = self._constraint(request, must_call=must_call)
             text = "" if held or request.tools else opened_by(prompt)
             shown = ""
-            options = sampling_of(request.settings) | held | {"stop": stops_of(request)}
+            options = _sampling_of(request.settings) | held | {"stop": stops_of(request)}
             async with aclosing(self._events(address, prompt, options)) as events:
                 async for event in events:
                     text += str(event.get("content", ""))
@@ -166,7 +162,7 @@ class LocalLlm:
         """Continue the text: no chat form, no constraint."""
         supported("text", self.model).check(settings)
         text = ""
-        options = sampling_of(settings) | {"stop": [*stop, *settings.stop]}
+        options = _sampling_of(settings) | {"stop": [*stop, *settings.stop]}
         async with self._place.reach() as address:
             async for event in self._events(address, prompt, options):
                 text += str(event.get("content", ""))
@@ -225,3 +221,28 @@ def _timings(told: dict[str, Any]) -> Timings:
         read_seconds=float(told.get("prompt_ms", 0)) / 1000,
         write_seconds=float(told.get("predicted_ms", 0)) / 1000,
     )
+
+
+def _sampling_of(settings: ModelSettings) -> dict[str, Any]:
+    """The fields of a completion for the settings that are given."""
+    written: Mapping[str, Any] = {
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "n_predict": settings.max_tokens,
+        "seed": settings.seed,
+        "cache_prompt": False if settings.cache == "off" else None,
+    }
+    return {name: value for name, value in written.items() if value is not None} | dict(settings.extra)
+
+
+def _chosen(request: LlmRequest) -> tuple[LlmRequest, bool]:
+    """The request with the tools that its settings leave to choose from, and whether one has to be called."""
+    choice = tool_choice(request, ToolNames.of(request))
+    if choice is None or choice.kind == "auto":
+        return request, False
+    if choice.kind == "none":
+        return replace(request, tools=()), False
+    if choice.kind == "required":
+        return request, True
+    named = tuple(tool for tool in request.tools if tool.name == request.settings.tool_choice)
+    return replace(request, tools=named), True

@@ -23,14 +23,12 @@ except ImportError as error:
 from wesichain.llm.transport import (
     PLACEHOLDER,
     Adapter,
+    Connect,
     Endpoint,
     HttpLlm,
     HttpSettings,
-    HttpTransport,
     KeyAccount,
-    MakeTransport,
     ProviderRoute,
-    asked_key,
     host_of,
 )
 
@@ -96,7 +94,7 @@ class OpenAiClient(HttpLlm):
             is_strict=is_own,
             has_text_calls=True,
         )
-        super().__init__(model, adapter, server.transport("/chat/completions"), client=client, **settings)
+        super().__init__(model, adapter, server.connect("/chat/completions"), client=client, **settings)
         if settings.get("traits") is None and is_own:
             self.traits = _OWN
         if text_calls:
@@ -137,8 +135,8 @@ class ResponsesClient(HttpLlm):
             is_strict=True,
         )
         # On Azure, the path of responses names no deployment.
-        transport = server.transport("/responses", is_deployed=False)
-        super().__init__(model, adapter, transport, client=client, **settings)
+        connect = server.connect("/responses", is_deployed=False)
+        super().__init__(model, adapter, connect, client=client, **settings)
 
 
 class OpenAiServer:
@@ -184,18 +182,16 @@ class OpenAiServer:
         known = (name for name, one in ACCOUNTS.items() if one is self._account or host_of(one.url) == host)
         return next(known, "chat")
 
-    def transport(self, path: str, *, is_deployed: bool = True) -> MakeTransport:
-        """A transport that posts to `path`; on Azure the address has the deployment, if `is_deployed`."""
-        connect = partial(self._connect, path, is_deployed)
-        return partial(HttpTransport, connect, is_borrowed=self._client is not None)
+    def connect(self, path: str, *, is_deployed: bool = True) -> Connect:
+        """How to reach `path`; on Azure the address has the deployment, if `is_deployed`."""
+        return partial(self._connect, path, is_deployed)
 
     def _connect(self, path: str, is_deployed: bool, http: httpx2.AsyncClient | None) -> ProviderRoute:
         sdk, key = self._sdk(http, is_deployed=is_deployed)
-        asked = asked_key(self._api_key)
 
-        async def post(content: bytes, _stream: bool, key: str) -> httpx2.Response:
+        async def post(content: bytes, _stream: bool, given: str | None) -> httpx2.Response:
             # `create` walks every message on every call; a ready body is posted as it is.
-            authorized: Any = {"headers": {"Authorization": f"Bearer {key}"}} if asked is not None else {}
+            authorized: Any = {"headers": {"Authorization": f"Bearer {given}"}} if given else {}
             reply = await sdk.post(
                 path,
                 cast_to=object,
@@ -213,7 +209,7 @@ class OpenAiServer:
             key=key,
             is_borrowed=self._client is not None,
         )
-        return ProviderRoute(endpoint, post, sdk_error=openai.OpenAIError, key=asked)
+        return ProviderRoute(endpoint, post, sdk_error=openai.OpenAIError)
 
     def _sdk(self, http: httpx2.AsyncClient | None, *, is_deployed: bool) -> tuple[openai.AsyncOpenAI, str]:
         """The SDK's client, whose own retries are off, and the key that it sends."""

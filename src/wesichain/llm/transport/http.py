@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import httpx2
 
@@ -24,8 +24,9 @@ from wesichain.llm.calls import ToolNames
 from wesichain.llm.loops import PerLoop
 
 from .faults import Endpoint
+from .keys import Key, asked_key
 from .retry_limits import RetryLimits, persist
-from .sse import SseEvent, SseScanner
+from .sse import SseEvent
 
 _CONNECT_SECONDS = 10.0
 _DRAIN_SECONDS = 0.1
@@ -36,14 +37,16 @@ _ERROR_BYTES = 65_536  # of an error's body: enough to say what was wrong
 class ProviderRoute:
     """A way to a provider: whom it reaches, how to post a body there, and what the SDK raises.
 
-    `post` is given the body, whether the reply is to be streamed, and the key for this request: that of
-    `key`, a function that is asked each time, else the endpoint's own.
+    `post` is given the body, whether the reply is to be streamed, and the key for this request where a
+    function gives one, else None.
     """
 
     endpoint: Endpoint
-    post: Callable[[bytes, bool, str], Awaitable[httpx2.Response]]
+    post: Callable[[bytes, bool, str | None], Awaitable[httpx2.Response]]
     sdk_error: type[Exception]
-    key: Callable[[], Awaitable[str]] | None = None
+
+
+Connect: TypeAlias = Callable[[httpx2.AsyncClient | None], ProviderRoute]
 
 
 class Scanner(Protocol):
@@ -95,16 +98,18 @@ class HttpTransport:
 
     def __init__(
         self,
-        connect: Callable[[httpx2.AsyncClient | None], ProviderRoute],
+        connect: Connect,
         *,
+        key: Key | None,
         patience: RetryLimits,
         max_bytes: int,
-        scanner: Callable[[], Scanner] = SseScanner,
-        is_borrowed: bool = False,
+        scanner: Callable[[], Scanner],
+        is_borrowed: bool,
     ) -> None:
         if max_bytes < 1:
             raise ConfigError(f"max_bytes is {max_bytes}; give the largest reply that may be read")
         self._connect = connect
+        self._key = asked_key(key)
         self._scanner = scanner
         self._is_borrowed = is_borrowed
         self._patience = patience
@@ -205,10 +210,11 @@ class HttpTransport:
         link = self._links.get()
         await anext(link.keeper)
         async with self._within_deadline(link.line.endpoint):
-            endpoint = await _with_key(link.line)
+            key = None if self._key is None else await _ask_key(self._key, link.line.endpoint)
+        endpoint = link.line.endpoint if key is None else replace(link.line.endpoint, key=key)
         try:
             async with self._within_deadline(endpoint):
-                response = await link.line.post(content, stream, endpoint.key)
+                response = await link.line.post(content, stream, key)
         except (_RefusedError, link.line.sdk_error, httpx2.HTTPError, OSError) as error:
             cause = error.__cause__ or error
             refused = cause if isinstance(cause, _RefusedError) else _refusal_in(error)
@@ -290,17 +296,15 @@ async def _keep_open(http: httpx2.AsyncClient | None) -> AsyncGenerator[None, No
             await http.aclose()
 
 
-async def _with_key(line: ProviderRoute) -> Endpoint:
-    """The endpoint with the key for one request: a function for it is asked every time."""
-    if line.key is None:
-        return line.endpoint
+async def _ask_key(ask: Callable[[], Awaitable[str]], endpoint: Endpoint) -> str:
+    """The key for one request, from a function that is asked every time."""
     try:
-        return replace(line.endpoint, key=await line.key())
+        return await ask()
     except (LlmError, ConfigError):
         raise
     except Exception as error:
         raise LlmTransportError(
-            f"the function for the key of {line.endpoint.host} failed ({type(error).__name__}); "
+            f"the function for the key of {endpoint.host} failed ({type(error).__name__}); "
             f"the cause says more",
             retryable=True,
         ) from error

@@ -100,6 +100,6 @@ def _parts(url: str) -> tuple[str, str, int | None]:
         host, port = parts.hostname, parts.port
     except ValueError:
         host, port, parts = None, None, urlsplit("")
-    if parts.scheme not in ("http", "https") or not host:
+    if parts.scheme not in ("http", "https") or not host or not host.isprintable():
         raise ConfigError("base_url is not an address such as https://host/v1; check how it is written")
     return parts.scheme, host, port

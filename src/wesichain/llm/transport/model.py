@@ -16,13 +16,15 @@ from wesichain.errors import ConfigError, LlmRejectedError
 from wesichain.llm.calls import ToolNames, checked_options
 from wesichain.llm.foreign_text import ForeignText
 from wesichain.llm.react_text.reasoning import ReasoningStyle
+from wesichain.llm.relay import response_of
 from wesichain.llm.strict_forms import as_asked
 from wesichain.llm.supported_settings import SupportedSettings
 
 from .faults import Endpoint
-from .http import HttpTransport, Reply
+from .http import Connect, HttpTransport, Reply, Scanner
 from .keys import Key
 from .retry_limits import TOTAL, RetryLimits
+from .sse import SseScanner
 
 
 class HttpSettings(TypedDict, total=False):
@@ -62,12 +64,6 @@ class WriteRequest(Protocol):
     ) -> dict[str, Any]: ...
 
 
-class MakeTransport(Protocol):
-    """Makes the transport of a client, within its limits."""
-
-    def __call__(self, *, patience: RetryLimits, max_bytes: int) -> HttpTransport: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Adapter:
     """One provider's API: how a request is written, and how a reply is read.
@@ -75,8 +71,8 @@ class Adapter:
     `reply` makes the object that reads one reply, whole or streamed; `settings` are those of the model.
     `is_strict`: schemas are sent in their strict form. Of a server that is not the provider's (`is_own`),
     reasoning is looked for in the text, and tool calls where the API has them there (`has_text_calls`).
-    `loosen` is called with a refusal; True means that requests are now written less strictly, and that this
-    one is sent again.
+    `scanner` cuts a stream into events. `loosen` is called with a refusal; True means that requests are now
+    written less strictly, and that this one is sent again.
     """
 
     settings: SupportedSettings
@@ -85,6 +81,7 @@ class Adapter:
     is_own: bool
     is_strict: bool = False
     has_text_calls: bool = False
+    scanner: Callable[[], Scanner] = SseScanner
     loosen: Callable[[LlmRejectedError], bool] | None = None
 
 
@@ -108,7 +105,7 @@ class HttpLlm:
         self,
         model: str,
         adapter: Adapter,
-        transport: MakeTransport,
+        connect: Connect,
         *,
         base_url: str | None = None,
         api_key: Key | None = None,
@@ -139,7 +136,14 @@ class HttpLlm:
         patience = RetryLimits(
             retries=retries, deadline=deadline, total=total, clock=clock or SystemClock(), chance=chance
         )
-        self._transport = transport(patience=patience, max_bytes=max_bytes)
+        self._transport = HttpTransport(
+            connect,
+            key=api_key,
+            patience=patience,
+            max_bytes=max_bytes,
+            scanner=adapter.scanner,
+            is_borrowed=client is not None,
+        )
 
     def check_settings(self, settings: ModelSettings) -> None:
         """Raise `ConfigError` for a setting that the model does not take."""
@@ -147,11 +151,7 @@ class HttpLlm:
 
     @streams_to_listener
     async def complete(self, request: LlmRequest) -> LlmResponse:
-        async with aclosing(self._send(request, stream=False)) as items:
-            async for item in items:
-                if isinstance(item, LlmResponse):
-                    return item
-        raise AssertionError("a reply ends with its response")
+        return await response_of(self._send(request, stream=False))
 
     def stream(self, request: LlmRequest) -> AsyncGenerator[StreamItem, None]:
         return self._send(request, stream=True)
