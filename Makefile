@@ -58,7 +58,7 @@ test: $(STAMP)   ## the test suite; the first time it installs what it needs int
 	@echo "==> tests: some 13 minutes of CPU time"
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" $(HANGS)
 
-test-quick: $(STAMP) ## what needs no process, server or database: each test with its first case
+test-quick: $(STAMP) ## what needs no process, server or database, and some files that do: each test with its first case
 	@WESICHAIN_QUICK=1 $(BIN)/python -m pytest -q -n 2 -m "not slow" $(HANGS)
 
 test-slow: $(STAMP) ## real models, soaks, full kill matrices; laws with ten times the examples, and all cases of samples

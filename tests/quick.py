@@ -1,7 +1,8 @@
 """The quick run (`make test-quick`): every test that needs nothing outside its own process, with its first case.
 
 A file is left out, before it is even imported, if it or a helper of it imports what starts a process, a server,
-a browser, a database or a model. Of a test with many parameters the first case stays, hypothesis draws ten examples,
+a browser, a database or a model, and it is not marked with `pytestmark = pytest.mark.quick`: a few files of each
+room whose subject that is are quick enough. Of a test with many parameters the first case stays, hypothesis draws ten examples,
 and the runs that tests make are not replayed.
 """
 
@@ -55,8 +56,12 @@ def is_left_out(path: Path) -> bool:
     A folder is passed over before its `conftest.py` is imported, and all that this imports.
     """
     if path.is_dir():
-        return all(map(needs_what_is_outside, path.rglob("test_*.py")))
-    return path.name.startswith("test_") and needs_what_is_outside(path)
+        return all(map(is_left_out, path.rglob("test_*.py")))
+    return path.name.startswith("test_") and needs_what_is_outside(path) and not _is_marked(path)
+
+
+def _is_marked(path: Path) -> bool:
+    return "\npytestmark = pytest.mark.quick\n" in path.read_text(encoding="utf-8")
 
 
 @cache

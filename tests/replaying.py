@@ -70,16 +70,13 @@ REASONS = {
     "graph/react/test_records.py::test_a_run_that_was_handed_over_goes_on_as_the_other_agent": (
         "the instructions are others every time that they are asked for"
     ),
-    "agent/test_tree_laws.py::test_twenty_thousand_trees_come_to_the_same_end": "likewise",
     "agent/test_tree_laws.py::test_a_tree_comes_to_the_same_end_however_it_is_run": (
         "one run id is run many times, in several processes as it were; the test replays it itself"
     ),
+    "agent/test_tree_laws.py::test_thousands_come_to_the_same_end": "likewise",
     "agent/test_tree_laws.py::test_a_grove_comes_to_the_same_end_however_it_is_run": "likewise",
-    "agent/test_tree_laws.py::test_twenty_thousand_groves_come_to_the_same_end": "likewise",
     "agent/test_tree_laws.py::test_a_wood_comes_to_the_same_end_however_it_is_run": "likewise",
-    "agent/test_tree_laws.py::test_two_thousand_woods_come_to_the_same_end": "likewise",
     "agent/test_tree_laws.py::test_a_team_comes_to_the_same_end_however_it_is_run": "likewise",
-    "agent/test_tree_laws.py::test_thousands_of_teams_come_to_the_same_end": "likewise",
     "agent/test_tree_laws.py::test_teams_do_hand_over_and_do_find_tools": "likewise",
     "testing/test_simulation.py::test_a_planted_mistake_is_found_and_shrunk": (
         "shrinking runs one run id again and again, with other faults; and one mistake runs agents outside the tree"

@@ -21,7 +21,9 @@ TESTS = ROOT / "tests"
         pytest.param("cli/test_prompts.py", True, id="one-whose-helper-starts-processes"),
         pytest.param("llm/test_providers.py", True, id="one-whose-helper-has-a-server"),
         pytest.param("agent", False, id="a-folder-with-some-for-it"),
-        pytest.param("durable", True, id="a-folder-without"),
+        pytest.param("web/test_guard.py", False, id="one-that-is-marked"),
+        pytest.param("durable", False, id="a-folder-with-a-marked-file"),
+        pytest.param("bench", True, id="a-folder-without"),
         pytest.param("conftest.py", False, id="what-every-test-has"),
     ],
 )

@@ -175,7 +175,7 @@ def test_what_is_no_decision_is_refused_and_uses_up_nothing(decision: Any) -> No
 @pytest.mark.parametrize("outcome", [None, "run-1"])
 def test_only_an_interrupted_run_can_go_on(outcome: Any) -> None:
     runtime, _ = waiting(Deletions())
-    with pytest.raises(ConfigError, match="pass the Interrupted outcome"):
+    with pytest.raises(ConfigError, match="needs the Interrupted outcome of a run"):
         asyncio.run(runtime.resume(outcome))
 
 

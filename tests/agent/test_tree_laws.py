@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -202,63 +202,36 @@ CATCHING = range(15)  # rows of tests/mutants name them
 SEEDS = range(3_000)  # and others in every run; the slow tests take them all
 
 
-@pytest.mark.parametrize("seed", sorted({*FOUND, *FOUND_BY_REPLAY, *CATCHING, *chosen(SEEDS, 8)}))
+@pytest.mark.parametrize("seed", sorted({*FOUND, *FOUND_BY_REPLAY, *CATCHING, *chosen(SEEDS, 5)}))
 def test_a_tree_comes_to_the_same_end_however_it_is_run(seed: int) -> None:
     asyncio.run(check_tree(tree_of(seed), cuts_of(seed), stream=seed % 3 == 0))
 
 
-@pytest.mark.parametrize("seed", sorted({*FOUND_IN_TEAMS, *chosen(SEEDS, 12)}))
+@pytest.mark.parametrize("seed", sorted({*FOUND_IN_TEAMS, *chosen(SEEDS, 5)}))
 def test_a_team_comes_to_the_same_end_however_it_is_run(seed: int) -> None:
     asyncio.run(check_tree(team_of(seed), cuts_of(seed), stream=seed % 3 == 0))
 
 
-@pytest.mark.parametrize("seed", sorted({*FOUND_IN_GROVES, *chosen(SEEDS, 15)}))
+@pytest.mark.parametrize("seed", sorted({*FOUND_IN_GROVES, *chosen(SEEDS, 5)}))
 def test_a_grove_comes_to_the_same_end_however_it_is_run(seed: int) -> None:
     """Tools that run several agents, `Finish`, models without ids, functions, playbooks, middleware, views."""
     asyncio.run(check_tree(grove_of(seed), cuts_of(seed), stream=seed % 3 == 0))
 
 
-@pytest.mark.parametrize("seed", sorted({*FOUND_IN_WOODS, *range(24)}))
+@pytest.mark.parametrize("seed", sorted({*FOUND_IN_WOODS, *chosen(range(2_000), 10)}))
 def test_a_wood_comes_to_the_same_end_however_it_is_run(seed: int) -> None:
     """Tools that run agents in threads, in steps, streamed, in groups, again after a failure, and at depth."""
     asyncio.run(check_tree(wood_of(seed), cuts_of(seed, 2), stream=False))
 
 
 @pytest.mark.slow
-def test_two_thousand_woods_come_to_the_same_end() -> None:
-    for seed in range(2_000):
+@pytest.mark.parametrize(
+    ("made", "count"), [(tree_of, 20_000), (team_of, 3_000), (grove_of, 20_000), (wood_of, 2_000)]
+)
+def test_thousands_come_to_the_same_end(made: Callable[[int], AgentSpec], count: int) -> None:
+    for seed in range(count):
         try:
-            asyncio.run(check_tree(wood_of(seed), cuts_of(seed), stream=seed % 3 == 0))
-        except BaseException as error:
-            error.add_note(f"seed {seed}")
-            raise
-
-
-@pytest.mark.slow
-def test_twenty_thousand_groves_come_to_the_same_end() -> None:
-    for seed in range(20_000):
-        try:
-            asyncio.run(check_tree(grove_of(seed), cuts_of(seed), stream=seed % 3 == 0))
-        except BaseException as error:
-            error.add_note(f"seed {seed}")
-            raise
-
-
-@pytest.mark.slow
-def test_twenty_thousand_trees_come_to_the_same_end() -> None:
-    for seed in range(20_000):
-        try:
-            asyncio.run(check_tree(tree_of(seed), cuts_of(seed), stream=seed % 3 == 0))
-        except BaseException as error:
-            error.add_note(f"seed {seed}")
-            raise
-
-
-@pytest.mark.slow
-def test_thousands_of_teams_come_to_the_same_end() -> None:
-    for seed in range(3_000):
-        try:
-            asyncio.run(check_tree(team_of(seed), cuts_of(seed), stream=seed % 3 == 0))
+            asyncio.run(check_tree(made(seed), cuts_of(seed), stream=seed % 3 == 0))
         except BaseException as error:
             error.add_note(f"seed {seed}")
             raise

@@ -21,6 +21,8 @@ from wesichain.tools import tool
 from wesichain.trace import Recorder
 from wesichain.web import create_app
 
+pytestmark = pytest.mark.quick
+
 EMBEDDER = ("--embedder", "tests.learning.kit:words")
 
 

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from tests.agent.kit import ADD, add, call, say
+from tests.durable.journals import first_of, run_on_journal
 from wesichain.agent import Agent, Approve, Completed
 from wesichain.core import AdviceShown
 from wesichain.core.internal import HEADING
 from wesichain.durable import DurableAgent
-from wesichain.durable.journal import DurableEffects, StepJournal
 from wesichain.durable.versions import adopting, version_of
 from wesichain.errors import RunInterruptedError
 from wesichain.testing import FakeClock, ScriptedLlm
 from wesichain.tools import ToolSearch, tool
+
+pytestmark = pytest.mark.quick
 
 SEARCH = call("search_tools", {"query": "add numbers"}, id="s1")
 
@@ -64,19 +65,8 @@ class Program:
 
 @pytest.mark.parametrize("kept", range(9))
 async def test_a_run_that_was_killed_goes_on_to_the_same_end(kept: int) -> None:
-    texts: dict[str, str] = {}
-
-    async def step(name: str, act: Any, *_: Any) -> str:
-        texts[name] = await act()
-        return texts[name]
-
-    async def run(program: Program, recorded: dict[str, str]) -> Any:
-        journal = StepJournal(recorded, step, clock=FakeClock(), at=0.0)
-        runtime = program.build(recorded).runtime
-        return await runtime.run("q", run_id="r", effects=partial(DurableEffects, journal), clock=journal)
-
     program = Program()
-    whole = await run(program, {})
+    whole, texts = await run_on_journal(program.build({}).runtime)
     assert isinstance(whole, Completed)
     assert [*texts] == [
         "ask 1",
@@ -89,7 +79,8 @@ async def test_a_run_that_was_killed_goes_on_to_the_same_end(kept: int) -> None:
         "call 3 add-id 1",
         "ask 4",
     ]
-    again = await run(program, dict([*texts.items()][:kept]))
+    left = first_of(texts, kept)
+    again: Any = (await run_on_journal(program.build(left).runtime, left))[0]
     assert (again.output, again.info.agent, again.spent.steps) == ("three", "other", 4)
     assert [type(event) for event in again.events] == [type(event) for event in whole.events]
     # what was recorded is not asked again, though the function now says something else
@@ -103,12 +94,6 @@ async def test_a_run_that_was_killed_goes_on_to_the_same_end(kept: int) -> None:
 
 @pytest.mark.parametrize("kept", [5, 7])
 async def test_a_new_program_goes_on_behind_a_handoff_without_a_tool_that_is_gone(kept: int) -> None:
-    texts: dict[str, str] = {}
-
-    async def step(name: str, act: Any, *_: Any) -> str:
-        texts[name] = await act()
-        return texts[name]
-
     def program(tools: list[Any]) -> Any:
         replies = [(2, say(ADD)), (3, say(call("add", {"a": 2, "b": 2}, id="b"))), (4, say(content="end"))]
         rest = [reply for number, reply in replies if f"ask {number}" not in left]
@@ -117,14 +102,12 @@ async def test_a_new_program_goes_on_behind_a_handoff_without_a_tool_that_is_gon
         return Agent(ScriptedLlm(first), name="first", handoffs=[other], clock=FakeClock()).runtime
 
     left: dict[str, str] = {}
-    journal = StepJournal({}, step, clock=FakeClock(), at=0.0)
-    whole = await program([add]).run("q", run_id="r", effects=partial(DurableEffects, journal), clock=journal)
+    whole, texts = await run_on_journal(program([add]))
     assert [*texts][3:] == ["ask 2", "call 2 add-id 1", "ask 3", "call 3 b 1", "ask 4"]
-    left = dict([*texts.items()][:kept])
-    journal = StepJournal(left, step, clock=FakeClock(), at=0.0)
-    ids, _ = journal.calls()
-    runtime = adopting(program([]), known=ids, recorded={"add-id", "b"} if kept == 7 else {"add-id"})
-    again = await runtime.run("q", run_id="r", effects=partial(DurableEffects, journal), clock=journal)
+    left = first_of(texts, kept)
+    known = {"t", "add-id", "b"}
+    runtime = adopting(program([]), known=known, recorded={"add-id", "b"} if kept == 7 else {"add-id"})
+    again, _ = await run_on_journal(runtime, left)
     heard = [message.text for message in again.messages if message.role.value == "tool"][1:]
     assert isinstance(again, Completed)
     assert [message.text for message in whole.messages if message.role.value == "tool"][1:] == ["3", "4"]

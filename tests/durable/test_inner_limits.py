@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import Any
 
 import pytest
 
 from tests.agent.kit import call, say
 from tests.agent.test_inner_runs import endless, gathered, hidden, in_order, office
+from tests.durable.journals import first_of, run_on_journal
 from tests.durable.test_agent import served, turns
 from wesichain.agent import Agent, Approve, Failed, Outcome
 from wesichain.core import LlmRequest, LlmResponse, Role
 from wesichain.durable import DurableAgent
-from wesichain.durable.journal import DurableEffects, StepJournal
 from wesichain.errors import RunInterruptedError
 from wesichain.policy import Budget, FailFast
 from wesichain.testing import FakeClock, FunctionLlm
@@ -60,25 +59,11 @@ async def test_killed_after_any_step_it_ends_as_a_plain_run(ways: Any, on_limit:
             options: dict[str, Any] = {"budget": Budget(steps=steps), "on_limit": on_limit}
             return boss(readers(ways, number), depth, **options).runtime
 
-        async def run(
-            recorded: dict[str, str], program: Any = program
-        ) -> tuple[Outcome[str], dict[str, str]]:
-            texts = dict(recorded)
-
-            async def step(name: str, act: Any) -> str:
-                texts[name] = await act()
-                return texts[name]
-
-            journal = StepJournal(recorded, step, clock=FakeClock(), at=0.0)
-            effects = partial(DurableEffects, journal)
-            outcome: Outcome[str] = await program().run("go", run_id="r", effects=effects, clock=journal)
-            return outcome, texts
-
-        plain = await program().run("go", run_id="r", clock=FakeClock())
-        whole, texts = await run({})
+        plain = await program().run("q", run_id="r", clock=FakeClock())
+        whole, texts = await run_on_journal(program())
         assert seen(whole) == seen(plain)
         for kept in range(len(texts) + 1):
-            again, _ = await run(dict([*texts.items()][:kept]))
+            again, _ = await run_on_journal(program(), first_of(texts, kept))
             assert seen(again) == seen(plain), [*texts][:kept]
 
 

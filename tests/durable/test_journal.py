@@ -30,6 +30,8 @@ from wesichain.errors import LlmTransportError, ReplayMismatchError, ToolFailedE
 from wesichain.policy import Retry
 from wesichain.testing import FakeClock, FunctionLlm
 
+pytestmark = pytest.mark.quick
+
 
 class DeathError(BaseException):
     """The process ends here."""

@@ -149,11 +149,13 @@ async def test_a_task_goes_on_without_its_client_and_is_followed_and_cancelled()
         await slow.begun.wait()
         await stream.aclose()
 
+        events = client.subscribe(a2a.SubscribeToTaskRequest(id=task.id))
+        await anext(events)  # it follows the task
+
         async def follow() -> list[Any]:
-            return [event async for event in client.subscribe(a2a.SubscribeToTaskRequest(id=task.id))]
+            return [event async for event in events]
 
         following = asyncio.create_task(follow())
-        await asyncio.sleep(0.2)
         cancelled = await client.cancel_task(a2a.CancelTaskRequest(id=task.id))
         assert cancelled.status.state == STATE.TASK_STATE_CANCELED
         assert (await following)[-1].status_update.status.state == STATE.TASK_STATE_CANCELED

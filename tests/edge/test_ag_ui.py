@@ -21,6 +21,8 @@ from wesichain.testing import FunctionLlm
 from .kit import frames, read, say, scripted, serving, weather
 from .test_runs import LOCATE, REFUND, WEATHER, Slow
 
+pytestmark = pytest.mark.quick
+
 EVENTS: TypeAdapter[Any] = TypeAdapter(ag.Event)
 
 

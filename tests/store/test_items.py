@@ -20,6 +20,8 @@ from wesichain.errors import CodecError, ConfigError, StoreError
 from wesichain.store import MemoryStore, PostgresStore, SqliteStore, Store
 from wesichain.testing import FakeClock
 
+pytestmark = pytest.mark.quick
+
 ANN, BOB = ("users", "ann"), ("users", "bob")
 
 

@@ -24,6 +24,8 @@ from wesichain.store.postgres import PostgresLogs, PostgresSchema
 from wesichain.store.sqlite import SqliteLogs, SqliteSchema
 from wesichain.testing import LogsContract
 
+pytestmark = pytest.mark.quick
+
 SQLITE = SqliteSchema(
     "the logs",
     0x57534C47,

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.agent import trees
+from tests.draws import sampled
 from tests.testing.samples import orders, vouchers
 from tests.testing.test_simulation import check_tree, digest_of, tree_scenario
 from wesichain.agent import Completed
@@ -58,19 +59,13 @@ def test_a_seed_is_the_same_run_again(tmp_path: Path) -> None:
         assert len({digest_of(scenario, seed) for _ in range(3)}) == 1
 
 
-@pytest.mark.parametrize(
-    "part",
-    [
-        pytest.param(slice(None, None, 8), id="some"),
-        pytest.param(slice(None), id="all", marks=pytest.mark.slow),
-    ],
-)
-def test_it_comes_to_the_same_end_wherever_its_process_dies(tmp_path: Path, part: slice) -> None:
+@pytest.mark.sampled
+def test_it_comes_to_the_same_end_wherever_its_process_dies(tmp_path: Path) -> None:
     """At events, inside and after tools, before and after calls of the database."""
     scenario = vouchers.scenario(tmp_path)
     with simulated(scenario, 5, Faults.none()) as trace:
         places = [fault.at for fault in trace.possible if fault.kind == "crash"]
-    for place in places[part]:
+    for place in sampled(places, 6):
         with simulated(scenario, 5, Faults(only=(Fault("crash", place),))) as trace:
             assert trace.error is None, place
             assert (trace.processes, len(trace.faults)) == (2, 1), place
@@ -133,20 +128,14 @@ def test_a_sound_durable_graph_raises_no_alarm_and_meets_every_fault(tmp_path: P
     assert len({digest_of(scenario, 2) for _ in range(2)}) == 1
 
 
-@pytest.mark.parametrize(
-    "part",
-    [
-        pytest.param(slice(None, None, 8), id="some"),
-        pytest.param(slice(None), id="all", marks=pytest.mark.slow),
-    ],
-)
-def test_a_durable_graph_comes_to_the_same_end_wherever_its_process_dies(tmp_path: Path, part: slice) -> None:
+@pytest.mark.sampled
+def test_a_durable_graph_comes_to_the_same_end_wherever_its_process_dies(tmp_path: Path) -> None:
     scenario = order_desk(tmp_path)
     with simulated(scenario, 3, Faults.none()) as trace:
         ended = trace.outcome.values
         places = [fault.at for fault in trace.possible if fault.kind == "crash"]
     assert ended["shipped"] == "yes"
-    for place in places[part]:
+    for place in sampled(places, 6):
         with simulated(scenario, 3, Faults(only=(Fault("crash", place),))) as trace:
             assert trace.error is None, place
             assert (trace.processes, len(trace.faults)) == (2, 1), place

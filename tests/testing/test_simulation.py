@@ -54,9 +54,9 @@ def test_a_planted_mistake_is_found_and_shrunk(sample: ModuleType, mistake: str)
 
 @pytest.mark.parametrize("sample", SAMPLES)
 def test_a_sound_agent_raises_no_alarm(sample: ModuleType) -> None:
-    report = simulate_sync(sample.scenario(), seeds=chosen(range(10_000), 40))
+    report = simulate_sync(sample.scenario(), seeds=chosen(range(10_000), 25))
     assert report.ok, str(report)
-    assert report.runs == 40
+    assert report.runs == 25
 
 
 @pytest.mark.slow
@@ -473,6 +473,11 @@ def test_there_is_no_network() -> None:
 def test_wrong_use_is_named(make: Any, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         make()
+
+
+async def test_the_synchronous_form_in_a_coroutine_is_wrong_use_and_no_violation() -> None:
+    with pytest.raises(ConfigError, match=r"use 'await simulate\(\.\.\.\)' there"):
+        simulate_sync(Scenario(Agent(FunctionLlm(lambda request: "hi")), "go"), seeds=[0])
 
 
 async def test_in_a_coroutine() -> None:

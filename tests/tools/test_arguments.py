@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple, cast
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, WithJsonSchema
 
 from wesichain.core import ToolCall
 from wesichain.core.internal import parse_json
@@ -102,16 +102,10 @@ def deep(levels: int, leaf: Any = 1) -> Any:
     ("name", "args", "issue"),
     [
         pytest.param("add", {}, "a: is required and was not given", id="what-is-missing"),
-        pytest.param(
-            "add", {"a": "five"}, 'a: expected a valid integer, got "five"', id="text-for-an-integer"
-        ),
-        pytest.param(
-            "add", {"a": True}, "a: expected a valid integer, got true", id="a-boolean-for-an-integer"
-        ),
-        pytest.param(
-            "add", {"a": 1.5}, "a: expected a valid integer, got 1.5", id="a-fraction-for-an-integer"
-        ),
-        pytest.param("add", {"a": None}, "a: expected a valid integer, got null", id="null-for-an-integer"),
+        pytest.param("add", {"a": "five"}, 'a: expected an integer, got "five"', id="text-for-an-integer"),
+        pytest.param("add", {"a": True}, "a: expected an integer, got true", id="a-boolean-for-an-integer"),
+        pytest.param("add", {"a": 1.5}, "a: expected an integer, got 1.5", id="a-fraction-for-an-integer"),
+        pytest.param("add", {"a": None}, "a: expected an integer, got null", id="null-for-an-integer"),
         pytest.param(
             "search",
             {"query": "x", "max_result": 3},
@@ -122,7 +116,7 @@ def deep(levels: int, leaf: Any = 1) -> Any:
         pytest.param(
             "pick",
             {"unit": "kelvin"},
-            "unit: expected 'celsius' or 'fahrenheit', got \"kelvin\"",
+            'unit: expected "celsius" or "fahrenheit", got "kelvin"',
             id="a-choice-that-is-not-offered",
         ),
         pytest.param(
@@ -140,13 +134,13 @@ def deep(levels: int, leaf: Any = 1) -> Any:
         pytest.param(
             "order",
             {"items": {"name": "x"}},
-            'items: expected a valid array, got an object with the keys "name"',
+            'items: expected a list, got an object with the keys "name"',
             id="one-for-many",
         ),
         pytest.param(
             "either",
             {"value": "x"},
-            'value: expected a valid integer or a valid array, got "x"',
+            'value: expected an integer or a list, got "x"',
             id="what-a-union-takes",
         ),
         pytest.param(
@@ -194,11 +188,35 @@ def test_the_message_has_every_issue_and_the_signature() -> None:
     error = refusal("add", {"a": "x", "c": 1})
     assert str(error) == (
         "the arguments for 'add' are not valid:\n"
-        '- a: expected a valid integer, got "x"\n'
+        '- a: expected an integer, got "x"\n'
         '- c: there is no such field; the fields are "a" or "b"\n'
         "Use it as: add(a: int, b: int = 2)"
     )
     assert (error.tool_name, error.call_id, error.kind.value) == ("add", "c7", "invalid_input")
+
+
+def test_what_the_schema_and_what_a_validator_refuse_is_told_at_once() -> None:
+    def book(
+        nights: Annotated[int, Field(ge=1)],
+        code: Annotated[str, Field(min_length=3)],
+        day: Annotated[str, WithJsonSchema({"type": "day"})],
+    ) -> None:
+        """Book."""
+
+    def stay(nights: Annotated[int, Field(ge=1)], code: Annotated[str, Field(min_length=3)]) -> None:
+        """Stay."""
+
+    tools = ToolSet.of([book, stay]).build()
+    both = tools.prepare(ToolCall("1", "stay", {"nights": "two", "code": "ab"}))
+    assert isinstance(both, InvalidArgsError)
+    assert both.issues == (
+        'nights: expected an integer, got "two"',
+        'code: String should have at least 3 characters, got "ab"',
+    )
+    # A schema that a type says of itself, and that is none.
+    missing = tools.prepare(ToolCall("2", "book", {"nights": 0, "code": "abc"}))
+    assert isinstance(missing, InvalidArgsError)
+    assert [issue.partition(":")[0] for issue in missing.issues] == ["nights", "day"]
 
 
 @pytest.mark.parametrize(

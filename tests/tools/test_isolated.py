@@ -249,6 +249,15 @@ async def test_what_it_returns_or_raises_is_told_as_if_it_had_run_here(name: str
     assert (type(there.error), str(there.error)) == (type(here.error), str(here.error))
 
 
+async def test_arguments_may_be_as_deep_as_those_of_any_tool() -> None:
+    made = JsonTool("echo", "d", {"type": "object"}, lambda args: args, isolate=True)
+    for levels in (198, 199, 200):
+        args = attacks.nested(levels)
+        here = await call(JsonTool("echo", "d", {"type": "object"}, lambda args: args), **args)
+        there = await call(made, **args)
+        assert (there.value, type(there.error)) == (here.value, type(here.error)), levels
+
+
 # --- which tools can be isolated -------------------------------------------------------------------
 
 ORDER = {"name": "pen", "on": "2026-01-02"}

@@ -116,15 +116,6 @@ def test_a_typed_tool_says_its_types() -> None:
         pytest.param(
             {"type": "object", "properties": {"a": {"type": "int"}}}, id="a-type-that-does-not-exist"
         ),
-        pytest.param({"type": "object", "properties": {"a": {"minLength": -1}}}, id="a-negative-length"),
-        pytest.param({"type": "object", "properties": {"a": {"pattern": "("}}}, id="a-broken-pattern"),
-        pytest.param(
-            {"type": "object", "properties": {"a": {"$ref": "https://x.org/y"}}}, id="a-remote-reference"
-        ),
-        pytest.param(
-            {"type": "object", "properties": {"a": {"$ref": "#/nowhere"}}}, id="a-dangling-reference"
-        ),
-        pytest.param({"type": "object", "x": float("nan")}, id="NaN"),
         pytest.param({"type": "object", "x": object()}, id="what-is-no-json"),
     ],
 )

@@ -91,14 +91,6 @@ def test_a_registry_is_a_collection_of_tools() -> None:
     assert ToolSet.of(tools).build().names == tools.names
 
 
-def test_functions_and_tools_may_be_mixed() -> None:
-    def plain(a: int) -> int:
-        """Be plain."""
-        return a
-
-    assert ToolSet.of([plain, add]).build().names == ("plain", "add")
-
-
 def test_specs_are_made_once() -> None:
     tools = registry()
     assert tools.specs() is tools.specs()

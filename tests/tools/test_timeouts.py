@@ -17,8 +17,8 @@ import pytest
 
 from tests.conftest import Strays
 from wesichain.core import ToolCall
-from wesichain.errors import ToolErrorKind, ToolExecutionError, ToolSerializationError, ToolTimeoutError
-from wesichain.tools import CancellationToken, ToolContext, ToolError, ToolRegistry, ToolResult, ToolSet, tool
+from wesichain.errors import ToolErrorKind, ToolExecutionError, ToolTimeoutError
+from wesichain.tools import CancellationToken, ToolContext, ToolRegistry, ToolResult, ToolSet, tool
 
 SLACK = 2.0  # for a machine that is busy with other things
 
@@ -131,16 +131,6 @@ async def test_a_timeout_error_of_the_tool_s_own_is_its_failure() -> None:
     assert isinstance((await call(impatient)).error, ToolExecutionError)
 
 
-async def test_there_is_time_for_what_is_in_time() -> None:
-    @tool(timeout=20)
-    async def quick() -> str:
-        """Wait a moment."""
-        await asyncio.sleep(0.01)
-        return "done"
-
-    assert (await call(quick)).value == "done"
-
-
 # --- starvation ----------------------------------------------------------------------------------
 
 
@@ -238,22 +228,7 @@ async def test_an_isolated_tool_gives_its_result() -> None:
     assert (await call(later, {"a": 4})).value == [4, 4]
 
 
-async def test_an_isolated_tool_fails_as_any_other() -> None:
-    @tool(isolate=True)
-    def refuses() -> None:
-        """Raise on purpose."""
-        raise ToolError("not for you", ToolErrorKind.PERMISSION)
-
-    @tool(isolate=True)
-    def breaks() -> None:
-        """Raise by mistake."""
-        raise LookupError("where is it?")
-
-    @tool(isolate=True)
-    def lies() -> int:
-        """Return what is not declared."""
-        return "three"  # type: ignore[return-value]  # that is the point
-
+async def test_how_the_process_of_an_isolated_tool_ended_is_told() -> None:
     @tool(isolate=True)
     def crashes() -> None:
         """Crash."""
@@ -265,25 +240,10 @@ async def test_an_isolated_tool_fails_as_any_other() -> None:
         """Leave without a word."""
         os._exit(3)
 
-    refused = (await call(refuses)).error
-    assert isinstance(refused, ToolExecutionError)
-    assert (str(refused), refused.kind) == ("not for you", ToolErrorKind.PERMISSION)
-    assert isinstance(refused.__cause__, ToolError)
-    assert str((await call(breaks)).error) == "tool 'breaks' failed: LookupError: where is it?"
-    assert isinstance((await call(lies)).error, ToolSerializationError)
     crashed = (await call(crashes)).error
     assert isinstance(crashed, ToolExecutionError)
     assert "SIGSEGV" in str(crashed)
     assert "status 3" in str((await call(leaves)).error)
-
-
-async def test_an_isolated_tool_s_output_is_cut() -> None:
-    @tool(isolate=True, max_output=100)
-    def talk() -> str:
-        """Talk much."""
-        return "x" * 1_000_000
-
-    assert (await call(talk)).value == "x" * 100 + "... [cut: 100 of 1000000 bytes shown]"
 
 
 def test_the_interpreter_exits_promptly_after_all_this(tmp_path: Path) -> None:

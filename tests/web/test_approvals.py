@@ -19,6 +19,8 @@ from wesichain.web import ApprovalFolder
 
 from .kit import interrupted
 
+pytestmark = pytest.mark.quick
+
 
 def test_an_empty_folder_has_nothing_and_makes_nothing(tmp_path: Path) -> None:
     folder = ApprovalFolder(tmp_path / "none")

@@ -14,6 +14,8 @@ from wesichain.web import create_app
 
 from .kit import HOST, TOKEN
 
+pytestmark = pytest.mark.quick
+
 PATHS = [
     "/api/runs", "/api/runs/paris", "/api/runs/paris/events", "/api/diff?a=paris&b=oslo", "/api/stats",
     "/api/playbook", "/api/playbook/travel", "/api/approvals", "/api/none",

@@ -35,16 +35,16 @@ Model = Annotated[
 ]
 Tools = Annotated[Path | None, typer.Option(help="A Python file with tools: functions marked with @tool.")]
 Json = Annotated[bool, typer.Option("--json", help="Events as lines of JSON on standard output.")]
-NoRecord = Annotated[bool, typer.Option("--no-record", help="Keep no recording of the run.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the answer alone, as a pipe gets it.")]
+NoRecord = Annotated[bool, typer.Option("--no-record", help="Do not record the run.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the answer.")]
 Runs = Annotated[
     Path | None,
     typer.Option(help="The folder that recordings go to.", show_default="$WESICHAIN_HOME/runs"),
 ]
-Steps = Annotated[int, typer.Option(min=1, help="How many model calls the run may make.")]
+Steps = Annotated[int, typer.Option(min=1, help="The most model calls of a run.")]
 Instructions = Annotated[str | None, typer.Option(help="Instructions, sent before the task.")]
 Learned = Annotated[
-    Path | None, typer.Option("--playbook", help="A playbook's folder: advice from earlier runs.")
+    Path | None, typer.Option("--playbook", help="A playbook's folder: lessons from earlier runs.")
 ]
 Domain = Annotated[str, typer.Option(help="With a playbook: the domain of its lessons.")]
 Servers = Annotated[
@@ -74,7 +74,7 @@ def build(
     *,
     learned: Mapping[str, Any],
 ) -> Agent[Any, str]:
-    """`learned`: what the agent is told of a playbook."""
+    """`learned`: the options that give the agent a playbook."""
     try:
         found: list[Any] = [*(load_tools(tools) if tools is not None else ()), *more]
         limit = Budget(steps=steps)
@@ -98,9 +98,9 @@ def ask(
     mcp_protocol: Protocol = None,
     playbook: Learned = None,
     domain: Domain = "general",
-    resume: Annotated[str | None, typer.Option(help="Go on with an interrupted run, by its id.")] = None,
+    resume: Annotated[str | None, typer.Option(help="Continue an interrupted run, by its id.")] = None,
 ) -> None:
-    """Ask one question, and watch the thoughts, the calls and the results on the way to the answer."""
+    """Ask one question; prints reasoning, calls and results, then the answer."""
     make = partial(build, model, tools, instructions, steps, learned=advised_by(playbook, domain))
     agent = partial(connect, mcp, mcp_protocol, make) if mcp else make()
     shown = DisplayOptions(as_json, quiet, not no_record, runs)
@@ -125,7 +125,7 @@ def chat(
     domain: Domain = "general",
     runs: Runs = None,
     max_tokens: Annotated[
-        int, typer.Option(min=100, help="How much of the conversation the model sees.")
+        int, typer.Option(min=100, help="How many tokens of the conversation the model receives.")
     ] = 4000,
     conversation: Annotated[
         str | None, typer.Option(metavar="ID", help="Store the conversation, and continue it next time.")

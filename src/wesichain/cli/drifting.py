@@ -30,11 +30,12 @@ def drift(
     ] = None,
     judge: Annotated[str | None, typer.Option(help="A model PROVIDER:NAME that reads rubrics.")] = None,
     live: Annotated[
-        bool, typer.Option("--live", help="Run what differs to its end, with the real model and tools.")
+        bool,
+        typer.Option("--live", help="Run those that differ to their end, with the real model and tools."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """Say where the agent first differs from each recording; 1 if one does. Without --live, offline."""
+    """Report where the agent first differs from each recording; status 1 if one does. Offline by default."""
     if not folder.exists():
         fail(f"there is no folder or file {folder}")
     program = load_agent(agent)

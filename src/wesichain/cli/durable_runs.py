@@ -89,7 +89,7 @@ def stats(
     agent: Annotated[str | None, typer.Option(help="Of one agent only.")] = None,
     as_json: Json = False,
 ) -> None:
-    """What each queue has to do, and how many living workers serve it: for people and autoscalers."""
+    """The length of each queue and the number of its live workers, for people and autoscalers."""
     found = _ask(database_url, lambda runs: runs.stats(), agent=agent)
     if as_json:
         print_json([to_plain(one) for one in found])
@@ -103,7 +103,7 @@ def stats(
 
 @app.command()
 def show(run: Run, *, database_url: Url = None, as_json: Json = False) -> None:
-    """One run: where it stands, and what it waits for."""
+    """One run: its state, and the calls that wait."""
 
     async def look(runs: DurableRuns) -> tuple[RunSummary, list[PendingDecision]]:
         summary = await runs.show(run)
@@ -143,7 +143,7 @@ def approve(
     database_url: Url = None,
     args: Annotated[str | None, typer.Option(help="Other arguments for the call, as JSON.")] = None,
 ) -> None:
-    """Let a waiting call run, as it is or with other arguments."""
+    """Approve a waiting call, unchanged or with other arguments."""
     decision: Decision = Approve()
     if args is not None:
         try:
@@ -161,7 +161,7 @@ def refuse(
     database_url: Url = None,
     reason: Annotated[str, typer.Option(help="What the model is told.")] = "",
 ) -> None:
-    """Keep a waiting call from running."""
+    """Refuse a waiting call."""
     _decide(database_url, run, token, Refuse(reason) if reason else Refuse())
 
 
@@ -174,7 +174,7 @@ def provide(
     value: Annotated[str | None, typer.Option(help="The result of the call, as JSON.")] = None,
     error: Annotated[str | None, typer.Option(help="Why the call has failed, for the model.")] = None,
 ) -> None:
-    """Give the result of a call that is run elsewhere, or say that it has failed."""
+    """Provide the result, or the error, of an external call."""
     if (value is None) == (error is None):
         fail("say what came of the call: --value JSON, or --error TEXT")
     try:
@@ -186,7 +186,7 @@ def provide(
 
 @app.command()
 def cancel(run: Run, *, database_url: Url = None) -> None:
-    """Stop a run, whatever it is doing and wherever."""
+    """Cancel a run, in any state and on any machine."""
     _ask(database_url, lambda runs: runs.cancel(run))
     note(f"{run} is cancelled; 'wesichain runs resume {run}' takes it up again")
 
@@ -205,7 +205,7 @@ def prune(
     older_than: Annotated[float, typer.Option(min=0, help="Seconds since a run ended.")],
     agent: Annotated[str | None, typer.Option(help="Of one agent only.")] = None,
 ) -> None:
-    """Erase runs that ended long ago. Those that wait for a person stay."""
+    """Erase runs that ended long ago. Runs that wait for a decision stay."""
     number = _ask(database_url, lambda runs: runs.prune(older_than=older_than), agent=agent)
     note(f"{number} runs were erased")
 
@@ -250,17 +250,17 @@ def worker(
     database_url: Annotated[
         str | None, typer.Option(help="sqlite:///FILE or postgresql://...; a file of yours by default.")
     ] = None,
-    name: Annotated[str | None, typer.Option(help="What its runs are found by; its own name.")] = None,
+    name: Annotated[str | None, typer.Option(help="The name of the runs; by default the agent's.")] = None,
     concurrency: Annotated[
-        int | None, typer.Option(min=1, help="How many runs at once; as the object says, or 10.")
+        int | None, typer.Option(min=1, help="How many runs at once; by default the object's setting, or 10.")
     ] = None,
     adopt: Annotated[
-        bool, typer.Option("--adopt", help="Go on with the runs of other versions of the program, too.")
+        bool, typer.Option("--adopt", help="Continue runs of other versions of the program, too.")
     ] = False,
     grace: Annotated[float, typer.Option(min=0, help="Seconds that runs have to end when it stops.")] = 30.0,
-    no_record: Annotated[bool, typer.Option("--no-record", help="Keep no recordings of the runs.")] = False,
+    no_record: Annotated[bool, typer.Option("--no-record", help="Do not record the runs.")] = False,
 ) -> None:
-    """Run what is in the queue of an agent, and what dead workers have left. Ctrl-C or SIGTERM ends it."""
+    """Run the queue of an agent, and the runs of dead workers. Ctrl-C or SIGTERM ends it."""
     settings = {
         "name": name,
         "database_url": database_url,

@@ -44,13 +44,13 @@ def learn(
         str | None, typer.Option(help="Of runs with a hand-off, the part of this agent.")
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help="A model PROVIDER:NAME that words lessons from the runs.")
+        str | None, typer.Option(help="A model PROVIDER:NAME that writes lessons from the runs.")
     ] = None,
     playbook: Playbook = None,
     embedder: Using = None,
     folder: Annotated[Path | None, typer.Option("--runs", help="Where the recordings are.")] = None,
 ) -> None:
-    """Teach a playbook from recorded runs: those that are named, or those that were marked in the viewer."""
+    """Teach a playbook from recorded runs: the named ones, or those that were labelled in the viewer."""
     where = folder or home_folder() / "runs"
     marked = where / "labels.jsonl"
     try:

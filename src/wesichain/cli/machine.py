@@ -32,7 +32,7 @@ KEYS = (
 
 
 def doctor() -> None:
-    """Say what is installed, what is set up, and what is missing."""
+    """List what is installed, what is configured, and what is missing."""
     with waiting("looking around"):
         rows = [*_python(), *_extras(), *_keys(), *_servers(), *_home()]
     table(("", "what", "state", "what to do"), rows)
@@ -114,9 +114,9 @@ def _home() -> Iterator[Row]:
 
 
 def models(
-    fetch: Annotated[str | None, typer.Option(help="Fetch this model into the cache.")] = None,
+    fetch: Annotated[str | None, typer.Option(help="Download this model into the cache.")] = None,
 ) -> None:
-    """The local models that are known, and whether they are on this machine."""
+    """The known local models, and whether they are on this machine."""
     if fetch is not None:
         try:
             path = fetch_model(find_model(fetch), progress=StderrProgress())

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="What was learned: list, show, search, record, promote, quarantine, forget, rollback and more.",
+    help="Lessons: list, show, search, record, promote, quarantine, forget, rollback and more.",
 )
 Domain = Annotated[str, typer.Argument(help="The domain, such as 'billing'.")]
 Where = Annotated[Path | None, typer.Option("--playbook", "--path", help="The playbook's folder.")]
@@ -111,7 +111,7 @@ def show(
     path: Where = None,
     embedder: Using = None,
 ) -> None:
-    """One bullet, with everything known of it."""
+    """One bullet, with all its data."""
     with opened(path, embedder) as book:
         found = book.get(bullet)
         if found is None:
@@ -130,7 +130,7 @@ def search(
     path: Where = None,
     embedder: Using = None,
 ) -> None:
-    """Show what an agent would be told for a task."""
+    """Show the lessons that an agent would get for a task."""
     with opened(path, embedder) as book:
         for one in book.retrieve(task, domain=domain, k=k):
             say(f"{one.id}  {one.text}")
@@ -182,7 +182,7 @@ def record(
     path: Where = None,
     embedder: Using = None,
 ) -> None:
-    """Write down a sentence of your own; it is shown from now on to every run that it fits."""
+    """Record a sentence of yours; it is added to every later run that it matches."""
     with opened(path, embedder, create=True) as book:
         from wesichain.learning import PlaybookBullet, ToolCallingStrategy
 
@@ -204,7 +204,7 @@ def quarantine(
     path: Where = None,
     embedder: Using = None,
 ) -> None:
-    """Take a bullet out of sight until it is promoted again."""
+    """Stop using a bullet until it is promoted again."""
     with opened(path, embedder) as book:
         found = book.quarantine(bullet)
         say(f"{found.id} is {found.stage}")
@@ -233,11 +233,11 @@ def rollback(
     domain: Domain,
     to: Annotated[str, typer.Option("--to", help="The number or the hash of the journal's entry.")],
     *,
-    bullet: Annotated[str | None, typer.Option("--id", help="Take back this bullet alone.")] = None,
+    bullet: Annotated[str | None, typer.Option("--id", help="Roll back only this bullet.")] = None,
     path: Where = None,
     embedder: Using = None,
 ) -> None:
-    """Go back to an earlier state; the journal keeps both."""
+    """Restore an earlier state; the journal keeps both."""
     with opened(path, embedder) as book:
         done = book.rollback(domain, to=int(to) if to.isdigit() else to, id=bullet)
         say(
@@ -254,7 +254,7 @@ def export(
     path: Where = None,
     embedder: Using = None,
 ) -> None:
-    """Write the playbook as a page that people read, edit, review and keep in git."""
+    """Write the playbook as a page to read, edit, review and keep in git."""
     with opened(path, embedder) as book:
         book.export(page)
         say(f"{page} has the advice of {', '.join(book.domains()) or 'no domain yet'}")
@@ -262,14 +262,14 @@ def export(
 
 @app.command()
 def load(
-    page: Annotated[Path, typer.Argument(help="The page to take in.")] = Path("PLAYBOOK.md"),
+    page: Annotated[Path, typer.Argument(help="The page to load.")] = Path("PLAYBOOK.md"),
     *,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask at a terminal.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be changed.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the changes.")] = False,
     path: Where = None,
     embedder: Using = None,
 ) -> None:
-    """Take in a page that was edited: say what it changes, ask at a terminal, and change it."""
+    """Load an edited page: print the changes, ask for confirmation, and apply them."""
     with opened(path, embedder, create=True) as book:
         planned = [line for change in book.load(page, dry_run=True) for line in change.lines()]
         for line in planned:

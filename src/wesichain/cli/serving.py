@@ -45,10 +45,10 @@ def serve(
     ] = None,
     allow_remote: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME:PORT", help="Let other machines in, who reach it by this name."),
+        typer.Option(metavar="NAME:PORT", help="Allow access from other machines, under this name."),
     ] = None,
 ) -> None:
-    """Look at runs in the browser, live; fork, compare and mark them; approve calls; talk with an agent."""
+    """Show runs in the browser, live; fork, compare and label them; approve calls; chat with an agent."""
     from wesichain.web import run_server
 
     home = home_folder()

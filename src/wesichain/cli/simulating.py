@@ -25,11 +25,11 @@ def simulate(
         typer.Option("--runs", help="A folder for the recordings of violations: 'serve' opens it."),
     ] = None,
     tests: Annotated[
-        Path | None, typer.Option("--tests", help="A file for a pytest of each violation.")
+        Path | None, typer.Option("--tests", help="A file for a pytest test of each violation.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """Run a scenario with faults drawn from seeds; 1 if an invariant does not hold."""
+    """Run a scenario with faults drawn from seeds; exit status 1 if an invariant is violated."""
     report = simulate_sync(load_object(scenario, Scenario), seeds=range(first, first + seeds))
     if runs is not None:
         for violation in report.violations:

@@ -172,7 +172,7 @@ def moment(seconds: float) -> str:
 
 @app.command()
 def show(run: Run, *, runs: Runs = None, database_url: Database = None, as_json: Json = False) -> None:
-    """One run, as it happened, and its figures."""
+    """One run: its events and figures."""
     found = recording(run, runs, database_url)
     if as_json:
         print_json([to_plain(event) for event in found.events])
@@ -196,10 +196,12 @@ def replay_(
     ] = None,
     tools: Annotated[Path | None, typer.Option(help="The tools that the run had.")] = None,
     instructions: Annotated[str | None, typer.Option(help="The instructions that the run had.")] = None,
-    from_step: Annotated[int | None, typer.Option("--from", min=1, help="Go on live from this step.")] = None,
+    from_step: Annotated[
+        int | None, typer.Option("--from", min=1, help="Continue live from this step.")
+    ] = None,
     model: Annotated[str | None, typer.Option(help="With --from: the model that continues.")] = None,
     runs: Runs = None,
-    no_record: Annotated[bool, typer.Option("--no-record", help="Keep no recording of a fork.")] = False,
+    no_record: Annotated[bool, typer.Option("--no-record", help="Do not record a fork.")] = False,
 ) -> None:
     """Run the agent again from the recording, offline, to the same events; or fork at a step."""
     found = recording(run, runs)
@@ -254,7 +256,7 @@ def _program(
 
 @app.command("diff")
 def diff_(a: Run, b: Run, *, runs: Runs = None) -> None:
-    """Where two runs part."""
+    """Show where two runs differ."""
     ours, theirs = recording(a, runs), recording(b, runs)
     with waiting("comparing the runs"):
         differences = diff(ours, theirs)
@@ -280,7 +282,7 @@ def export(
     runs: Runs = None,
     database_url: Database = None,
 ) -> None:
-    """One self-contained HTML file of a run, pictures included; or its recording, parts beside it."""
+    """Write a run as one HTML file, images included; or its recording, with its parts next to it."""
     found = recording(run, runs, database_url)
     output = output or Path(f"{re.sub('[^A-Za-z0-9_-]', '_', found.run_id)[:64]}.html")
     try:

@@ -22,6 +22,7 @@ from warnings import warn
 
 from wesichain._elsewhere import GRAPH, Translated, names_ours
 from wesichain.core import Clock
+from wesichain.core.internal import positions_of
 from wesichain.errors import GraphDefinitionError, InvalidEdgeError, MissingNodeError
 from wesichain.store import Store
 
@@ -364,26 +365,17 @@ def _callable(node: Any, where: str) -> Callable[..., Any]:
 
 def _wants_context(call: Callable[..., Any], where: str) -> bool:
     """Whether it takes a second argument: one that has no default, or one that is a GraphContext."""
-    try:
-        parameters = list(inspect.signature(call).parameters.values())
-    except (TypeError, ValueError):
-        return False
-    places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    any_number = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    if not places and not any_number:
+    needed, most = positions_of(call)
+    if most == 0:
         raise GraphDefinitionError(f"{where}: it takes no argument; it is called with the state")
-    if len(places) > 2 and places[2].default is inspect.Parameter.empty:
+    if needed > 2:
         raise GraphDefinitionError(
             f"{where}: it takes more than (state, ctx); use functools.partial for the rest"
         )
-    if len(places) < 2:
-        return False
-    second = places[1]
-    return second.default is inspect.Parameter.empty or _is_context(second.annotation)
-
-
-def _is_context(annotation: Any) -> bool:
-    return annotation is GraphContext or "GraphContext" in str(annotation)
+    if needed == 2 or most < 2:
+        return needed == 2
+    second = [*inspect.signature(call).parameters.values()][1:2]
+    return any(one.annotation is GraphContext or "GraphContext" in str(one.annotation) for one in second)
 
 
 def _is_async(call: Callable[..., Any]) -> bool:

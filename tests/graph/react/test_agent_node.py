@@ -224,3 +224,14 @@ async def test_an_approval_that_has_expired_runs_nothing() -> None:
         await built.resume("t", True)
     assert paid == []
     assert (await built.invoke({"input": "pay"}, replace(T, restart=True)))["answer"] == "done"
+
+
+class Board(TypedDict, total=False):
+    task: list[str]  # no task of an agent: that is a text
+    messages: Annotated[list[Message], Append]
+
+
+async def test_a_task_that_was_a_message_is_not_said_twice() -> None:
+    graph = GraphBuilder(Board).add_node("a", Agent(ScriptedLlm(["hello"]))).set_entry("a").build()
+    done = await graph.invoke({"task": ["x"], "messages": [Message(Role.USER, "hi")]})
+    assert [message.content for message in done["messages"]] == ["hi", "hello"]

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import OUTSIDE, corpus, each_origin
+from tests.draws import sampled
 from wesichain import Agent, Budget
 from wesichain.core import (
     CompletionLlm,
@@ -98,7 +99,8 @@ async def test_it_calls_answers_and_reads_only_what_is_new(llm: LocalLlm) -> Non
     assert llm.timings.read + llm.timings.reused == second.usage.input_tokens
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.sampled
+@pytest.mark.parametrize("seed", sampled([1, 2], 1))
 async def test_however_wild_the_model_a_call_is_well_formed(smol: Path, llm: LocalLlm, seed: int) -> None:
     wild = LocalLlm(
         smol, threads=1, context=1024, max_tokens=40, temperature=5.0, seed=seed, examples=EXAMPLE

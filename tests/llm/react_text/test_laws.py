@@ -384,7 +384,7 @@ def test_100_kb_of_anything_is_read_at_once(start: str) -> None:
     markers."""
     slow = {
         piece: loops
-        for piece in [*PROMISED, *sampled(REPEATED, 15)]
+        for piece in [*PROMISED, *sampled(REPEATED, 8)]
         if (loops := _least(start + repeated(piece, 100_000), limit := 10 if piece in PROMISED else 20))
         > limit
     }

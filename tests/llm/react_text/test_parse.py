@@ -175,6 +175,11 @@ RULES = [
         "<think>\nAction: no\n</think>\nFinal Answer: 4", answer("4"), id="thinking aloud is not the reply"
     ),
     pytest.param("<think>\nFinal Answer: 4", MALFORMED, id="thinking that never ends has no reply"),
+    pytest.param(
+        'I see <think>{maybe}\n{"action": "a", "action_input": {}}',
+        MALFORMED,
+        id="nor has thinking within a line, if a call follows",
+    ),
     # fences
     pytest.param(
         f"{ACTION}\n```\nFinal Answer: x\nObservation: y\n```",

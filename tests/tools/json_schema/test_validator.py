@@ -60,7 +60,7 @@ PERSON = {
         pytest.param(
             {"name": "Ann", "aeg": 3},
             [
-                'aeg: there is no such field; did you mean "age"? the fields are "age", "name", "pet" or "tags"'
+                'aeg: there is no such field; did you mean "age"? the fields are "name", "age", "tags" or "pet"'
             ],
             id="a-slip",
         ),

@@ -151,7 +151,7 @@ async def test_results_have_schemas_and_failures_have_data() -> None:
         data: Any = refused.structured_content
         assert (data["error"]["type"], data["error"]["issues"]) == (
             "InvalidArgsError",
-            ["town: expected a valid string, got 1"],
+            ["town: expected a string, got 1"],
         )
 
 
@@ -380,9 +380,11 @@ async def test_resources_and_prompts_can_be_read() -> None:
 
 async def test_a_server_without_them_says_so() -> None:
     async with served(place) as url, McpServer.http(url) as server:
-        with pytest.raises(ToolError) as caught:
+        with pytest.raises(ToolError, match="cannot give resources: Method not found") as caught:
             await server.resources()
         assert caught.value.kind is ToolErrorKind.NOT_FOUND
+        with pytest.raises(ToolError, match="cannot give the prompt 'none'"):
+            await server.prompt("none")
 
 
 def test_a_resource_without_a_scheme_is_a_mistake() -> None:

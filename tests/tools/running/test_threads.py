@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import subprocess
 import sys
 import threading
 import time
@@ -66,18 +65,6 @@ async def test_one_thread_serves_calls_in_a_row() -> None:
 async def _later() -> int:
     await asyncio.sleep(0.01)  # until the thread is idle again
     return await in_thread(threading.get_ident)
-
-
-async def test_a_sleeping_function_delays_nobody() -> None:
-    release = threading.Event()
-    sleepers = [in_thread(lambda: release.wait(30)) for _ in range(64)]
-    try:
-        start = time.monotonic()
-        assert await in_thread(lambda: "innocent") == "innocent"
-        assert time.monotonic() - start < 5
-    finally:
-        release.set()
-        await asyncio.gather(*sleepers)
 
 
 async def test_a_cancelled_future_frees_the_caller_and_the_thread_goes_on() -> None:
@@ -172,20 +159,3 @@ def test_a_result_is_not_kept_alive_by_an_idle_thread() -> None:
         gc.collect()
         time.sleep(0.01)
     assert reference() is None
-
-
-def test_the_interpreter_exits_while_threads_sleep() -> None:
-    program = """
-import asyncio, time
-from wesichain.tools.running import in_thread
-from wesichain.tools.running.threads import _Pool, _Worker
-async def main():
-    for _ in range(8):
-        in_thread(lambda: time.sleep(60))
-    await asyncio.sleep(0.05)
-asyncio.run(main())
-"""
-    start = time.monotonic()
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=50, check=False)
-    assert (ended.returncode, ended.stderr) == (0, b"")
-    assert time.monotonic() - start < 30

@@ -52,7 +52,7 @@ def eval_(
         typer.Option(help="Results of an earlier version, or 'none': the same agent without --playbook."),
     ] = None,
     playbook: Annotated[
-        Path | None, typer.Option("--playbook", help="A playbook's folder, which advises the agent.")
+        Path | None, typer.Option("--playbook", help="A playbook's folder: lessons for the agent.")
     ] = None,
     domain: Annotated[str, typer.Option(help="The domain of the playbook.")] = "general",
     at_least: Annotated[
@@ -70,7 +70,7 @@ def eval_(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The results.", show_default="CASES.results.jsonl")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the results that are there.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue with the existing results.")] = False,
     runs: Annotated[
         Path | None,
         typer.Option("--runs", help="Where the runs are recorded.", show_default="$WESICHAIN_HOME/runs"),

@@ -13,7 +13,7 @@ from wesichain.errors import CheckpointError
 from wesichain.store import Entry, Logs, MemoryLogs
 
 from .fold import rebased
-from .parts import apart
+from .parts import as_kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +115,7 @@ async def compact(store: Checkpointer, thread_id: str, *, clock: Clock | None = 
     entries = await store.read(thread_id)
     if not entries:
         return
-    kept = rebased(entries, at=(clock or SystemClock()).time())
-    if getattr(store, "keeps_parts", False):
-        kept = [apart(entry) for entry in kept]
+    kept = as_kept(store, rebased(entries, at=(clock or SystemClock()).time()))
     await store.append(thread_id, kept, after=entries[-1].seq)
     await store.delete(thread_id, before=kept[0].seq)
 

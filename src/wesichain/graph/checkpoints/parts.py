@@ -7,7 +7,7 @@ keeps each part once; the bytes go with the thread, so that to delete it is to d
 from __future__ import annotations
 
 from binascii import Error, a2b_base64, b2a_base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
@@ -17,12 +17,18 @@ from wesichain.graph.state.kinds import is_list
 from wesichain.store import Entry
 
 _KINDS = tuple(kind.kind for kind in MEDIA)
-HAS_BYTES = '"data":"'
+_HAS_BYTES = '"data":"'
+
+
+def as_kept(store: object, entries: Sequence[Entry]) -> Sequence[Entry]:
+    """Entries as a store takes them: with the bytes of parts beside the text, if it keeps those."""
+    has_bytes = any(_HAS_BYTES in entry.body for entry in entries)
+    return [*map(apart, entries)] if has_bytes and getattr(store, "keeps_parts", False) else entries
 
 
 def apart(entry: Entry) -> Entry:
     """The same entry, with the bytes of its parts beside its text."""
-    if HAS_BYTES not in entry.body:
+    if _HAS_BYTES not in entry.body:
         return entry
     found: dict[str, bytes] = {}
     body = dump_json(_changed(parse_json(entry.body), lambda part: _without_bytes(part, found)))

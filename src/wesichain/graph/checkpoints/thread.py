@@ -11,7 +11,7 @@ from wesichain.store import Entry, is_settled
 
 from .checkpointer import Checkpointer
 from .fold import ONCE, Pending, Questions, once_in, parsed, read_answered
-from .parts import HAS_BYTES, apart
+from .parts import as_kept
 
 _ANSWER = '"answer'  # of a note, or of a checkpoint that has settled some
 
@@ -57,8 +57,7 @@ class Thread:
         """Write the entries that are made for the next number; the number of the last one."""
         async with self._lock:
             after = 0 if self._last is None else self._last.seq
-            entries = make(after + 1)
-            entries = _kept(self._store, entries)
+            entries = as_kept(self._store, make(after + 1))
             if self._in_place and (now := getattr(self._store, "append_now", None)) is not None:
                 now(self.thread_id, entries, after=after, settles=settles)
                 self._written(entries, settles)
@@ -145,13 +144,7 @@ class Thread:
         return sorted(found, key=lambda entry: entry.seq)
 
     async def copy(self, thread_id: str, entries: Sequence[Entry]) -> None:
-        await self._store.append(thread_id, _kept(self._store, entries), after=0)
-
-
-def _kept(store: Checkpointer, entries: Sequence[Entry]) -> Sequence[Entry]:
-    """Entries as a store takes them: with the bytes of parts apart, if it keeps those."""
-    has_bytes = [entry for entry in entries if HAS_BYTES in entry.body]
-    return [*map(apart, entries)] if has_bytes and getattr(store, "keeps_parts", False) else entries
+        await self._store.append(thread_id, as_kept(self._store, entries), after=0)
 
 
 def _has_notes(owner: str) -> bool:

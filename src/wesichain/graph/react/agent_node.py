@@ -58,9 +58,10 @@ class AgentNode:
 
     async def invoke(self, state: Any, ctx: GraphContext) -> dict[str, Any]:
         """Run the agent on the state."""
-        task, history = (
-            self._task(state) if self._make_task is None else (await self._task_from_function(state, ctx), ())
-        )
+        if self._make_task is None:
+            task, history, is_message = self._task(state)
+        else:
+            task, history, is_message = await self._task_from_function(self._make_task, state, ctx), (), False
         agent = self._agent
         if not _is_ours(agent):
             result = await agent.run(task, deps=ctx.context)
@@ -75,15 +76,12 @@ class AgentNode:
         update: dict[str, Any] = {} if self._output is None else {self._output: outcome.output}
         if self._has_messages:
             new = [message for message in outcome.new_messages if message.role is not Role.SYSTEM]
-            is_there = self._make_task is None and _last_user_message(state) == task
-            update[_MESSAGES] = new[1:] if is_there else new
+            update[_MESSAGES] = new[1:] if is_message else new
         return update
 
-    async def _task_from_function(self, state: Any, ctx: GraphContext) -> Any:
+    async def _task_from_function(self, make: Callable[..., Any], state: Any, ctx: GraphContext) -> Any:
         """The task that the node was given a function for: a text, or parts."""
-        assert self._make_task is not None, "asked for before"
-        takes_context = positions_of(self._make_task)[0] > 1
-        made = self._make_task(state, ctx) if takes_context else self._make_task(state)
+        made = make(state, ctx) if positions_of(make)[0] > 1 else make(state)
         made = await made if inspect.isawaitable(made) else made
         if not made:
             raise NodeFailedError(
@@ -91,19 +89,18 @@ class AgentNode:
             )
         return made
 
-    def _task(self, state: Any) -> tuple[str, Sequence[Message]]:
-        """The agent's task, and the conversation before it."""
+    def _task(self, state: Any) -> tuple[Any, Sequence[Message], bool]:
+        """The agent's task, the conversation before it, and whether the task is its last message."""
         if isinstance(state, str):
-            return state, ()
+            return state, (), False
         spoken = _value(state, _MESSAGES)
         messages: list[Message] = [*spoken] if is_items(spoken) else []
         for key in _TASKS:
             task = _value(state, key)
             if isinstance(task, str) and task:
-                return task, messages
+                return task, messages, False
         if messages and messages[-1].role is Role.USER:
-            said: Any = messages[-1].content  # a text, or parts: a task may be either
-            return said, messages[:-1]
+            return messages[-1].content, messages[:-1], True
         raise NodeFailedError(
             f"node {self._name!r}: the state has no task for the agent; set one of "
             f"{', '.join(map(repr, _TASKS))}, or let its messages end with one of a user",
@@ -123,14 +120,6 @@ def _limited(budget: Budget, ctx: GraphContext) -> Budget:
 
 def _value(state: Any, key: str) -> Any:
     return state.get(key) if is_mapping(state) else getattr(state, key, None)
-
-
-def _last_user_message(state: Any) -> Any:
-    """The last message of a user, where the task was taken from the messages."""
-    if isinstance(state, str) or any(_value(state, key) for key in _TASKS):
-        return None
-    said = _value(state, _MESSAGES)
-    return said[-1].content if is_items(said) and said else None
 
 
 def _is_ours(agent: object) -> TypeGuard[Agent[Any]]:

@@ -58,7 +58,7 @@ def load(text: str, *, closed: bool = False) -> tuple[Any, str]:
     `closed`: brackets that are still open at the end are an error, because the text may have been cut.
     """
     whole = text.rstrip(" \t\r\n`")
-    if whole.endswith(("}", "]")):
+    if whole.endswith(("}", "]")) and "{'" not in whole:  # not in Python's quotes
         try:  # most are JSON as they stand: mending takes seven times as long
             return parse_json(whole), text[len(whole) :]
         except CodecError:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from wesichain.core import JsonValue
 from wesichain.core.internal import dump_json, is_array, is_object, parse_json
@@ -76,23 +75,33 @@ def json_calls(text: str, *, closed: bool) -> TextReading:
 # --- where calls stand ----------------------------------------------------------------------------
 
 CALL_START = re.compile(
-    r"<tool_calls?>|<\|tool_calls?_(?:section_)?begin|<[|\uff5c]tool\u2581calls?\u2581begin|\[TOOL_CALLS\]"
-    r"|<\|python_tag\|>|<function=|<invoke\s|<function_calls>"
+    r"<tool_calls?>|<[|\uff5c]tool[_\u2581]calls?[_\u2581](?:section_)?begin|\[TOOL_CALLS\]|<\|python_tag\|>"
+    r"|<function=|<invoke\s|<function_calls>"
 )
-_OPENER = re.compile(
-    r"""<tool_calls?+>|<\|tool_call_begin\|>|<[|\uff5c]tool\u2581call\u2581begin[|\uff5c]>|\[TOOL_CALLS\]|<\|python_tag\|>
-      |<function=(?P<function>[\w.:-]{1,64})>|<invoke\s++name="(?P<invoke>[^"<>]{1,64})"\s*+>""",
-    re.VERBOSE,
+_BAR = "<[|\uff5c]tool[_\u2581]call[_\u2581]"
+
+
+class _Form(NamedTuple):
+    """How a family of models writes a call: what begins it, what ends it (JSON tells itself where it ends),
+    and what stands between its name and its arguments. `is_tag`: the first mark has the name in it."""
+
+    opens: str
+    closes: re.Pattern[str] | None = None
+    separator: re.Pattern[str] = re.compile(
+        r"<\|tool_call_argument_begin\|>|<[|\uff5c]tool\u2581sep[|\uff5c]>|\[ARGS\]|(?=<arg_key>)"
+    )
+    is_tag: bool = False
+
+
+_FUNCTION = _Form("<function=", re.compile("</function>"), re.compile(">"), is_tag=True)
+_FORMS = (
+    _FUNCTION,
+    _Form(r'<invoke\s++name="', re.compile("</invoke>"), re.compile(r'"\s*+>'), is_tag=True),
+    _Form("<tool_call>", re.compile("</tool_call>")),
+    _Form(f"{_BAR}begin[|\uff5c]>", re.compile(f"{_BAR}end[|\uff5c]>")),
+    _Form(r"<tool_calls>(?=\s{0,19}[\[{])|\[TOOL_CALLS\]|<\|python_tag\|>"),
 )
-# What ends a call, by the last letters of what begins it; JSON tells itself where the others end.
-_CLOSERS = {
-    "tool_call>": re.compile("</tool_call>"),
-    "tool_call_begin|>": re.compile(r"<\|tool_call_end\|>"),
-    "function": re.compile("</function>"),
-    "invoke": re.compile("</invoke>"),
-    "\u2581begin": re.compile("<[|\uff5c]tool\u2581call\u2581end[|\uff5c]>"),
-}
-_SEPARATOR = re.compile(r"<\|tool_call_argument_begin\|>|<[|\uff5c]tool\u2581sep[|\uff5c]>|\[ARGS\]")
+_OPENER = re.compile("|".join(f"({form.opens})" for form in _FORMS))
 _VALUE = re.compile(
     r"""<parameter(?:=(?P<plain>[^<>\s]{1,64})|\s++name="(?P<named>[^"<>]{1,64})"[^<>]{0,40})>
       |<arg_key>(?P<key>[^<>]{1,64})</arg_key>\s*+<arg_value>""",
@@ -109,14 +118,22 @@ NO_TOOL = "the call does not name a tool"
 
 
 def read_native(text: str, at: int) -> tuple[TextReading, int]:
-    """The native calls that begin here, and where they end; raises `NoCallError` for what is none."""
+    """The native calls that begin here, and where they end; raises `NoCallError` for what is none.
+
+    A stop sequence may have eaten the closing mark.
+    """
     opener = _OPENER.search(text, at)
-    while opener and opener.group() == "<tool_calls>" and not _holds_json(text, opener.end()):
-        opener = _OPENER.search(text, opener.end())
     if opener is None or without_markers(text[at : opener.start()]):
         raise NoCallError(_UNFINISHED)
-    calls, end = _read(opener, text)
-    return TextReading(calls), end
+    form = _FORMS[(opener.lastindex or 1) - 1]
+    closer = form.closes.search(text, opener.end()) if form.closes else None
+    body = text[opener.end() : closer.start() if closer else len(text)]
+    calls, rest, *_ = _read_body(form, body)
+    if form.closes is None:
+        return TextReading(calls), len(text) - len(rest)
+    if rest.strip(" \t\r\n`}]"):
+        raise NoCallError(_MORE)
+    return TextReading(calls), closer.end() if closer else len(text)
 
 
 def without_markers(text: str) -> str:
@@ -126,49 +143,35 @@ def without_markers(text: str) -> str:
     return " ".join(text.split()).strip("` ")
 
 
-def _holds_json(text: str, at: int) -> bool:
-    return text[at : at + 20].lstrip().startswith(("[", "{"))
-
-
-def _read(opener: re.Match[str], text: str) -> tuple[Sequence[TextCall], int]:
-    """The calls that begin here, and where they end; a stop sequence may have eaten the closing mark."""
-    key = opener.lastgroup or next((key for key in _CLOSERS if key in opener.group()), "")
-    closer = _CLOSERS[key].search(text, opener.end()) if key else None
-    body = text[opener.end() : closer.start() if closer else len(text)]
-    calls, rest, *_ = _read_body((opener["function"] or opener["invoke"] or ""), body)
-    if not key:
-        return calls, len(text) - len(rest)
-    if rest.strip(" \t\r\n`}]"):
-        raise NoCallError(_MORE)
-    return calls, closer.end() if closer else len(text)
-
-
-def _read_body(name: str, body: str) -> TextReading:
+def _read_body(form: _Form, body: str) -> TextReading:
     """The calls between two marks, and what follows: JSON that names its tool, or a name with its input."""
     start = without_lead(body)
-    if not name and start.startswith(("{", "[")):
+    if not form.is_tag and start.startswith(("{", "[")):
         return json_calls(start, closed=True)
-    inner = _OPENER.match(start)
-    if inner and inner["function"] and not name:
-        inside, _, behind = start[inner.end() :].partition("</function>")
-        found = _read_body(inner["function"], inside)
+    if not form.is_tag and start.startswith(_FUNCTION.opens):
+        inside, _, behind = start.removeprefix(_FUNCTION.opens).partition("</function>")
+        found = _read_body(_FUNCTION, inside)
         if found.remark.strip():
             raise NoCallError(_MORE)
         return found._replace(remark=behind)
-    if not name:
-        separator = _SEPARATOR.search(body)
-        before, _, rest = body.partition(separator.group() if separator else "<arg_key>")
-        if before.strip() == "function":  # the name has a line of its own
-            before, _, rest = rest.strip().partition("\n")
-        name = before.strip()
-        if separator and separator.group().startswith("<|"):
-            name = name.removeprefix("functions.").partition(":")[0]
-        if not rest or not name or len(name) > 64 or _NO_NAME.search(name):
-            raise NoCallError(_UNFINISHED)
-        start = rest if separator else f"<arg_key>{rest}"
-    if without_lead(start).startswith(("{", "[")):
-        return named_call(name, start, closed=True)
-    return TextReading([_call(name, _values(name, start), is_raw=True)])
+    name, given = _split_name(form, body)
+    if without_lead(given).startswith(("{", "[")):
+        return named_call(name, given, closed=True)
+    return TextReading([_call(name, _values(name, given), is_raw=True)])
+
+
+def _split_name(form: _Form, body: str) -> tuple[str, str]:
+    separator = form.separator.search(body)
+    if separator is None:
+        raise NoCallError(_UNFINISHED)
+    name, given = body[: separator.start()].strip(), body[separator.end() :]
+    if name == "function":  # the name has a line of its own
+        name, _, given = given.strip().partition("\n")
+    if separator.group().startswith("<|"):
+        name = name.removeprefix("functions.").partition(":")[0]
+    if not name or len(name) > 64 or _NO_NAME.search(name) or not (given or form.is_tag):
+        raise NoCallError(_UNFINISHED)
+    return name.strip(), given
 
 
 def named_call(name: str, text: str, *, closed: bool) -> TextReading:

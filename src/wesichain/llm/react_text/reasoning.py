@@ -53,6 +53,7 @@ _BEGUN = re.compile(
 )
 _LONGEST_BEGUN = 600
 _QUOTES = "`\"'\u201c\u201d\u2018\u2019"
+_BEGUN_CALL = re.compile(r"^[ \t]*+\{|<\|", re.MULTILINE)  # or what may be meant as one
 
 
 class ReasonedText(NamedTuple):
@@ -197,7 +198,8 @@ class ReasoningFilter:
         if self._mode == "message":
             self.is_open = not (self.is_final or self.calls)
         elif self._depth and self._opened != "closed":
-            is_rehearsed = not self._keeps_lead and ("<|" in block or TextReply(block).decides())
+            is_begun = _BEGUN_CALL.search(block) is not None
+            is_rehearsed = not self._keeps_lead and (is_begun or TextReply(block).decides())
             self.is_open = self._opened == "line" or is_rehearsed
         if self.is_open or self._mode == "message":
             self.is_marked = True

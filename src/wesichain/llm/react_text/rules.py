@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from wesichain.core import JsonValue, ToolSpec
 
-from .inputs import holds_data, is_nothing
+from .inputs import holds_data
 from .parsed import Parsed, TextCall, action, is_placeholder, malformed
 from .signature import WrongInputError, fit, takes_nothing
 
@@ -51,7 +51,7 @@ def _without_input(parsed: Parsed, spec: ToolSpec | None) -> Parsed:
 def _checked(call: TextCall, spec: ToolSpec | None, remark: str) -> TextCall:
     """The call with the tool's own name and arguments; raises `WrongInputError` where it may not be made."""
     if spec is not None and spec.pure:
-        return _fitted(call, spec)
+        return replace(call, name=spec.name, args=fit(spec, call))
     if remark:
         why = f"there is more in the reply than the call of {call.name!r}"
         raise WrongInputError(f"{why}, {_shorten(remark)!r}; {ALONE}")
@@ -59,18 +59,10 @@ def _checked(call: TextCall, spec: ToolSpec | None, remark: str) -> TextCall:
         why = f"the input of {call.name!r} is text of more than one line"
         raise WrongInputError(f"{why}; write it as one JSON object, and {ALONE}")
     if spec is not None:
-        call = _fitted(call, spec)
+        call = replace(call, name=spec.name, args=fit(spec, call))
     if hole := _placeholder(call.args):
         raise WrongInputError(f"{hole!r} in the input of {call.name!r} is a placeholder; write the value")
     return call
-
-
-def _fitted(call: TextCall, spec: ToolSpec) -> TextCall:
-    if not (call.is_bare and takes_nothing(spec)):
-        return replace(call, name=spec.name, args=fit(spec, call))
-    if not spec.pure and not is_nothing(call.input):
-        raise WrongInputError(f"{spec.name!r} takes no input; write Action Input: {{}}")
-    return replace(call, name=spec.name, args={})
 
 
 def _placeholder(value: JsonValue) -> str | None:

@@ -54,6 +54,10 @@ def fit(spec: ToolSpec, call: TextCall) -> JsonValue:
             raise WrongInputError(
                 f"the input of {spec.name!r} is empty, and it needs {needed}; {_write(spec)}"
             )
+    if call.is_bare and not properties:
+        if not spec.pure:
+            raise WrongInputError(f"{spec.name!r} takes no input; write Action Input: {{}}")
+        return {}
     if is_object(args) or not properties:
         return args
     if isinstance(args, str) and (named := _NAMED.match(args)) and _knows(properties, named[1]):

@@ -147,10 +147,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end. Raises `StuckError` if it waits for what cannot happen."""
-        before, hooks = asyncio._get_running_loop(), sys.get_asyncgen_hooks()
-        if before is not None:
-            main.close()
-            raise ConfigError("a simulation runs in a loop of its own; in a coroutine, await simulate(...)")
+        hooks = sys.get_asyncgen_hooks()
         task = self.create_task(main)
         self._is_running = True
         asyncio._set_running_loop(self)

@@ -51,6 +51,10 @@ def simulate_sync(
     invariants: Sequence[Invariant] = (),
 ) -> Report:
     """Synchronous version of `simulate()`."""
+    if asyncio._get_running_loop() is not None:
+        raise ConfigError(
+            "simulate_sync() was called inside a running event loop; use 'await simulate(...)' there"
+        )
     given: Any = scenario
     if not isinstance(given, Scenario):
         raise ConfigError(f"simulate() needs a Scenario(agent, task), got {given!r}")

@@ -47,12 +47,13 @@ class IsolatedCalls:
     async def run(self, raw: JsonValue, ctx: ToolContext | None) -> Any:
         """The result as JSON; raises what the tool raised, as far as another process can say it."""
         keeper = await self._keeper()
-        request = {
+        head = {
             "cwd": _working_folder(),
-            "args": raw,
             "context": {name: getattr(ctx, name) for name in _CONTEXT if hasattr(ctx, name)},
         }
-        answer = _parsed(await self._reply(keeper, dump_json(request).encode()))
+        # In a text of its own: inside another value it would be a level deeper than it may be.
+        request = f"{dump_json(head)}\n{dump_json(raw)}".encode()
+        answer = _parsed(await self._reply(keeper, request))
         value = _read(answer)
         return Finish(value) if answer["finish"] else value
 
@@ -134,8 +135,10 @@ async def _settled(reply: asyncio.Future[Any]) -> None:
 def _parsed(answer: bytes) -> Any:
     """What a worker answered; it can only be data, whatever the worker wrote."""
     try:
-        return parse_json(answer.decode())
-    except ValueError as error:
+        head, _, value = answer.decode().partition("\n")
+        found: Any = parse_json(head)
+        return {**found, "value": parse_json(value)} if value else found
+    except (TypeError, ValueError) as error:
         raise ChildDiedError(f"its answer is not JSON: {error}") from error
 
 

@@ -35,24 +35,24 @@ class IsolatedWork:
         _ = self._tool.returns  # its schema is made when it is first needed, and each worker would make it
 
     def answer(self, request: bytes) -> bytes:
-        """Make a call; the answer has a "value" or "parts" and "finish", or an "error" and a "message"."""
+        """Make a call; the answer has "finish" and "parts", or an error; a value is on a line of its own."""
         try:
-            answer = self._called(parse_json(request.decode()))
+            head, _, args = request.decode().partition("\n")
+            answer = self._called(parse_json(head), parse_json(args))
+            value = f"\n{dump_json(answer.pop('value'))}" if "value" in answer else ""
         except BaseException as error:  # noqa: BLE001  # the program decides what it means
-            answer = _failure(error)
-        return dump_json(answer).encode()
+            answer, value = _failure(error), ""
+        return (dump_json(answer) + value).encode()
 
-    def _called(self, request: Any) -> dict[str, Any]:
+    def _called(self, head: Any, raw: Any) -> dict[str, Any]:
         with suppress(OSError):
-            os.chdir(request["cwd"])
+            os.chdir(head["cwd"])
         check, call, render, by_name, _ = self._parts
         try:
-            args = check(request["args"])
+            args = check(raw)
         except Exception:  # noqa: BLE001  # what is not plainly right gets a second look
-            args = self._checked(request["args"])
-        value = _collected(
-            call(**args) if by_name else self._tool.call(args, ToolContext(**request["context"]))
-        )
+            args = self._checked(raw)
+        value = _collected(call(**args) if by_name else self._tool.call(args, ToolContext(**head["context"])))
         finish = isinstance(value, Finish)
         if isinstance(value, Finish):
             value = value.value  # pyright: ignore[reportUnknownMemberType,reportUnknownVariableType]  # any value at all

@@ -163,7 +163,7 @@ class Others:
     """The fields that `properties` and `patternProperties` beside it do not name."""
 
     def __init__(self, named: Iterable[str], patterns: list[Pattern]) -> None:
-        self.named = frozenset(named)
+        self.named = dict.fromkeys(named).keys()  # in their order, for messages
         self._patterns = patterns
 
     def of(self, value: dict[str, Any]) -> list[str]:
@@ -177,7 +177,7 @@ class Others:
 
 
 def no_others(others: Others) -> Check:
-    known = sorted(others.named)
+    known = list(others.named)
 
     def check(value: Any, _: SchemaRun, __: Seen) -> Issues:
         names = others.of(value)[:MAX_ISSUES] if is_object(value) else ()

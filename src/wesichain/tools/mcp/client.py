@@ -274,14 +274,14 @@ class McpServer:
     async def resources(self) -> tuple[McpResource, ...]:
         """The resources that can be read from the server, by `read`."""
         request = types.ListResourcesRequest
-        pages = await self._listed("its resources", request, types.ListResourcesResult)
+        pages = await self._listed("resources", request, types.ListResourcesResult)
         limit = self._options.max_description
         return tuple(to_resource(resource, limit) for page in pages for resource in page.resources)
 
     async def resource_templates(self) -> tuple[McpResource, ...]:
         """The templates of addresses that can be read from the server: `notes://{day}`."""
         request = types.ListResourceTemplatesRequest
-        pages = await self._listed("its templates", request, types.ListResourceTemplatesResult)
+        pages = await self._listed("resource templates", request, types.ListResourceTemplatesResult)
         limit = self._options.max_description
         return tuple(to_resource(each, limit) for page in pages for each in page.resource_templates)
 
@@ -292,7 +292,7 @@ class McpServer:
 
     async def prompts(self) -> tuple[McpPrompt, ...]:
         """The prompts that the server has; `prompt` gives one as messages."""
-        pages = await self._listed("its prompts", types.ListPromptsRequest, types.ListPromptsResult)
+        pages = await self._listed("prompts", types.ListPromptsRequest, types.ListPromptsResult)
         limit = self._options.max_description
         return tuple(to_prompt(prompt, limit) for page in pages for prompt in page.prompts)
 
@@ -484,7 +484,8 @@ class McpServer:
             text = f"MCP server {self.name!r} asks: {error.question}; {error.message}"
             return ToolError(self._masked(text), ToolErrorKind.PERMISSION)
         kind = _KINDS.get(error.code, ToolErrorKind.EXECUTION_FAILED)
-        return ToolError(self._masked(f"MCP server {self.name!r}: {error.message}"), kind)
+        missing = f" cannot give {what}" if error.code == types.METHOD_NOT_FOUND else ""
+        return ToolError(self._masked(f"MCP server {self.name!r}{missing}: {error.message}"), kind)
 
     def _unavailable(self, what: str) -> ToolError:
         remarks = self._transport.remarks()

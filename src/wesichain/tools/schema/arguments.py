@@ -26,7 +26,6 @@ from wesichain.tools.json_schema import (
     RejectedError,
     children,
     no_such_field,
-    one_of,
     preview,
     rewrite,
 )
@@ -42,7 +41,7 @@ _CONFIG = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 class Arguments:
     """The arguments of one tool: `schema` describes them, `check` judges them."""
 
-    __slots__ = ("_adapter", "_choices", "_extras", "_known", "quick", "schema")
+    __slots__ = ("_adapter", "_extras", "_has_number_choice", "_kinds", "_known", "quick", "schema")
 
     def __init__(
         self,
@@ -59,7 +58,8 @@ class Arguments:
         self._known = known  # the only fields there are, where the type itself would ignore others
         self.quick = quick
         # pydantic takes true for Literal[1] and for an IntEnum's 1; the schema does not.
-        self._choices: Validator | None = _choices(schema) if _has_number_choice(schema) else None
+        self._has_number_choice = _has_number_choice(schema)
+        self._kinds: Validator | None = None  # made at the first need
 
     def check(self, args: JsonValue) -> Any:
         """The arguments as the tool takes them; raises `RejectedError`."""
@@ -88,66 +88,64 @@ class Arguments:
                     return self._parse(repaired)
                 except ValidationError:
                     pass  # what was sent is told below, not what became of it
-            raise RejectedError(*self._issues(faults, args)) from error
+            issues = self._issues(text)
+            told = [issue.path for issue in issues]
+            issues += [each for each in _faults(faults, args) if not _overlaps(each.path, told)]
+            raise RejectedError(*issues) from error
 
     def _parse(self, text: str) -> Any:
         gathered = text if self._extras is None else dump_json(self._gathered(parse_json(text)))
         checked: Any = self._adapter.validate_json(gathered, strict=True)
-        issues = self._choices.issues(parse_json(text)) if self._choices else []
+        issues = self._issues(text) if self._has_number_choice else []
         if issues:
             raise RejectedError(*issues)
         return checked
+
+    def _issues(self, text: str) -> list[Issue]:
+        """What the schema refuses: in the same words as for a tool that has nothing but a schema."""
+        if self._kinds is None:
+            try:
+                self._kinds = _kinds(self.schema)
+            except ToolDefinitionError:  # a type's own schema, which is none: pydantic's words have to do
+                self._kinds = compile_schema(True)
+        return self._kinds.issues(parse_json(text))
 
     def _gathered(self, plain: dict[str, Any]) -> dict[str, Any]:
         fields: dict[str, Any] = self.schema["properties"]
         gathered = {name: value for name, value in plain.items() if name in fields}
         return {**gathered, self._extras or "": {n: v for n, v in plain.items() if n not in fields}}
 
-    def _issues(self, faults: list[ErrorDetails], args: dict[str, Any]) -> list[Issue]:
-        fields: dict[str, Any] = self.schema["properties"]
-        expected: dict[Path, list[str]] = {}
-        given: dict[Path, Any] = {}
-        for found in faults[:100]:  # more than anybody is told of
-            loc = found["loc"][1:] if found["loc"][:1] == (self._extras,) else found["loc"]
-            is_missing = found["type"].startswith("missing")
-            path, value = _locate(loc, args, is_missing=is_missing)
-            given[path] = value
-            if is_missing:
-                text = "is required and was not given"
-            elif found["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-                is_ours = len(path) == 1
-                text = no_such_field(str(path[-1]), list(fields)) if is_ours else "there is no such field"
-            else:
-                text = found["msg"].replace("Input should be ", "expected ", 1)
-            expected.setdefault(path, []).append(text)
-        return [Issue(path, _combined(texts, given[path])) for path, texts in expected.items()]
-
 
 # --- from pydantic's errors to ours --------------------------------------------------------------
 
 
-def _locate(loc: Path, args: Any, *, is_missing: bool) -> tuple[Path, Any]:
+def _faults(faults: list[ErrorDetails], args: Any) -> list[Issue]:
+    """What validators and constraints refuse, in pydantic's words; of one place the first."""
+    found: dict[Path, Issue] = {}
+    for fault in faults[:100]:  # more than anybody is told of
+        path, value = _locate(fault["loc"], args)
+        if fault["type"].startswith("missing"):
+            path = (*path, fault["loc"][-1])
+        words = fault["msg"].replace("Input should be ", "expected ", 1)
+        found.setdefault(path, Issue(path, f"{words}, got {preview(value)}"))
+    return [*found.values()]
+
+
+def _overlaps(path: Path, others: list[Path]) -> bool:
+    """Whether one of the others is the same place, around it or inside it."""
+    return any(path[: len(other)] == other[: len(path)] for other in others)
+
+
+def _locate(loc: Path, args: Any) -> tuple[Path, Any]:
     """Where an error is in what was sent; names of a union's members, which nobody wrote, are left out."""
     path: list[str | int] = []
     value = args
-    for position, step in enumerate(loc):
+    for step in loc:
         inner = find(value, (step,))
         if inner is not NOTHING:
             path.append(step)
             value = inner
-        elif is_missing and position == len(loc) - 1:
-            path.append(step)
     return tuple(path), value
-
-
-def _combined(texts: list[str], value: Any) -> str:
-    """The errors of one place; a union has one a member."""
-    unique = list(dict.fromkeys(texts))
-    if all(text.startswith("expected ") for text in unique):
-        return f"expected {one_of([text.removeprefix('expected ') for text in unique])}, got {preview(value)}"
-    if unique[0].startswith(("is required", "there is no such")):
-        return unique[0]
-    return f"{'; or '.join(unique[:3])}, got {preview(value)}"
 
 
 def _repaired(text: str, faults: list[ErrorDetails]) -> str | None:
@@ -157,7 +155,7 @@ def _repaired(text: str, faults: list[ErrorDetails]) -> str | None:
     plain = parse_json(text)
     changed = False
     for found in faults:
-        path, value = _locate(found["loc"], plain, is_missing=False)
+        path, value = _locate(found["loc"], plain)
         wants_integer = found["type"] in ("int_type", "enum", "literal_error")
         if path and wants_integer and isinstance(value, float) and value.is_integer():
             find(plain, path[:-1])[path[-1]] = int(value)
@@ -311,16 +309,16 @@ def _quick_check(hints: dict[str, Any], *, texts: list[str]) -> Callable[[Any], 
     return check
 
 
-# --- numbers that are choices --------------------------------------------------------------------
+# --- what the schema says by itself --------------------------------------------------------------
 
 _STRUCTURE = {
     *("$defs", "$ref", "additionalProperties", "allOf", "anyOf", "const", "enum", "items", "oneOf"),
-    *("prefixItems", "properties", "type"),
+    *("prefixItems", "properties", "required", "type"),
 }
 
 
-def _choices(schema: dict[str, Any]) -> Validator:
-    """A validator of nothing but kinds and choices: the rest has been pydantic's to judge."""
+def _kinds(schema: dict[str, Any]) -> Validator:
+    """A validator of nothing but fields, kinds and choices: the rest is pydantic's to judge."""
     return compile_schema(
         rewrite(schema, lambda inner: {name: value for name, value in inner.items() if name in _STRUCTURE})
     )
