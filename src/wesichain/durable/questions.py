@@ -19,7 +19,7 @@ from wesichain.core.internal import (
     to_plain,
 )
 from wesichain.core.internal import Question as CallQuestion
-from wesichain.errors import CodecError, DurableError
+from wesichain.errors import CodecError, DurableError, InvalidArgsError
 from wesichain.tools import validate_json
 
 from .states import PendingDecision
@@ -128,7 +128,8 @@ def check_decision(call: PendingDecision, decision: Decision, now: float) -> Non
     if isinstance(decision, ApproveWith) and call.parameters is not None:
         issues = validate_json(call.parameters, decision.args)
         if issues:
-            raise DurableError(f"the approved arguments do not fit: {'; '.join(issues)}")
+            refused = InvalidArgsError("; ".join(issues), issues=tuple(issues), tool_name=name)
+            raise DurableError(f"the approved arguments do not fit: {refused}") from refused
 
 
 def answers_order(decided: Mapping[str, Decision]) -> str:
