@@ -10,6 +10,7 @@ import pytest
 
 from tests.agent.kit import ADD, add, call, check_events, kinds, say
 from wesichain.agent import (
+    Agent,
     AgentRuntime,
     Approve,
     ApproveWith,
@@ -177,6 +178,32 @@ def test_only_an_interrupted_run_can_go_on(outcome: Any) -> None:
     runtime, _ = waiting(Deletions())
     with pytest.raises(ConfigError, match="needs the Interrupted outcome of a run"):
         asyncio.run(runtime.resume(outcome))
+
+
+def test_changed_arguments_of_a_run_below_are_refused_before_anything_goes_on() -> None:
+    effects, looks = Deletions(), list[int]()
+
+    @tool
+    async def look(a: int) -> int:
+        """Look."""
+        looks.append(a)
+        return a
+
+    child = Agent(
+        ScriptedLlm([say(call("delete", {"path": "a"})), "deleted"]), tools=[effects.tool()], name="child"
+    )
+    replies = [say(call("child", {"task": "go"}), call("look", {"a": 1})), "done"]
+    agent = Agent(ScriptedLlm(replies), tools=[child.as_tool(), look], tool_concurrency=1)
+    outcome = asyncio.run(agent.outcome("q"))
+    assert isinstance(outcome, Interrupted)
+    stored = from_json(Outcome[str], to_json(outcome))
+    assert isinstance(stored, Interrupted)
+    (pending,) = stored.pending
+    with pytest.raises(ConfigError, match=r"do not fit.*path: is required"):
+        asyncio.run(agent.resume(stored, {pending.token: ApproveWith({"file": 1})}))
+    assert (effects.paths, looks) == ([], [])
+    asyncio.run(agent.resume(stored, {pending.token: ApproveWith({"path": "b"})}))
+    assert (effects.paths, looks) == (["b"], [1])
 
 
 def test_changed_arguments_must_fit_the_schema_and_may_be_changed_again() -> None:

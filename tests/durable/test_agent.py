@@ -324,6 +324,26 @@ async def test_a_decision_is_bound_to_its_call_and_made_once(url: str) -> None:
         assert await durable.status("r") == RunState.INTERRUPTED
 
 
+async def test_arguments_that_do_not_fit_are_refused_without_the_program_and_below_it(url: str) -> None:
+    def reply(request: LlmRequest) -> Any:
+        done = any(message.role is Role.TOOL for message in request.messages)
+        return "deleted" if done else calls(("deleter", {"task": "delete"}))
+
+    agent = Agent(FunctionLlm(reply), tools=[deleter(name="deleter").as_tool()])
+    async with DurableAgent(agent, "boss", database_url=url) as durable, DurableRuns(url) as operator:
+        with pytest.raises(RunInterruptedError):
+            await durable.run("delete", run_id="r")
+        first, second = await operator.pending("r")
+        assert first.scope
+        for decide in (durable.approve, operator.approve):
+            with pytest.raises(DurableError, match=r"do not fit.*path: is required"):
+                await decide("r", first.token, ApproveWith({"nonsense": 1}))
+        assert await operator.pending("r") == [first, second]
+        await operator.approve("r", first.token, ApproveWith({"path": "c"}))
+        await operator.approve("r", second.token, Approve())
+        assert (await durable.result("r", timeout=30)).output == "deleted"
+
+
 async def test_decisions_that_are_made_together_are_all_kept_or_none(url: str) -> None:
     async with DurableAgent(deleter(), "deleter", database_url=url) as durable:
         with pytest.raises(RunInterruptedError):

@@ -58,7 +58,8 @@ class PendingCall:
 
     `scope` names the agents above the run that the call belongs to, outermost first; `external`: nothing
     is run here, and `Provide` gives its result. Where there is a `question`, the call has begun,
-    and waits for the answer to it: `Provide({...})` with its fields.
+    and waits for the answer to it: `Provide({...})` with its fields. `parameters` is the schema of the
+    arguments, so that other ones can be checked by whoever has the question, and not the program.
     """
 
     call: ToolCall
@@ -67,6 +68,7 @@ class PendingCall:
     scope: tuple[str, ...] = field(default=(), metadata=OMIT)
     external: bool = field(default=False, metadata=OMIT)
     question: Question | None = field(default=None, metadata=OMIT)
+    parameters: Mapping[str, JsonValue] | None = field(default=None, metadata=OMIT)
 
 
 @dataclass(frozen=True, slots=True)

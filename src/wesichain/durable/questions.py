@@ -9,6 +9,7 @@ from typing import Any
 from wesichain.core import Event, JsonValue, ToolCall, from_json, to_json
 from wesichain.core.internal import (
     OMIT,
+    ApproveWith,
     Decision,
     Provide,
     Refuse,
@@ -18,7 +19,8 @@ from wesichain.core.internal import (
     to_plain,
 )
 from wesichain.core.internal import Question as CallQuestion
-from wesichain.errors import CodecError, DurableError
+from wesichain.errors import CodecError, DurableError, InvalidArgsError
+from wesichain.tools import validate_json
 
 from .states import PendingDecision
 
@@ -123,6 +125,11 @@ def check_decision(call: PendingDecision, decision: Decision, now: float) -> Non
         raise DurableError(f"{decision!r} is no decision on {name!r}; use {use} or Refuse(reason)")
     if call.expires_at is not None and now > call.expires_at:
         raise DurableError(f"the approval of {name!r} has expired; run the task again")
+    if isinstance(decision, ApproveWith) and call.parameters is not None:
+        issues = validate_json(call.parameters, decision.args)
+        if issues:
+            refused = InvalidArgsError("; ".join(issues), issues=tuple(issues), tool_name=name)
+            raise DurableError(f"the approved arguments do not fit: {refused}") from refused
 
 
 def answers_order(decided: Mapping[str, Decision]) -> str:

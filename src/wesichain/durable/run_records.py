@@ -66,7 +66,15 @@ def note_of(run_id: str, agent: str, outcome: Outcome[Any], *, model: str | None
     called = dict.fromkeys(step.call.name for step in outcome.steps if isinstance(step, Action))
     waiting = [
         PendingDecision(
-            run_id, agent, item.call, item.token, item.scope, item.expires_at, item.external, item.question
+            run_id,
+            agent,
+            item.call,
+            item.token,
+            item.scope,
+            item.expires_at,
+            item.external,
+            item.question,
+            parameters=item.parameters,
         )
         for item in (outcome.pending if isinstance(outcome, Interrupted) else ())
     ]

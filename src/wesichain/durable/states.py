@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
 from typing import Any, Self
 
 from typing_extensions import override
 
-from wesichain.core import ToolCall
+from wesichain.core import JsonValue, ToolCall
 from wesichain.core.internal import OMIT, Question, dataclass
 from wesichain.errors import ConfigError, DurableError
 
@@ -106,6 +107,7 @@ class PendingDecision:
     external: bool = False  # nothing is run here: somebody provides the result
     question: Question | None = None  # it has begun, and somebody provides the answer to this
     task: str = field(default="", metadata=OMIT)  # the beginning of what the run was asked
+    parameters: Mapping[str, JsonValue] | None = field(default=None, metadata=OMIT)  # of its arguments
 
 
 _SHOWN = 500  # letters of a task, in lists

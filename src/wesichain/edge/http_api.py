@@ -142,4 +142,5 @@ def answer_of(run: Run, ending: RunEnd) -> tuple[int, Mapping[str, JsonValue]]:
 def pending_of(item: PendingCall) -> dict[str, JsonValue]:
     """Return a call that waits for a decision as JSON for clients."""
     plain: Any = to_plain(item)
+    plain.pop("parameters", None)  # the agent checks arguments, and a client need not
     return {"external": item.external, "scope": [*item.scope], **plain}

@@ -43,7 +43,9 @@ class Approvals:
         ttl = run.settings.approval_ttl
         expires_at = None if ttl is None else run.settings.clock.time() + ttl
         token = approval_token(run.run_id, run.step, call)
-        return PendingCall(call, token, expires_at, run.scope, prepared.tool.external)
+        tool = prepared.tool
+        parameters = None if tool.external else tool.spec.parameters
+        return PendingCall(call, token, expires_at, run.scope, tool.external, parameters=parameters)
 
     def was_asked(self, call: ToolCall) -> bool:
         """Whether people were asked about this very call before."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from wesichain.agent.phases import Interrupted
-from wesichain.core import ToolCall
+from wesichain.core import JsonValue, ToolCall
 from wesichain.core.internal import Approve, ApproveWith, Decision, PendingCall, Provide, Refuse
 from wesichain.errors import ConfigError
 
@@ -87,10 +87,21 @@ def check_decision(
         case Approve() if not item.external:
             pass
         case ApproveWith(args=args) if not item.external:
-            if item.scope == ():  # the arguments of calls further down are checked by their own run
-                refusal = refusal_of(ToolCall(call.id, call.name, args))
-                if refusal is not None:
-                    raise ConfigError(f"the approved arguments do not fit: {refusal}")
+            # The program of a run below is not here; its question has the schema.
+            refusal = (
+                refusal_of(ToolCall(call.id, call.name, args)) if item.scope == () else misfit(item, args)
+            )
+            if refusal is not None:
+                raise ConfigError(f"the approved arguments do not fit: {refusal}")
         case _:
             use = "Provide(value), Provide(error=...)" if item.external else "Approve(), ApproveWith(args)"
             raise ConfigError(f"{decision!r} is no decision on {call.name!r}; use {use} or Refuse(reason)")
+
+
+def misfit(item: PendingCall, args: JsonValue) -> str | None:
+    """Why arguments do not fit the schema of a waiting call; None where they do, or it was stored without."""
+    if item.parameters is None:
+        return None
+    from wesichain.tools import validate_json  # loaded with the first arguments that a person gives
+
+    return "; ".join(validate_json(item.parameters, args)) or None
