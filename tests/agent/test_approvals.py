@@ -192,12 +192,11 @@ def test_changed_arguments_of_a_run_below_are_refused_before_anything_goes_on() 
     child = Agent(
         ScriptedLlm([say(call("delete", {"path": "a"})), "deleted"]), tools=[effects.tool()], name="child"
     )
-    replies = [say(call("child", {"task": "go"}), call("look", {"a": 1})), "done"]
+    replies: list[Any] = [say(call("child", {"task": "go"}), call("look", {"a": 1})), "done"]
     agent = Agent(ScriptedLlm(replies), tools=[child.as_tool(), look], tool_concurrency=1)
     outcome = asyncio.run(agent.outcome("q"))
     assert isinstance(outcome, Interrupted)
-    stored = from_json(Outcome[str], to_json(outcome))
-    assert isinstance(stored, Interrupted)
+    stored: Interrupted[str] = from_json(Interrupted, to_json(outcome))
     (pending,) = stored.pending
     with pytest.raises(ConfigError, match=r"do not fit.*path: is required"):
         asyncio.run(agent.resume(stored, {pending.token: ApproveWith({"file": 1})}))
