@@ -98,13 +98,15 @@ class GraphRun:
             except OuterUpdate as handed:
                 self._hand_over(at, handed)
                 raise
+            has_waited = performer.has_waited
+            del performer  # it has the results, and the state from before them
             pending = None
             await self._settle(at, done)
             if options.interrupt_after and self.position.frontier.tasks:
                 self._stop([task for task, _ in done], options.interrupt_after, "after")
             if frame.report.owed:
                 await frame.report.settle()
-            if not performer.has_waited and frame.clock.monotonic() - self._breath > _BREATH:
+            if not has_waited and frame.clock.monotonic() - self._breath > _BREATH:
                 await asyncio.sleep(0)  # lets a cancellation in, too
                 self._breath = frame.clock.monotonic()
 
