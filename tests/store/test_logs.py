@@ -24,8 +24,6 @@ from wesichain.store.postgres import PostgresLogs, PostgresSchema
 from wesichain.store.sqlite import SqliteLogs, SqliteSchema
 from wesichain.testing import LogsContract
 
-pytestmark = pytest.mark.quick
-
 SQLITE = SqliteSchema(
     "the logs",
     0x57534C47,

@@ -25,8 +25,6 @@ from wesichain.testing.cassettes import Cassette, Mode, cassette_path, read_cass
 from wesichain.testing.drift import drift_of, read_runs
 from wesichain.testing.seams import installed
 
-pytestmark = pytest.mark.quick
-
 LIVE = {"is_allowed": True, "models": 0, "tools": 0}
 
 
