@@ -171,6 +171,7 @@ class Drive(Generic[OutT]):
     async def _broken(self, phase: Active[OutT], cause: BaseException) -> Phase[OutT]:
         """The phase that an exception leads to; what is not the run's own is raised."""
         run = self.run
+        cause = run.fault_of(cause)
         if isinstance(cause, asyncio.CancelledError | CutOff):
             self._cut_off(phase)
             if isinstance(cause, CutOff):

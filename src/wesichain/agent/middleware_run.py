@@ -68,7 +68,8 @@ class MiddlewareRun(Generic[OutT]):
 
     async def run_to_end(self) -> Outcome[OutT]:
         """Run it, inside its middleware, to its end."""
-        first = self._drive
+        first, task = self._drive, asyncio.current_task()
+        cancels = 0 if task is None else task.cancelling()
         try:
             outcome: Any = await through(self._middleware, self._ctx, self._carry, first.task)
             self.outcome = self._drive.release(_checked(outcome))
@@ -79,11 +80,11 @@ class MiddlewareRun(Generic[OutT]):
             raise
         except AgentError as error:
             self.outcome = self._drive.fail(error)
-        except asyncio.CancelledError:
-            self._drive.cut()
-            self.outcome = self._drive.outcome
-            raise
-        except Exception as cause:  # noqa: BLE001  # a middleware is anybody's code
+        except (Exception, asyncio.CancelledError) as cause:  # a middleware is anybody's code
+            if isinstance(cause, asyncio.CancelledError) and (task is None or task.cancelling() > cancels):
+                self._drive.cut()
+                self.outcome = self._drive.outcome
+                raise
             name = raiser(self._middleware, cause) or "a middleware"
             broken = AgentError(f"{name}.wrap_run raised {type(cause).__name__}: {cause}")
             broken.__cause__ = cause

@@ -208,6 +208,7 @@ class ModelTurn(Generic[OutT]):
     def _reply_failed(self, cause: BaseException) -> ModelTransportError:
         """A model that could not be asked. A call that was cut off spends no step, and will be made again."""
         run = self._run
+        cause = run.fault_of(cause)
         if isinstance(cause, Stopped | CutOff | asyncio.CancelledError):
             self._give_back_step()
         elif isinstance(cause, Exception) and not isinstance(cause, PASSING):

@@ -11,7 +11,15 @@ from typing import Any, Generic, TypeGuard, TypeVar
 
 from wesichain.context import ContextView
 from wesichain.core import Clock, Message, ModelSettings, ToolSpec
-from wesichain.core.internal import NO_SETTINGS, CancellationToken, Spent, SystemClock, abandon, dataclass
+from wesichain.core.internal import (
+    NO_SETTINGS,
+    CancellationToken,
+    Spent,
+    SystemClock,
+    abandon,
+    dataclass,
+    stray_cancel,
+)
 from wesichain.errors import (
     AgentError,
     BudgetExceededError,
@@ -287,8 +295,14 @@ class RunState(Generic[OutT]):
                 raise error
         self.check_stop()
         if task in ended:
-            raise RuntimeError("it raised CancelledError, though nobody had cancelled it")
+            raise stray_cancel()
         raise self.out_of_time()
+
+    def fault_of(self, cause: BaseException) -> BaseException:
+        """What ended a wait: a `CancelledError` in a run that nobody has stopped is a fault like another."""
+        if isinstance(cause, asyncio.CancelledError) and self.task is not None and not self.is_stopped:
+            return stray_cancel(cause)
+        return cause
 
     def out_of_time(self) -> Exception:
         """The error of the run whose time limit was reached: this one, or one above."""
