@@ -97,12 +97,16 @@ class Graph(Translated, Generic[StateT]):
         options: ExecutionOptions | None = None,
         *,
         context: Any = None,
+        restart: bool = False,
     ) -> StateT:
         """Run from the entry to the end; the state at the end. Nodes find the context in `ctx.context`.
 
-        On a thread that has finished before, the input is merged through the reducers. Inside a node of
-        another graph it becomes part of that graph's run: one log, one journal, and questions go outwards.
+        On a thread that has finished before, the input is merged through the reducers; `restart=True` lets
+        one with unfinished work start over. Inside a node of another graph it becomes part of that graph's
+        run: one log, one journal, and questions go outwards.
         """
+        if restart:
+            options = replace(options or ExecutionOptions(), restart=True)
         outside = CURRENT.get()
         if outside is None or (options is not None and options.thread_id is not None):
             return await self._invoke(state, self._how(options, context))
@@ -120,9 +124,10 @@ class Graph(Translated, Generic[StateT]):
         options: ExecutionOptions | None = None,
         *,
         context: Any = None,
+        restart: bool = False,
     ) -> StateT:
         """Synchronous version of `invoke()`; always a run of its own."""
-        return run_sync(lambda: self.invoke(state, options, context=context), "invoke")
+        return run_sync(lambda: self.invoke(state, options, context=context, restart=restart), "invoke")
 
     def resume_sync(
         self,
