@@ -155,7 +155,7 @@ class TaskQuestions:
         return list(self._answers.values())[-1] if self._answers else None
 
     def pause(self, value: Any, memo: Any, problem: str) -> NoReturn:
-        """Ask, and keep something until the answer comes; where the last answer was wrong, that question again."""
+        """Ask, and keep something until the answer comes; if the last one was wrong, ask the same again."""
         name = list(self._answers)[-1] if problem and self._answers else str(len(self._answers))
         raise self._pause(name, value, memo, problem)
 
