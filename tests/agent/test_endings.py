@@ -139,6 +139,25 @@ def test_the_end_of_the_program_leaves_a_terminal_event(error: type[BaseExceptio
     assert isinstance(sink.events[-1], RunInterrupted), sink.events
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_the_end_of_the_program_inside_middleware_leaves_one_too(
+    moment: str, error: type[BaseException]
+) -> None:
+    class Ends(Middleware):
+        async def wrap_run(self, ctx: Any, task: Any, call_next: Any) -> Any:
+            if moment == "after":
+                await call_next(task)
+            raise error("now")
+
+    sink = CollectingSink()
+    agent = Agent(ScriptedLlm(["done"]), events=sink, middleware=[Ends()])
+    with pytest.raises(error):
+        asyncio.run(agent.run("q"))
+    assert isinstance(sink.events[-1], RunInterrupted), sink.events
+    assert error.__name__ in sink.events[-1].reason
+
+
 class Broken(Middleware):
     def __init__(self, method: str) -> None:
         self._method = method

@@ -184,7 +184,7 @@ class Drive(Generic[OutT]):
         elif isinstance(cause, Exception):
             return self._end(phase, cause)
         else:  # Ctrl-C, or the end of the program
-            self._cut_off(phase, f"{type(cause).__name__} ended the program")
+            self._cut_off(phase, program_ended(cause))
         raise cause
 
     def begin(self) -> None:
@@ -481,8 +481,8 @@ class Drive(Generic[OutT]):
             self._emit_end(failed)
         return failed
 
-    def cut(self) -> None:
-        """The task was cancelled inside the middleware: emit the end of the run, if it was not emitted."""
+    def cut(self, reason: str) -> None:
+        """The run was cut off inside the middleware: emit its end, if it was not emitted."""
         held, self._held = self._held, None
         if self.outcome is not None and held is None:
             return
@@ -493,7 +493,12 @@ class Drive(Generic[OutT]):
             return
         self._turn.arrived = None if held is None else self._turn.last_reply
         self.outcome = None
-        self._cut_off(self._last_active)
+        self._cut_off(self._last_active, reason)
+
+
+def program_ended(cause: BaseException) -> str:
+    """The reason of a run that Ctrl-C or the end of the program has cut off."""
+    return f"{type(cause).__name__} ended the program"
 
 
 class OpenRun(Protocol[OutT]):

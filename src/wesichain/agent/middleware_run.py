@@ -12,9 +12,10 @@ from wesichain.errors import AgentError, ConfigError, ReplayMismatchError
 from wesichain.middleware import Middleware
 from wesichain.tools import RunContext
 
-from .drive import Drive
+from .drive import Drive, program_ended
 from .middleware_calls import raiser
 from .phases import Completed, Failed, Idle, Interrupted, Outcome, Phase
+from .run_state import TASK_CANCELLED
 from .stepper import Stepper
 
 OutT = TypeVar("OutT")
@@ -80,9 +81,11 @@ class MiddlewareRun(Generic[OutT]):
             raise
         except AgentError as error:
             self.outcome = self._drive.fail(error)
-        except (Exception, asyncio.CancelledError) as cause:  # a middleware is anybody's code
-            if isinstance(cause, asyncio.CancelledError) and (task is None or task.cancelling() > cancels):
-                self._drive.cut()
+        except BaseException as cause:  # a middleware is anybody's code
+            is_cancel = isinstance(cause, asyncio.CancelledError)
+            is_asked_for = task is None or task.cancelling() > cancels
+            if is_asked_for if is_cancel else not isinstance(cause, Exception):
+                self._drive.cut(TASK_CANCELLED if is_cancel else program_ended(cause))
                 self.outcome = self._drive.outcome
                 raise
             name = raiser(self._middleware, cause) or "a middleware"
