@@ -90,8 +90,10 @@ def check_decision(
             pass
         case ApproveWith(args=args) if not item.external:
             # The program of a run below is not here; its question has the schema.
-            is_here = refusal_of is not None and item.scope == ()
-            refusal = refusal_of(ToolCall(call.id, call.name, args)) if is_here else misfit(item, args)
+            if refusal_of is None or item.scope:
+                refusal: object = misfit(item, args)
+            else:
+                refusal = refusal_of(ToolCall(call.id, call.name, args))
             if refusal is not None:
                 raise ConfigError(f"the approved arguments do not fit: {refusal}")
         case _:
