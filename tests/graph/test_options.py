@@ -400,7 +400,8 @@ async def test_a_question_survives_a_sibling_that_fails() -> None:
             raise ValueError("no")
         return {"log": ["ok"]}
 
-    builder = GraphBuilder(Log).add_node("ask", lambda _: {"log": [interrupt("?")]}).add_node("flaky", flaky)
+    builder = GraphBuilder(Log).add_node("flaky", flaky)
+    builder.add_node("ask", lambda _: {"log": [interrupt("?")]}, blocking=False)  # asks before the other fails
     graph = builder.add_edge(START, "ask").add_edge(START, "flaky").build(MemoryCheckpointer())
     with pytest.raises(NodeFailedError):
         await graph.invoke({}, T)
