@@ -130,7 +130,9 @@ class Batch(Generic[OutT]):
             if before and ready.call.id in before:
                 continue
             tool = ready.tool
-            if tool.external or (tool.approval and self._needs_approval(ready)):
+            needs = tool.external or (tool.approval and self._needs_approval(ready))
+            if needs or (self._approvals is not None and self._was_asked(ready)):
+                # A decision holds, also where the program of today would not have asked for it.
                 question = self._ask(index, ready)
                 if question is not None:
                     pending.append(question)
