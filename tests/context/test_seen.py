@@ -224,6 +224,22 @@ class TestASummary:
         assert [text for text in texts if "Summary" in text] == [texts[2]]
         assert texts[2].endswith("all of it")
 
+    @pytest.mark.parametrize("number", [1, 8, 400])
+    def test_its_own_request_is_within_the_limit_too(self, number: int) -> None:
+        """As where a run is handed over, with results that no view has cut yet."""
+        seen = VisibleLog(0)
+        seen.take([Message(Role.USER, "task")])
+        for one in range(number):
+            call = ToolCall(f"c{one}", "read", {"page": one})
+            seen.take([Message(Role.ASSISTANT, "", tool_calls=(call,))])
+            seen.take([Message(Role.TOOL, f"page {one} " + "x" * 250_000, tool_call_id=call.id)])
+        seen.take(hop(number))
+        question = Summarise(8_000, 2_000).reduce(seen)
+        assert isinstance(question, ViewQuestion)
+        assert sum(map(tokens_of, question.messages)) <= 8_000
+        assert "page 0" in question.messages[1].text
+        assert f"page {number - 1}" in question.messages[1].text
+
     def test_no_model_is_asked_at_every_step_where_the_task_alone_is_too_long(self) -> None:
         seen, asked = VisibleLog(0), 0
         seen.take([Message(Role.USER, "x" * 40_000)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -10,6 +11,7 @@ from wesichain.core.internal import Cut, dataclass, text_of
 from wesichain.errors import ConfigError
 
 from .tokens import CountTokens, check_counter, check_tokens, estimate_tokens
+from .trim import LEAST, trimmed, trimmed_together
 from .view import ViewQuestion
 from .visible_log import VisibleLog
 
@@ -68,11 +70,16 @@ class Summarise:
         if seen.new_tokens(pieces) < max(1, (self.over_tokens - self.keep_tokens) // 4):
             return None
         words = max(50, (self.over_tokens - self.keep_tokens) // 4)
-        asked = (
-            Message(Role.SYSTEM, _TASK.format(words=min(words, 600))),
-            Message(Role.USER, "\n".join(map(_as_text, seen.visible_messages(pieces)))),
-        )
+        task = _TASK.format(words=min(words, 600))
+        log = self._log(seen.visible_messages(pieces), self.over_tokens - self.count_tokens(task))
+        asked = (Message(Role.SYSTEM, task), Message(Role.USER, log))
         return ViewQuestion(asked, partial(_cuts, pieces), self.llm)
+
+    def _log(self, messages: Sequence[Message], max_tokens: int) -> str:
+        """The messages as text. A summary is a request too: what is too long for one is cut in its middle."""
+        room, count = max(LEAST, max_tokens), self.count_tokens
+        lines = trimmed_together([_as_text(message) for message in messages], room, count)
+        return trimmed("\n".join(lines), room, count)
 
 
 def _cuts(pieces: list[tuple[int, int]], text: str) -> tuple[Cut, ...]:

@@ -12,7 +12,7 @@ from wesichain.errors import AgentError
 from .tokens import CountTokens, check_counter, check_tokens, estimate_tokens
 from .visible_log import VisibleLog
 
-_LEAST = 32  # tokens: less of a result would be the mark alone
+LEAST = 32  # tokens: less of a result would be the mark alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class TrimResults:
     count_tokens: CountTokens = estimate_tokens
 
     def __post_init__(self) -> None:
-        check_tokens("max_tokens", self.max_tokens, least=_LEAST)
+        check_tokens("max_tokens", self.max_tokens, least=LEAST)
         check_counter(self.count_tokens)
 
     @property
@@ -54,6 +54,16 @@ def trimmed(text: str, max_tokens: int, count: CountTokens = estimate_tokens) ->
     return shown
 
 
+def trimmed_together(texts: Sequence[str], max_tokens: int, count: CountTokens) -> list[str]:
+    """Texts of at most `max_tokens` together: the longest are cut first, down to a common length."""
+    sizes = [count(text) for text in texts]
+    over = sum(sizes) - max_tokens
+    if over <= 0:
+        return [*texts]
+    length = _common_length(sorted(sizes, reverse=True), over)
+    return [trimmed(text, LEAST if length is None else length, count) for text in texts]
+
+
 def fit(seen: VisibleLog, limit: int, view: str, count: CountTokens) -> list[Cut]:
     """The cuts in tools' results that bring a request down to `limit` tokens.
 
@@ -64,9 +74,9 @@ def fit(seen: VisibleLog, limit: int, view: str, count: CountTokens) -> list[Cut
     results = sorted(seen.tool_results(), key=lambda one: one[2], reverse=True)
     length = _common_length([size for _, _, size in results], over)
     if length is None:
-        least = seen.tokens - sum(max(0, size - _LEAST) for _, _, size in results)
+        least = seen.tokens - sum(max(0, size - LEAST) for _, _, size in results)
         raise AgentError(
-            f"the request needs at least {least} tokens, with every result of a tool cut to {_LEAST} tokens, "
+            f"the request needs at least {least} tokens, with every result of a tool cut to {LEAST} tokens, "
             f"and {view} allows {limit}: raise the limit, or shorten instructions, task or replies"
         )
     return [_shortened(place, message, length, count) for place, message, size in results if size > length]
@@ -77,7 +87,7 @@ def _common_length(sizes: Sequence[int], over: int) -> int | None:
     for number in range(1, len(sizes) + 1):
         following = sizes[number] if number < len(sizes) else 0
         length = (sum(sizes[:number]) - over) // number
-        if length >= max(following, _LEAST):
+        if length >= max(following, LEAST):
             return length
     return None
 
