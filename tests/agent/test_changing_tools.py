@@ -15,7 +15,7 @@ from tests.agent.kit import ADD, add, boom, call, check_events, echo, kinds, say
 from tests.conftest import ROOT
 from tests.warm import python
 from wesichain import Agent, GraphBuilder, Middleware, RunContext
-from wesichain.agent import Approve, ApproveWith, Completed, Failed, Interrupted, Provide, replay
+from wesichain.agent import Approve, ApproveWith, Completed, Failed, Interrupted, Provide, Refuse, replay
 from wesichain.core import (
     LlmRequest,
     LlmResponse,
@@ -246,6 +246,36 @@ def test_a_recording_has_the_tools_that_a_function_returned(tmp_path: Path) -> N
     for deps in ([add], [echo], None):
         again = agent(tools=[DynamicTools(lambda ctx: ctx.deps)])
         assert isinstance(asyncio.run(replay(recording, again, deps=deps)), Completed)
+
+
+@pytest.mark.parametrize(
+    ("options", "decision", "result"),
+    [
+        pytest.param({"approval": True}, Approve(), "sent", id="approved"),
+        pytest.param({"approval": lambda args: True}, Approve(), "sent", id="approved-by-a-rule"),
+        pytest.param({"approval": True}, Refuse("no"), "not approved: no", id="refused"),
+        pytest.param({"external": True}, Provide("done by hand"), "done by hand", id="external"),
+    ],
+)
+def test_a_replay_without_the_function_s_deps_knows_what_people_were_asked(
+    options: Any, decision: Any, result: str
+) -> None:
+    @tool(**options)
+    async def send() -> str:
+        """Send it."""
+        return "sent"
+
+    made = agent(say(ADD, call("send")), "done", tools=[DynamicTools(lambda ctx: ctx.deps)])
+    outcome = asyncio.run(made.outcome("q", deps=[add, send]))
+    assert isinstance(outcome, Interrupted)
+    again = agent("done", tools=[DynamicTools(lambda ctx: ctx.deps)])
+    ended = asyncio.run(again.resume(outcome, {outcome.pending[0].token: decision}, deps=[add, send]))
+    assert result in str(ended.messages)
+    whole = (*outcome.events, *ended.events)
+    today = agent(
+        tools=[DynamicTools(lambda ctx: ctx.deps)]
+    )  # without deps, it returns nothing that is a tool
+    assert replayed(whole, today).messages == ended.messages
 
 
 def test_an_agent_may_be_among_what_the_function_gives() -> None:

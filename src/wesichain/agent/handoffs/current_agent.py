@@ -191,13 +191,18 @@ class CurrentAgent(Effects):
         return items
 
     def _offer_at(self, step: int) -> JournalEntry[list[Any]]:
-        """The tools that functions return for a step, of which a recording has the specs alone."""
+        """The tools that functions return for a step, of which a recording has the specs alone.
+
+        It also has the names of those that somebody else carries out; without tools, they are those before.
+        """
         own = {spec.name for spec in self._base.judge.offered}
         own.update(self._discovered_tools())
 
-        def read(specs: Any) -> list[Any]:
+        def read(recorded: Any) -> list[Any]:
+            specs, external = recorded["tools"], recorded["external"]
             offered = self._reported if specs is None else from_plain(tuple[ToolSpec, ...], specs)
-            return [_recorded_tool(spec) for spec in offered if spec.name not in own]
+            tools = [spec for spec in offered if spec.name not in own]
+            return [_recorded_tool(spec, external=spec.name in external) for spec in tools]
 
         return JournalEntry("offer", step, _specs_of, read)
 
@@ -317,9 +322,17 @@ class CurrentAgent(Effects):
             ) from cause
 
 
-def _recorded_tool(spec: ToolSpec) -> JsonTool:
-    """Stands for a tool that a function had returned for a step of a recording; it is not run."""
-    return JsonTool(spec.name, spec.description, spec.parameters, _not_here)
+def _recorded_tool(spec: ToolSpec, *, external: bool) -> JsonTool:
+    """Stands for a tool that a function had returned for a step of a recording; it is not run.
+
+    Whether a call of it was approved by somebody is a question to the recording, as with every rule.
+    """
+    asks = False if external else _as_recorded
+    return JsonTool(spec.name, spec.description, spec.parameters, _not_here, external=external, approval=asks)
+
+
+def _as_recorded(_: Any) -> bool:
+    return False
 
 
 def _not_here(_: Any) -> JsonValue:

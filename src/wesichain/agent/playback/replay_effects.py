@@ -240,7 +240,8 @@ class ReplayEffects(Effects):
             case "approve":
                 return self._was_asked(call_id)
             case "offer":
-                return self._offered(step_id)
+                external = [one.call.name for one in self._questions() if one.external and not one.question]
+                return {"tools": self._offered(step_id), "external": external}
             case _:
                 return UNKNOWN
 
@@ -274,10 +275,14 @@ class ReplayEffects(Effects):
 
     def _was_asked(self, call_id: str) -> bool:
         """Whether people were asked about a call in this part of the run."""
+        return any(one.call.id == call_id for one in self._questions())
+
+    def _questions(self) -> list[PendingCall]:
+        """The calls of this part of the run that people were asked about."""
         ends = (event for event in self._from(0) if isinstance(event, RunInterrupted))
         asked = [one for event in ends for one in event.pending]
         own = min((len(one.scope) for one in asked), default=0)
-        return any(one.call.id == call_id and len(one.scope) == own for one in asked)
+        return [one for one in asked if len(one.scope) == own]
 
     def _checked(self, step_id: int) -> str:
         """The answer as its checks left it in the recording, as a text; what they raised is raised again."""
