@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from wesichain import Agent
 from wesichain.core import (
     LlmRequest,
     LlmResponse,
@@ -16,9 +17,13 @@ from wesichain.core import (
     StreamingLlm,
     StreamItem,
     TextChunk,
+    Usage,
 )
 from wesichain.errors import ConfigError, LlmError, LlmRejectedError, LlmResponseError, LlmTransportError
 from wesichain.llm.fallback import Fallback
+from wesichain.llm.limiter import RateLimiter
+from wesichain.policy import Budget, cost_of_events
+from wesichain.testing import FunctionLlm, ScriptedLlm
 
 REQUEST = LlmRequest("m", (Message(Role.USER, "hi"),))
 BUSY = LlmTransportError("busy", retryable=True, retry_after=9.0)
@@ -132,7 +137,7 @@ async def test_a_stream_that_has_begun_is_not_passed_on() -> None:
 
 async def test_a_model_that_cannot_stream_gives_its_response() -> None:
     items = [item async for item in Fallback([Scripted("m0", BUSY), Silent()]).stream(REQUEST)]
-    assert items == [LlmResponse("silent")]
+    assert items == [LlmResponse("silent", model="Silent")]
 
 
 def test_it_promises_what_every_model_keeps() -> None:
@@ -151,3 +156,45 @@ def test_no_models_is_a_config_error() -> None:
 def test_what_is_no_list_of_models_is_a_config_error(models: Any) -> None:
     with pytest.raises(ConfigError, match="takes a list of models"):
         Fallback(models)
+
+
+# --- what it costs -------------------------------------------------------------------------------------
+
+
+PRICES = {"first": (1.0, 1.0), "second": (100.0, 100.0)}
+
+
+def both(*, second: str = "second") -> Fallback:
+    used = Usage(1_000_000, 0)
+    failing = ScriptedLlm([LlmTransportError("busy")] * 9, model="first")
+    return Fallback([failing, FunctionLlm(lambda _: LlmResponse("yes", usage=used), model=second)])
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+async def test_a_reply_is_paid_for_at_the_price_of_the_model_that_gave_it(is_nested: bool) -> None:
+    llm = Fallback([both()]) if is_nested else both()
+    agent = Agent(llm, budget=Budget(prices=PRICES))
+    result = await agent.run("q")
+    assert result.cost == 100.0
+    assert cost_of_events(result.events) == 100.0
+    async with agent.stream("q") as run:
+        async for _ in run:
+            pass
+    assert run.result.cost == 100.0
+
+
+async def test_a_model_of_unknown_price_behind_it_makes_the_cost_unknown() -> None:
+    result = await Agent(both(second="odd"), budget=Budget(prices=PRICES)).run("q")
+    assert result.cost is None
+
+
+async def test_a_limited_cost_needs_the_prices_of_all_its_models() -> None:
+    limited = Budget(cost=500.0, prices=PRICES)
+    assert (await Agent(both(), budget=limited).run("q")).cost == 100.0
+    with pytest.raises(ConfigError, match="'odd'"):
+        Agent(both(second="odd"), budget=limited)
+    with pytest.raises(ConfigError, match="'odd'"):
+        await Agent(RateLimiter(both(second="odd"), requests_per_minute=9)).run("q", budget=limited)
+    other = Agent(both(second="odd"), name="other")
+    with pytest.raises(ConfigError, match="'odd'"):
+        await Agent(both(), handoffs=[other], budget=limited).run("q")

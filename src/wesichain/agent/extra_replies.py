@@ -12,7 +12,7 @@ from .run_state import RunState
 
 def set_aside(run: RunState[Any], step: int, reply: LlmResponse, duration_ms: float) -> None:
     """Charge the tokens of a reply that the loop does not receive, and emit its event."""
-    cost = run.account.spend_usage(reply.usage)
+    cost = run.account.spend_reply(reply)
     run.emitter.emit(ModelResponded, step, reply, duration_ms, cost, True)
 
 

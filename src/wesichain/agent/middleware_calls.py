@@ -179,7 +179,7 @@ class _Question:
             raise
         if isinstance(reply, LlmResponse) and reply.finish_reason != "error":
             if self.is_over:  # whoever asked did not wait for it: it has its price all the same
-                run.account.spend_usage(reply.usage)
+                run.account.spend_reply(reply)
             else:
                 self.arrived += ((step, reply, started, run.now()),)
         return reply  # type: ignore[no-any-return]  # whatever it is: the loop judges it

@@ -116,7 +116,7 @@ class ModelContext:
         text = ""
         if is_response(reply):
             text, usage = reply.content, reply.usage
-            cost = cost_of(usage, price)
+            cost = cost_of(usage, run.account.price_of(reply.model) if reply.model else price)
             run.account.spend_usage(usage, cost)
             if reply.finish_reason == "error":
                 text = ""

@@ -264,7 +264,7 @@ class ModelTurn(Generic[OutT]):
             text = reply.content[:200]
             return _unreachable(LlmResponseError(f"it ended with an error: {text}", retryable=True), run.step)
         run.tally.free = False
-        cost = run.account.spend_usage(reply.usage)
+        cost = run.account.spend_reply(reply)
         run.emitter.model_responded(run.step, reply, int((run.now() - started) * 1e6) / 1000, cost)
         if reply.omitted:
             run.emitter.emit(ContentOmitted, run.step, run.settings.model, reply.omitted)

@@ -73,6 +73,7 @@ class Settings(Generic[OutT]):
     context: tuple[ContextView, ...] = ()
     model_settings: ModelSettings = NO_SETTINGS
     middleware: tuple[Middleware[Any], ...] = ()
+    other_models: tuple[str, ...] = ()  # that may answer in place of it
     free_steps: bool = False  # replies spend no step: what answers is a program, and no model
 
     @property

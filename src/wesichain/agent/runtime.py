@@ -31,6 +31,7 @@ from wesichain.core.internal import (
     around,
     check_settings,
     constructor_of,
+    other_models,
     traits_of,
 )
 from wesichain.errors import ConfigError, DuplicateToolError
@@ -125,7 +126,9 @@ class AgentRuntime(Generic[OutT]):
         self.identity = object()  # of the agent: a copy of its runtime has the same
         self.transfers: dict[str, Transfer] = {}
         self._equip(llm, registry)
-        Account(given.budget, self.model)  # a cost without a price is found here
+        account = Account(given.budget, self.model)  # a cost without a price is found here
+        for other in self.settings.other_models:
+            account.price_of(other)
         self._may_change = bool(self.registry.sources)  # the agent that acts, or its tools
         for handoff in given.handoffs:
             self.add_handoff(handoff)
@@ -153,6 +156,7 @@ class AgentRuntime(Generic[OutT]):
             beside=partial(AgentRuntime, llm),
             model_settings=given.settings,
             middleware=tuple(given.middleware),
+            other_models=other_models(llm),
             free_steps=traits.free_steps,
         )
         check_settings(llm, given.settings)
@@ -513,6 +517,8 @@ class AgentRuntime(Generic[OutT]):
         account = Account(
             options.budget or self.budget, settings.model, settings.clock.monotonic(), above, info.before
         )
+        for name in settings.other_models:
+            account.price_of(name)  # a limited cost needs one
         middleware = self.run_middleware
         is_plain = not self._may_change and self._call_middleware is None and not info.opened_by
         effects = live = self._live if is_plain else self._effects(info, account)

@@ -61,6 +61,7 @@ from .protocols import (
     fit_message,
     fit_request,
     name_reply,
+    other_models,
     say_omitted,
     traits_of,
 )
@@ -170,6 +171,7 @@ __all__ = [
     "name_reply",
     "narrowed_schema",
     "omitted_line",
+    "other_models",
     "parse_json",
     "parts_of",
     "positions_of",

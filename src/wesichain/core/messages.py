@@ -151,7 +151,8 @@ class LlmResponse:
 
     `parts` are the pictures and sounds that came with the text. `omitted` says what of the request the model
     could not be given: a line each, as the model read it in that place. `citations` are the sources that the
-    model named.
+    model named. `model` is the name of the one that answered, where it is not the one that was asked: its
+    price holds.
     """
 
     content: str = ""
@@ -163,6 +164,7 @@ class LlmResponse:
     parts: tuple[Part, ...] = field(default=(), metadata=OMIT)
     omitted: tuple[str, ...] = field(default=(), metadata=OMIT)
     citations: tuple[Citation, ...] = field(default=(), metadata=OMIT)
+    model: str = field(default="", metadata=OMIT)
 
     def __post_init__(self) -> None:
         if type(self.tool_calls) is not tuple:

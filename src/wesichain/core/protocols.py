@@ -89,6 +89,12 @@ def traits_of(llm: object) -> LlmTraits:
     return traits if isinstance(traits, LlmTraits) else _UNSAID
 
 
+def other_models(llm: object) -> tuple[str, ...]:
+    """The names of the models that may answer in place of this one, as behind a `Fallback`."""
+    found: tuple[str, ...] = getattr(llm, "other_models", ())
+    return found
+
+
 def check_settings(llm: object, settings: ModelSettings) -> None:
     """Raise `ConfigError` for a setting that the model cannot take, before anything is sent to it.
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from wesichain.core import LlmRequest, LlmResponse, LlmTraits, ModelSettings, StreamItem, ToolCallingLlm
-from wesichain.core.internal import check_settings, fit_request, say_omitted, traits_of
+from wesichain.core.internal import check_settings, fit_request, other_models, say_omitted, traits_of
 from wesichain.errors import ConfigError, LlmError, LlmRejectedError, LlmTransportError
 
 from .relay import relay, response_of
@@ -44,6 +44,12 @@ class Fallback:
         traits = [traits_of(model) for model in self.models]
         self.traits = _shared(traits)
 
+    @property
+    def other_models(self) -> tuple[str, ...]:
+        """The names of the models that may answer in place of the first."""
+        inside = (name for model in self.models for name in (_name(model), *other_models(model)))
+        return tuple(name for name in dict.fromkeys(inside) if name != self.model)
+
     def check_settings(self, settings: ModelSettings) -> None:
         """Raise `ConfigError` for a setting that one of the models does not take."""
         for model in self.models:
@@ -65,13 +71,19 @@ class Fallback:
                 async with aclosing(relay(model, fitted, stream=stream)) as items:
                     async for item in items:
                         has_begun = True
-                        yield say_omitted(item, omitted)
+                        yield self._named(say_omitted(item, omitted), model)
                 return
             except LlmError as error:
                 if has_begun or not self._when(error):
                     raise
                 errors.append(error)
         raise self._all_failed(errors) from ExceptionGroup("no model answered", errors)
+
+    def _named(self, item: StreamItem, model: ToolCallingLlm) -> StreamItem:
+        """A reply of another model than the first, with its name: it is paid for at its own price."""
+        if isinstance(item, LlmResponse) and not item.model and _name(model) != self.model:
+            return replace(item, model=_name(model))
+        return item
 
     def _all_failed(self, errors: Sequence[LlmError]) -> LlmError:
         said = "; ".join(f"{_name(model)}: {error}" for model, error in zip(self.models, errors, strict=True))

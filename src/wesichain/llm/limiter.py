@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 from dataclasses import dataclass
 
 from wesichain.core import Clock, LlmRequest, LlmResponse, ModelSettings, StreamItem, ToolCallingLlm, Usage
-from wesichain.core.internal import SystemClock, check_settings, traits_of
+from wesichain.core.internal import SystemClock, check_settings, other_models, traits_of
 from wesichain.errors import ConfigError
 
 from .loops import PerLoop
@@ -53,6 +53,7 @@ class RateLimiter:
         self.llm = llm
         self.model = str(getattr(llm, "model", type(llm).__name__))
         self.traits = traits_of(llm)
+        self.other_models = other_models(llm)
         self._requests = requests_per_minute
         self._tokens = tokens_per_minute
         self._concurrency = concurrency

@@ -8,7 +8,7 @@ from sys import maxsize
 from typing import Any
 
 from wesichain._elsewhere import BUDGET, init_names_ours
-from wesichain.core import Usage
+from wesichain.core import LlmResponse, Usage
 from wesichain.core.internal import (
     NO_USAGE,
     AnyPrice,
@@ -326,6 +326,16 @@ class Account:
         self.tool_calls += count
         if self._parent is not None:
             self._parent.spend_tool_call(count)
+
+    def spend_reply(self, reply: LlmResponse) -> float:
+        """Spend the tokens of a reply at the price of the model that gave it; returns what they cost."""
+        model = reply.model
+        if not model:
+            return self.spend_usage(reply.usage)
+        price = self.price_of(model)
+        if price is _FREE:
+            return self.spend_usage(reply.usage, 0.0, model)
+        return self.spend_usage(reply.usage, cost_of(reply.usage, price))
 
     def spend_usage(self, usage: Usage, cost: float | None = None, model: str = "") -> float:
         """Spend the tokens of a reply, here and all the way up; returns what they cost.

@@ -79,14 +79,14 @@ def cost_of_events(events: Iterable[Event], prices: Prices | None = None) -> flo
                 models[event.scope] = event.model
                 continue
             case ModelResponded():
-                cost, usage = event.cost, event.response.usage
+                cost, usage, model = event.cost, event.response.usage, event.response.model
             case ContextReduced():
-                cost, usage = event.cost, event.usage
+                cost, usage, model = event.cost, event.usage, ""
             case _:
                 continue
         if not cost and usage.total_tokens:
             at = datetime.fromtimestamp(event.at, UTC)
-            found = find_cost(usage, models.get(event.scope, ""), prices, at=at)
+            found = find_cost(usage, model or models.get(event.scope, ""), prices, at=at)
             if found is None:
                 return None
             cost = found

@@ -57,7 +57,8 @@ def current_agent_of(first: TeamMember, info: RunInfo, account: Account) -> Curr
     """Who acts in a run, and with which tools: the agent that opens it, or that it was handed to before."""
     team = team_of(first)
     for agent in team.values():
-        account.price_of(agent.runtime.model)  # a limited cost needs one
+        for model in (agent.runtime.model, *agent.runtime.settings.other_models):
+            account.price_of(model)  # a limited cost needs one
     return CurrentAgent(first, team, acting_in(first, info, team))
 
 
