@@ -19,7 +19,7 @@ from wesichain.core import Advice, Clock, StrategySource, ToolSpec
 from wesichain.core.internal import SystemClock
 from wesichain.errors import PlaybookError
 
-from .advising import FLOOR, AdviceOffer, Shares, is_near
+from .advising import FLOOR, Shares, is_near, make_advice
 from .crediting import earned as earned_of
 from .crediting import recorded, settled
 from .embedders import Embedder, Vectors, rows_for
@@ -188,8 +188,17 @@ class Playbook(Translated, StrategySource):
                 found = await asyncio.to_thread(self._matches, task, domain=domain, k=2 * k)
         except Exception as error:  # noqa: BLE001  # whatever an embedder or a database may raise
             trouble = f"{type(error).__name__}: {error}"
-        offer = AdviceOffer(run_id, fingerprints_of(tools), k, tokens, self.shares, task)
-        return replace(offer.advice(found, first=first), trouble=trouble)
+        made = make_advice(
+            found,
+            first,
+            run_id=run_id,
+            tools=fingerprints_of(tools),
+            k=k,
+            tokens=tokens,
+            task=task,
+            shares=self.shares,
+        )
+        return replace(made, trouble=trouble)
 
     def evidence(self, id: str, *, domain: str | None = None) -> Evidence:
         """A bullet's evidence: runs with it and without, as they fade, and the lift in success."""
