@@ -163,7 +163,7 @@ class Domain:
 
     def forget(self, is_meant: Callable[[PlaybookBullet], bool], *, tasks: Collection[str], at: float) -> int:
         """Erase bullets and the names of tasks from all that is kept; return how many bullets."""
-        lines = self._log.lines()
+        lines = [line for _, lines in self._log.chains() for line in lines]
         found = find(lines, is_meant)
         if not found and not any(dump_json(name).encode() in line for name in tasks for line in lines):
             return 0
