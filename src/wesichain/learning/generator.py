@@ -30,7 +30,6 @@ from .trace_log import TraceLog
 
 DEFAULT_LIMIT = 10  # iterations, where neither the task nor the generator says otherwise
 EXCLUDE_AFTER = 3  # failures of a tool in one task
-_RUNTIMES = 64  # sets of tools that are kept ready
 _THINK = "Think step by step. End with a line that begins with 'Answer:' and holds the answer alone."
 _ANSWER = re.compile(r"^[ \t]*answer:[ \t]*", re.IGNORECASE | re.MULTILINE)
 
@@ -78,7 +77,6 @@ class ReActGenerator:
         self._advice_tokens = advice_tokens
         self._clock = clock
         self._registry = self._tools.build()
-        self._runtimes: dict[frozenset[str] | None, AgentRuntime[str]] = {}
 
     @property
     def registry(self) -> ToolRegistry:
@@ -93,7 +91,6 @@ class ReActGenerator:
         """Add a tool; the next task can use it."""
         self._tools.register(tool)
         self._registry = self._tools.build()
-        self._runtimes.clear()
 
     def validate_tools(self) -> list[str]:
         """What is wrong with the tools, a sentence each; empty where nothing is."""
@@ -132,30 +129,25 @@ class ReActGenerator:
         return output
 
     def _runtime(self, task: TaskInput) -> AgentRuntime[str]:
-        """The runtime for the tools of a task; tasks with the same tools share one."""
-        chosen = None if task.available_tools is None else frozenset(task.available_tools)
-        if chosen not in self._runtimes:
-            unknown = sorted((chosen or frozenset()) - set(self._registry.names))
+        """The runtime with the tools of a task; it is made in a fraction of a millisecond."""
+        registry, chosen = self._registry, task.available_tools
+        if chosen is not None:
+            unknown = sorted(set(chosen) - set(registry.names))
             if unknown:
-                known = ", ".join(self._registry.names) or "none"
+                known = ", ".join(registry.names) or "none"
                 raise ConfigError(
                     f"task {task.task_id!r}: no tool {unknown[0]!r} is registered; the tools are {known}"
                 )
-            registry = self._registry
-            if chosen is not None:
-                registry = ToolSet.of(tool for tool in self._registry if tool.name in chosen).build()
-            if len(self._runtimes) >= _RUNTIMES:
-                self._runtimes.clear()
-            self._runtimes[chosen] = AgentRuntime(
-                self._llm,
-                registry,
-                policy=OBSERVE,
-                instructions=self._instructions or (None if len(registry) else _THINK),
-                exclude_after=EXCLUDE_AFTER,
-                loop_guard=LoopGuard(),
-                clock=self._clock,
-            )
-        return self._runtimes[chosen]
+            registry = ToolSet.of(tool for tool in registry if tool.name in chosen).build()
+        return AgentRuntime(
+            self._llm,
+            registry,
+            policy=OBSERVE,
+            instructions=self._instructions or (None if len(registry) else _THINK),
+            exclude_after=EXCLUDE_AFTER,
+            loop_guard=LoopGuard(),
+            clock=self._clock,
+        )
 
     async def _advice(self, task: TaskInput, registry: ToolRegistry, run_id: str) -> Advice:
         """What a task is told beside its instructions; its own bullets first."""

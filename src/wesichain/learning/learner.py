@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol, TypeAlias, cast
 
 from wesichain.agent import Agent, resolve_model
@@ -104,7 +105,7 @@ class Learner:
         for task in tasks:
             output = await self._generator.forward(task)
             record = await self.learn(task, output, feedback=feedback)
-            self._summary = self._summary.plus(records=(record,))
+            self._summary = replace(self._summary, records=(*self._summary.records, record))
         return self._summary
 
     async def learn(
@@ -116,7 +117,9 @@ class Learner:
             found = self._reflector.reflect(task, output, known)
             reflection = found if isinstance(found, Reflection) else await found
             delta = await asyncio.to_thread(self._curator.merge, self._playbook, reflection)
-            self._summary = self._summary.plus(delta=delta)
+            so_far = self._summary
+            added, updated = so_far.added + len(delta.added), so_far.updated + len(delta.updated)
+            self._summary = replace(so_far, added=added, updated=updated)
             return _record(task, output, known)
 
     def submit(

@@ -14,8 +14,7 @@ import pytest
 
 from wesichain.errors import PlaybookError
 from wesichain.learning import Embedder, FunctionEmbedder, Playbook, mask
-from wesichain.learning.embedders import rows_for
-from wesichain.learning.embedders.protocol import unit_rows
+from wesichain.learning.embedders import rows_for, unit_rows
 from wesichain.learning.embedders.use import UseEmbedder
 
 
