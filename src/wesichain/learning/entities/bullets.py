@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, fields
-from functools import cache
 from hashlib import sha256
 from typing import Any, Self, TypeAlias, cast
 
@@ -271,22 +270,21 @@ def _known(
     """The fields of a stored value that this version knows."""
     if not is_object(plain):
         raise CodecError(f"a bullet that cannot be read: {plain!r} is not an object")
-    known = {name: plain[name] for name in _fields_of(kind) if name in plain}
+    known = {name: plain[name] for name in _FIELDS[kind] if name in plain}
     for name, value in known.items():
         if not is_valid(value):
             raise CodecError(f"a bullet that cannot be read: {name} is {value!r}")
     return known
 
 
-@cache
-def _fields_of(kind: type[Any]) -> tuple[str, ...]:
-    return tuple(item.name for item in fields(kind) if item.init)
-
-
 _SPELLINGS = {section.casefold(): section for section in SECTIONS} | {
     "strategy": "Strategies",
     "pitfall": "Pitfalls",
     "observation": "Observations",
+}
+_FIELDS = {
+    kind: tuple(item.name for item in fields(kind) if item.init)
+    for kind in (PlaybookBullet, ToolCallingStrategy, Provenance, EvidenceTally)
 }
 
 

@@ -141,8 +141,9 @@ def _plain_change(change: PlaybookChange) -> dict[str, Any]:
 
 
 def _read_change(body: Mapping[str, Any]) -> PlaybookChange:
-    parts = {name: tuple(body[name]) for name in _PARTS if name in body}
-    return PlaybookChange(**parts | {"puts": tuple(map(PlaybookBullet.from_plain, parts.get("puts", ())))})
+    parts: dict[str, Any] = {name: tuple(body[name]) for name in _PARTS if name in body}
+    parts["puts"] = tuple(map(PlaybookBullet.from_plain, parts.get("puts", ())))
+    return PlaybookChange(**parts)
 
 
 _PARTS = tuple(item.name for item in fields(PlaybookChange))
