@@ -414,6 +414,6 @@ class Playbook(Translated, StrategySource):
 
 @cache  # its weights are loaded once a process, whoever opens a playbook
 def _default_embedder() -> Embedder:
-    from .embedders.use import UseEmbedder  # needs its package
+    from .use_embedder import UseEmbedder  # needs its package
 
     return UseEmbedder()

