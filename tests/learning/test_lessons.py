@@ -355,4 +355,4 @@ def test_without_numpy_the_error_names_the_extra() -> None:
 
 def test_the_default_encoder_is_made_once(tmp_path: Path) -> None:
     with Playbook.open(tmp_path / "one") as one, Playbook.open(tmp_path / "two") as two:
-        assert one._embedder is two._embedder  # its weights are what costs
+        assert one._embedder.embedder is two._embedder.embedder  # its weights are what costs

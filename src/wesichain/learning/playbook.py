@@ -22,7 +22,7 @@ from wesichain.errors import PlaybookError
 from .advising import FLOOR, Shares, is_near, make_advice
 from .crediting import earned as earned_of
 from .crediting import recorded, settled
-from .embedders import Embedder, Vectors, rows_for
+from .embedders import Embedder, SharedEmbedder, Vectors
 from .entities.bullets import PlaybookBullet, fingerprints_of
 from .entities.conditions import fits, marks_of
 from .entities.domains import check_domain
@@ -59,8 +59,7 @@ class Playbook(Translated, StrategySource):
         self.shares = shares or Shares()
         self._clock = clock or SystemClock()
         self._backend = backend
-        self._embedder = embedder
-        self._embedding = RLock()  # an embedder need not be safe to share between threads
+        self._embedder = SharedEmbedder(embedder)
         self._domains: dict[str, Domain] = {}
         self._guard = RLock()  # of the domains
 
@@ -360,8 +359,7 @@ class Playbook(Translated, StrategySource):
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """The vectors of texts, masked: what similarity is taken on."""
-        with self._embedding:
-            return rows_for(self._embedder, [mask(text) for text in texts])
+        return self._embedder.embed([mask(text) for text in texts])
 
     def now(self) -> float:
         return self._clock.time()

@@ -30,7 +30,6 @@ class Match:
 
     bullet: PlaybookBullet
     similarity: float
-    domain: str
 
 
 class Domain:
@@ -65,7 +64,7 @@ class Domain:
         while True:  # few may meet the conditions: more and more of the nearest are looked at
             found = self._get_index().search(vector, k=wanted)
             matches = [
-                Match(bullets[name], similarity, self.name)
+                Match(bullets[name], similarity)
                 for name, similarity in found
                 if all(condition.is_met(bullets[name], self.name) for condition in conditions)
             ]
@@ -90,7 +89,7 @@ class Domain:
             and all(condition.is_met(item, self.name) for condition in conditions)
         ]
         likeness = self.vectors([item.id for item in rest]) @ vector
-        return [Match(item, float(near), self.name) for item, near in zip(rest, likeness, strict=True)]
+        return [Match(item, float(near)) for item, near in zip(rest, likeness, strict=True)]
 
     def vectors(self, ids: Sequence[str]) -> Vectors:
         """Return the vectors of bullets that are there, one row each."""
