@@ -27,18 +27,16 @@ from .entities.bullets import PlaybookBullet, fingerprints_of
 from .entities.conditions import fits, marks_of
 from .entities.domains import check_domain
 from .entities.evidence import Evidence
-from .entities.stages import VISIBLE
 from .entities.wording import mask
 from .page import PageChange, changes, read_page, write_page
 from .storage.backend import Backend, Repaired
 from .storage.domain import Domain, Match, rank
 from .storage.erasing import meant
-from .storage.filters import Condition, parse_where
+from .storage.filters import parse_where
 from .storage.journal import Cause, Delta, PlaybookChange
 from .storage.shelf import back_to, bullet_back_to
 
 TRANSFER = 0.75  # how similar a bullet of another domain has to be
-_IS_VISIBLE = Condition("stage", "$in", VISIBLE)
 
 
 class Playbook(Translated, StrategySource):
@@ -146,20 +144,24 @@ class Playbook(Translated, StrategySource):
         floor: float = 0.0,
     ) -> Sequence[Match]:
         check_domain(domain)
-        conditions = (_IS_VISIBLE, *parse_where(where))
+        meets = parse_where(where)
         if not isinstance(cast("object", task), str) or not isinstance(cast("object", k), int):
             raise PlaybookError(f"a task is a text and k a whole number; got {task!r} and k={k!r}")
         if k < 1:
             return ()
+
+        def passes(bullet: PlaybookBullet, home: str) -> bool:
+            return bullet.is_visible and meets(bullet, home)
+
         vector = self.embed([task])[0]
         wanted = 4 * k + 8  # more than k, so that evidence can order those alike
         with self.view(domain) as here:
-            found = here.nearest(vector, k=wanted, conditions=conditions)
-            found += here.owned(vector, conditions, besides=found)
+            found = here.nearest(vector, k=wanted, passes=passes)
+            found += here.owned(vector, passes, besides=found)
         for other in self.domains() if cross_domain else ():
             if other != domain:
                 with self.view(other) as there:
-                    matches = there.nearest(vector, k=wanted, conditions=conditions)
+                    matches = there.nearest(vector, k=wanted, passes=passes)
                 found += [match for match in matches if match.similarity >= TRANSFER]
         marks = marks_of(task)
         near = [item for item in found if is_near(item, floor) and fits(item.bullet.condition, marks)]
