@@ -158,7 +158,7 @@ def _proposals(
         return
     if run.worked:
         yield _way("Strategies", run.worked, run, origin)
-    for rule in dict.fromkeys(mends(calls, [str(spec["name"]) for spec in specs])):
+    for rule in dict.fromkeys(mends(calls, {str(spec["name"]): parameters_of(spec) for spec in specs})):
         yield replace(rule, id="", example_task=run.intent, provenance=origin)
 
 
