@@ -86,6 +86,13 @@ def test_a_number_in_json_without_blanks_is_found() -> None:
     assert guard.refusal("Each bill is 1,250 at most.") == "it repeats an id or a number of the run"
 
 
+def test_an_example_of_the_prompt_is_no_lesson() -> None:
+    example = "Give height in centimetres: multiply metres by 100."
+    guard = LessonGuard([SPEC], RUN, ours=f"Write a rule. Example: {example}")
+    assert guard.refusal(example) == "it repeats the prompt"
+    assert guard.refusal("Give day in centimetres, as a number.") == ""  # its words are nobody's
+
+
 def test_names_of_a_tool_and_its_parameter_are_nobodys_words() -> None:
     """A difference of databases names both, one behind the other, and so does a rule."""
     guard = LessonGuard([SPEC], ['the record should hold book_room {"day": "3 May"}'])

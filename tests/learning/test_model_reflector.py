@@ -122,6 +122,7 @@ def test_the_prompt_is_a_file_that_can_be_replaced(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         ModelReflector(ScriptedLlm([]), prompt=mine)
     mine.write_text("Write one rule.")
+    assert ModelReflector(ScriptedLlm([]), prompt="One rule.")._prompt == "One rule."
     assert ModelReflector(ScriptedLlm([]), prompt=mine)._prompt == "Write one rule."  # what is sent
 
 
