@@ -479,7 +479,7 @@ class InterruptFirst(FailFast):
 async def test_a_result_that_is_no_answer_is_kept_where_the_policy_interrupts_the_run() -> None:
     till = Till()
     llm = ScriptedLlm([say(call("pay")), say(call("final_answer", {"value": 7}))])
-    agent = Agent(llm, tools=[till.tool()], output_type=int, policy=InterruptFirst())
+    agent: Any = Agent(llm, tools=[till.tool()], output_type=int, policy=InterruptFirst())
     outcome = await agent.outcome("q")
     assert isinstance(outcome, Interrupted)
     ended = await agent.runtime.resume(reread(outcome))
