@@ -480,10 +480,9 @@ async def test_a_result_that_is_no_answer_is_kept_where_the_policy_interrupts_th
     till = Till()
     llm = ScriptedLlm([say(call("pay")), say(call("final_answer", {"value": 7}))])
     agent: Any = Agent(llm, tools=[till.tool()], output_type=int, policy=InterruptFirst())
-    outcome = await agent.outcome("q")
-    assert isinstance(outcome, Interrupted)
-    ended = await agent.runtime.resume(reread(outcome))
-    assert isinstance(ended, Completed), ended
+    outcome: Any = await agent.outcome("q")
+    assert outcome.reason.startswith("the policy stopped the run")
+    ended: Any = await agent.runtime.resume(reread(outcome))
     assert (ended.output, till.paid) == (7, 1)
 
 
