@@ -143,15 +143,14 @@ class Drive(Generic[OutT]):
         if not self._has_begun:
             self.begin()
         run, phase = self.run, self.phase
-        think = self._turn.think if run.current_agent is None else self._think_again
-        pressure = run.pressure
+        turn, pressure = self._turn, run.pressure
         while True:
             try:
                 if pressure is not None:
                     await run.wait(pressure())
                 # A class pattern that fits makes a set, a list and a tuple: more than to look does.
                 if isinstance(phase, Thinking):
-                    following: Phase[OutT] = await think(phase)
+                    following: Phase[OutT] = await turn.think(phase)
                 elif isinstance(phase, Acting):
                     following = await self._act(phase)
                 elif isinstance(phase, _READY):
@@ -279,12 +278,6 @@ class Drive(Generic[OutT]):
         if batch.repeats is not None:  # the run is past these calls: no resume counts them again
             tally.last_call, tally.last_result, tally.repeats = batch.repeats
         return following
-
-    async def _think_again(self, phase: Thinking[OutT]) -> Phase[OutT]:
-        """The same where agent or tools can change: a reply from before is one to the tools of then."""
-        if self._turn.arrived is not None:
-            await self.run.current_agent.offer(phase, again=True)
-        return await self._turn.think(phase)
 
     async def _prepare(self, phase: Acting[OutT], batch: Batch[OutT]) -> list[PendingCall]:
         """Prepare the calls where tools can change, or a journal remembers what approval rules returned."""
