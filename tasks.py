@@ -62,8 +62,13 @@ def demo() -> None:
 
 
 def test() -> None:
-    """Run the test suite without the slow tests."""
-    run(dev(), "-m", "pytest", "-n", "3", "--dist", "worksteal", "-m", "not slow")
+    """Run the test suite without the slow tests and those of a real model's answers."""
+    run(dev(), "-m", "pytest", "-n", "3", "--dist", "worksteal", "-m", "not slow and not model")
+
+
+def test_model() -> None:
+    """Run the tests of what a real model answers: smollm2-135m, fetched the first time."""
+    run(dev(), "-m", "pytest", "-m", "model and not slow", "tests/llm/local")
 
 
 def test_slow() -> None:
@@ -87,10 +92,11 @@ def types() -> None:
 
 
 def check() -> None:
-    """Run all that must pass before a change lands: lint, types, test."""
+    """Run all that must pass before a change lands: lint, types, test, test-model."""
     lint()
     types()
     test()
+    test_model()
 
 
 def docs() -> None:
@@ -101,7 +107,7 @@ def docs() -> None:
 
 TASKS: dict[str, Callable[[], None]] = {
     task.__name__.replace("_", "-"): task
-    for task in (install, demo, test, test_slow, lint, types, check, docs)
+    for task in (install, demo, test, test_model, test_slow, lint, types, check, docs)
 }
 
 
