@@ -62,8 +62,8 @@ def demo() -> None:
 
 
 def test() -> None:
-    """Run the test suite without the slow tests and those of a real model's answers."""
-    run(dev(), "-m", "pytest", "-n", "3", "--dist", "worksteal", "-m", "not slow and not model")
+    """Run the test suite; the slow tests, a real model's answers and the types have tasks of their own."""
+    run(dev(), "-m", "pytest", "-n", "3", "--dist", "worksteal", "-m", "not slow and not model and not types")
 
 
 def test_model() -> None:
@@ -84,11 +84,12 @@ def lint() -> None:
 
 
 def types() -> None:
-    """Run both type checkers, on the code and on the blocks of the docs."""
+    """Run both type checkers, on the code, on the blocks of the docs and on lines that they must refuse."""
     python = dev()
     run(python, "-m", "mypy")
     run(python, "-m", "basedpyright")
     run(python, "-m", "tests.docs.typed")
+    run(python, "-m", "pytest", "-q", "-m", "types", "tests/typing")
 
 
 def check() -> None:
