@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
-from unicodedata import normalize
+from unicodedata import category, normalize
 
 from wesichain.core.internal import is_array, is_object
 
@@ -89,12 +89,12 @@ class LessonGuard:
 
 
 def plain(text: str) -> str:
-    """One line in one form of Unicode, without control and zero-width characters."""
-    kept = (char if char.isprintable() else " " for char in normalize("NFKC", text) if char not in _INVISIBLE)
-    return " ".join("".join(kept).split())
+    """One line in one form of Unicode, without marks on letters and characters that cannot be seen."""
+    seen = (char for char in normalize("NFKC", text) if category(char) not in _UNSEEN)
+    return " ".join("".join(char if char.isprintable() else " " for char in seen).split())
 
 
-_INVISIBLE = frozenset("\u00ad\u200b\u200c\u200d\u2060\ufeff")
+_UNSEEN = ("Cf", "Mn", "Me")  # format characters, and marks that stand on a letter or around it
 
 
 def texts_of(value: object) -> Iterator[str]:
