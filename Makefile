@@ -12,7 +12,7 @@ export WESICHAIN_MODELS ?= $(CURDIR)/.cache/models
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-quick test-slow check format format-check lint types bench bench-gate bench-peers docs lock release test-all clean
+.PHONY: help install demo test test-quick test-model test-slow check format format-check lint types bench bench-gate bench-peers docs lock release test-all clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -55,16 +55,20 @@ demo: $(DEMO_STAMP) ## the main job: a question, real tools, a correction, a loc
 
 # A worker takes neighbouring tests, which share servers, models and a browser; one that is done takes from another.
 test: $(STAMP)   ## the test suite; the first time it installs what it needs into .venv
-	@echo "==> tests: some 13 minutes of CPU time"
-	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow" $(HANGS)
+	@echo "==> tests: some 11 minutes of CPU time"
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow and not model and not types" $(HANGS)
 
 test-quick: $(STAMP) ## what needs no process, server or database, and some files that do: each test with its first case
-	@WESICHAIN_QUICK=1 $(BIN)/python -m pytest -q -n 2 -m "not slow" $(HANGS)
+	@WESICHAIN_QUICK=1 $(BIN)/python -m pytest -q -n 2 -m "not slow and not model" $(HANGS)
+
+test-model: $(STAMP) ## what a real model answers: smollm2-135m, fetched the first time (98 MB)
+	@echo "==> a real model: half a minute of CPU time"
+	@$(BIN)/python -m pytest -q -m "model and not slow" tests/llm/local $(HANGS)
 
 test-slow: $(STAMP) ## real models, soaks, full kill matrices; laws with ten times the examples, and all cases of samples
 	@WESICHAIN_THOROUGH=1 $(BIN)/python -m pytest -m "slow or hypothesis or sampled"
 
-check: format-check lint types test ## all that must be green before a change lands
+check: format-check lint types test test-model ## all that must be green before a change lands
 
 format: $(STAMP) ## write the code in the project's format
 	@$(BIN)/ruff check --fix-only --quiet . && $(BIN)/ruff format .
@@ -78,13 +82,14 @@ lint: $(STAMP)
 	@$(BIN)/ruff check --quiet .
 
 types: $(STAMP)
-	@echo "==> types: mypy, with pyright beside it; the public API is typed throughout, and the blocks of the docs are right"
+	@echo "==> types: mypy, with pyright beside it; the public API is typed throughout, the blocks of the docs are right, and what must fail does"
 	@mkdir -p build; $(BIN)/mypy > build/mypy.txt 2>&1 & mypy=$$!; \
 	$(BIN)/basedpyright; pyright=$$?; \
 	$(BIN)/python tests/typing/verify_types.py; api=$$?; \
 	$(BIN)/python -m tests.docs.typed; docs=$$?; \
 	wait $$mypy; mypy=$$?; cat build/mypy.txt; \
-	test "$$mypy $$pyright $$api $$docs" = "0 0 0 0"
+	$(BIN)/python -m pytest -q -m types tests/typing; marked=$$?; \
+	test "$$mypy $$pyright $$api $$docs $$marked" = "0 0 0 0 0"
 
 bench: $(STAMP)  ## the figures of this machine, against a minimal hand-written loop; fails where one is over its limit
 	@echo "==> figures and their limits, against a minimal hand-written loop"

@@ -62,8 +62,13 @@ def demo() -> None:
 
 
 def test() -> None:
-    """Run the test suite without the slow tests."""
-    run(dev(), "-m", "pytest", "-n", "3", "--dist", "worksteal", "-m", "not slow")
+    """Run the test suite; the slow tests, a real model's answers and the types have tasks of their own."""
+    run(dev(), "-m", "pytest", "-n", "3", "--dist", "worksteal", "-m", "not slow and not model and not types")
+
+
+def test_model() -> None:
+    """Run the tests of what a real model answers: smollm2-135m, fetched the first time."""
+    run(dev(), "-m", "pytest", "-m", "model and not slow", "tests/llm/local")
 
 
 def test_slow() -> None:
@@ -79,18 +84,20 @@ def lint() -> None:
 
 
 def types() -> None:
-    """Run both type checkers, on the code and on the blocks of the docs."""
+    """Run both type checkers, on the code, on the blocks of the docs and on lines that they must refuse."""
     python = dev()
     run(python, "-m", "mypy")
     run(python, "-m", "basedpyright")
     run(python, "-m", "tests.docs.typed")
+    run(python, "-m", "pytest", "-q", "-m", "types", "tests/typing")
 
 
 def check() -> None:
-    """Run all that must pass before a change lands: lint, types, test."""
+    """Run all that must pass before a change lands: lint, types, test, test-model."""
     lint()
     types()
     test()
+    test_model()
 
 
 def docs() -> None:
@@ -101,7 +108,7 @@ def docs() -> None:
 
 TASKS: dict[str, Callable[[], None]] = {
     task.__name__.replace("_", "-"): task
-    for task in (install, demo, test, test_slow, lint, types, check, docs)
+    for task in (install, demo, test, test_model, test_slow, lint, types, check, docs)
 }
 
 

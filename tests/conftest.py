@@ -8,8 +8,10 @@ import importlib
 import inspect
 import json
 import os
+import shutil
 import sqlite3
 import sys
+import tempfile
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
 from functools import cache
@@ -34,6 +36,16 @@ settings.load_profile("usual")
 
 ROOT = Path(__file__).resolve().parent.parent
 Strays: TypeAlias = Callable[[], list[int]]
+
+
+def _keep_files_in_memory() -> None:
+    """No test asks what outlives the machine, and databases that wait for a disk take a third of the time of theirs."""
+    memory = Path("/dev/shm")
+    if "TMPDIR" not in os.environ and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 4 << 30:
+        os.environ["TMPDIR"], tempfile.tempdir = str(memory), None
+
+
+_keep_files_in_memory()  # before pytest, a worker or a program of a test asks for a folder
 
 
 def pytest_configure(config: pytest.Config) -> None:

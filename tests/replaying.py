@@ -217,6 +217,7 @@ def check(ran: Ran, folder: Path) -> None:
     (summary,) = list_runs(folder)
     recording = load(summary.path)
     again = asyncio.run(replay(recording, Again(ran), deps=ran.options.get("deps")))
-    differences = diff(recording, again.events)
+    is_same = [*recording.events] == [*again.events]
+    differences = [] if is_same else diff(recording, again.events)  # which takes longer than the replay
     assert not differences, "the run parts from its recording:\n" + "\n".join(map(str, differences))
     assert type(again) is ran.ending

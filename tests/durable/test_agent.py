@@ -569,8 +569,9 @@ async def test_a_queued_run_can_be_cancelled(url: str) -> None:
     async with DurableAgent(adder(), "adder", database_url=url) as durable:
         run_id = await durable.enqueue("1 + 2?")
         await durable.cancel(run_id)
+        after = await durable.enqueue("1 + 2?")
         async with served(DurableAgent(adder(), "adder", database_url=url)):
-            await asyncio.sleep(1.5)
+            await durable.result(after)  # the queue is served in order: the first one's turn is over
             assert await durable.status(run_id) == RunState.CANCELLED
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
+from tests.waiting import until
 from wesichain.errors import NodeFailedError
 from wesichain.graph import (
     START,
@@ -91,10 +92,16 @@ async def test_a_blocking_call_does_not_freeze_the_loop() -> None:
 
 
 async def test_a_node_that_hangs_keeps_no_other_waiting() -> None:
-    gate = threading.Event()
-    stuck = GraphBuilder(Log).add_node("a", lambda _: {"log": [gate.wait(20)]}).set_entry("a").build()
+    gate, begun = threading.Event(), threading.Semaphore(0)
+
+    def hang(_: Any) -> Any:
+        begun.release()
+        return {"log": [gate.wait(20)]}
+
+    stuck = GraphBuilder(Log).add_node("a", hang).set_entry("a").build()
     hanging = [asyncio.ensure_future(stuck.invoke({})) for _ in range(64)]
-    await asyncio.sleep(0.1)
+    for _ in hanging:
+        await until(lambda: begun.acquire(blocking=False))
     began = time.monotonic()
     assert (await alone().invoke({}))["log"] == [False]
     assert time.monotonic() - began < 5

@@ -146,8 +146,16 @@ async def test_a_cancelled_call_leaves_the_checkpointer_usable(postgres: str) ->
     with pytest.raises(asyncio.CancelledError):
         await task
     await blocker.rollback()
+
+    async def is_decided() -> bool:
+        found = await blocker.execute(
+            "SELECT count(*) = 0 FROM pg_stat_activity WHERE state <> 'idle' AND pid <> pg_backend_pid() "
+            "AND datname = current_database()"
+        )
+        return bool((await found.fetchone() or [False])[0])
+
+    await until_answered(is_decided)  # whether the second entry was kept
     await blocker.close()
-    await asyncio.sleep(0.1)
     last = (await store.read("t"))[-1].seq
     await store.append("t", [entry(last + 1)], after=last)
     await store.close()

@@ -19,7 +19,7 @@ from tests.testing.test_simulation import check_tree, digest_of, tree_scenario
 from wesichain.agent import Completed
 from wesichain.durable import DurableAgent, DurableGraph
 from wesichain.graph.sqlite import SqliteCheckpointer
-from wesichain.testing import Fault, Faults, Scenario, simulate_sync
+from wesichain.testing import Fault, Faults, Scenario, Violation, simulate_sync
 from wesichain.testing.simulation import simulated
 
 
@@ -145,6 +145,10 @@ def test_a_durable_graph_comes_to_the_same_end_wherever_its_process_dies(tmp_pat
 
 @pytest.mark.parametrize("mistake", orders.MISTAKES)
 def test_a_planted_mistake_of_a_durable_graph_is_found_and_shrunk(tmp_path: Path, mistake: str) -> None:
-    report = simulate_sync(order_desk(tmp_path, mistake), seeds=range(24, 32))
-    found = {one.invariant: one for one in report.violations}
-    assert len(found[orders.MISTAKES[mistake][0]].faults) <= 1
+    scenario, expected = order_desk(tmp_path, mistake), orders.MISTAKES[mistake][0]
+    found: dict[str, Violation] = {}
+    for first in range(24, 32, 2):
+        if expected not in found:
+            report = simulate_sync(scenario, seeds=range(first, first + 2))
+            found |= {one.invariant: one for one in report.violations}
+    assert len(found[expected].faults) <= 1

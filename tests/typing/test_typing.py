@@ -11,8 +11,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.types
 HERE = Path(__file__).parent
 FILES = sorted([*(HERE / "must_fail").glob("*.py"), *(HERE / "must_pass").glob("*.py")])
 BIN = Path(sys.executable).parent

@@ -306,12 +306,14 @@ def test_many_readers_follow_at_once(site: Site) -> None:
                 f"{site.url}/api/runs/shared/events", headers={"authorization": f"Bearer {TOKEN}"}
             )
             with urllib.request.urlopen(asked, timeout=30) as answer:
+                begun.release()
                 got.append(answer.read())
 
+        begun = threading.Semaphore(0)
         readers = [threading.Thread(target=read) for _ in range(60)]
         for reader in readers:
             reader.start()
-        time.sleep(0.3)
+        assert all(begun.acquire(timeout=30) for _ in readers)
         for event in events[3:]:
             recorder.emit(event)
         for reader in readers:

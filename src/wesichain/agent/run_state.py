@@ -123,6 +123,7 @@ class RunState(Generic[OutT]):
         "deps",
         "effects",
         "emitter",
+        "has_own_clock",
         "is_bare",
         "now",
         "own_settings",
@@ -171,6 +172,8 @@ class RunState(Generic[OutT]):
         self._cancels = 0
         self.now = settings.clock.monotonic
         self.remembers = effects.remembers
+        # Whether durations come from a clock that was injected, and not from a journal.
+        self.has_own_clock = type(settings.clock) is not SystemClock and not self.remembers
         self.is_bare = token is None and not account.is_timed  # nothing but its end can end a wait
 
     @property
@@ -180,11 +183,6 @@ class RunState(Generic[OutT]):
     @property
     def run_id(self) -> str:
         return self.emitter.run_id
-
-    @property
-    def has_own_clock(self) -> bool:
-        """Whether durations come from a clock that was injected, and not from a journal."""
-        return type(self.settings.clock) is not SystemClock and not self.remembers
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools that the model is offered now."""

@@ -30,7 +30,7 @@ from .content import (
     omitted_line,
     parts_of,
 )
-from .dataclass import OMIT, constructor_of, dataclass
+from .dataclass import OMIT, UNWRITTEN, constructor_of, dataclass
 from .equality import common_prefix, field_values, is_record, same
 from .events import (
     Approve,
@@ -107,6 +107,7 @@ __all__ = [
     "NO_USAGE",
     "OMIT",
     "TEXT_LISTENER",
+    "UNWRITTEN",
     "AnyPrice",
     "Approve",
     "ApproveWith",

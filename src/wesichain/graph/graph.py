@@ -220,8 +220,10 @@ class Graph(Translated, Generic[StateT]):
         values: StateValues | None = None
         loaded: Loaded | None = None
         if self.checkpointer is not None:
-            options = replace(options, thread_id=options.thread_id or self._new_id())
-            journal, loaded = await self._threads.open(cast("str", options.thread_id), goes_on=True)
+            thread_id = options.thread_id or self._new_id()
+            if thread_id != options.thread_id:
+                options = replace(options, thread_id=thread_id)
+            journal, loaded = await self._threads.open(thread_id, goes_on=True)
             if loaded is not None:
                 if not options.restart:
                     _check_finished(loaded, options)
@@ -518,9 +520,10 @@ def _sinks(events: Sinks) -> tuple[EventSink, ...]:
 
 def _open_account(budget: Budget | None, now: float, spent: Spent | None) -> Account:
     """An account that has spent what its thread has. Each agent that draws on it brings its own model."""
-    limit = budget or _NO_LIMIT
-    account = Account(replace(limit, cost=None), now=now, spent=spent)
-    account.budget = limit  # a limited cost needs the prices of the agents' models, not of one here
+    if budget is None:
+        return Account(_NO_LIMIT, now=now, spent=spent)
+    account = Account(replace(budget, cost=None), now=now, spent=spent)
+    account.budget = budget  # a limited cost needs the prices of the agents' models, not of one here
     return account
 
 

@@ -22,24 +22,24 @@ KEY = "secret"
 
 
 @pytest.fixture(scope="module")
-def base(smol: Path) -> Iterator[str]:
-    with serve_local(smol, threads=1, context=1024, key=KEY) as url:
+def base(shallow: Path) -> Iterator[str]:
+    with serve_local(shallow, threads=1, context=1024, key=KEY) as url:
         yield url
 
 
 def elsewhere(base: str, *, key: str | None = KEY, deadline: float | None = None) -> LocalLlm:
-    return LocalLlm("smollm2", base_url=base, api_key=key, max_tokens=64, examples=EXAMPLE, deadline=deadline)
+    return LocalLlm("smollm2", base_url=base, api_key=key, max_tokens=24, examples=EXAMPLE, deadline=deadline)
 
 
-async def test_it_replies_as_the_model_in_our_own_process_does(base: str, smol: Path) -> None:
+async def test_it_replies_as_the_model_in_our_own_process_does(base: str, shallow: Path) -> None:
     asked = request(user("What is 17 plus 25?"))
     async with (
         elsewhere(base) as there,
-        LocalLlm(smol, threads=1, context=1024, max_tokens=64, examples=EXAMPLE) as here,
+        LocalLlm(shallow, threads=1, context=1024, max_tokens=24, examples=EXAMPLE) as here,
     ):
         reply = await there.complete(asked)
         assert reply == await here.complete(asked)
-    assert [(call.name, call.args) for call in reply.tool_calls] == [("add", {"a": 17, "b": 25})]
+    assert reply.content
     assert there.model == "smollm2"
     assert there.timings is not None
 
@@ -52,19 +52,23 @@ async def test_eight_agents_share_it_and_one_is_cancelled_half_way(base: str) ->
 
     llm = elsewhere(base)
     agent = Agent(llm, tools=[add], budget=Budget(steps=3))
+    alone = await llm.complete_text("one, two")
     runs = [asyncio.create_task(agent.outcome(f"What is {n} plus 1?")) for n in range(2, 10)]
-    await asyncio.sleep(0.2)
-    runs[3].cancel()
-    ends = await asyncio.gather(*runs, return_exceptions=True)
-    assert isinstance(ends.pop(3), asyncio.CancelledError)
-    assert not [end for end in ends if isinstance(end, BaseException)]
-    assert await llm.complete_text("one, two,", stop=[","]) == " three"
+    _, waiting = await asyncio.wait(runs, return_when=asyncio.FIRST_COMPLETED)
+    left = next(iter(waiting))
+    left.cancel()
+    await asyncio.gather(*runs, return_exceptions=True)
+    assert left.cancelled()
+    assert not [run for run in runs if run is not left and run.exception()]
+    assert await llm.complete_text("one, two") == alone
 
 
-@pytest.mark.parametrize("tail", ["/v1", "/v1/", "", "/"])
-async def test_the_address_of_its_openai_api_will_do(base: str, tail: str) -> None:
-    async with elsewhere(base.removesuffix("/v1") + tail) as llm:
-        assert await llm.complete_text("one, two,", stop=[","]) == " three"
+async def test_the_address_of_its_openai_api_will_do(base: str) -> None:
+    said: set[str] = set()
+    for tail in ("/v1", "/v1/", "", "/"):
+        async with elsewhere(base.removesuffix("/v1") + tail) as llm:
+            said.add(await llm.complete_text("one, two"))
+    assert len(said) == 1
 
 
 async def test_llama_need_not_be_installed(base: str) -> None:
@@ -73,13 +77,14 @@ async def test_llama_need_not_be_installed(base: str) -> None:
         sys.modules["xllamacpp"] = None
         from wesichain.llm.local import LocalLlm
         llm = LocalLlm("any-name", base_url=sys.argv[1], api_key=sys.argv[2])
-        print(asyncio.run(llm.complete_text("one, two,", stop=[","])))
+        print(repr(asyncio.run(llm.complete_text("one, two", stop=[","]))))
     """
     command = [sys.executable, "-c", textwrap.dedent(script), base, KEY]
     said = await asyncio.to_thread(
         subprocess.run, command, check=True, capture_output=True, text=True, timeout=60
     )
-    assert said.stdout == " three\n"
+    async with elsewhere(base) as llm:
+        assert said.stdout == repr(await llm.complete_text("one, two", stop=[","])) + "\n"
 
 
 # --- faults ---------------------------------------------------------------------------------------
@@ -102,17 +107,16 @@ async def test_a_reply_that_takes_too_long_is_given_up(base: str) -> None:
     assert caught.value.retryable
 
 
-async def test_a_deadline_does_not_end_a_model_that_others_use(smol: Path) -> None:
+async def test_a_deadline_does_not_end_a_model_that_others_use(shallow: Path) -> None:
     async with (
-        LocalLlm(smol, threads=1, context=512, max_tokens=40) as patient,
-        LocalLlm(smol, threads=1, context=512, max_tokens=40, deadline=0.001) as hasty,
+        LocalLlm(shallow, threads=1, context=512, max_tokens=100, examples=EXAMPLE) as patient,
+        LocalLlm(shallow, threads=1, context=512, max_tokens=100, deadline=0.001) as hasty,
     ):
-        await patient.complete_text("one, two,", stop=[","])
-        waiting = asyncio.create_task(patient.complete_text("Once upon a time"))
-        await asyncio.sleep(0.1)
+        stream = patient.stream(request(user("Say hi.")))
+        await anext(stream)
         with pytest.raises(LlmTransportError, match="deadline="):
             await hasty.complete_text("one, two,")
-        assert await waiting
+        assert isinstance([item async for item in stream][-1], LlmResponse)
 
 
 @asynccontextmanager

@@ -187,15 +187,15 @@ def test_without_a_grammar_it_cannot_be_kept() -> None:
         LocalLlm("smollm2-135m", grounded=True, constrain=False)
 
 
-# --- with a real model ----------------------------------------------------------------------------
+# --- with a model that is loaded ----------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def loaded(smol: Path) -> Iterator[Path]:
+def loaded(shallow: Path) -> Iterator[Path]:
     """The file of a model that stays loaded: whoever asks for it the same way shares what was read."""
-    llm = LocalLlm(smol, threads=1, context=1024, max_tokens=1)
+    llm = LocalLlm(shallow, threads=1, context=1024, max_tokens=1)
     asyncio.run(llm.complete_text("one", stop=[]))
-    yield smol
+    yield shallow
     llm.close()
 
 

@@ -277,8 +277,8 @@ async def test_a_refresh_lists_the_tools_anew(tmp_path: Path) -> None:
 async def test_a_server_that_cannot_be_used_is_a_clear_error_soon(
     how: str, words: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    waits = {"waits", "prints-and-waits", "prints-for-ever", "lists-nothing"}
-    server = raw(how, env={"API_KEY": SECRET}, connect_timeout=3.0 if how in waits else 30.0)
+    waits = {"waits": 3.0, "prints-and-waits": 3.0, "prints-for-ever": 1.0, "lists-nothing": 3.0}
+    server = raw(how, env={"API_KEY": SECRET}, connect_timeout=waits.get(how, 30.0))
     with pytest.raises(ToolError) as caught:
         await server.__aenter__()
     assert words in str(caught.value)

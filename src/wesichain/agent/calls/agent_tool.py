@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Any
 
 from typing_extensions import TypedDict, override
@@ -65,6 +66,7 @@ class AgentTool(TypedTool[Any, Any]):
         return adapter.dump_json(args, by_alias=True).decode()
 
 
+@cache
 def _task_of_text() -> Any:
     from pydantic import Field
 

@@ -29,6 +29,7 @@ from wesichain.llm.transport import (
     HttpSettings,
     KeyAccount,
     ProviderRoute,
+    certificates,
     host_of,
 )
 
@@ -98,6 +99,9 @@ class GoogleClient(HttpLlm):
             base_url=url,
             headers=self._headers,
             httpx_async_client=httpx2.AsyncClient(transport=_RequestWriter()),
+            # The SDK only writes requests, and would read the certificates twice for connections of its own.
+            client_args={"verify": certificates()},
+            async_client_args={"ssl": certificates()},
             retry_options=types.HttpRetryOptions(attempts=1),
         )
         if is_vertex:

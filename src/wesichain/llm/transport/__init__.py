@@ -1,7 +1,7 @@
 """The transport that the adapters share: one set of rules for retries, deadlines, limits and faults."""
 
 from .faults import Endpoint, retry_after
-from .http import Connect, ProviderRoute, Reply, event_object
+from .http import Connect, ProviderRoute, Reply, certificates, event_object
 from .keys import PLACEHOLDER, Key, KeyAccount, host_of
 from .model import Adapter, HttpLlm, HttpSettings
 from .retry_limits import RetryLimits
@@ -21,6 +21,7 @@ __all__ = [
     "RetryLimits",
     "SseEvent",
     "SseScanner",
+    "certificates",
     "event_object",
     "host_of",
     "retry_after",

@@ -243,7 +243,7 @@ class HttpTransport:
             return _Link(self._connect(None), _keep_open(None))
         # The deadline bounds every silence; only a host that does not even connect is given up sooner.
         http = httpx2.AsyncClient(
-            verify=_certificates(),
+            verify=certificates(),
             timeout=httpx2.Timeout(None, connect=_CONNECT_SECONDS),
             limits=httpx2.Limits(max_connections=1000, max_keepalive_connections=100),
             follow_redirects=False,
@@ -270,7 +270,7 @@ def event_object(event: SseEvent, endpoint: Endpoint) -> dict[str, Any]:
 
 
 @cache
-def _certificates() -> ssl.SSLContext:
+def certificates() -> ssl.SSLContext:
     """Reading the certificates takes tens of milliseconds: once a process is enough."""
     return httpx2.create_ssl_context()
 
