@@ -91,7 +91,7 @@ def _parameters(tool: ToolSpec) -> frozenset[str]:
 
 
 def _counted(counts: dict[str, int] | None, *names: str) -> dict[str, int]:
-    counted = dict(counts or ())
+    counted: dict[str, int] = {} if counts is None else {**counts}
     for name in names:
         counted[name] = counted.get(name, 0) + 1
     return counted
