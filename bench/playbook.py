@@ -19,9 +19,9 @@ import numpy as np
 
 from wesichain.learning import Feedback, GroundedReflector, Playbook, SemanticCurator, TaskInput, TaskOutput
 from wesichain.learning.embedders import Vectors
-from wesichain.learning.embedders.use import UseEmbedder
 from wesichain.learning.entities.bullets import ToolCallingStrategy
 from wesichain.learning.entities.steps import ReasoningStep
+from wesichain.learning.use_embedder import UseEmbedder
 
 QUESTIONS = [
     "What does customer {} still have to pay?",

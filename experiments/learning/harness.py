@@ -24,6 +24,7 @@ from wesichain.learning import (
     PlaybookBullet,
     TaskOutput,
     ToolCallingStrategy,
+    ToolInvocation,
 )
 from wesichain.policy import Budget, ObserveErrors
 from wesichain.store import append_line
@@ -44,13 +45,7 @@ ARMS = (
     "improve",
     "dice",
 )
-KINDS = {
-    "learned-a": "a",
-    "learned-a-user": "a-user",
-    "learned-b": "b",
-    "learned-b-owner": "b-owner",
-    "learned-c": "c",
-}
+LEARNED = "learned-"  # and behind it the kind of feedback
 BASE = "You do what you are asked with the tools that you have, and then say in one sentence what you did."
 SEARCH = f"{BASE} Where a tool refuses, call another one, until one of them has done it."
 
@@ -183,15 +178,18 @@ async def run(
         outcome.usage.total_tokens,
         spent,
         tuple(shown),
-        tuple(_calls(outcome)),
+        tuple(map(_line, _calls(outcome))),
     )
 
 
-def _calls(outcome: Any) -> Iterator[str]:
+def _calls(outcome: Any) -> Iterator[ToolInvocation]:
     for step in TaskOutput.of(outcome).structured_trace:
-        for call in step.calls:
-            came = "ok" if call.success else f"refused: {call.error_message}"
-            yield f"{call.tool_name} {dump_json(call.arguments)} {came}"
+        yield from step.calls
+
+
+def _line(call: ToolInvocation) -> str:
+    came = "ok" if call.success else f"refused: {call.error_message}"
+    return f"{call.tool_name} {dump_json(call.arguments)} {came}"
 
 
 async def _agent(
@@ -218,7 +216,7 @@ async def _agent(
         pool = [text for other in others if other.name != world.name for text in other.sentences]
         chosen = Random(world.name).sample(pool, k=min(len(pool), len(world.sentences)))
         book.record_all([PlaybookBullet(content=text, ruling="owner") for text in chosen], domain="general")
-    elif arm in KINDS or arm == "as-they-came":
+    elif arm.startswith(LEARNED) or arm == "as-they-came":
         await _train(world, arm, plan, agent, book=book, log=log, training=training)
     return agent if arm != "plain" else _made(world, plan, _base(world))
 
@@ -278,13 +276,8 @@ async def _train(
                     PlaybookBullet(content=text, example_task=task.text, lesson="argument"), domain="general"
                 )
             return 0
-        made = [
-            (call.tool_name, call.arguments)
-            for step in TaskOutput.of(outcome).structured_trace
-            for call in step.calls
-            if is_object(call.arguments)
-        ]
-        learner.submit(outcome, feedback=world.feedback(KINDS[arm], run_id, task, made))
+        made = [(call.tool_name, call.arguments) for call in _calls(outcome) if is_object(call.arguments)]
+        learner.submit(outcome, feedback=world.feedback(arm.removeprefix(LEARNED), run_id, task, made))
         await learner.drain()
         return int(getattr(reflector, "spent_tokens", 0) - before)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
+from typing import TypeVar
 
 from .harness import ARMS, RunLine
 
 DRAWS = 4_000
+SHARES = {"learned-a": 0.8, "learned-a-user": 0.8, "learned-b": 0.5, "learned-b-owner": 0.5}
+T = TypeVar("T")
 
 
 def page(lines: Sequence[RunLine], *, model: str) -> str:
@@ -60,37 +63,23 @@ def table(lines: Sequence[RunLine]) -> list[str]:
 def fewer_steps(lines: Sequence[RunLine]) -> str:
     """Return SC-002: how many steps fewer learned-c takes than plain, on the searches that both solve."""
     arms = by_arm(lines)
-    pairs = [
-        (one.family, one.steps, arms["learned-c"][task].steps)
-        for task, one in arms["plain"].items()
-        if task in arms["learned-c"] and one.solved and arms["learned-c"][task].solved
-    ]
-    if not pairs:
+    groups: dict[str, list[tuple[int, int]]] = {}  # steps without and with what was learned
+    for task, one in arms["plain"].items():
+        learned = arms["learned-c"].get(task)
+        if learned is not None and one.solved and learned.solved:
+            groups.setdefault(one.family, []).append((one.steps, learned.steps))
+    if not groups:
         return "- 30 to 50 % fewer steps in search (SC-002): not run"
-    groups: dict[str, list[tuple[str, int, int]]] = {}
-    for pair in pairs:
-        groups.setdefault(pair[0], []).append(pair)
-    draw, names = Random(0), [*groups]  # statistics, not secrets
 
-    def saved(chosen: Sequence[tuple[str, int, int]]) -> float:
-        return 100 - 100 * sum(after for _, _, after in chosen) / sum(before for _, before, _ in chosen)
+    def saved(pairs: Sequence[tuple[int, int]]) -> float:
+        return 100 - 100 * sum(after for _, after in pairs) / sum(before for before, _ in pairs)
 
-    means = sorted(
-        saved(
-            [
-                one
-                for name in draw.choices(names, k=len(names))
-                for one in draw.choices(groups[name], k=len(groups[name]))
-            ]
-        )
-        for _ in range(DRAWS)
-    )
-    low, high = means[int(0.025 * DRAWS)], means[int(0.975 * DRAWS) - 1]
+    total, low, high = interval(groups, saved)
     by_family = ", ".join(f"{name} {saved(group):.1f}" for name, group in groups.items())
-    verdict = "reached" if saved(pairs) >= 30 else "missed"
     return (
-        f"- 30 to 50 % fewer steps in search (SC-002), learned-c against plain, {len(pairs)} searches that "
-        f"both solve: {saved(pairs):.1f} ({low:.1f} to {high:.1f}), {verdict}; {by_family}"
+        f"- 30 to 50 % fewer steps in search (SC-002), learned-c against plain, "
+        f"{sum(map(len, groups.values()))} searches that both solve: {total:.1f} ({low:.1f} to {high:.1f}), "
+        f"{'reached' if total >= 30 else 'missed'}; {by_family}"
     )
 
 
@@ -98,18 +87,12 @@ def goals(arms: Mapping[str, Mapping[str, RunLine]], lines: Sequence[RunLine]) -
     """Return each goal with what was found, over the tasks that its arm was run on."""
     plain, owner = arms["plain"], arms["owner"]
     rows: list[str] = []
-    for arm, share in (
-        ("learned-a", 0.8),
-        ("learned-a-user", 0.8),
-        ("learned-b", 0.5),
-        ("learned-b-owner", 0.5),
-    ):
+    for arm, share in SHARES.items():
         found = arms[arm]
         if found and plain and owner:
             gain = difference(plain, found)[0]
-            wanted = (
-                share * difference(plain, {task: line for task, line in owner.items() if task in found})[0]
-            )
+            same = {task: line for task, line in owner.items() if task in found}
+            wanted = share * difference(plain, same)[0]
             came = f"{gain:+.1f} of {wanted:+.1f}, {'reached' if gain >= wanted else 'missed'}"
         else:
             came = "not run"
@@ -131,22 +114,26 @@ def difference(plain: Mapping[str, RunLine], found: Mapping[str, RunLine]) -> tu
     for task, line in found.items():
         if task in plain:
             groups.setdefault(line.family, []).append(100.0 * (line.solved - plain[task].solved))
-    if not groups:
-        return 0.0, 0.0, 0.0
-    draw = Random(0)  # statistics, not secrets
-    names = [*groups]
-    means = sorted(
-        _mean(
+    return interval(groups, _mean) if groups else (0.0, 0.0, 0.0)
+
+
+def interval(
+    groups: Mapping[str, Sequence[T]], measure: Callable[[Sequence[T]], float]
+) -> tuple[float, float, float]:
+    """Return a measure of all, and its 95 % interval over families and the tasks of each."""
+    draw, names = Random(0), [*groups]  # statistics, not secrets
+    drawn = sorted(
+        measure(
             [
-                value
+                one
                 for name in draw.choices(names, k=len(names))
-                for value in draw.choices(groups[name], k=len(groups[name]))
+                for one in draw.choices(groups[name], k=len(groups[name]))
             ]
         )
         for _ in range(DRAWS)
     )
-    every = [value for values in groups.values() for value in values]
-    return _mean(every), means[int(0.025 * DRAWS)], means[int(0.975 * DRAWS) - 1]
+    every = [one for group in groups.values() for one in group]
+    return measure(every), drawn[int(0.025 * DRAWS)], drawn[int(0.975 * DRAWS) - 1]
 
 
 def _against(plain: Mapping[str, RunLine], found: Mapping[str, RunLine]) -> str:

@@ -3,6 +3,7 @@
     WesichainError
     ├── ConfigError              the programmer's mistake, found before anything runs
     │   ├── ToolDefinitionError, DuplicateToolError, PolicyConfigError, MissingDependencyError
+    │   ├── ApprovalExpiredError
     │   └── GraphDefinitionError ── MissingNodeError, InvalidEdgeError
     ├── CodecError (ValueError)  text or data that is not what it should be
     ├── LlmError ── LlmTransportError, LlmRejectedError, LlmResponseError   the provider's fault
@@ -83,6 +84,10 @@ class MissingDependencyError(ConfigError):
     def __init__(self, what: str, *, package: str, extra: str) -> None:
         super().__init__(f"{what} needs the {package!r} package: pip install 'wesichain[{extra}]'")
         self.package, self.extra = package, extra
+
+
+class ApprovalExpiredError(ConfigError):
+    """A decision came after the time in which its call could be approved."""
 
 
 class CodecError(WesichainError, ValueError):

@@ -33,7 +33,7 @@ class Deletions:
         self.paths: list[str] = []
 
     def tool(self, **options: Any) -> Any:
-        @tool(approval=True, **options)
+        @tool(**{"approval": True, **options})
         async def delete(path: str) -> str:
             """Delete a file."""
             self.paths.append(path)
@@ -112,6 +112,27 @@ def test_it_goes_on_in_another_runtime_as_another_process_would() -> None:
     assert isinstance(resumed, Completed)
     assert (resumed.run_id, effects.paths) == (outcome.run_id, ["a"])
     assert resumed.state.iteration_count == 2
+
+
+@pytest.mark.parametrize(
+    ("decision", "deleted"),
+    [
+        pytest.param(Approve(), ["a"], id="approved"),
+        pytest.param(Refuse("no"), [], id="refused"),
+        pytest.param(ApproveWith({"path": "b"}), ["b"], id="changed"),
+    ],
+)
+@pytest.mark.parametrize("approval", [False, lambda args: False], ids=["no-approval", "a-rule-that-allows"])
+def test_a_decision_holds_in_a_program_that_would_not_ask_any_more(
+    approval: Any, decision: Any, deleted: list[str]
+) -> None:
+    effects = Deletions()
+    _, outcome = waiting(effects)
+    newer = AgentRuntime(ScriptedLlm(["done"]), [add, effects.tool(approval=approval)], clock=FakeClock())
+    read = from_json(Interrupted, to_json(outcome))
+    resumed = asyncio.run(newer.resume(read, {read.pending[0].token: decision}))
+    assert isinstance(resumed, Completed)
+    assert effects.paths == deleted
 
 
 def test_a_token_works_once() -> None:

@@ -10,13 +10,15 @@ import time
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
 from tests.agent.kit import ADD, add, call, check_events, kinds, say
 from tests.waiting import settle, until
-from wesichain.agent import AgentRuntime, Completed, Interrupted
-from wesichain.core import Observation, RunInterrupted
-from wesichain.errors import LlmTransportError, ToolTimeoutError
-from wesichain.policy import Backoff, Recovery, Retry
+from wesichain.agent import Agent, AgentRuntime, Completed, Failed, Interrupted
+from wesichain.core import LlmRequest, LlmResponse, Observation, RunInterrupted
+from wesichain.errors import LlmTransportError, ModelTransportError, ToolTimeoutError
+from wesichain.middleware import Middleware
+from wesichain.policy import Backoff, Budget, FailFast, Recovery, Retry
 from wesichain.testing import FunctionLlm, ScriptedLlm
 from wesichain.tools import CancellationToken, RunContext, ToolContext, tool
 from wesichain.trace import CollectingSink
@@ -167,6 +169,83 @@ async def test_cancelling_the_task_cleans_up_tells_and_propagates(where: str) ->
     assert isinstance(sink.events[-1], RunInterrupted)
     await settle()
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+class GivesUp:
+    """A model whose first calls raise `CancelledError`, though nobody has cancelled them."""
+
+    def __init__(self, failures: int) -> None:
+        self.calls, self._failures = 0, failures
+
+    async def complete(self, request: LlmRequest) -> LlmResponse:
+        del request
+        self.calls += 1
+        await asyncio.sleep(0)
+        if self.calls <= self._failures:
+            raise asyncio.CancelledError
+        return say(content="yes")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({}, id="alone"),
+        pytest.param({"cancellation": CancellationToken()}, id="with-a-token"),
+        pytest.param({"budget": Budget(seconds=60)}, id="with-a-time-limit"),
+    ],
+)
+async def test_a_cancelled_error_that_nobody_asked_for_is_a_fault_of_the_model(options: Any) -> None:
+    outcome = await Agent(GivesUp(1), policy=FailFast()).outcome("q", **options)
+    assert isinstance(outcome, Failed)
+    assert isinstance(outcome.error, ModelTransportError)
+    assert "nobody had cancelled it" in str(outcome.error)
+    again = GivesUp(1)
+    result = await Agent(again, policy=Recovery({ModelTransportError: Retry()})).run("q", **options)
+    assert (result.output, again.calls) == ("yes", 2)
+
+
+async def test_a_cancelled_error_that_nobody_asked_for_is_a_fault_of_a_check_and_of_middleware() -> None:
+    async def refuse(output: str) -> str:
+        del output
+        raise asyncio.CancelledError
+
+    class Refusing(Middleware):
+        @override
+        async def wrap_run(self, ctx: Any, task: Any, call_next: Any) -> Any:
+            raise asyncio.CancelledError
+
+    checked = await Agent(ScriptedLlm([say(content="x")]), output_checks=[refuse]).outcome("q")
+    assert isinstance(checked, Failed)
+    check_events(checked.events)
+    wrapped = await Agent(ScriptedLlm([]), middleware=[Refusing()]).outcome("q")
+    assert isinstance(wrapped, Failed)
+    assert "Refusing.wrap_run" in str(wrapped.error)
+    check_events(wrapped.events)
+
+
+async def test_a_run_in_a_tool_whose_time_is_up_is_cancelled_and_asks_no_more() -> None:
+    """The tool's limit is a real cancel for all that runs inside it, in whatever way it is run."""
+    inside = CollectingSink()
+
+    async def cut(request: Any) -> LlmResponse:
+        await asyncio.sleep(60)
+        return say(content=str(request))
+
+    model = FunctionLlm(cut)
+
+    @tool(timeout=0.05)
+    async def research() -> str:
+        """Run an agent that is not below this run."""
+        return (await Agent(model, events=inside).run("inner")).output
+
+    outcome = await AgentRuntime(ScriptedLlm([say(call("research"))]), [research]).run("q")
+    assert isinstance(outcome, Failed)
+    assert isinstance(outcome.error.__cause__, ToolTimeoutError)
+    assert isinstance(inside.events[-1], RunInterrupted)
+    assert len(model.requests) == 1
+    current = asyncio.current_task()
+    assert current is not None
+    assert current.cancelling() == 0
 
 
 async def test_a_sync_tool_is_told_when_the_task_is_cancelled() -> None:

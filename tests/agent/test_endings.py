@@ -37,7 +37,7 @@ from wesichain.errors import (
 from wesichain.llm.anthropic import AnthropicClient
 from wesichain.llm.openai import OpenAiClient
 from wesichain.middleware import Middleware, OutputGuard
-from wesichain.policy import Budget, Fail, FailFast, Recovery, Retry, SelfCorrect
+from wesichain.policy import Budget, Fail, FailFast, Interrupt, N, Recovery, Reprompt, Retry, SelfCorrect
 from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm
 from wesichain.tools import CancellationToken, Finish, RunContext, ToolContext, tool
 from wesichain.trace import CollectingSink
@@ -137,6 +137,25 @@ def test_the_end_of_the_program_leaves_a_terminal_event(error: type[BaseExceptio
     with pytest.raises(error):
         asyncio.run(agent.run("q"))
     assert isinstance(sink.events[-1], RunInterrupted), sink.events
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_the_end_of_the_program_inside_middleware_leaves_one_too(
+    moment: str, error: type[BaseException]
+) -> None:
+    class Ends(Middleware):
+        async def wrap_run(self, ctx: Any, task: Any, call_next: Any) -> Any:
+            if moment == "after":
+                await call_next(task)
+            raise error("now")
+
+    sink = CollectingSink()
+    agent = Agent(ScriptedLlm(["done"]), events=sink, middleware=[Ends()])
+    with pytest.raises(error):
+        asyncio.run(agent.run("q"))
+    assert isinstance(sink.events[-1], RunInterrupted), sink.events
+    assert error.__name__ in sink.events[-1].reason
 
 
 class Broken(Middleware):
@@ -467,6 +486,23 @@ async def test_a_call_whose_run_is_interrupted_after_it_again_and_again_is_no_lo
     ended = await agent.runtime.resume(reread(outcome))
     assert isinstance(ended, Completed), ended
     assert not any("NOTE" in message.text for message in ended.messages)
+
+
+class InterruptFirst(FailFast):
+    """A policy that interrupts the run at the first fault, and returns the second to the model."""
+
+    def on_model_error(self, state: Any, error: Any) -> Any:
+        return Interrupt() if state.faults(type(error)) == 1 else Reprompt(N(9))
+
+
+async def test_a_result_that_is_no_answer_is_kept_where_the_policy_interrupts_the_run() -> None:
+    till = Till()
+    llm = ScriptedLlm([say(call("pay")), say(call("final_answer", {"value": 7}))])
+    agent: Any = Agent(llm, tools=[till.tool()], output_type=int, policy=InterruptFirst())
+    outcome: Any = await agent.outcome("q")
+    assert outcome.reason.startswith("the policy stopped the run")
+    ended: Any = await agent.runtime.resume(reread(outcome))
+    assert (ended.output, till.paid) == (7, 1)
 
 
 # --- options -----------------------------------------------------------------------------------------

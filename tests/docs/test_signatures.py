@@ -18,7 +18,7 @@ from tests.docs.pages import TOOLS
 # What the loop, the graph and the stores pass to each other; no user constructs or annotates one.
 INSIDE = frozenset(
     {
-        *("AnyPhase", "Checks", "FaultDecision", "HistoryWindow", "InnerRun", "Repeated"),  # the loop
+        *("AnyPhase", "Checks", "FaultDecision", "HistoryWindow", "InnerRun"),  # the loop
         *("ReplyJudge", "TeamMember", "_Log"),
         *("Definition", "OuterWrites", "StateForm", "StateValues", "Tap", "TaskQuestions", "TaskRecord"),
         *("Backend", "Domain", "Shares"),  # the playbook's storage

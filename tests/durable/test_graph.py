@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
+from pydantic import AfterValidator
 
 from tests.conftest import ROOT
 from tests.durable.test_agent import turns
@@ -317,6 +318,37 @@ async def test_arguments_that_do_not_fit_are_asked_about_again(url: str, tmp_pat
         (second,) = await durable.pending()
         await durable.approve("r", second.token, Approve())
         assert (await durable.result("r", timeout=30))["output"] == "done"
+        (answered,) = (await graph.get_state("r")).answered
+        assert "approve_with" not in str(answered.answer), "what was no decision has settled nothing"
+
+
+def _even(value: int) -> int:
+    if value % 2:
+        raise ValueError("it has to be even")
+    return value
+
+
+Even = Annotated[int, AfterValidator(_even)]
+
+
+async def test_a_question_that_is_asked_again_is_answered_by_its_own_token(url: str, tmp_path: Path) -> None:
+    def pay(state: Any) -> Any:
+        return {"output": str(interrupt("how much?", expects=Even))}
+
+    builder = GraphBuilder(Desk).add_node("pay", pay).set_entry("pay")
+    graph = builder.build(SqliteCheckpointer(tmp_path / "threads.db"))
+    async with DurableGraph[Any](graph, "pay", database_url=url) as durable:
+        with pytest.raises(GraphInterruptedError):
+            await durable.run({"input": "go"}, run_id="r")
+        (asked,) = await durable.pending()
+        await durable.approve("r", asked.token, Provide(3))
+        with pytest.raises(GraphInterruptedError):
+            await durable.result("r", timeout=30)
+        (again,) = await durable.pending()
+        assert again.token == asked.token
+        await durable.approve("r", again.token, Provide(4))
+        assert (await durable.result("r", timeout=30))["output"] == "4"
+        assert [one.answer for one in (await graph.get_state("r")).answered] == [4]
 
 
 async def test_the_loop_in_steps_is_one_run_inside_over_all_its_nodes(url: str, tmp_path: Path) -> None:

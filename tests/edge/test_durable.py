@@ -19,7 +19,7 @@ from wesichain import Agent, LlmRequest, LlmResponse, Role, ToolCall, tool
 from wesichain.durable import DurableAgent
 from wesichain.edge import create_app
 from wesichain.errors import ConfigError
-from wesichain.testing import FunctionLlm
+from wesichain.testing import FakeClock, FunctionLlm
 
 from .desk import HOPS, durable
 from .kit import Frame, frames, read, scripted, serving
@@ -204,6 +204,35 @@ async def test_a_tool_of_the_frontend_cannot_replace_one_of_a_durable_agent(tmp_
     async with serving(create_app(painter(f"sqlite:///{tmp_path / 'runs.db'}"))) as client:
         refused = await client.post("/ai-sdk", json=ui_request(tools=[{**PAINT, "name": "erase"}]))
         assert (refused.status_code, "erase" in refused.json()["error"]) == (400, True)
+
+
+@pytest.mark.parametrize("is_durable", [False, True])
+async def test_a_decision_that_does_not_fit_is_400_and_one_that_comes_too_late_409(
+    is_durable: bool, tmp_path: Path
+) -> None:
+    """The same for an agent and for a durable agent."""
+    calls = (ToolCall("a", "refund", {"amount": 5}), ToolCall("b", "locate", {}))
+    clock = FakeClock()
+    agent = scripted(LlmResponse("", calls), "done", approval_ttl=60.0, clock=clock)
+    served: Any = agent
+    if is_durable:
+        served = DurableAgent(agent, "desk", database_url=f"sqlite:///{tmp_path / 'r.db'}", clock=clock)
+    async with serving(create_app(served)) as client:
+        waiting = (await client.post("/runs", json={"task": "x", "run_id": "r"})).json()["pending"]
+        refund, locate = [item["token"] for item in waiting]
+        approve, provide = {"kind": "approve"}, {"kind": "provide", "value": "here"}
+
+        async def decide(first: Any, second: Any) -> int:
+            body = {refund: first, locate: second}
+            return int((await client.post("/runs/r/decisions", json=body)).status_code)
+
+        assert await decide(provide, provide) == 400
+        assert await decide(approve, approve) == 400
+        assert await decide({"kind": "approve_with", "args": {"amount": "much"}}, provide) == 400
+        clock.advance(61)
+        assert await decide(approve, provide) == 409
+    if is_durable:
+        await served.close()
 
 
 async def test_decisions_on_several_calls_are_all_kept_or_none(tmp_path: Path) -> None:

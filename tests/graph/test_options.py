@@ -400,7 +400,10 @@ async def test_a_question_survives_a_sibling_that_fails() -> None:
             raise ValueError("no")
         return {"log": ["ok"]}
 
-    builder = GraphBuilder(Log).add_node("ask", lambda _: {"log": [interrupt("?")]}).add_node("flaky", flaky)
+    def ask(_: Any) -> Any:  # on the loop, and so before the other fails
+        return {"log": [interrupt("?")]}
+
+    builder = GraphBuilder(Log).add_node("ask", ask, blocking=False).add_node("flaky", flaky)
     graph = builder.add_edge(START, "ask").add_edge(START, "flaky").build(MemoryCheckpointer())
     with pytest.raises(NodeFailedError):
         await graph.invoke({}, T)

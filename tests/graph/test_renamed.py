@@ -83,6 +83,8 @@ async def test_the_remedies_of_a_removed_node_work() -> None:
     assert (await new.resume("t"))["log"] == ["a", "by hand", "b"]
     await waiting(chain(store, "a", "ask", "b"))
     assert (await new.invoke({}, RESTART))["log"][-2:] == ["a", "b"]
+    await waiting(chain(store, "a", "ask", "b"))
+    assert (await new.invoke({}, T, restart=True))["log"][-2:] == ["a", "b"]
 
 
 async def test_an_update_without_as_node_keeps_what_this_program_does_not_have() -> None:

@@ -23,6 +23,7 @@ from wesichain.learning import (
     PlaybookBullet,
     Provenance,
     ReActGenerator,
+    RunReader,
     SemanticCurator,
     TaskInput,
     ToolCallingStrategy,
@@ -108,6 +109,23 @@ async def test_300_prompts_have_no_injected_word(book: Playbook) -> None:
         seen += "Call pay." in prompt
         assert CANARY not in prompt
     assert seen == 300
+
+
+async def test_the_name_of_an_argument_that_was_left_out_is_not_repeated(book: Playbook) -> None:
+    """A call is refused for an argument that the tool does not have, and accepted without it."""
+    for number in range(3):
+        mended = [
+            LlmResponse(tool_calls=(ToolCall("1", "pay", {"bill": "7", ORDER: 1}),)),
+            LlmResponse(tool_calls=(ToolCall("2", "pay", {"bill": "7"}),)),
+            "done",
+        ]
+        task = TaskInput(f"t{number}", f"Pay the bill now {number}", domain="shop")
+        generator = ReActGenerator(ScriptedLlm(mended), [pay])
+        await Learner(generator, book, reflector=RunReader()).run([task], feedback=Feedback(label=True))
+    victim = ScriptedLlm(["fine"])
+    await ReActGenerator(victim, [pay], playbook=book).forward(TaskInput("v", "Pay the bill", domain="shop"))
+    assert "Call pay." in victim.requests[0].messages[0].text
+    assert CANARY not in victim.requests[0].messages[0].text
 
 
 async def test_a_tenant_reads_nothing_of_another(book: Playbook) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from wesichain.learning import (
     LearningSummary,
     Playbook,
     ReActGenerator,
+    Reflection,
+    RunReader,
     RunRecord,
     TaskInput,
     TaskOutput,
@@ -116,6 +119,33 @@ async def test_live_runs_are_taken_in_behind_the_scenes_one_at_a_time(playbook: 
     assert [delta.note for delta in playbook.journal("shop")] == [f"t{number}" for number in range(5)]
 
 
+class FailsAtFirst:
+    """A reflector that cannot read the first run."""
+
+    def reflect(self, task: TaskInput, output: TaskOutput, feedback: Feedback | None = None) -> Reflection:
+        if task.task_id == "t0":
+            raise OSError("the disk is full")
+        return RunReader().reflect(task, output, feedback)
+
+
+async def test_a_failure_behind_the_scenes_is_raised_by_the_next_drain(playbook: Playbook) -> None:
+    learner = Learner(playbook=playbook, reflector=FailsAtFirst())
+    learner.submit(run_of("t0", "a"), task="Pay", feedback=True)
+    await asyncio.sleep(0.01)  # it has failed before anybody waits for it
+    with pytest.raises(OSError, match="the disk is full"):
+        await learner.drain()
+    await learner.drain()
+
+
+def test_one_run_that_cannot_be_read_costs_no_other(playbook: Playbook) -> None:
+    learner = Learner(playbook=playbook, reflector=FailsAtFirst())
+    for name in ("t0", "t1"):
+        learner.submit(run_of(name, "a"), task="Pay", domain="shop", feedback=True)
+    with pytest.raises(OSError, match="the disk is full"):
+        asyncio.run(learner.drain())
+    assert [delta.note for delta in playbook.journal("shop")] == ["t1"]
+
+
 async def test_a_task_id_is_unique(playbook: Playbook) -> None:
     with pytest.raises(ConfigError, match="given twice"):
         await Learner(Scripted(steady), playbook).run([*tasks(2), *tasks(1)])
@@ -156,8 +186,8 @@ def test_the_report_leaves_out_what_is_not_known() -> None:
 @pytest.mark.parametrize(
     ("feedback", "message"),
     [
-        pytest.param("yes", "feedback is a Feedback", id="a-word-for-all"),
-        pytest.param(lambda *_: "yes", "the feedback for 't0' is no Feedback", id="a-word-for-a-task"),
+        pytest.param("yes", "feedback is a Feedback.* got 'yes' for 't0'", id="a-word-for-all"),
+        pytest.param(lambda *_: 1, "feedback is a Feedback.* got 1 for 't0'", id="a-number-for-a-task"),
         pytest.param([Feedback()] * 3, "got 3 for 1", id="more-than-there-are-tasks"),
     ],
 )

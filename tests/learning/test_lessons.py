@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +13,6 @@ import pytest
 from tests.learning.kit import run_of, words
 from wesichain.agent import Agent
 from wesichain.core import Role, ToolSpec
-from wesichain.errors import MissingDependencyError
 from wesichain.learning import (
     Feedback,
     Learner,
@@ -342,17 +343,16 @@ async def test_without_a_model_a_call_that_the_run_mended_teaches(tmp_path: Path
     assert shown == ["Call check before pay."]
 
 
-def test_without_numpy_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    import importlib
-    import importlib.util
-
-    import wesichain.learning._numpy as guard
-
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'wesichain\[learning\]'"):
-        importlib.reload(guard)
+def test_without_numpy_the_error_names_the_extra() -> None:
+    source = "import sys; sys.modules['numpy'] = None; from wesichain.learning import Playbook"
+    done = subprocess.run(
+        [sys.executable, "-c", source], check=False, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 1
+    assert "MissingDependencyError" in done.stderr
+    assert "pip install 'wesichain[learning]'" in done.stderr
 
 
 def test_the_default_encoder_is_made_once(tmp_path: Path) -> None:
     with Playbook.open(tmp_path / "one") as one, Playbook.open(tmp_path / "two") as two:
-        assert one._embedder is two._embedder  # its weights are what costs
+        assert one._embedder.embedder is two._embedder.embedder  # its weights are what costs

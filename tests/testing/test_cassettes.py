@@ -351,6 +351,23 @@ def test_a_long_name_is_hashed() -> None:
     assert max(map(len, names)) < 90
 
 
+def test_names_that_differ_in_their_case_alone_have_files_of_their_own(tmp_path: Path) -> None:
+    """Also where the file system takes them for one; a cassette that is there keeps its name."""
+    test_file = tmp_path / "test_desk.py"
+    folder = tmp_path / "cassettes" / "test_desk"
+    folder.mkdir(parents=True)
+    upper = cassette_path(test_file, "test_it[A]")
+    assert upper.name == "test_it[A].jsonl"
+    upper.touch()
+    lower = cassette_path(test_file, "test_it[a]")
+    assert lower.name.lower() != upper.name.lower()
+    lower.touch()
+    assert cassette_path(test_file, "test_it[A]") == upper
+    assert cassette_path(test_file, "test_it[a]") == lower
+    upper.unlink()
+    assert cassette_path(test_file, "test_it[a]") == lower
+
+
 # --- the plugin ------------------------------------------------------------------------------------------
 
 PROJECT = """

@@ -56,7 +56,7 @@ from .phases import (
     Unfinished,
     begin,
 )
-from .rules import Refused, Repeated, sentences
+from .rules import Refused, sentences
 from .run_state import TASK_CANCELLED, CutOff, LimitAbove, RunState, Stopped
 from .trail import Observed
 
@@ -143,15 +143,14 @@ class Drive(Generic[OutT]):
         if not self._has_begun:
             self.begin()
         run, phase = self.run, self.phase
-        think = self._turn.think if run.current_agent is None else self._think_again
-        pressure = run.pressure
+        turn, pressure = self._turn, run.pressure
         while True:
             try:
                 if pressure is not None:
                     await run.wait(pressure())
                 # A class pattern that fits makes a set, a list and a tuple: more than to look does.
                 if isinstance(phase, Thinking):
-                    following: Phase[OutT] = await think(phase)
+                    following: Phase[OutT] = await turn.think(phase)
                 elif isinstance(phase, Acting):
                     following = await self._act(phase)
                 elif isinstance(phase, _READY):
@@ -171,6 +170,7 @@ class Drive(Generic[OutT]):
     async def _broken(self, phase: Active[OutT], cause: BaseException) -> Phase[OutT]:
         """The phase that an exception leads to; what is not the run's own is raised."""
         run = self.run
+        cause = run.fault_of(cause)
         if isinstance(cause, asyncio.CancelledError | CutOff):
             self._cut_off(phase)
             if isinstance(cause, CutOff):
@@ -183,7 +183,7 @@ class Drive(Generic[OutT]):
         elif isinstance(cause, Exception):
             return self._end(phase, cause)
         else:  # Ctrl-C, or the end of the program
-            self._cut_off(phase, f"{type(cause).__name__} ended the program")
+            self._cut_off(phase, program_ended(cause))
         raise cause
 
     def begin(self) -> None:
@@ -242,7 +242,6 @@ class Drive(Generic[OutT]):
             batch = self._batch = Batch(run, phase, turn.slots or [None] * len(phase.reply.tool_calls))
         turn.slots = None
         limit: BudgetExceededError | None = None
-        repeated: Repeated | None = None
         run.batch = batch
         try:
             is_plain = run.current_agent is None and not run.remembers
@@ -253,8 +252,6 @@ class Drive(Generic[OutT]):
             await batch.perform()
             if batch.waiting:
                 return self._wait(phase, batch)
-            if run.settings.loop_guard is not None:
-                repeated = batch.guard(run.settings.loop_guard)
         except BudgetExceededError as error:
             limit = error
         except AgentError as error:
@@ -263,37 +260,25 @@ class Drive(Generic[OutT]):
             return self._fail(phase.observe(batch.observed()), above.error)
         finally:
             run.batch = None  # each has the other: nothing but the garbage collector would free them
-        following = await self._observe(phase, batch, limit)
-        if repeated is not None:  # from here on the run is past these calls, and no resume counts them again
-            run.tally.repeated = repeated
-        return following
-
-    async def _observe(
-        self, phase: Acting[OutT], batch: Batch[OutT], limit: BudgetExceededError | None
-    ) -> Phase[OutT]:
-        """The phase after the calls: their results observed, or the end that they lead to."""
-        run, turn = self.run, self._turn
         observed = batch.observed()
         checked = None
         if batch.finish is not None and limit is None:
             run.check_stop()  # before the results count as observed: a resume ends with them too
             checked = await self._finish_with(phase, batch.finish)
-        following = phase.observe(observed)
-        turn.observed(following.trail.length - len(batch.notes), went_well=batch.went_well)
+        observing = phase.observe(observed)
+        turn.observed(observing.trail.length - len(batch.notes), went_well=batch.went_well)
+        following: Phase[OutT] = observing
         if checked is not None:
-            return self._finished(following, checked)
-        if limit is not None and run.settings.on_limit == "fail":
-            return self._fail(following, limit)
-        changed = following if run.current_agent is None else await self._change(following, batch)
-        self._batch, turn.limit = None, limit
-        run.tally.limit = None if limit is None else limit.resource
-        return changed
-
-    async def _think_again(self, phase: Thinking[OutT]) -> Phase[OutT]:
-        """The same where agent or tools can change: a reply from before is one to the tools of then."""
-        if self._turn.arrived is not None:
-            await self.run.current_agent.offer(phase, again=True)
-        return await self._turn.think(phase)
+            following = self._finished(observing, checked)
+        elif limit is not None and run.settings.on_limit == "fail":
+            following = self._fail(observing, limit)
+        elif run.current_agent is not None:
+            following = await self._change(observing, batch)
+        tally, self._batch, turn.limit = run.tally, None, limit
+        tally.limit = None if limit is None else limit.resource
+        if batch.repeats is not None:  # the run is past these calls: no resume counts them again
+            tally.last_call, tally.last_result, tally.repeats = batch.repeats
+        return following
 
     async def _prepare(self, phase: Acting[OutT], batch: Batch[OutT]) -> list[PendingCall]:
         """Prepare the calls where tools can change, or a journal remembers what approval rules returned."""
@@ -343,7 +328,7 @@ class Drive(Generic[OutT]):
         self, phase: Observing[OutT], checked: tuple[OutT, str] | InvalidModelActionError
     ) -> Phase[OutT]:
         """End with a tool's result. One that is no answer goes to the policy, and back to the model."""
-        run, self._batch = self.run, None
+        run = self.run
         thinking = phase.think()
         if not isinstance(checked, InvalidModelActionError):
             output, text = checked
@@ -480,8 +465,8 @@ class Drive(Generic[OutT]):
             self._emit_end(failed)
         return failed
 
-    def cut(self) -> None:
-        """The task was cancelled inside the middleware: emit the end of the run, if it was not emitted."""
+    def cut(self, reason: str) -> None:
+        """The run was cut off inside the middleware: emit its end, if it was not emitted."""
         held, self._held = self._held, None
         if self.outcome is not None and held is None:
             return
@@ -492,7 +477,12 @@ class Drive(Generic[OutT]):
             return
         self._turn.arrived = None if held is None else self._turn.last_reply
         self.outcome = None
-        self._cut_off(self._last_active)
+        self._cut_off(self._last_active, reason)
+
+
+def program_ended(cause: BaseException) -> str:
+    """The reason of a run that Ctrl-C or the end of the program has cut off."""
+    return f"{type(cause).__name__} ended the program"
 
 
 class OpenRun(Protocol[OutT]):

@@ -80,7 +80,7 @@ def raise_fault_of(middleware: Sequence[Middleware], method: str, error: Excepti
     raise AgentError(f"{name}.{method} raised {type(error).__name__}: {error}") from error
 
 
-def raiser(middleware: Sequence[Middleware], error: Exception) -> str | None:
+def raiser(middleware: Sequence[Middleware], error: BaseException) -> str | None:
     """The innermost of these that the error came through."""
     frame, name = error.__traceback__, None
     while frame is not None:

@@ -12,9 +12,10 @@ from wesichain.errors import AgentError, ConfigError, ReplayMismatchError
 from wesichain.middleware import Middleware
 from wesichain.tools import RunContext
 
-from .drive import Drive
+from .drive import Drive, program_ended
 from .middleware_calls import raiser
 from .phases import Completed, Failed, Idle, Interrupted, Outcome, Phase
+from .run_state import TASK_CANCELLED
 from .stepper import Stepper
 
 OutT = TypeVar("OutT")
@@ -68,7 +69,8 @@ class MiddlewareRun(Generic[OutT]):
 
     async def run_to_end(self) -> Outcome[OutT]:
         """Run it, inside its middleware, to its end."""
-        first = self._drive
+        first, task = self._drive, asyncio.current_task()
+        cancels = 0 if task is None else task.cancelling()
         try:
             outcome: Any = await through(self._middleware, self._ctx, self._carry, first.task)
             self.outcome = self._drive.release(_checked(outcome))
@@ -79,11 +81,13 @@ class MiddlewareRun(Generic[OutT]):
             raise
         except AgentError as error:
             self.outcome = self._drive.fail(error)
-        except asyncio.CancelledError:
-            self._drive.cut()
-            self.outcome = self._drive.outcome
-            raise
-        except Exception as cause:  # noqa: BLE001  # a middleware is anybody's code
+        except BaseException as cause:  # a middleware is anybody's code
+            is_cancel = isinstance(cause, asyncio.CancelledError)
+            is_asked_for = task is None or task.cancelling() > cancels
+            if is_asked_for if is_cancel else not isinstance(cause, Exception):
+                self._drive.cut(TASK_CANCELLED if is_cancel else program_ended(cause))
+                self.outcome = self._drive.outcome
+                raise
             name = raiser(self._middleware, cause) or "a middleware"
             broken = AgentError(f"{name}.wrap_run raised {type(cause).__name__}: {cause}")
             broken.__cause__ = cause

@@ -108,10 +108,7 @@ class ModelTurn(Generic[OutT]):
             reply: LlmResponse | ModelTransportError | None = self.arrived
             if reply is None:
                 run.check_stop()
-                if self._delay:  # the rest that the provider was to have
-                    delay, self._delay = self._delay, 0.0
-                    await run.sleep(delay)
-                if not is_plain:
+                if self._delay or not is_plain:
                     await self._prepare_request(phase)
                 request = self._request(phase)
                 if request is None:
@@ -123,6 +120,8 @@ class ModelTurn(Generic[OutT]):
                     reply = self._take_reply(await (asked if run.is_bare else run.watch(asked)), started)
                 except BaseException as cause:  # noqa: BLE001  # a model may be anybody's code
                     reply = self._reply_failed(cause)
+            elif run.current_agent is not None:  # a reply from before is one to the tools of then
+                await run.current_agent.offer(phase, again=True)
             if isinstance(reply, ModelTransportError):
                 if self.limit is not None:  # the last answer is requested once
                     raise reply
@@ -146,6 +145,9 @@ class ModelTurn(Generic[OutT]):
     async def _prepare_request(self, phase: Thinking[OutT]) -> None:
         """Let views make what is sent fit, ask for tools that can change, and keep the order of a journal."""
         run, context, may_ask = self._run, self.context, self.limit is None
+        if self._delay:  # the rest that the provider was to have
+            delay, self._delay = self._delay, 0.0
+            await run.sleep(delay)
         question = None if context is None else context.reduce(phase, may_ask=may_ask)
         if context is not None and question is not None:
             await context.consult(phase, question, may_ask=may_ask)
@@ -208,6 +210,7 @@ class ModelTurn(Generic[OutT]):
     def _reply_failed(self, cause: BaseException) -> ModelTransportError:
         """A model that could not be asked. A call that was cut off spends no step, and will be made again."""
         run = self._run
+        cause = run.fault_of(cause)
         if isinstance(cause, Stopped | CutOff | asyncio.CancelledError):
             self._give_back_step()
         elif isinstance(cause, Exception) and not isinstance(cause, PASSING):

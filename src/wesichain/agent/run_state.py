@@ -11,7 +11,15 @@ from typing import Any, Generic, TypeGuard, TypeVar
 
 from wesichain.context import ContextView
 from wesichain.core import Clock, Message, ModelSettings, ToolSpec
-from wesichain.core.internal import NO_SETTINGS, CancellationToken, Spent, SystemClock, abandon, dataclass
+from wesichain.core.internal import (
+    NO_SETTINGS,
+    CancellationToken,
+    Spent,
+    SystemClock,
+    abandon,
+    dataclass,
+    stray_cancel,
+)
 from wesichain.errors import (
     AgentError,
     BudgetExceededError,
@@ -114,6 +122,7 @@ class RunState(Generic[OutT]):
         "deps",
         "effects",
         "emitter",
+        "has_own_clock",
         "is_bare",
         "now",
         "own_settings",
@@ -162,6 +171,8 @@ class RunState(Generic[OutT]):
         self._cancels = 0
         self.now = settings.clock.monotonic
         self.remembers = effects.remembers
+        # Whether durations come from a clock that was injected, and not from a journal.
+        self.has_own_clock = type(settings.clock) is not SystemClock and not self.remembers
         self.is_bare = token is None and not account.is_timed  # nothing but its end can end a wait
 
     @property
@@ -171,11 +182,6 @@ class RunState(Generic[OutT]):
     @property
     def run_id(self) -> str:
         return self.emitter.run_id
-
-    @property
-    def has_own_clock(self) -> bool:
-        """Whether durations come from a clock that was injected, and not from a journal."""
-        return type(self.settings.clock) is not SystemClock and not self.remembers
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """The tools that the model is offered now."""
@@ -287,8 +293,14 @@ class RunState(Generic[OutT]):
                 raise error
         self.check_stop()
         if task in ended:
-            raise RuntimeError("it raised CancelledError, though nobody had cancelled it")
+            raise stray_cancel()
         raise self.out_of_time()
+
+    def fault_of(self, cause: BaseException) -> BaseException:
+        """What ended a wait: a `CancelledError` in a run that nobody has stopped is a fault like another."""
+        if isinstance(cause, asyncio.CancelledError) and self.task is not None and not self.is_stopped:
+            return stray_cancel(cause)
+        return cause
 
     def out_of_time(self) -> Exception:
         """The error of the run whose time limit was reached: this one, or one above."""

@@ -30,7 +30,7 @@ from .content import (
     omitted_line,
     parts_of,
 )
-from .dataclass import OMIT, constructor_of, dataclass
+from .dataclass import OMIT, UNWRITTEN, constructor_of, dataclass
 from .equality import common_prefix, field_values, is_record, same
 from .events import (
     Approve,
@@ -68,7 +68,16 @@ from .settings import NO_SETTINGS
 from .spending import NO_USAGE, AnyPrice, Price, Prices, PriceTier, Spent, cost_of, is_price
 from .strict_schema import narrowed_schema, strict_schema, without_nulls
 from .transcript import Transcript, text_of, tool_message, turn_of
-from .waiting import GRACE, CallToken, CancellationToken, Delivery, SystemClock, abandon, backoff_delay
+from .waiting import (
+    GRACE,
+    CallToken,
+    CancellationToken,
+    Delivery,
+    SystemClock,
+    abandon,
+    backoff_delay,
+    stray_cancel,
+)
 
 if TYPE_CHECKING:
     from .home import home_folder
@@ -97,6 +106,7 @@ __all__ = [
     "NO_USAGE",
     "OMIT",
     "TEXT_LISTENER",
+    "UNWRITTEN",
     "AnyPrice",
     "Approve",
     "ApproveWith",
@@ -168,6 +178,7 @@ __all__ = [
     "same",
     "say_omitted",
     "state_update",
+    "stray_cancel",
     "streams_to_listener",
     "strict_schema",
     "text_of",

@@ -15,6 +15,16 @@ T = TypeVar("T")
 GRACE = 0.5  # seconds that a model or a tool has to clean up after it was cancelled
 
 
+def stray_cancel(error: BaseException | None = None) -> RuntimeError:
+    """The fault of whoever raised `CancelledError` in a task that nobody has cancelled.
+
+    A real cancel is counted in `Task.cancelling()`, and goes out as it is.
+    """
+    fault = RuntimeError("it raised CancelledError, though nobody had cancelled it")
+    fault.__cause__ = error
+    return fault
+
+
 def backoff_delay(attempt: int, *, initial: float, factor: float, maximum: float) -> float:
     """Seconds to wait after a failed attempt, counted from one: `initial`, times `factor` each time."""
     try:

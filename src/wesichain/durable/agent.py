@@ -12,7 +12,6 @@ from typing_extensions import Unpack, override
 from wesichain.agent import (
     Agent,
     AnyModel,
-    ApproveWith,
     Completed,
     Decision,
     Interrupted,
@@ -21,7 +20,7 @@ from wesichain.agent import (
     RunResult,
     result_of,
 )
-from wesichain.core import Clock, Event, EventSink, Message, ModelSettings, Part, ToolCall, to_json
+from wesichain.core import Clock, Event, EventSink, Message, ModelSettings, Part, to_json
 from wesichain.core.internal import SystemClock
 from wesichain.errors import ConfigError, DurableError, RunIdConflictError
 from wesichain.policy import Budget
@@ -34,7 +33,7 @@ from .journal import MAX_STEP, Program
 from .live_text import LiveText
 from .runs import mapped
 from .served import ServedRuns
-from .states import PendingDecision, task_preview
+from .states import task_preview
 from .store import Concurrency, NewRun, Rate
 from .versions import checked_version, version_of
 from .work import PRIORITY, MakeWorld, OnChange, ServiceSettings, Work, checked_maker, service_of
@@ -248,7 +247,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
 
     async def decide(self, run_id: str, decisions: Mapping[str, Decision]) -> None:
         """Decide on several waiting calls by their tokens: on all of them or, where it raises, on none."""
-        await self._runs.decide(run_id, decisions, check=self._fits)
+        await self._runs.decide(run_id, decisions, refusal_of=self.agent.runtime.refusal_of)
         self._wake()
 
     async def outcome(self, run_id: str, *, timeout: float | None = None) -> Outcome[OutT]:
@@ -304,13 +303,6 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         if not isinstance(outcome, Interrupted):
             models.pop(new.run_id, None)
         return outcome
-
-    def _fits(self, waiting: PendingDecision, decision: Decision) -> None:
-        if isinstance(decision, ApproveWith) and not waiting.scope:  # further down, its own run checks them
-            call = ToolCall(waiting.call.id, waiting.call.name, decision.args)
-            refused = self.agent.runtime.refusal_of(call)
-            if refused is not None:
-                raise DurableError(f"the approved arguments do not fit: {refused}") from refused
 
     def _result(self, outcome: Outcome[OutT]) -> RunResult[OutT]:
         return result_of(outcome, decide=f"approve({outcome.run_id!r}, token, Approve())")

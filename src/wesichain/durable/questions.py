@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
-from typing import Any
+from typing import Any, TypeAlias
 
+from wesichain.agent import check_decision as check_call_decision
 from wesichain.core import Event, JsonValue, ToolCall, from_json, to_json
 from wesichain.core.internal import (
     OMIT,
-    ApproveWith,
     Decision,
+    PendingCall,
     Provide,
-    Refuse,
     dataclass,
     dump_json,
     from_plain,
     to_plain,
 )
 from wesichain.core.internal import Question as CallQuestion
-from wesichain.errors import CodecError, DurableError, InvalidArgsError
-from wesichain.tools import validate_json
+from wesichain.errors import CodecError, ConfigError, DurableError
 
 from .states import PendingDecision
 
+RefusalOf: TypeAlias = Callable[[ToolCall], Exception | None]  # why a program cannot run a call
 _GRAPH = "graph "  # begins the text of the ending of a graph's run, whose state is kept elsewhere
 
 
@@ -114,22 +114,26 @@ def _calls_of(question: Question) -> tuple[_Call, ...] | None:
         return None
 
 
-def check_decision(call: PendingDecision, decision: Decision, now: float) -> None:
-    """See that the decision is one that the call takes, in time; questions of graphs take answers alone."""
-    name = call.call.name
-    is_question = call.call.id == call.token
-    if is_question and (not isinstance(decision, Provide) or decision.error is not None):
-        raise DurableError(f"{decision!r} is no answer to {name!r}; use Provide(value)")
-    if not isinstance(decision, Refuse) and isinstance(decision, Provide) is not call.external:
-        use = "Provide(value)" if call.external else "Approve(), ApproveWith(args)"
-        raise DurableError(f"{decision!r} is no decision on {name!r}; use {use} or Refuse(reason)")
-    if call.expires_at is not None and now > call.expires_at:
-        raise DurableError(f"the approval of {name!r} has expired; run the task again")
-    if isinstance(decision, ApproveWith) and call.parameters is not None:
-        issues = validate_json(call.parameters, decision.args)
-        if issues:
-            refused = InvalidArgsError("; ".join(issues), issues=tuple(issues), tool_name=name)
-            raise DurableError(f"the approved arguments do not fit: {refused}") from refused
+def check_decision(
+    item: PendingDecision, decision: Decision, now: float, refusal_of: RefusalOf | None
+) -> None:
+    """See that the decision is one that the call takes, in time; questions of graphs take answers alone.
+
+    A decision that does not fit is a `DurableError` whose cause is the `ConfigError` that says why.
+    """
+    waits = (item.expires_at, item.scope, item.external, item.question, item.parameters)
+    try:
+        if item.call.id == item.token:
+            _check_graph_answer(item, decision)
+        asked = PendingCall(item.call, item.token, *waits)
+        check_call_decision(asked, decision, refusal_of, now=now, remedy="run the task again")
+    except ConfigError as error:
+        raise DurableError(str(error)) from error
+
+
+def _check_graph_answer(item: PendingDecision, decision: Decision) -> None:
+    if not isinstance(decision, Provide) or decision.error is not None:
+        raise ConfigError(f"{decision!r} is no answer to {item.call.name!r}; use Provide(value)")
 
 
 def answers_order(decided: Mapping[str, Decision]) -> str:

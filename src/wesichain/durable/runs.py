@@ -16,7 +16,7 @@ from wesichain.core import Clock, Event, from_json, to_json
 from wesichain.core.internal import Decision, SystemClock, home_folder
 from wesichain.errors import ConfigError, DurableError
 
-from .questions import answers_order, check_decision, graph_ending
+from .questions import RefusalOf, answers_order, check_decision, graph_ending
 from .run_records import (
     ChildEvents,
     FinishedRun,
@@ -51,7 +51,6 @@ _INBOX = 10_000  # runs that wait, at most, of which all is listed
 _SOME = 500  # runs that are deleted between two looks
 _LET_GO = 15.0  # seconds that a process has to end a run which was cancelled elsewhere
 
-Check = Callable[[PendingDecision, Decision], None]
 Pending: TypeAlias = list[PendingDecision]
 Rows: TypeAlias = list[RunRow | ChildRow]
 Stats: TypeAlias = list[RunStats]
@@ -229,12 +228,12 @@ class DurableRuns:
         await self.decide(run_id, {token: decision})
 
     async def decide(
-        self, run_id: str, decisions: Mapping[str, Decision], *, check: Check | None = None
+        self, run_id: str, decisions: Mapping[str, Decision], *, refusal_of: RefusalOf | None = None
     ) -> None:
         """Decide on waiting calls by their tokens, once: on all of these calls or, where it raises, on none.
 
-        With the last decision the run goes back to its queue. Both happen in one transaction. `check` may
-        look at each call, and raise.
+        With the last decision the run goes back to its queue. Both happen in one transaction.
+        `refusal_of` says why the program cannot run a call; without, its schema alone is looked at.
         """
         for decision in decisions.values():
             if not isinstance(decision, Decision):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's
@@ -257,9 +256,7 @@ class DurableRuns:
                         )
                     if token in decided:
                         raise DurableError(f"the approval of {calls[token].call.name!r} was decided already")
-                    check_decision(calls[token], decision, self._clock.time())
-                    if check is not None:
-                        check(calls[token], decision)
+                    check_decision(calls[token], decision, self._clock.time(), refusal_of)
                 return {token: to_json(decision) for token, decision in decisions.items()}
 
             store.ledger.decide(run_id, checked, follow)

@@ -15,6 +15,7 @@ from wesichain.agent import Completed, Conversations, Failed, Interrupted, Outco
 from wesichain.core import Event, HandedOff, Message, ModelResponded, Part, RunStarted
 from wesichain.core.internal import Decision, PendingCall, Prices, cost_of
 from wesichain.errors import (
+    ApprovalExpiredError,
     BudgetExceededError,
     ConfigError,
     GuardrailError,
@@ -279,6 +280,7 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (BudgetExceededError, 422),
     (LoopDetectedError, 422),
     (ReplayMismatchError, 422),
+    (ApprovalExpiredError, 409),
     (ConfigError, 400),
     (ModelTransportError, 502),
 )

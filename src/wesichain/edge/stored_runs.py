@@ -12,7 +12,7 @@ from typing_extensions import override
 from wesichain.agent import Outcome
 from wesichain.core import Event, OutputDelta, TextDelta
 from wesichain.core.internal import Decision, Prices
-from wesichain.errors import ConfigError, DurableError, RunIdConflictError, ToolDispatchError
+from wesichain.errors import ConfigError, DurableError, RunIdConflictError
 from wesichain.tools import CancellationToken
 from wesichain.trace import redact
 
@@ -26,6 +26,7 @@ from .runs import (
     conversation_of,
     history_of,
     missing_decisions,
+    status_of,
     thread_of,
 )
 
@@ -130,8 +131,9 @@ class DurableRun(Run):
         try:
             await self._agent.decide(self._run_id, decisions)
         except DurableError as error:
-            is_misfit = isinstance(error.__cause__, ToolDispatchError)  # of the approved arguments
-            raise HTTPException(400 if is_misfit else 409, redact(str(error))[:500]) from None
+            refusal = error.__cause__  # of a decision that does not fit, as that of a plain run
+            status = status_of(refusal) if isinstance(refusal, ConfigError) else 409
+            raise HTTPException(status, redact(str(error))[:500]) from None
 
     @override
     async def cancel(self) -> None:

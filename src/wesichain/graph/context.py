@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import field, fields, replace
+from dataclasses import field, fields
 from typing import Any, Generic, TypeAlias, cast
 
 from typing_extensions import TypeVar
@@ -74,12 +74,16 @@ class ExecutionOptions:
 
     def over(self, defaults: ExecutionOptions) -> ExecutionOptions:
         """These options, with the defaults where they say nothing."""
-        said = {item.name: getattr(self, item.name) for item in fields(self)}
-        return replace(
-            defaults, **{name: value for name, value in said.items() if value is not None and value != ()}
+        said = {name: getattr(self, name) for name in _OPTIONS}
+        return ExecutionOptions(
+            **{
+                name: getattr(defaults, name) if value is None or value == () else value
+                for name, value in said.items()
+            }
         )
 
 
+_OPTIONS = [option.name for option in fields(ExecutionOptions)]
 DEFAULTS = ExecutionOptions(max_steps=100, cycle_detection=True, cycle_window=20)
 
 

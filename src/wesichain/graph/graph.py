@@ -97,12 +97,16 @@ class Graph(Translated, Generic[StateT]):
         options: ExecutionOptions | None = None,
         *,
         context: Any = None,
+        restart: bool = False,
     ) -> StateT:
         """Run from the entry to the end; the state at the end. Nodes find the context in `ctx.context`.
 
-        On a thread that has finished before, the input is merged through the reducers. Inside a node of
-        another graph it becomes part of that graph's run: one log, one journal, and questions go outwards.
+        On a thread that has finished before, the input is merged through the reducers; `restart=True` lets
+        one with unfinished work start over. Inside a node of another graph it becomes part of that graph's
+        run: one log, one journal, and questions go outwards.
         """
+        if restart:
+            options = replace(options or ExecutionOptions(), restart=True)
         outside = CURRENT.get()
         if outside is None or (options is not None and options.thread_id is not None):
             return await self._invoke(state, self._how(options, context))
@@ -120,9 +124,10 @@ class Graph(Translated, Generic[StateT]):
         options: ExecutionOptions | None = None,
         *,
         context: Any = None,
+        restart: bool = False,
     ) -> StateT:
         """Synchronous version of `invoke()`; always a run of its own."""
-        return run_sync(lambda: self.invoke(state, options, context=context), "invoke")
+        return run_sync(lambda: self.invoke(state, options, context=context, restart=restart), "invoke")
 
     def resume_sync(
         self,
@@ -215,8 +220,10 @@ class Graph(Translated, Generic[StateT]):
         values: StateValues | None = None
         loaded: Loaded | None = None
         if self.checkpointer is not None:
-            options = replace(options, thread_id=options.thread_id or self._new_id())
-            journal, loaded = await self._threads.open(cast("str", options.thread_id), goes_on=True)
+            thread_id = options.thread_id or self._new_id()
+            if thread_id != options.thread_id:
+                options = replace(options, thread_id=thread_id)
+            journal, loaded = await self._threads.open(thread_id, goes_on=True)
             if loaded is not None:
                 if not options.restart:
                     _check_finished(loaded, options)
@@ -513,9 +520,10 @@ def _sinks(events: Sinks) -> tuple[EventSink, ...]:
 
 def _open_account(budget: Budget | None, now: float, spent: Spent | None) -> Account:
     """An account that has spent what its thread has. Each agent that draws on it brings its own model."""
-    limit = budget or _NO_LIMIT
-    account = Account(replace(limit, cost=None), now=now, spent=spent)
-    account.budget = limit  # a limited cost needs the prices of the agents' models, not of one here
+    if budget is None:
+        return Account(_NO_LIMIT, now=now, spent=spent)
+    account = Account(replace(budget, cost=None), now=now, spent=spent)
+    account.budget = budget  # a limited cost needs the prices of the agents' models, not of one here
     return account
 
 

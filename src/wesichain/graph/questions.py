@@ -155,8 +155,9 @@ class TaskQuestions:
         return list(self._answers.values())[-1] if self._answers else None
 
     def pause(self, value: Any, memo: Any, problem: str) -> NoReturn:
-        """Ask what was not asked before, and keep something until the answer comes."""
-        raise self._pause(str(len(self._answers)), value, memo, problem)
+        """Ask, and keep something until the answer comes; if the last one was wrong, ask the same again."""
+        name = list(self._answers)[-1] if problem and self._answers else str(len(self._answers))
+        raise self._pause(name, value, memo, problem)
 
     def _pause(self, name: str, value: Any, memo: Any, problem: str, terms: AnswerTerms = NO_TERMS) -> Paused:
         known = sha256(f"{self._moment}\n{name}".encode()).hexdigest()[:16]

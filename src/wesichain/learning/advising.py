@@ -16,7 +16,7 @@ from wesichain.core.internal import HEADING, dataclass
 from wesichain.errors import ConfigError
 
 from .entities.bullets import Fingerprints, PlaybookBullet, changed_tools, is_number
-from .entities.conditions import words_in
+from .entities.conditions import word_in
 from .entities.wording import in_case
 from .storage.domain import Match
 
@@ -101,48 +101,44 @@ def _is_way(bullet: PlaybookBullet) -> bool:
     return is_learned and not bullet.lesson and bullet.section == "Strategies"
 
 
-@dataclass(frozen=True, slots=True)
-class AdviceOffer:
-    """The room for advice in a run: how many learned bullets, in how many tokens, about which tools.
+def make_advice(
+    matches: Sequence[Match],
+    first: Sequence[PlaybookBullet] = (),
+    *,
+    run_id: str,
+    tools: Fingerprints,
+    k: int,
+    tokens: int,
+    shares: Shares,
+    task: str = "",
+) -> Advice:
+    """Return the advice for a run with these tools: owners' sentences and at most `k` learned bullets.
 
-    Owners' sentences come first and do not count among the `k`. `task` is the task of the run: a condition is
-    stated in its words.
+    They have `tokens` tokens together. `matches` come best first; `first` are shown whatever their stage. A
+    condition is stated in the words of the `task`.
     """
-
-    run_id: str
-    tools: Fingerprints
-    k: int
-    tokens: int
-    shares: Shares = Shares()
-    task: str = ""
-
-    def advice(self, matches: Sequence[Match], *, first: Sequence[PlaybookBullet] = ()) -> Advice:
-        """Return the advice made of matches, best first. `first` are shown whatever their stage."""
-        left = self.tokens * _CHARACTERS_A_TOKEN
-        texts: dict[str, str] = {}  # by the id of its bullet
-        held: list[str] = []
-        ways: dict[str, None] = {}  # the tools to call, in order
-        found = fitting([match.bullet for match in matches])
-        owned, learned = ([one for one in found if one.is_owned is owned] for owned in (True, False))
-        count = 0
-        for bullet in (*first, *owned, *learned):
-            text = self._text_of(bullet)  # two bullets may say one thing: learned at two kinds of tasks
-            fits = len(text) <= left and text not in texts.values() and is_applicable(bullet, self.tools)
-            is_new = bullet.id not in (*texts, *held)
-            if not (fits and is_new and (bullet.is_owned or count < self.k)):
-                continue
-            left -= len(text)
-            count += not bullet.is_owned
-            if not (bullet in first or is_drawn(bullet, run_id=self.run_id, shares=self.shares)):
-                held.append(bullet.id)
-                continue
-            texts[bullet.id] = text
-            if bullet.section == "Strategies" and not bullet.lesson:
-                ways |= dict.fromkeys(bullet.tool_sequence)
-        lines = "\n".join([HEADING, *(f"- {text}" for text in texts.values())]) if texts else ""
-        return Advice(lines, tuple(texts), tuple(held), tools=tuple(ways))
-
-    def _text_of(self, bullet: PlaybookBullet) -> str:
-        """The bullet's text, with the word of this task that makes it fit."""
-        words = words_in(bullet.condition, self.task)
-        return in_case(words, bullet.text) if words else bullet.text
+    left = tokens * _CHARACTERS_A_TOKEN
+    texts: dict[str, str] = {}  # by the id of its bullet
+    held: list[str] = []
+    ways: dict[str, None] = {}  # the tools to call, in order
+    found = fitting([match.bullet for match in matches])
+    owned, learned = ([one for one in found if one.is_owned is owned] for owned in (True, False))
+    count = 0
+    for bullet in (*first, *owned, *learned):
+        word = word_in(bullet.condition, task)
+        text = in_case(word, bullet.text) if word else bullet.text
+        # two bullets may say one thing: learned at two kinds of tasks
+        fits = len(text) <= left and text not in texts.values() and is_applicable(bullet, tools)
+        is_new = bullet.id not in (*texts, *held)
+        if not (fits and is_new and (bullet.is_owned or count < k)):
+            continue
+        left -= len(text)
+        count += not bullet.is_owned
+        if not (bullet in first or is_drawn(bullet, run_id=run_id, shares=shares)):
+            held.append(bullet.id)
+            continue
+        texts[bullet.id] = text
+        if bullet.section == "Strategies" and not bullet.lesson:
+            ways |= dict.fromkeys(bullet.tool_sequence)
+    lines = "\n".join([HEADING, *(f"- {text}" for text in texts.values())]) if texts else ""
+    return Advice(lines, tuple(texts), tuple(held), tools=tuple(ways))

@@ -8,10 +8,9 @@ never change and its counters only grow, so that every state can be read in the 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from hashlib import sha256
-from typing import TypeAlias
 
 from wesichain.core.internal import dataclass
 from wesichain.errors import ConfigError
@@ -25,7 +24,6 @@ from .reflector import Reflection
 from .storage.domain import Domain
 from .storage.journal import Delta, PlaybookChange
 
-Embed: TypeAlias = Callable[[Sequence[str]], Vectors]
 _NEIGHBOURS = 64  # bullets about one intent that are looked at; merging keeps them fewer
 
 
@@ -84,14 +82,7 @@ class SemanticCurator:
 
     def _merge(self, playbook: Playbook, reflection: Reflection, vector: Vectors) -> CuratorDelta:
         with playbook.writing(reflection.domain) as view:
-            change = self._decide(
-                view,
-                reflection,
-                vector=vector,
-                half_life=playbook.shares.half_life,
-                embed=playbook.embed,
-                now=playbook.now(),
-            )
+            change = self._decide(playbook, view, reflection, vector=vector)
             known = [bullet.id for bullet in change.puts if view.get(bullet.id) is not None]
             delta = view.write(change, at=playbook.now(), cause="merge", note=reflection.task_id)
         if delta is None:
@@ -100,19 +91,12 @@ class SemanticCurator:
         return CuratorDelta(added, updated=tuple(known), removed=change.drops, deltas=(delta,))
 
     def _decide(
-        self,
-        view: Domain,
-        reflection: Reflection,
-        *,
-        vector: Vectors,
-        half_life: float,
-        embed: Embed,
-        now: float,
+        self, playbook: Playbook, view: Domain, reflection: Reflection, *, vector: Vectors
     ) -> PlaybookChange:
-        sentences = _owned(reflection)
+        now, sentences = playbook.now(), _owned(reflection)
         if view.has_merged(reflection.id):  # no evidence twice, but an owner may say more about a run
             new = {key: item for key, item in sentences.items() if not view.has_merged(key)}
-            unknown = [item for item in new.values() if self._twin(item, view, (), embed=embed) is None]
+            unknown = [item for item in new.values() if _same_sentence(item, view) is None]
             added = tuple(recorded(item, None, now=now) for item in unknown)
             return PlaybookChange(puts=added, merged=tuple(new) if added else ())
         if reflection.outcome == "unknown" and not sentences:
@@ -123,14 +107,13 @@ class SemanticCurator:
             if match.similarity >= self._needed(match.bullet)
             and fits(match.bullet.condition, reflection.marks)
         ]
-        puts: dict[str, PlaybookBullet] = {}
-
-        twins = {item.id: self._twin(item, view, near, embed=embed) for item in reflection.proposals}
+        twins = {item.id: self._twin(playbook, view, item, near) for item in reflection.proposals}
         taught = {
             (twins[item.id] or item).id: (*item.sources, reflection.source)
             for item in reflection.proposals
             if item.lesson and not item.is_owned
         }
+        puts: dict[str, PlaybookBullet] = {}
 
         def credit(bullet: PlaybookBullet, *, shown: bool | None, helped: bool | None) -> None:
             puts[bullet.id] = credited(
@@ -138,7 +121,7 @@ class SemanticCurator:
                 reflection,
                 shown=shown,
                 helped=helped,
-                half_life=half_life,
+                half_life=playbook.shares.half_life,
                 now=now,
                 taught=taught.get(bullet.id, ()),
             )
@@ -173,19 +156,18 @@ class SemanticCurator:
         )
 
     def _twin(
-        self, proposal: PlaybookBullet, view: Domain, near: Sequence[PlaybookBullet], *, embed: Embed
+        self, playbook: Playbook, view: Domain, proposal: PlaybookBullet, near: Sequence[PlaybookBullet]
     ) -> PlaybookBullet | None:
         """Return the bullet that a proposal is one with.
 
-        An owner's sentences are one where they are equal; lessons, where they are about the same parameter of
-        the same tools, mean the same and have the same numbers in them, at whatever tasks.
+        Lessons are one where they are about the same parameter of the same tools, mean the same and have the
+        same numbers in them, at whatever tasks.
         """
+        if proposal.is_owned:
+            return _same_sentence(proposal, view)
         known = view.get(proposal.id)
         if known is not None:
             return known
-        if proposal.is_owned:
-            pool = view.with_sequence(proposal.tool_sequence)
-            return next((item for item in pool if item.is_owned and item.content == proposal.content), None)
         if not proposal.lesson:
             return next((item for item in near if _is_twin(item, proposal)), None)
         alike = [
@@ -195,7 +177,7 @@ class SemanticCurator:
         ]
         if not alike:
             return None
-        rows = embed([proposal.content, *(item.content for item in alike)])
+        rows = playbook.embed([proposal.content, *(item.content for item in alike)])
         likeness = rows[1:] @ rows[0]
         best = int(likeness.argmax())
         return alike[best] if likeness[best] >= self._sequence_threshold else None
@@ -232,6 +214,16 @@ def _owned(reflection: Reflection) -> dict[str, PlaybookBullet]:
         for item in reflection.proposals
         if item.is_owned
     }
+
+
+def _same_sentence(sentence: PlaybookBullet, view: Domain) -> PlaybookBullet | None:
+    """Return the bullet of this id, or the sentence of an owner that is equal to this one."""
+    same = (
+        item
+        for item in view.with_sequence(sentence.tool_sequence)
+        if item.is_owned and item.content == sentence.content
+    )
+    return view.get(sentence.id) or next(same, None)
 
 
 def _concerned(

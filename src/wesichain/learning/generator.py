@@ -9,19 +9,10 @@ from sys import maxsize
 from typing import Any
 from uuid import uuid4
 
-from wesichain.agent import (
-    AgentRuntime,
-    Completed,
-    Failed,
-    LoopGuard,
-    Outcome,
-    resolve_model,
-)
+from wesichain.agent import AgentRuntime, Completed, LoopGuard, resolve_model
 from wesichain.core import Advice, Clock, CompletionLlm, ToolCallingLlm
-from wesichain.core.internal import SystemClock
 from wesichain.errors import (
     AgentError,
-    BudgetExceededError,
     ConfigError,
     LlmRejectedError,
     ModelTransportError,
@@ -31,7 +22,7 @@ from wesichain.errors import (
 from wesichain.policy import Budget, Fail, N, Recovery, Reprompt, Retry, Rule
 from wesichain.tools import ToolRegistry, ToolSet
 
-from .advising import AdviceOffer
+from .advising import Shares, make_advice
 from .entities.bullets import fingerprints_of
 from .entities.tasks import TaskInput, TaskOutput
 from .playbook import Playbook
@@ -39,7 +30,6 @@ from .trace_log import TraceLog
 
 DEFAULT_LIMIT = 10  # iterations, where neither the task nor the generator says otherwise
 EXCLUDE_AFTER = 3  # failures of a tool in one task
-_RUNTIMES = 64  # sets of tools that are kept ready
 _THINK = "Think step by step. End with a line that begins with 'Answer:' and holds the answer alone."
 _ANSWER = re.compile(r"^[ \t]*answer:[ \t]*", re.IGNORECASE | re.MULTILINE)
 
@@ -85,9 +75,8 @@ class ReActGenerator:
         self._instructions = instructions
         self._k = k
         self._advice_tokens = advice_tokens
-        self._clock = clock or SystemClock()
+        self._clock = clock
         self._registry = self._tools.build()
-        self._runtimes: dict[frozenset[str] | None, AgentRuntime[str]] = {}
 
     @property
     def registry(self) -> ToolRegistry:
@@ -102,7 +91,6 @@ class ReActGenerator:
         """Add a tool; the next task can use it."""
         self._tools.register(tool)
         self._registry = self._tools.build()
-        self._runtimes.clear()
 
     def validate_tools(self) -> list[str]:
         """What is wrong with the tools, a sentence each; empty where nothing is."""
@@ -122,62 +110,58 @@ class ReActGenerator:
         runtime = self._runtime(task)
         run_id = uuid4().hex
         advice = await self._advice(task, runtime.registry, run_id)
-        began = self._clock.monotonic()
         outcome = await runtime.run(
             task.description,
             run_id=run_id,
             advice=advice,
             budget=Budget(steps=task.max_iterations or self._max_iters),
         )
-        seconds = self._clock.monotonic() - began
-        notes = {
-            "model": runtime.model,
-            "seconds": round(seconds, 6),
-            "shown": list(advice.shown),
-            "held": list(advice.held),
-        }
+        output = TaskOutput.of(outcome, task_id=task.task_id)
+        if isinstance(outcome, Completed) and len(runtime.registry) == 0:
+            output = replace(output, answer=_ANSWER.split(outcome.text)[-1].strip() or output.answer)
         if advice.trouble:
-            notes["playbook_error"] = advice.trouble
-        output = _output(task, outcome, notes, registry=runtime.registry)
+            output = _with_note(output, "playbook_error", advice.trouble)
         if self._trace_log is not None:
             try:
                 self._trace_log.write(task, output)
             except (PlaybookError, OSError) as error:  # a full disk costs the trace, not the answer
-                return replace(output, metadata={**output.metadata, "trace_log_error": str(error)})
+                return _with_note(output, "trace_log_error", str(error))
         return output
 
     def _runtime(self, task: TaskInput) -> AgentRuntime[str]:
-        """The runtime for the tools of a task; tasks with the same tools share one."""
-        chosen = None if task.available_tools is None else frozenset(task.available_tools)
-        if chosen not in self._runtimes:
-            unknown = sorted((chosen or frozenset()) - set(self._registry.names))
+        """The runtime with the tools of a task; it is made in a fraction of a millisecond."""
+        registry, chosen = self._registry, task.available_tools
+        if chosen is not None:
+            unknown = sorted(set(chosen) - set(registry.names))
             if unknown:
-                known = ", ".join(self._registry.names) or "none"
+                known = ", ".join(registry.names) or "none"
                 raise ConfigError(
                     f"task {task.task_id!r}: no tool {unknown[0]!r} is registered; the tools are {known}"
                 )
-            registry = self._registry
-            if chosen is not None:
-                registry = ToolSet.of(tool for tool in self._registry if tool.name in chosen).build()
-            if len(self._runtimes) >= _RUNTIMES:
-                self._runtimes.clear()
-            self._runtimes[chosen] = AgentRuntime(
-                self._llm,
-                registry,
-                policy=OBSERVE,
-                instructions=self._instructions or (None if len(registry) else _THINK),
-                exclude_after=EXCLUDE_AFTER,
-                loop_guard=LoopGuard(),
-                clock=self._clock,
-            )
-        return self._runtimes[chosen]
+            registry = ToolSet.of(tool for tool in registry if tool.name in chosen).build()
+        return AgentRuntime(
+            self._llm,
+            registry,
+            policy=OBSERVE,
+            instructions=self._instructions or (None if len(registry) else _THINK),
+            exclude_after=EXCLUDE_AFTER,
+            loop_guard=LoopGuard(),
+            clock=self._clock,
+        )
 
     async def _advice(self, task: TaskInput, registry: ToolRegistry, run_id: str) -> Advice:
         """What a task is told beside its instructions; its own bullets first."""
         tools = [tool.spec for tool in registry]
         if self._playbook is None:
-            offer = AdviceOffer(run_id, fingerprints_of(tools), self._k, self._advice_tokens)
-            return offer.advice((), first=task.playbook_bullets)
+            return make_advice(
+                (),
+                task.playbook_bullets,
+                run_id=run_id,
+                tools=fingerprints_of(tools),
+                k=self._k,
+                tokens=self._advice_tokens,
+                shares=Shares(),
+            )
         return await self._playbook.advise(
             task.description,
             run_id=run_id,
@@ -214,15 +198,5 @@ class CoTGenerator:
         return await self._inner.forward(task)
 
 
-def _output(
-    task: TaskInput, outcome: Outcome[str], notes: dict[str, Any], *, registry: ToolRegistry
-) -> TaskOutput:
-    output = TaskOutput.of(outcome, task_id=task.task_id)
-    answer = output.answer
-    if isinstance(outcome, Completed) and len(registry) == 0:
-        answer = _ANSWER.split(outcome.text)[-1].strip() or answer
-    limit = isinstance(outcome, Failed) and (
-        isinstance(outcome.error, BudgetExceededError) and outcome.error.resource == "steps"
-    )
-    metadata = {**output.metadata, **notes}
-    return replace(output, answer=answer, metadata=metadata, iteration_limit_reached=limit)
+def _with_note(output: TaskOutput, name: str, note: str) -> TaskOutput:
+    return replace(output, metadata={**output.metadata, name: note})

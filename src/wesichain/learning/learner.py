@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol, TypeAlias, cast
 
 from wesichain.agent import Agent, resolve_model
@@ -67,8 +68,7 @@ class Learner:
         self._reflector: Reflector = reflector or _default_reflector(llm, agent, generator)
         self._curator = curator or SemanticCurator()
         self._writing = asyncio.Lock()
-        self._pending: set[asyncio.Task[RunRecord]] = set()
-        self._waiting: list[Coroutine[Any, Any, RunRecord]] = []  # submitted where no loop was running
+        self._pending: dict[Awaitable[RunRecord], None] = {}  # that `drain` waits for, in order
         self._summary = LearningSummary()
 
     @property
@@ -105,7 +105,7 @@ class Learner:
         for task in tasks:
             output = await self._generator.forward(task)
             record = await self.learn(task, output, feedback=feedback)
-            self._summary = self._summary.plus(records=(record,))
+            self._summary = replace(self._summary, records=(*self._summary.records, record))
         return self._summary
 
     async def learn(
@@ -117,7 +117,9 @@ class Learner:
             found = self._reflector.reflect(task, output, known)
             reflection = found if isinstance(found, Reflection) else await found
             delta = await asyncio.to_thread(self._curator.merge, self._playbook, reflection)
-            self._summary = self._summary.plus(delta=delta)
+            so_far = self._summary
+            added, updated = so_far.added + len(delta.added), so_far.updated + len(delta.updated)
+            self._summary = replace(so_far, added=added, updated=updated)
             return _record(task, output, known)
 
     def submit(
@@ -143,22 +145,26 @@ class Learner:
             if not asked:
                 raise ConfigError(f"the run {output.task_id!r} does not say what was asked: give task=")
             task = TaskInput(output.task_id, str(asked), domain=domain)
-        given = Feedback(label=feedback) if isinstance(feedback, bool) else feedback
-        learning = self.learn(task, output, feedback=_feedback(given, task, output))
+        learning = self.learn(task, output, feedback=_feedback(feedback, task, output))
         try:
             running = asyncio.get_running_loop().create_task(learning)
-        except RuntimeError:
-            self._waiting.append(learning)
+        except RuntimeError:  # no loop is running: `drain` does it
+            self._pending[learning] = None
             return
-        self._pending.add(running)
-        running.add_done_callback(self._pending.discard)
+        self._pending[running] = None
+        running.add_done_callback(self._remove)
 
     async def drain(self) -> None:
         """Wait until everything that was submitted is taken in; the first failure is raised."""
-        waiting, self._waiting = self._waiting, []
-        for learning in waiting:
-            await learning
-        await asyncio.gather(*self._pending)
+        pending, self._pending = self._pending, {}
+        ended = await asyncio.gather(*pending, return_exceptions=True)
+        for failure in ended:
+            if isinstance(failure, BaseException):
+                raise failure
+
+    def _remove(self, ended: asyncio.Task[RunRecord]) -> None:
+        if not ended.cancelled() and ended.exception() is None:  # a failure is kept for `drain` to raise
+            self._pending.pop(ended, None)
 
 
 def _default_reflector(
@@ -175,19 +181,19 @@ def _check_ids(tasks: Sequence[TaskInput]) -> None:
         raise ConfigError(f"the task_id {twice[0]!r} is given twice; it has to be unique in a batch")
 
 
-def _feedback(source: FeedbackSource, task: TaskInput, output: TaskOutput) -> Feedback | None:
+def _feedback(source: object, task: TaskInput, output: TaskOutput) -> Feedback | None:
     if source is None or isinstance(source, Feedback):
         return source
-    if not callable(source) and not isinstance(cast("object", source), Mapping):
-        raise ConfigError(
-            f"feedback is a Feedback, a function of task and output, or a mapping; got {source!r}"
-        )
-    found = cast("object", source(task, output) if callable(source) else source.get(task.task_id))
-    if found is None or isinstance(found, Feedback):
-        return found
-    if not isinstance(found, bool):
-        raise ConfigError(f"the feedback for {task.task_id!r} is no Feedback, True, False or None: {found!r}")
-    return Feedback(label=found)
+    if isinstance(source, bool):
+        return Feedback(label=source)
+    if isinstance(source, Mapping):
+        return _feedback(cast("Mapping[str, object]", source).get(task.task_id), task, output)
+    if callable(source):
+        return _feedback(source(task, output), task, output)
+    raise ConfigError(
+        f"feedback is a Feedback, True, False or None, or a function or mapping that gives one; "
+        f"got {source!r} for {task.task_id!r}"
+    )
 
 
 def _record(task: TaskInput, output: TaskOutput, feedback: Feedback | None) -> RunRecord:

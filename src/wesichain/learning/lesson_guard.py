@@ -15,6 +15,7 @@ from unicodedata import normalize
 
 from wesichain.core.internal import is_array, is_object
 
+from .entities.wording import QUOTED
 from .reflector import parameters_of
 
 _LONGEST = 240  # characters
@@ -26,9 +27,6 @@ _WORD = re.compile(r"[^\W_]+")
 _TOKENS = (re.compile(r"\S+"), re.compile(r"[^\s{}\[\]\",;]+"))  # between blanks; inside of JSON without any
 _NAME = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)?")
 _IDENTIFIER = re.compile(r"\w*[^\W_]_\w+")
-_QUOTED = re.compile(
-    r"\"([^\"\n]{1,200})\"|“([^”\n]{1,200})”|«([^»\n]{1,200})»|`([^`\n]{1,200})`|(?<!\w)'([^'\n]{1,200})'(?!\w)"
-)
 _ADDRESS = re.compile(r"://|@|\bwww\.|\b[\w-]+\.[a-z]{2,}\b")
 _MARKUP = re.compile(r"[<>{}\[\]|`\\$#*]")
 
@@ -145,7 +143,7 @@ def _capitals(text: str) -> set[str]:
 def _values(texts: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """Quoted texts, and texts that are short enough to be a value as a whole."""
     for text in texts:
-        quoted = ("".join(groups) for groups in _QUOTED.findall(text))
+        quoted = (found[1:-1] for found in QUOTED.findall(text))
         for value in (text, *quoted):
             words = tuple(_words(value))
             if 0 < len(words) <= _VALUE and len("".join(words)) > 1:

@@ -14,10 +14,13 @@ from .entities.bullets import ToolCallingStrategy
 from .entities.steps import ToolInvocation
 
 
-def mends(calls: Sequence[ToolInvocation], known: Collection[str]) -> Iterator[ToolCallingStrategy]:
+def mends(
+    calls: Sequence[ToolInvocation], known: Mapping[str, Collection[str]]
+) -> Iterator[ToolCallingStrategy]:
     """Yield the rules of a run's refused calls, each from the next accepted call of its tool.
 
-    `known` are the names of the tools that there are.
+    `known` are the tools that there are, with their parameters. An argument of another name is no part of a
+    rule: the name may be anybody's words.
     """
     for place, call in enumerate(calls):
         later = calls[place + 1 :]
@@ -33,12 +36,14 @@ def mends(calls: Sequence[ToolInvocation], known: Collection[str]) -> Iterator[T
             rule = f"Call {first} before {tool}."
             yield ToolCallingStrategy(content=rule, tool_sequence=(first, tool), lesson="order")
         else:
-            yield from _changed(call.tool_name, before, after)
+            yield from _changed(call.tool_name, known[call.tool_name], before, after)
 
 
-def _changed(tool: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[ToolCallingStrategy]:
+def _changed(
+    tool: str, parameters: Collection[str], before: Mapping[str, Any], after: Mapping[str, Any]
+) -> Iterator[ToolCallingStrategy]:
     names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-    if len(names) != 1:
+    if len(names) != 1 or names[0] not in parameters:
         return
     (name,) = names
     if name not in before:

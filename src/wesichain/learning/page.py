@@ -157,13 +157,11 @@ def _written(line: PageLine, known: PlaybookBullet | None, tools: set[str]) -> P
     """The bullet of a line that a person wrote or changed, bound to the old tools or those that it names."""
     words = set(re.findall(r"[\w.-]+", line.text))
     bound = line.tools or (known.tool_sequence if known else tuple(sorted(words & tools)))
-    if known is None:
-        return bullet_about(bound, line.text, ruling="owner", lesson="argument")
     return bullet_about(
         bound,
         line.text,
         ruling="owner",
-        lesson=known.lesson,
-        section=known.section,
-        example_task=known.example_task,
+        lesson=known.lesson if known else "argument",
+        section=known.section if known else "Strategies",
+        example_task=known.example_task if known else "",
     )

@@ -19,26 +19,24 @@ from wesichain.core import Advice, Clock, StrategySource, ToolSpec
 from wesichain.core.internal import SystemClock
 from wesichain.errors import PlaybookError
 
-from .advising import FLOOR, AdviceOffer, Shares, is_near
+from .advising import FLOOR, Shares, is_near, make_advice
 from .crediting import earned as earned_of
 from .crediting import recorded, settled
-from .embedders import Embedder, Vectors, rows_for
+from .embedders import Embedder, SharedEmbedder, Vectors
 from .entities.bullets import PlaybookBullet, fingerprints_of
 from .entities.conditions import fits, marks_of
 from .entities.domains import check_domain
 from .entities.evidence import Evidence
-from .entities.stages import VISIBLE
 from .entities.wording import mask
 from .page import PageChange, changes, read_page, write_page
 from .storage.backend import Backend, Repaired
 from .storage.domain import Domain, Match, rank
 from .storage.erasing import meant
-from .storage.filters import Condition, parse_where
+from .storage.filters import parse_where
 from .storage.journal import Cause, Delta, PlaybookChange
 from .storage.shelf import back_to, bullet_back_to
 
 TRANSFER = 0.75  # how similar a bullet of another domain has to be
-_IS_VISIBLE = Condition("stage", "$in", VISIBLE)
 
 
 class Playbook(Translated, StrategySource):
@@ -59,8 +57,7 @@ class Playbook(Translated, StrategySource):
         self.shares = shares or Shares()
         self._clock = clock or SystemClock()
         self._backend = backend
-        self._embedder = embedder
-        self._embedding = RLock()  # an embedder need not be safe to share between threads
+        self._embedder = SharedEmbedder(embedder)
         self._domains: dict[str, Domain] = {}
         self._guard = RLock()  # of the domains
 
@@ -147,20 +144,24 @@ class Playbook(Translated, StrategySource):
         floor: float = 0.0,
     ) -> Sequence[Match]:
         check_domain(domain)
-        conditions = (_IS_VISIBLE, *parse_where(where))
+        meets = parse_where(where)
         if not isinstance(cast("object", task), str) or not isinstance(cast("object", k), int):
             raise PlaybookError(f"a task is a text and k a whole number; got {task!r} and k={k!r}")
         if k < 1:
             return ()
+
+        def passes(bullet: PlaybookBullet, home: str) -> bool:
+            return bullet.is_visible and meets(bullet, home)
+
         vector = self.embed([task])[0]
         wanted = 4 * k + 8  # more than k, so that evidence can order those alike
         with self.view(domain) as here:
-            found = here.nearest(vector, k=wanted, conditions=conditions)
-            found += here.owned(vector, conditions, besides=found)
+            found = here.nearest(vector, k=wanted, passes=passes)
+            found += here.owned(vector, passes, besides=found)
         for other in self.domains() if cross_domain else ():
             if other != domain:
                 with self.view(other) as there:
-                    matches = there.nearest(vector, k=wanted, conditions=conditions)
+                    matches = there.nearest(vector, k=wanted, passes=passes)
                 found += [match for match in matches if match.similarity >= TRANSFER]
         marks = marks_of(task)
         near = [item for item in found if is_near(item, floor) and fits(item.bullet.condition, marks)]
@@ -188,8 +189,17 @@ class Playbook(Translated, StrategySource):
                 found = await asyncio.to_thread(self._matches, task, domain=domain, k=2 * k)
         except Exception as error:  # noqa: BLE001  # whatever an embedder or a database may raise
             trouble = f"{type(error).__name__}: {error}"
-        offer = AdviceOffer(run_id, fingerprints_of(tools), k, tokens, self.shares, task)
-        return replace(offer.advice(found, first=first), trouble=trouble)
+        made = make_advice(
+            found,
+            first,
+            run_id=run_id,
+            tools=fingerprints_of(tools),
+            k=k,
+            tokens=tokens,
+            task=task,
+            shares=self.shares,
+        )
+        return replace(made, trouble=trouble)
 
     def evidence(self, id: str, *, domain: str | None = None) -> Evidence:
         """A bullet's evidence: runs with it and without, as they fade, and the lift in success."""
@@ -351,8 +361,7 @@ class Playbook(Translated, StrategySource):
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """The vectors of texts, masked: what similarity is taken on."""
-        with self._embedding:
-            return rows_for(self._embedder, [mask(text) for text in texts])
+        return self._embedder.embed([mask(text) for text in texts])
 
     def now(self) -> float:
         return self._clock.time()
@@ -405,6 +414,6 @@ class Playbook(Translated, StrategySource):
 
 @cache  # its weights are loaded once a process, whoever opens a playbook
 def _default_embedder() -> Embedder:
-    from .embedders.use import UseEmbedder  # needs its package
+    from .use_embedder import UseEmbedder  # needs its package
 
     return UseEmbedder()

@@ -102,6 +102,7 @@ class RunReader:
     def reflect(self, task: TaskInput, output: TaskOutput, feedback: Feedback | None = None) -> Reflection:
         """Return what the run of a task shows, given what is known about its result."""
         outcome, signal = (feedback or Feedback()).judge(output)
+        notes = output.metadata
         readable = task.description.encode(errors="replace").decode()  # half a character cannot be kept
         about = mask(redact(one_line(readable)))[:_EXAMPLE]  # kept to find the bullet again
         calls = [
@@ -119,15 +120,15 @@ class RunReader:
             task_id=task.task_id,
             domain=task.domain,
             intent=about,
-            run_id=str(output.metadata.get("run_id") or task.task_id),
+            run_id=str(notes.get("run_id") or task.task_id),
             worked=worked,
             attempted=attempted,
             iterations=output.total_iterations,
             shown=tuple(
-                dict.fromkeys((*(item.id for item in task.playbook_bullets), *_ids(output, "shown")))
+                dict.fromkeys((*(item.id for item in task.playbook_bullets), *notes.get("shown", ())))
             ),
-            held=_ids(output, "held"),
-            tools=_fingerprints(output),
+            held=tuple(notes.get("held", ())),
+            tools=notes.get("tools", {}),
             marks=marks_of(about),
         )
         proposals = _proposals(reflection, calls, output, feedback)
@@ -157,13 +158,13 @@ def _proposals(
         return
     if run.worked:
         yield _way("Strategies", run.worked, run, origin)
-    for rule in dict.fromkeys(mends(calls, [str(spec["name"]) for spec in specs])):
+    for rule in dict.fromkeys(mends(calls, {str(spec["name"]): parameters_of(spec) for spec in specs})):
         yield replace(rule, id="", example_task=run.intent, provenance=origin)
 
 
 def specs_of(output: TaskOutput) -> list[Mapping[str, Any]]:
     """Return the tools that a run was offered, as JSON data."""
-    return [spec for spec in output.metadata.get("specs") or () if is_object(spec)]
+    return output.metadata.get("specs", [])
 
 
 def tools_named(
@@ -191,26 +192,19 @@ def _way(section: Section, tools: tuple[str, ...], run: Reflection, origin: Prov
     return bullet_about(tools, content, section=section, example_task=run.intent, provenance=origin)
 
 
-def _ids(output: TaskOutput, name: str) -> tuple[str, ...]:
-    return tuple(str(item) for item in output.metadata.get(name) or ())
-
-
-def _fingerprints(output: TaskOutput) -> dict[str, str]:
-    found = output.metadata.get("tools")
-    return {str(name): str(mark) for name, mark in found.items()} if is_object(found) else {}
-
-
 def _run_id(task: TaskInput, output: TaskOutput, outcome: Outcome) -> str:
+    run = output.metadata.get("run_id")
     about = [
         task.domain,
         task.task_id,
         task.description,
         outcome,
         output.answer,
-        output.metadata.get("run_id"),
+        run,
+        output.structured_trace,
     ]
     try:
-        text = to_json([*about, output.structured_trace])
+        text = to_json(about)
     except CodecError:  # an argument or a result without JSON
-        text = repr([*about, output.structured_trace])
+        text = repr(about)
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from wesichain.core.internal import dataclass
 
-from .curator import CuratorDelta
 from .entities.feedback import Outcome
-
-_NOTHING = CuratorDelta()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +27,6 @@ class LearningSummary:
     records: tuple[RunRecord, ...] = ()
     added: int = 0
     updated: int = 0
-
-    def plus(self, *, records: tuple[RunRecord, ...] = (), delta: CuratorDelta = _NOTHING) -> LearningSummary:
-        return LearningSummary(
-            (*self.records, *records), self.added + len(delta.added), self.updated + len(delta.updated)
-        )
 
     def text(self) -> str:
         """Return the figures, a line each; a run of which nothing is known is neither solved nor not."""

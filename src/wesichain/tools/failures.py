@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from wesichain.core.internal import stray_cancel
+
 from .json_schema import shorten
 
 _MAX_MESSAGE = 2_000
@@ -16,7 +18,7 @@ class RemoteError(Exception):
 def describe(error: BaseException) -> str:
     """The kind and the message of an exception."""
     if isinstance(error, asyncio.CancelledError):
-        return "it raised CancelledError, though nobody had cancelled it"
+        return str(stray_cancel(error))
     if isinstance(error, RemoteError):
         return str(error)
     try:

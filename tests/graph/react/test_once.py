@@ -16,11 +16,13 @@ from tests.conftest import ROOT
 from tests.graph.killed_run import open_store
 from tests.graph.react.once_run import THREAD, Model, build
 from tests.warm import python
-from wesichain import Agent, ReActAgentNode, tool
+from wesichain import Agent, Approve, ReActAgentNode, tool
 from wesichain.core import LlmRequest, LlmResponse, Role, ToolCall
-from wesichain.errors import CheckpointError, GraphError
-from wesichain.graph import ExecutionOptions, GraphBuilder, MemoryCheckpointer, RetryPolicy
+from wesichain.errors import CheckpointError, GraphError, GraphInterruptedError
+from wesichain.graph import ExecutionOptions, GraphBuilder, MemoryCheckpointer, RetryPolicy, react_graph
 from wesichain.policy import FailFast
+from wesichain.testing import FunctionLlm
+from wesichain.tools import ToolContext
 
 KINDS = ("node", "agent", "inside", "steps", "steps-inside")
 POINTS = (
@@ -172,3 +174,61 @@ async def test_a_once_tool_that_failed_is_told_of_and_not_run_again() -> None:
         await graph.invoke({"input": "pay"}, THREAD)
     assert "the bank is closed" in (await graph.resume("t"))["final_output"]
     assert tries == [5]
+
+
+def team_graph(kind: str, store: Any, sent: list[str], *, effect: Any, is_safe: bool) -> Any:
+    """A graph whose agent has a tool that runs two agents, each of which asks before it mails."""
+
+    @tool(effect="once", approval=True)
+    async def mail(to: str) -> str:
+        """Send a mail."""
+        sent.append(to)
+        return f"mailed {to}"
+
+    def clerk(to: str) -> Agent[Any, str]:
+        return Agent(FunctionLlm(calling("mail", to=to)), tools=[mail], name="clerk")
+
+    @tool(effect=effect)
+    async def both(ctx: ToolContext) -> str:
+        """Mail two people."""
+        runs = [clerk(to).run("mail", parent=ctx) for to in ("ann", "bob")]
+        done: list[Any] = await asyncio.gather(*runs, return_exceptions=is_safe)
+        return " and ".join(getattr(one, "output", "nothing") for one in done)
+
+    llm = FunctionLlm(calling("both"))
+    if kind == "steps":
+        return react_graph(llm=llm, tools=[both], checkpointer=store)
+    node: Any = Agent(llm, tools=[both]) if kind == "agent" else ReActAgentNode(llm=llm, tools=[both])
+    builder: GraphBuilder[dict[str, Any]] = GraphBuilder()
+    return builder.add_node("work", node).set_entry("work").build(store)
+
+
+def calling(name: str, **args: Any) -> Any:
+    """A model that makes a call, and answers with its result."""
+
+    def reply(request: LlmRequest) -> LlmResponse:
+        last = request.messages[-1]
+        if last.role is Role.TOOL:
+            return LlmResponse(last.text)
+        return LlmResponse("", (ToolCall(name, name, args),))
+
+    return reply
+
+
+@pytest.mark.parametrize("is_safe", [False, True], ids=["raises", "returns-exceptions"])
+@pytest.mark.parametrize("effect", ["once", "idempotent"])
+@pytest.mark.parametrize("kind", ["agent", "node", "steps"])
+async def test_a_call_that_waits_for_runs_inside_it_is_entered_again(
+    kind: str, effect: str, is_safe: bool
+) -> None:
+    """Whatever its effect is and whatever it makes of their interruption: the call has not ended."""
+    store, sent = MemoryCheckpointer(), list[str]()
+    graph = team_graph(kind, store, sent, effect=effect, is_safe=is_safe)
+    with pytest.raises(GraphInterruptedError):
+        await graph.invoke({"input": "mail"}, THREAD)
+    (waiting,) = (await graph.get_state("t")).interrupts
+    later = team_graph(kind, store, sent, effect=effect, is_safe=is_safe)
+    done = await later.resume("t", {call["token"]: Approve() for call in waiting.value["calls"]})
+    answer = done["output" if kind == "agent" else "final_output"]
+    assert answer == "mailed ann and mailed bob"
+    assert sent == ["ann", "bob"]

@@ -15,6 +15,10 @@ CASES = [
     pytest.param("Pay 1,200.50 now", "Pay # now", id="amounts"),
     pytest.param("Where is order SH-55/b?", "Where is order #?", id="ids"),
     pytest.param("Reset 'anna' and \"bob x\"", "Reset # and #", id="quoted-values"),
+    pytest.param(
+        "Ask before `order`, never `two words`", "Ask before order, never #", id="names-in-code-marks"
+    ),
+    pytest.param("Is `a-b.c` in `SH-55`?", "Is a-b.c in #?", id="ids-in-code-marks"),
     pytest.param("I don't know what 'it' is", "I don't know what # is", id="apostrophes-stay"),
     pytest.param("Mail a@b.c at https://x.y/z", "Mail # at #", id="addresses"),
     pytest.param("two\n\n  lines\u200b\x07 here", "two lines here", id="blanks-and-control-characters"),

@@ -225,6 +225,18 @@ class PlaybookContract(ABC):
             with pytest.raises(PlaybookError, match="begins after delta 1"):
                 other.rollback("shop", to=1)
 
+    def test_what_only_a_compacted_state_holds_can_be_forgotten(
+        self, book: Playbook, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        book.record(note("Erika Muster pays.", id="1"), domain="shop")
+        last = compact(book, monkeypatch)
+        book.close()
+        self.cut_history()
+        with self.open() as other:
+            assert other.forget(matching="muster") == 1
+            assert ids(other.bullets("shop")) == [last]
+        assert "Muster" not in self.stored()
+
     def test_threads_lose_nothing(self, book: Playbook) -> None:
         def write(me: int) -> None:
             for number in range(10):

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from wesichain.agent.effects import JournalEntry
 from wesichain.agent.phases import Acting, Child, Interrupted, Unfinished
-from wesichain.agent.rules import LoopGuard, Rejected, Repeated, sentences
+from wesichain.agent.rules import LoopGuard, Rejected, sentences, short_result
 from wesichain.agent.run_state import LimitAbove, RunState, Stopped
 from wesichain.agent.trail import Observed, failed, observed_of
 from wesichain.core import ToolCall
@@ -60,6 +60,7 @@ class Batch(Generic[OutT]):
         "before",
         "finish",
         "notes",
+        "repeats",
         "run",
         "slots",
         "todo",
@@ -81,6 +82,7 @@ class Batch(Generic[OutT]):
         self.waiting: Mapping[str, tuple[Child, ...]] = _NONE
         self._open: dict[str, OpenCall | None] = {}  # calls that were dispatched and have not ended
         self._is_over = False
+        self.repeats: tuple[ToolCall | None, str, int] | None = None  # the guard's count, with these calls
         self.went_well = False
 
     def resume(self, interrupted: Interrupted[OutT], decisions: Mapping[str, Decision]) -> None:
@@ -130,7 +132,9 @@ class Batch(Generic[OutT]):
             if before and ready.call.id in before:
                 continue
             tool = ready.tool
-            if tool.external or (tool.approval and self._needs_approval(ready)):
+            needs = tool.external or (tool.approval and self._needs_approval(ready))
+            if needs or (self._approvals is not None and self._was_asked(ready)):
+                # A decision holds, also where the program of today would not have asked for it.
                 question = self._ask(index, ready)
                 if question is not None:
                     pending.append(question)
@@ -191,8 +195,8 @@ class Batch(Generic[OutT]):
     # --- running -------------------------------------------------------------------------------------
 
     async def perform(self) -> None:
-        """Run every call that is not done; `observed` then has their results."""
-        run = self.run
+        """Run every call that is not done, and look for a loop; `observed` then has the results."""
+        run, guard = self.run, self.run.settings.loop_guard
         try:
             todo = self.todo or ()
             if len(todo) > 1 and run.settings.tool_concurrency > 1:
@@ -214,6 +218,8 @@ class Batch(Generic[OutT]):
         finally:
             if self._open:
                 self._cut_open()
+        if guard is not None and not self.waiting:
+            self._guard(guard)
 
     async def _side_by_side(self, todo: list[int]) -> None:
         """Run the calls at the same time, up to the next sequential tool, which has the floor alone."""
@@ -517,22 +523,24 @@ class Batch(Generic[OutT]):
         ended += self.notes
         return ended
 
-    def guard(self, guard: LoopGuard) -> Repeated:
+    def _guard(self, guard: LoopGuard) -> None:
         """Tell the model, or end the run, where the same call gives the same again and again.
 
-        Returns the count, which is the run's once it has gone on from these calls: a run that is interrupted
-        before that counts them when it is resumed.
+        `repeats` is then the count with these calls. It is the run's once that has gone on from them: a run
+        that is interrupted before then counts them when it is resumed.
         """
-        attempts, calls = self.attempts, self._phase.reply.tool_calls
-        repeated = self.run.tally.repeated
+        attempts, calls, tally = self.attempts, self._phase.reply.tool_calls, self.run.tally
+        last, last_result, times = tally.last_call, tally.last_result, tally.repeats
         for index, slot in enumerate(self.slots):
             if not isinstance(slot, Observed):
                 continue
             call = calls[index]
             if not attempts.get(call.id):
                 continue  # it was never run
-            repeated = repeated.after(call, slot.text)
-            times = repeated.times
+            result = short_result(slot.text)
+            if last is None or result != last_result or last.name != call.name or last.args != call.args:
+                last, last_result, times = call, result, 0
+            times += 1
             if times >= guard.stop_at:
                 raise LoopDetectedError(
                     f"tool {call.name!r} was called with the same arguments, to the same result, {times} "
@@ -545,4 +553,4 @@ class Batch(Generic[OutT]):
             if times >= guard.tell_at:
                 text = sentences.repeated(call.name, times)
                 self.notes = [*self.notes, Observed(text, text)]
-        return repeated
+        self.repeats = last, last_result, times

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 from wesichain.agent.phases import Interrupted
 from wesichain.core import JsonValue, ToolCall
 from wesichain.core.internal import Approve, ApproveWith, Decision, PendingCall, Provide, Refuse
-from wesichain.errors import ConfigError
+from wesichain.errors import ApprovalExpiredError, ConfigError
 
 from .call_approvals import check_answer
 
 _REMEMBERED = 10_000
+RefusalOf: TypeAlias = Callable[[ToolCall], Exception | None]  # why a program cannot run a call
 
 
 class UsedTokens:
@@ -29,7 +30,7 @@ class UsedTokens:
         interrupted: Interrupted[Any],
         decisions: Mapping[str, Decision],
         now: float,
-        refusal_of: Callable[[ToolCall], Exception | None],
+        refusal_of: RefusalOf,
     ) -> Generator[None]:
         """Every waiting call has its decision, none is stale, none is used twice; the tokens are used now.
 
@@ -67,18 +68,19 @@ class UsedTokens:
 def check_decision(
     item: PendingCall,
     decision: Any,
-    refusal_of: Callable[[ToolCall], Exception | None],
+    refusal_of: RefusalOf | None,
     *,
     now: float,
     remedy: str,
 ) -> None:
     """A decision that cannot be followed is refused before it uses up its token.
 
-    `remedy`: how to go on with a call whose approval has expired.
+    `refusal_of` is None where the program is not here; `remedy`: how to go on with a call whose approval has
+    expired.
     """
     call = item.call
     if item.expires_at is not None and now > item.expires_at:
-        raise ConfigError(f"the approval of {call.name!r} has expired; {remedy}")
+        raise ApprovalExpiredError(f"the approval of {call.name!r} has expired; {remedy}")
     match decision:
         case Refuse():
             pass
@@ -88,9 +90,10 @@ def check_decision(
             pass
         case ApproveWith(args=args) if not item.external:
             # The program of a run below is not here; its question has the schema.
-            refusal = (
-                refusal_of(ToolCall(call.id, call.name, args)) if item.scope == () else misfit(item, args)
-            )
+            if refusal_of is None or item.scope:
+                refusal: object = misfit(item, args)
+            else:
+                refusal = refusal_of(ToolCall(call.id, call.name, args))
             if refusal is not None:
                 raise ConfigError(f"the approved arguments do not fit: {refusal}")
         case _:

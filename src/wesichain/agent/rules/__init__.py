@@ -17,7 +17,7 @@ from .reply_judge import (
     is_response,
     judge_of,
 )
-from .tally import PolicyView, Repeated, Tally
+from .tally import PolicyView, Tally, short_result
 
 __all__ = [
     "FINAL_TOOL",
@@ -37,7 +37,6 @@ __all__ = [
     "PolicyView",
     "Refused",
     "Rejected",
-    "Repeated",
     "ReplyJudge",
     "Tally",
     "Verdict",
@@ -46,5 +45,6 @@ __all__ = [
     "judge_of",
     "output_form",
     "question_token",
+    "short_result",
     "unfenced",
 ]

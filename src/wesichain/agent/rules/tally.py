@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 from zlib import crc32
 
 from wesichain.core import ReActStep, ToolCall, ToolSpec
@@ -24,7 +24,7 @@ class Tally:
     tool_failures: dict[str, int] | None = None
     excluded: tuple[str, ...] = ()
     last_call: ToolCall | None = None
-    last_result: str = ""  # what the call gave, or of a long one its checksum
+    last_result: str = ""  # what the call gave (`short_result`)
     repeats: int = 0
     free: bool = False  # the next model call spends no step: by the policy, and there was one left
     limit: str | None = None  # the limit that the run has met: what comes next is its last word
@@ -77,31 +77,10 @@ class Tally:
         self.excluded += (tool_name,)
         return True
 
-    @property
-    def repeated(self) -> Repeated:
-        """The last call of the run, and how often it was made in a row."""
-        return Repeated(self.last_call, self.last_result, self.repeats)
 
-    @repeated.setter
-    def repeated(self, repeated: Repeated) -> None:
-        self.last_call, self.last_result, self.repeats = repeated
-
-
-class Repeated(NamedTuple):
-    """How many `times` in a row a call (tool and arguments) has given the same result."""
-
-    call: ToolCall | None
-    result: str
-    times: int
-
-    def after(self, call: ToolCall, result: str) -> Repeated:
-        """The count after a further call."""
-        if len(result) > _KEPT:
-            result = f"{len(result)} {crc32(result.encode('utf-8', 'surrogatepass'))}"
-        last = self.call
-        if last is None or result != self.result or last.name != call.name or last.args != call.args:
-            return Repeated(call, result, 1)
-        return Repeated(last, result, self.times + 1)
+def short_result(text: str) -> str:
+    """What a tally keeps of a call's result: all of it, or of a long one its length and checksum."""
+    return text if len(text) <= _KEPT else f"{len(text)} {crc32(text.encode('utf-8', 'surrogatepass'))}"
 
 
 def _parameters(tool: ToolSpec) -> frozenset[str]:

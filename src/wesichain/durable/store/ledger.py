@@ -75,8 +75,9 @@ _CANCEL = "UPDATE wesichain_runs SET cancelled = 1 WHERE run = :run"
 _UNCANCEL = "UPDATE wesichain_runs SET cancelled = 0, ending = NULL WHERE run = :run"
 _KEEP = "UPDATE wesichain_runs SET ending = :ending WHERE run = :run AND current = :current AND cancelled = 1"
 _KEPT = "SELECT ending FROM wesichain_runs WHERE run = :run"
+_FORGET_DECISIONS = "DELETE FROM wesichain_decisions WHERE run = :run"
 _DELETE = (
-    "DELETE FROM wesichain_decisions WHERE run = :run",
+    _FORGET_DECISIONS,
     "DELETE FROM wesichain_children WHERE run = :run",
     "DELETE FROM wesichain_runs WHERE run = :run",
 )
@@ -428,6 +429,8 @@ class Ledger:
         new = NewRun(*given, priority=run.priority, key=run.key)
         self._enqueue(db, new, current)
         db.execute(self._db.sql(_NEXT), {"run": run.run_id, "stretch": number, "current": current})
+        # They are in the order; a question whose answer was no answer is asked again under its own token.
+        db.execute(self._db.sql(_FORGET_DECISIONS), {"run": run.run_id})
 
 
 def values_of(ids: Sequence[str]) -> tuple[str, dict[str, str]]:

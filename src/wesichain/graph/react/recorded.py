@@ -8,6 +8,7 @@ A call whose effect must happen once writes its intent there first: where only t
 what came of it, and the model gets that as the result. Its record is the thread's, by the call's idempotency
 key: a branch or a fork that comes to the same call is given what came of it then. A branch may also come to
 another call under that key, since its model is called again: that is one of its own, and its key says so.
+A call that waits for a run inside it has not ended: it is made again, and that run goes on.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from wesichain.tools import PreparedCall, ToolContext, ToolResult
 
 T = TypeVar("T")
 
-_INTENT = "intent"
+_INTENT, _WAITING = "intent", "waiting"
 
 
 class NodeRecording:
@@ -157,7 +158,7 @@ class RecordedEffects(Effects):
             once, found = self._once(ctx.idempotency_key, call)
             known = found if known is None else known
             ctx = ctx if once == ctx.idempotency_key else replace(ctx, idempotency_key=once)
-        if known is not None:
+        if known is not None and not _is_waiting(known):
             return _result(known, call)
         caller = _CachedContext(ctx)
         if tool.is_agent:
@@ -166,7 +167,10 @@ class RecordedEffects(Effects):
         if once is not None:
             await self._recording.write(name, _marked(_INTENT, call), once=once)
         result = await self._live.call(prepared, caller)
-        if (done := _kept(result, is_once=once is not None)) is not None:
+        if ctx.link is not None and ctx.link.waits(result.error):
+            if once is not None:  # in place of its intent
+                await self._recording.write(name, _marked(_WAITING, call), once=once)
+        elif (done := _kept(result, is_once=once is not None)) is not None:
             await self._recording.write(name, done if once is None else _marked(done, call), once=once)
         elif result.error is not None:
             self._failed[name] = {"raised": _raised(result.error), "ms": result.duration_ms}
@@ -231,6 +235,10 @@ def _mark(call: ToolCall) -> str:
 
 def _marked(done: JsonValue, call: ToolCall) -> JsonValue:
     return {"mark": _mark(call), "did": done}
+
+
+def _is_waiting(known: Any) -> bool:
+    return is_dict(known) and known.get("did") == _WAITING
 
 
 def _kept(result: ToolResult, *, is_once: bool) -> JsonValue:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, fields
 from hashlib import sha256
 from typing import Any, Self, TypeAlias, cast
@@ -11,7 +11,7 @@ from typing import Any, Self, TypeAlias, cast
 from typing_extensions import override
 
 from wesichain.core import Strategy, ToolSpec
-from wesichain.core.internal import dataclass, dump_json, is_array, is_object
+from wesichain.core.internal import OMIT, UNWRITTEN, dataclass, dump_json, is_array, is_object
 from wesichain.errors import CodecError
 
 from .evidence import EvidenceTally
@@ -31,10 +31,10 @@ class Provenance:
     that a user asked or a tool returned is shown to another run.
     """
 
-    author: str = "operator"
-    task: str = ""
-    reflection: str = ""
-    model: str = ""
+    author: str = field(default="operator", metadata=OMIT)
+    task: str = field(default="", metadata=OMIT)
+    reflection: str = field(default="", metadata=OMIT)
+    model: str = field(default="", metadata=OMIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,33 +49,36 @@ class PlaybookBullet(Strategy):
 
     id: str = ""
     content: str = ""
-    text: str = field(default="", init=False, repr=False, compare=False, kw_only=True)  # what is shown
-    section: Section = field(default="Strategies", kw_only=True)
-    tool_sequence: tuple[str, ...] = field(default=(), kw_only=True)
-    helpful_count: int = field(default=0, kw_only=True)
-    harmful_count: int = field(default=0, kw_only=True)
-    tags: tuple[str, ...] = field(default=(), kw_only=True)
-    stage: Stage = field(default="shadow", kw_only=True)
-    ruling: Ruling = field(default="none", kw_only=True)
-    created_at: float = field(default=0.0, kw_only=True)
-    last_updated: float = field(default=0.0, kw_only=True)
-    example_task: str = field(default="", kw_only=True)
-    lesson: Lesson = field(default="", kw_only=True)
-    parameter: str = field(default="", kw_only=True)
-    sources: tuple[str, ...] = field(default=(), kw_only=True)
-    fingerprints: tuple[str, ...] = field(default=(), kw_only=True)  # NAME=HASH of each tool's schema
-    condition: str = field(default="", kw_only=True)  # +HASH or -HASH of a word that its tasks have, or lack
-    cases: tuple[str, ...] = field(
-        default=(), kw_only=True
-    )  # runs that followed it, as `conditions` keeps them
-    tally: EvidenceTally = field(default=EvidenceTally(), kw_only=True)
-    provenance: Provenance = field(default=Provenance(), kw_only=True)
+    # what is shown
+    text: str = field(default="", init=False, repr=False, compare=False, kw_only=True, metadata=UNWRITTEN)
+    section: Section = field(default="Strategies", kw_only=True, metadata=OMIT)
+    tool_sequence: tuple[str, ...] = field(default=(), kw_only=True, metadata=OMIT)
+    helpful_count: int = field(default=0, kw_only=True, metadata=OMIT)
+    harmful_count: int = field(default=0, kw_only=True, metadata=OMIT)
+    tags: tuple[str, ...] = field(default=(), kw_only=True, metadata=OMIT)
+    stage: Stage = field(default="shadow", kw_only=True, metadata=OMIT)
+    ruling: Ruling = field(default="none", kw_only=True, metadata=OMIT)
+    created_at: float = field(default=0.0, kw_only=True, metadata=OMIT)
+    last_updated: float = field(default=0.0, kw_only=True, metadata=OMIT)
+    example_task: str = field(default="", kw_only=True, metadata=OMIT)
+    lesson: Lesson = field(default="", kw_only=True, metadata=OMIT)
+    parameter: str = field(default="", kw_only=True, metadata=OMIT)
+    sources: tuple[str, ...] = field(default=(), kw_only=True, metadata=OMIT)
+    # NAME=HASH of each tool's schema
+    fingerprints: tuple[str, ...] = field(default=(), kw_only=True, metadata=OMIT)
+    # +HASH or -HASH of a word that its tasks have, or lack
+    condition: str = field(default="", kw_only=True, metadata=OMIT)
+    # runs that followed it, as `conditions` keeps them
+    cases: tuple[str, ...] = field(default=(), kw_only=True, metadata=OMIT)
+    tally: EvidenceTally = field(default=EvidenceTally(), kw_only=True, metadata=OMIT)
+    provenance: Provenance = field(default=Provenance(), kw_only=True, metadata=OMIT)
 
     def __post_init__(self) -> None:
         if not has_text(self.content):
             raise ValueError("a bullet needs content: say in one sentence what to do, and when")
-        if not isinstance(cast("object", self.id), str):
-            raise ValueError(f"the id of a bullet is a text; got {self.id!r}")  # noqa: TRY004  # as every other
+        for name in ("id", "example_task", "parameter", "condition"):
+            if not isinstance(getattr(self, name), str):
+                raise ValueError(f"{name} is a text; got {getattr(self, name)!r}")  # noqa: TRY004  # as every other
         _set(self, "section", _SPELLINGS.get(str(self.section).casefold(), self.section))
         _one_of("section", self.section, SECTIONS)
         _one_of("stage", self.stage, STAGES)
@@ -141,18 +144,6 @@ class PlaybookBullet(Strategy):
         origin = self.provenance
         return self.id, self.content, self.example_task, *self.tags, origin.task, origin.reflection
 
-    def to_plain(self) -> dict[str, Any]:
-        """The fields that are not at their default, as JSON data."""
-        plain: dict[str, Any] = {"id": self.id, "content": self.content}
-        plain |= _changed(self, _OPTIONAL[type(self)])
-        for name, (value, defaults) in {
-            "provenance": (self.provenance, _ORIGIN),
-            "tally": (self.tally, _COUNTS),
-        }.items():
-            if changed := _changed(value, defaults):
-                plain[name] = changed
-        return plain
-
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Self:
         """Read a bullet; one with a tool sequence is a `ToolCallingStrategy`.
@@ -161,24 +152,18 @@ class PlaybookBullet(Strategy):
         that are unknown come from a later minor version and are left out.
         """
         kind = ToolCallingStrategy if plain.get("tool_sequence") else PlaybookBullet
-        values = {name: plain[name] for name in _KNOWN[kind] if name in plain}
-        if contradicts(
-            values.get("tool_success_rate"), values.get("helpful_count"), values.get("harmful_count")
-        ):
+        values = _known(kind, plain)
+        counts = (values.get("helpful_count", 0), values.get("harmful_count", 0))
+        if contradicts(values.get("tool_success_rate"), *counts):
             del values["tool_success_rate"]  # versions before 1.2 let counts grow past a rate
-        author = _part(plain, "provenance", _ORIGIN)
-        for name, value in (*values.items(), *author.items()):
-            if name in _TEXTS and not isinstance(value, str):
-                raise CodecError(f"a bullet that cannot be read: {name} is not text")
         if "ruling" in values:
             values["ruling"] = OLD_RULINGS.get(str(values["ruling"]), values["ruling"])
-        counts = _part(plain, "tally", _COUNTS)
-        for name, value in counts.items():
-            if not is_number(value):
-                raise CodecError(f"a bullet that cannot be read: {name} is not a number")
+        if "provenance" in values:
+            values["provenance"] = Provenance(**_known(Provenance, values["provenance"], _is_text))
+        if "tally" in values:
+            values["tally"] = EvidenceTally(**_known(EvidenceTally, values["tally"], is_number))
         try:
-            made = kind(provenance=Provenance(**author), tally=EvidenceTally(**counts), **values)
-            return cast("Self", made)
+            return cast("Self", kind(**values))
         except (TypeError, ValueError) as error:
             raise CodecError(f"a bullet that cannot be read: {error}") from None
 
@@ -190,8 +175,8 @@ class ToolCallingStrategy(PlaybookBullet):
     `tool_success_rate` and `avg_iterations` are means over the runs that followed the sequence.
     """
 
-    tool_success_rate: float | None = field(default=None, kw_only=True)
-    avg_iterations: float = field(default=0.0, kw_only=True)
+    tool_success_rate: float | None = field(default=None, kw_only=True, metadata=OMIT)
+    avg_iterations: float = field(default=0.0, kw_only=True, metadata=OMIT)
 
     @override
     def __post_init__(self) -> None:
@@ -224,9 +209,14 @@ def bullet_about(tools: Sequence[str], content: str, **fields: Any) -> PlaybookB
 
 def contradicts(rate: object, helpful: object, harmful: object) -> bool:
     """Whether a success rate is not that of the counts beside it; without counts nothing is contradicted."""
-    good, bad = (count if is_count(count) else 0 for count in (helpful, harmful))
-    seen = cast("int", good) + cast("int", bad)
-    return is_number(rate) and seen > 0 and abs(cast("float", rate) - cast("int", good) / seen) > _ROUNDING
+    if not (is_number(rate) and is_count(helpful) and is_count(harmful)):
+        return False
+    good, seen = cast("int", helpful), cast("int", helpful) + cast("int", harmful)
+    return seen > 0 and abs(cast("float", rate) - good / seen) > _ROUNDING
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
 def has_text(text: object) -> bool:
@@ -274,20 +264,17 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _changed(value: object, defaults: Sequence[tuple[str, object]]) -> dict[str, Any]:
-    return {name: given for name, default in defaults if (given := getattr(value, name)) != default}
-
-
-def _part(plain: Mapping[str, Any], name: str, known: Sequence[tuple[str, object]]) -> dict[str, Any]:
-    """The known fields of a value inside a bullet."""
-    part = plain.get(name, {})
-    if not is_object(part):
-        raise CodecError(f"a bullet that cannot be read: {name} is not an object")
-    return {key: part[key] for key, _ in known if key in part}
-
-
-def _defaults(kind: type[Any], *skipped: str) -> tuple[tuple[str, object], ...]:
-    return tuple((item.name, item.default) for item in fields(kind) if item.init and item.name not in skipped)
+def _known(
+    kind: type[Any], plain: object, is_valid: Callable[[object], bool] = lambda _: True
+) -> dict[str, Any]:
+    """The fields of a stored value that this version knows."""
+    if not is_object(plain):
+        raise CodecError(f"a bullet that cannot be read: {plain!r} is not an object")
+    known = {name: plain[name] for name in _FIELDS[kind] if name in plain}
+    for name, value in known.items():
+        if not is_valid(value):
+            raise CodecError(f"a bullet that cannot be read: {name} is {value!r}")
+    return known
 
 
 _SPELLINGS = {section.casefold(): section for section in SECTIONS} | {
@@ -295,16 +282,9 @@ _SPELLINGS = {section.casefold(): section for section in SECTIONS} | {
     "pitfall": "Pitfalls",
     "observation": "Observations",
 }
-_ORIGIN = _defaults(Provenance)
-_COUNTS = _defaults(EvidenceTally)
-_OPTIONAL = {
-    kind: _defaults(kind, "id", "content", "provenance", "tally")
-    for kind in (PlaybookBullet, ToolCallingStrategy)
-}
-_KNOWN = {kind: ("id", "content", *(name for name, _ in rest)) for kind, rest in _OPTIONAL.items()}
-_TEXTS = {
-    *("id", "content", "example_task", "condition", "parameter"),
-    *("author", "task", "reflection", "model"),
+_FIELDS = {
+    kind: tuple(item.name for item in fields(kind) if item.init)
+    for kind in (PlaybookBullet, ToolCallingStrategy, Provenance, EvidenceTally)
 }
 
 

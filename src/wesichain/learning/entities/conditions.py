@@ -20,11 +20,9 @@ Kind: TypeAlias = Literal["0", "1", "3"]
 BAD: Kind = "0"  # the run followed the strategy, and it or the run failed
 GOOD: Kind = "1"  # the run followed it, and succeeded
 OTHER: Kind = "3"  # the run called other tools, whatever came of it
-_WELL = (GOOD, "2")  # "2" is of playbooks before 1.3: it worked, after others had failed in a failed run
 _WORDS = 24  # of a case
 _EACH = 3  # cases with a word, and without it, before it can decide
 _LUCK = 0.05  # the chance that luck does, shared by the words that are looked at
-_PART = re.compile(r"[+-][^+-]+")
 _WORD = re.compile(r"[^\W\d_]{3,}")
 
 
@@ -34,16 +32,16 @@ def marks_of(text: str) -> tuple[str, ...]:
     return tuple(sorted(map(_mark, words)))[:_WORDS]
 
 
-def words_in(condition: str, text: str) -> str:
-    """The words of a text that a condition asks for, in their order; "" where it asks for none."""
-    asked = {part[1:] for part in _PART.findall(condition) if part.startswith("+")}
-    words = dict.fromkeys(word.casefold() for word in _WORD.findall(mask(text)))
-    return " ".join(word for word in words if _mark(word) in asked)
+def word_in(condition: str, text: str) -> str:
+    """The word of a text that a condition asks for; "" where it asks for none."""
+    asked = condition[1:] if condition.startswith("+") else ""
+    words = (word.casefold() for word in _WORD.findall(mask(text)))
+    return next((word for word in words if _mark(word) == asked), "")
 
 
 def fits(condition: str, marks: Collection[str]) -> bool:
     """Whether a task with these words is one for a bullet: `+HASH` has the word, `-HASH` does not."""
-    return all((part[1:] in marks) == part.startswith("+") for part in _PART.findall(condition))
+    return not condition or (condition[1:] in marks) == condition.startswith("+")
 
 
 def case_of(kind: Kind, marks: Sequence[str]) -> str:
@@ -65,7 +63,7 @@ def count_of(kind: Kind, cases: Sequence[str]) -> int:
 
 def deciding(cases: Sequence[str]) -> str | None:
     """The hash of the word that surely tells the cases that went well from the others, or None."""
-    known = [(case[0] in _WELL, frozenset(case[1:].split(","))) for case in cases]
+    known = [(case.startswith(GOOD), frozenset(case[1:].split(","))) for case in cases]
     good = sum(went_well for went_well, _ in known)
     if min(good, len(known) - good) < _EACH:
         return None

@@ -47,13 +47,13 @@ class EvidenceTally:
     `withdrawn` how often it was taken back because it was losing.
     """
 
-    shown_runs: float = 0.0
-    shown_successes: float = 0.0
-    held_runs: float = 0.0
-    held_successes: float = 0.0
-    lost_helpful: float = 0.0
-    lost_harmful: float = 0.0
-    alarm: float = 0.0
+    shown_runs: float = field(default=0.0, metadata=OMIT)
+    shown_successes: float = field(default=0.0, metadata=OMIT)
+    held_runs: float = field(default=0.0, metadata=OMIT)
+    held_successes: float = field(default=0.0, metadata=OMIT)
+    lost_helpful: float = field(default=0.0, metadata=OMIT)
+    lost_harmful: float = field(default=0.0, metadata=OMIT)
+    alarm: float = field(default=0.0, metadata=OMIT)
     losses: int = field(default=0, metadata=OMIT)
     withdrawn: int = field(default=0, metadata=OMIT)
 

@@ -52,9 +52,10 @@ def prompt_text(content: str, *, section: Section, tools: Sequence[str], author:
 
 MASK = "#"
 _LIMIT = 512  # characters; an intent is in the first sentences, and embedding time grows with length
-_QUOTED = re.compile(
-    r'"[^"\n]{1,200}"|“[^”\n]{1,200}”|«[^»\n]{1,200}»|`[^`\n]{1,200}`|(?<!\w)\'[^\'\n]{1,200}\'(?!\w)'
+QUOTED = re.compile(
+    r'"[^"\n]{1,200}"|“[^”\n]{1,200}”|«[^»\n]{1,200}»|`+[^`\n]{1,200}`+|(?<!\w)\'[^\'\n]{1,200}\'(?!\w)'
 )
+_NAME = re.compile(r"`+([A-Za-z_][\w.-]*)`+")  # a single word in code marks: of a tool, of a parameter
 _WORD = re.compile(r"\S+")
 _EDGES = "([{<.,;:!?)]}>"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+")
@@ -62,13 +63,18 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u20
 
 def mask(text: str) -> str:
     """One line of at most 512 characters in which every value is `#`."""
-    line = _QUOTED.sub(MASK, one_line(text[: 4 * _LIMIT]))
+    line = QUOTED.sub(_masked_quotation, one_line(text[: 4 * _LIMIT]))
     return _WORD.sub(_masked_word, line)[:_LIMIT]
 
 
 def one_line(text: str) -> str:
     """The text without control, bidirectional and zero-width characters, blanks folded."""
     return " ".join(_CONTROL.sub(" ", text).split())
+
+
+def _masked_quotation(match: re.Match[str]) -> str:
+    name = _NAME.fullmatch(match.group())
+    return MASK if name is None else name[1]
 
 
 def _masked_word(match: re.Match[str]) -> str:

@@ -30,10 +30,7 @@ class Repaired:
 class Log(Protocol):
     """The lines of one domain, which are written and never interpreted here."""
 
-    @property
-    def where(self) -> str:
-        """The place of the log, for errors."""
-        ...
+    where: str  # the place of the log, for errors
 
     def locked(self) -> AbstractContextManager[None]:
         """Keep every other writer of the domain out, wherever it runs."""
@@ -61,10 +58,6 @@ class Log(Protocol):
 
     def repair(self) -> Repaired:
         """Set aside what cannot be read; called while locked."""
-        ...
-
-    def lines(self) -> Sequence[bytes]:
-        """Return every line that is kept, oldest first: what a state begins with, and the deltas."""
         ...
 
     def rewrite(self, edit: Callable[[bytes], bytes], *, intents: Sequence[str]) -> None:

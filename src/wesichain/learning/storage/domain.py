@@ -14,7 +14,7 @@ from wesichain.learning.entities.bullets import PlaybookBullet, collapse
 
 from .backend import Log, Repaired
 from .erasing import Eraser, find, fingerprint
-from .filters import Condition
+from .filters import Filter
 from .journal import Cause, Delta, PlaybookChange, Record, draft
 from .shelf import Shelf, follow, snapshot
 
@@ -30,7 +30,6 @@ class Match:
 
     bullet: PlaybookBullet
     similarity: float
-    domain: str
 
 
 class Domain:
@@ -58,16 +57,16 @@ class Domain:
     def has_merged(self, reflection_id: str) -> bool:
         return reflection_id in self.shelf.merged
 
-    def nearest(self, vector: Vectors, *, k: int, conditions: Sequence[Condition] = ()) -> list[Match]:
-        """Return the k bullets closest to a unit vector that meet the conditions, closest first."""
+    def nearest(self, vector: Vectors, *, k: int, passes: Filter | None = None) -> list[Match]:
+        """Return the k bullets closest to a unit vector that pass the filter, closest first."""
         bullets = self.shelf.bullets
-        wanted = 4 * k if conditions else k
-        while True:  # few may meet the conditions: more and more of the nearest are looked at
+        wanted = 4 * k if passes else k
+        while True:  # few may pass the filter: more and more of the nearest are looked at
             found = self._get_index().search(vector, k=wanted)
             matches = [
-                Match(bullets[name], similarity, self.name)
+                Match(bullets[name], similarity)
                 for name, similarity in found
-                if all(condition.is_met(bullets[name], self.name) for condition in conditions)
+                if passes is None or passes(bullets[name], self.name)
             ]
             if len(matches) >= k or len(found) < wanted:
                 return matches[:k]
@@ -77,20 +76,16 @@ class Domain:
         """Return the bullets of exactly this sequence of tools, immediate repeats aside."""
         return [self.shelf.bullets[name] for name in self.shelf.by_sequence.get(collapse(sequence), ())]
 
-    def owned(
-        self, vector: Vectors, conditions: Sequence[Condition], *, besides: Sequence[Match]
-    ) -> list[Match]:
+    def owned(self, vector: Vectors, passes: Filter, *, besides: Sequence[Match]) -> list[Match]:
         """Return the sentences of owners about tools, however far they are from a vector."""
         known = {match.bullet.id for match in besides}
         rest = [
             item
             for item in (self.shelf.bullets[name] for name in self.shelf.owned)
-            if item.id not in known
-            and item.tool_sequence
-            and all(condition.is_met(item, self.name) for condition in conditions)
+            if item.id not in known and item.tool_sequence and passes(item, self.name)
         ]
         likeness = self.vectors([item.id for item in rest]) @ vector
-        return [Match(item, float(near), self.name) for item, near in zip(rest, likeness, strict=True)]
+        return [Match(item, float(near)) for item, near in zip(rest, likeness, strict=True)]
 
     def vectors(self, ids: Sequence[str]) -> Vectors:
         """Return the vectors of bullets that are there, one row each."""
@@ -163,7 +158,7 @@ class Domain:
 
     def forget(self, is_meant: Callable[[PlaybookBullet], bool], *, tasks: Collection[str], at: float) -> int:
         """Erase bullets and the names of tasks from all that is kept; return how many bullets."""
-        lines = self._log.lines()
+        lines = [line for _, lines in self._log.chains() for line in lines]
         found = find(lines, is_meant)
         if not found and not any(dump_json(name).encode() in line for name in tasks for line in lines):
             return 0

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import assert_never
 
-from wesichain.core.internal import dump_json
+from wesichain.core import to_json
 from wesichain.errors import CodecError, PlaybookError
 from wesichain.learning.entities.bullets import PlaybookBullet, has_text
 
@@ -47,7 +47,7 @@ def find(lines: Iterable[bytes], is_meant: Callable[[PlaybookBullet], bool]) -> 
 
 def fingerprint(bullet: PlaybookBullet) -> str:
     """The hash that stays of an erased bullet: it says that the bullet was, not what it was."""
-    return sha256(dump_json(bullet.to_plain()).encode()).hexdigest()[:32]
+    return sha256(to_json(bullet).encode()).hexdigest()[:32]
 
 
 class Eraser:

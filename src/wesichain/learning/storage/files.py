@@ -91,16 +91,12 @@ class FileLog(Log):
     def __init__(self, folder: Path, *, domain: str, sync: bool) -> None:
         self.folder = folder
         self.path = folder / "log.jsonl"
+        self.where = str(self.path)
         self._domain = domain
         self._sync = sync
         self._offset = 0
         self._seen: tuple[int, int, int] | None = None  # the file as it was when it was last read or written
         self._vectors = folder / "index.faiss"
-
-    @property
-    @override
-    def where(self) -> str:
-        return str(self.path)
 
     @override
     @contextmanager
@@ -163,10 +159,6 @@ class FileLog(Log):
             kept += len(lines) - len(bad)
             places += [f"{path.name}:{at + 1}" for at in bad]
         return Repaired(kept, tuple(places))
-
-    @override
-    def lines(self) -> list[bytes]:
-        return [line for _, lines in self.chains() for line in lines]
 
     @override
     def rewrite(self, edit: Callable[[bytes], bytes], *, intents: Sequence[str]) -> None:

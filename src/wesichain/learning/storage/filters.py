@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
-from wesichain.core.internal import dataclass, is_object
+from wesichain.core.internal import is_object
 from wesichain.errors import PlaybookError
 from wesichain.learning.entities.bullets import PlaybookBullet
 
@@ -31,33 +31,28 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 }
 _ORDERED = (int, float)
 
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """One comparison of one field of a bullet, or of its domain."""
-
-    field: str
-    operator: str
-    value: Any
-
-    def is_met(self, bullet: PlaybookBullet, domain: str) -> bool:
-        """Return whether a bullet of a domain passes."""
-        value = domain if self.field == "domain" else getattr(bullet, self.field)
-        return bool(OPERATORS[self.operator](value, self.value))
+Filter: TypeAlias = Callable[[PlaybookBullet, str], bool]  # of a bullet and its domain
 
 
-def parse_where(where: Mapping[str, Any] | None) -> tuple[Condition, ...]:
-    """Return the conditions of a `where`, all of which must hold; what is unknown is a `PlaybookError`."""
+def parse_where(where: Mapping[str, Any] | None) -> Filter:
+    """Return the filter of a `where`, all of which must hold; what is unknown is a `PlaybookError`."""
     if where is not None and not isinstance(cast("object", where), Mapping):
         raise PlaybookError(f"where is a mapping of fields to conditions; got {where!r}")
-    conditions: list[Condition] = []
+    conditions: list[tuple[str, Callable[[Any, Any], Any], Any]] = []
     for field, wanted in (where or {}).items():
         if field not in FIELDS:
             raise PlaybookError(f"a bullet cannot be filtered by {field!r}; fields: {', '.join(FIELDS)}")
         for name, value in (wanted if is_object(wanted) else {"$eq": wanted}).items():
             _check(field, name, value)
-            conditions.append(Condition(field, name, value))
-    return tuple(conditions)
+            conditions.append((field, OPERATORS[name], value))
+
+    def passes(bullet: PlaybookBullet, domain: str) -> bool:
+        return all(
+            compare(domain if field == "domain" else getattr(bullet, field), value)
+            for field, compare, value in conditions
+        )
+
+    return passes
 
 
 def _check(field: str, name: str, value: object) -> None:

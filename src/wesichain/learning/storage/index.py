@@ -14,7 +14,7 @@ import numpy as np
 
 from wesichain.core.internal import dump_json, is_object, parse_json
 from wesichain.errors import CodecError, MissingDependencyError
-from wesichain.learning.embedders import Embedder, Vectors, rows_for
+from wesichain.learning.embedders import Embedder, Vectors
 from wesichain.learning.entities.bullets import PlaybookBullet
 
 try:
@@ -125,7 +125,7 @@ class VectorIndex:
         for start in range(0, len(waiting), _BATCH):
             batch = waiting[start : start + _BATCH]
             ids = [name for name, _ in batch]
-            self._add(ids, rows_for(self.embedder, [text for _, text in batch]))
+            self._add(ids, self.embedder.embed([text for _, text in batch]))
             self._unsaved.update(ids)
 
     def _add(self, ids: Sequence[str], vectors: Vectors) -> None:

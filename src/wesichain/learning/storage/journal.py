@@ -7,10 +7,12 @@ delta. The first field of each line is the hash of the rest.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from hashlib import sha256
 from typing import Any, Literal, TypeAlias
 
-from wesichain.core.internal import dataclass, dump_json, parse_json
+from wesichain.core import to_json
+from wesichain.core.internal import dataclass, parse_json
 from wesichain.errors import CodecError
 from wesichain.learning.entities.bullets import DATA_MODEL, PlaybookBullet
 
@@ -135,28 +137,20 @@ def check_format(version: str) -> None:
 
 
 def _plain_change(change: PlaybookChange) -> dict[str, Any]:
-    plain = {
-        "drops": change.drops,
-        "puts": [bullet.to_plain() for bullet in change.puts],
-        "merged": change.merged,
-        "unmerged": change.unmerged,
-        "forgotten": change.forgotten,
-    }
-    return {name: value for name, value in plain.items() if value}
+    return {name: value for name in _PARTS if (value := getattr(change, name))}
 
 
 def _read_change(body: Mapping[str, Any]) -> PlaybookChange:
-    return PlaybookChange(
-        drops=tuple(body.get("drops", ())),
-        puts=tuple(PlaybookBullet.from_plain(plain) for plain in body.get("puts", ())),
-        merged=tuple(body.get("merged", ())),
-        unmerged=tuple(body.get("unmerged", ())),
-        forgotten=tuple(body.get("forgotten", ())),
-    )
+    parts: dict[str, Any] = {name: tuple(body[name]) for name in _PARTS if name in body}
+    parts["puts"] = tuple(map(PlaybookBullet.from_plain, parts.get("puts", ())))
+    return PlaybookChange(**parts)
+
+
+_PARTS = tuple(item.name for item in fields(PlaybookChange))
 
 
 def _seal(body: Mapping[str, Any]) -> tuple[bytes, str]:
-    text = dump_json(body).encode()
+    text = to_json(body).encode()
     mark = _hash(text)
     return _MARK + mark.encode() + b'",' + text[1:], mark
 

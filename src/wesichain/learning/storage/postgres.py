@@ -99,11 +99,7 @@ class PostgresLog(Log):
     def __init__(self, backend: PostgresBackend, *, domain: str) -> None:
         self._backend = backend
         self._domain = domain
-
-    @property
-    @override
-    def where(self) -> str:
-        return f"the journal of {self._domain!r}"
+        self.where = f"the journal of {domain!r}"
 
     @override
     @contextmanager
@@ -146,17 +142,13 @@ class PostgresLog(Log):
     def chains(self) -> Sequence[tuple[str, Sequence[bytes]]]:
         """Return the whole history; where an earlier version has cut it off, the state and what follows."""
         deltas = self._deltas(0)
-        is_cut = bool(deltas) and _number_of(deltas[0]) > 1
+        is_cut = not deltas or _number_of(deltas[0]) > 1
         return [(self.where, self.read() if is_cut else [head_line(Head(self._domain)), *deltas])]
 
     @override
     def repair(self) -> Repaired:
         """Change nothing: a database's own backup is its repair."""
         return Repaired(len(self._deltas(0)), ())
-
-    @override
-    def lines(self) -> Sequence[bytes]:
-        return [*self._state(), *self._deltas(0)]
 
     @override
     def rewrite(self, edit: Callable[[bytes], bytes], *, intents: Sequence[str]) -> None:

@@ -34,12 +34,18 @@ _PATH: ContextVar[tuple[str, ...]] = ContextVar("wesichain_cassette_path", defau
 def cassette_path(test_file: Path, name: str) -> Path:
     """Where the cassette of a test is: `cassettes/<module>/<test>.jsonl` beside the test's file.
 
-    Characters that a file's name cannot have are escaped; a long name ends in a hash.
+    Characters that a file's name cannot have are escaped; a long name ends in a hash, and so does one that
+    differs only in its case from a file that is there: many file systems take the two for one.
     """
+    folder = test_file.parent / "cassettes" / test_file.stem
     escaped = re.sub(r"[^A-Za-z0-9_.\[\]-]", lambda found: f"%{ord(found[0]):02x}", name)
-    if len(escaped) > _LONGEST:
-        escaped = f"{escaped[: _LONGEST - 13]}-{sha256(name.encode()).hexdigest()[:12]}"
-    return test_file.parent / "cassettes" / test_file.stem / f"{escaped}.jsonl"
+    hashed = f"{escaped[: _LONGEST - 13]}-{sha256(name.encode()).hexdigest()[:12]}.jsonl"
+    plain = f"{escaped}.jsonl"
+    present = {path.name for path in folder.glob("*.jsonl")}  # `exists` might find a file of another case
+    is_taken = plain.lower() in {path.lower() for path in present}
+    if len(escaped) > _LONGEST or hashed in present or (is_taken and plain not in present):
+        return folder / hashed
+    return folder / plain
 
 
 class Cassette(Seam):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 from typing_extensions import override
@@ -25,7 +24,7 @@ class Issue:
     text: str
 
     def under(self, step: str | int) -> Issue:
-        return replace(self, path=(step, *self.path))
+        return Issue((step, *self.path), self.text)
 
     @override
     def __str__(self) -> str:
@@ -36,7 +35,7 @@ class RejectedError(Exception):
     """A value does not fit; `issues` say why."""
 
     def __init__(self, *issues: Issue) -> None:
-        super().__init__(*map(str, issues))
+        super().__init__(*issues)
         self.issues = list(issues)
 
 

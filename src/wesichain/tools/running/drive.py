@@ -13,7 +13,9 @@ of its own, for that future or for the limit, whichever comes first:
 
 The tool stays in the caller's task, so `asyncio.current_task()`, `asyncio.timeout`, task groups and
 anyio work in it as always. Stopping is what `Task.cancel` does: the future that the tool waits for is
-cancelled; if that cannot be, CancelledError is thrown at the next step.
+cancelled; if that cannot be, CancelledError is thrown at the next step. The limit cancels the task, and
+takes that back at the end, as `asyncio.timeout` does: whatever runs inside the tool (a run, a graph, another
+call) sees by `Task.cancelling()` that it was really cancelled.
 
 A cancelled task may also be the tool's own doing: its `asyncio.timeout` works that way. Whoever
 cancels from inside takes it back (`Task.uncancel`), so `Task.cancelling()` tells the two apart, except
@@ -32,6 +34,8 @@ from types import FrameType
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from typing_extensions import override
+
+from wesichain.core.internal import stray_cancel
 
 T = TypeVar("T")
 Steps: TypeAlias = Coroutine[Any, Any, T] | Generator[Any, Any, T]
@@ -104,6 +108,8 @@ class CallDrive(Generic[T]):
         finally:
             for timer in self._timers:
                 timer.cancel()
+            if self._expired and self._task is not None:
+                self._task.uncancel()
 
     def _pause(self) -> Generator[Any, None, None]:
         """Wait until the tool can take its next step, or has refused to stop."""
@@ -161,8 +167,7 @@ class CallDrive(Generic[T]):
         if self._expired:
             raise OutOfTimeError(abandoned=self._refused) from error
         if isinstance(error, asyncio.CancelledError):  # nobody else's: it must not look like the caller's
-            said = "it raised CancelledError, though nobody had cancelled it"
-            raise RuntimeError(said) from error  # noqa: TRY004  # what it raised is wrong, not its type
+            raise stray_cancel(error)
         if error is not None:
             raise error
         return value  # type: ignore[no-any-return]  # StopIteration.value is the coroutine's T
@@ -174,7 +179,11 @@ class CallDrive(Generic[T]):
 
     def _expire(self) -> None:
         self._expired = True
-        self._stop()
+        if self._task is None:
+            self._stop()
+            return
+        self._cancelling += 1  # this cancel is not the caller's
+        self._task.cancel()
 
     def _stop(self, *message: str) -> None:  # anyio knows its own cancellations by their message
         if self._waiting is None or not self._waiting.cancel(*message):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Annotated, Any, Literal, NotRequired, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, get_args, get_origin
 
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUndefinedAnnotation
@@ -64,14 +64,6 @@ class Arguments:
 
     def check(self, args: JsonValue) -> Any:
         """The arguments as the tool takes them; raises `RejectedError`."""
-        if self.quick is not None:
-            try:
-                return self.quick(args)
-            except (TypeError, ValueError):
-                pass  # looked at again below, where there is time for words
-        return self._check_carefully(args)
-
-    def _check_carefully(self, args: JsonValue) -> Any:
         text = as_text(args)
         assert is_object(args)
         if self._known is not None:
@@ -82,34 +74,34 @@ class Arguments:
         try:
             return self._parse(text)
         except ValidationError as error:
-            faults = error.errors(include_url=False, include_context=False, include_input=False)
+            plain = parse_json(text)
+            details = error.errors(include_url=False, include_context=False, include_input=False)
+            faults = [_fault(found, plain) for found in details[:10_000]]  # more are past repair
             repaired = _repaired(text, faults)
             if repaired is not None:
                 try:
                     return self._parse(repaired)
                 except ValidationError:
                     pass  # what was sent is told below, not what became of it
-            issues = self._issues(text)
-            told = [issue.path for issue in issues]
-            issues += [each for each in _faults(faults, args) if not _overlaps(each.path, told)]
-            raise RejectedError(*issues) from error
+            issues = self._issues(plain)
+            raise RejectedError(*issues, *_others(faults, issues)) from error
 
     def _parse(self, text: str) -> Any:
         gathered = text if self._extras is None else dump_json(self._gathered(parse_json(text)))
         checked: Any = self._adapter.validate_json(gathered, strict=True)
-        issues = self._issues(text) if self._has_number_choice else []
+        issues = self._issues(parse_json(text)) if self._has_number_choice else []
         if issues:
             raise RejectedError(*issues)
         return checked
 
-    def _issues(self, text: str) -> list[Issue]:
+    def _issues(self, plain: JsonValue) -> list[Issue]:
         """What the schema refuses: in the same words as for a tool that has nothing but a schema."""
         if self._kinds is None:
             try:
                 self._kinds = _kinds(self.schema)
             except ToolDefinitionError:  # a type's own schema, which is none: pydantic's words have to do
                 self._kinds = compile_schema(True)
-        return self._kinds.issues(parse_json(text))
+        return self._kinds.issues(plain)
 
     def _gathered(self, plain: dict[str, Any]) -> dict[str, Any]:
         fields: dict[str, Any] = self.schema["properties"]
@@ -120,48 +112,60 @@ class Arguments:
 # --- from pydantic's errors to ours --------------------------------------------------------------
 
 
-def _faults(faults: list[ErrorDetails], args: Any) -> list[Issue]:
-    """What validators and constraints refuse, in pydantic's words; of one place the first."""
-    found: dict[Path, Issue] = {}
-    for fault in faults[:100]:  # more than anybody is told of
-        path, value = _locate(fault["loc"], args)
-        if fault["type"].startswith("missing"):
-            path = (*path, fault["loc"][-1])
-        words = fault["msg"].replace("Input should be ", "expected ", 1)
-        found.setdefault(path, Issue(path, f"{words}, got {preview(value)}"))
-    return [*found.values()]
+class _Fault(NamedTuple):
+    """An error of pydantic's: its kind and words, where it is in what was sent, and what is there."""
+
+    kind: str
+    words: str
+    path: Path
+    value: Any
 
 
-def _overlaps(path: Path, others: list[Path]) -> bool:
-    """Whether one of the others is the same place, around it or inside it."""
-    return any(path[: len(other)] == other[: len(path)] for other in others)
-
-
-def _locate(loc: Path, args: Any) -> tuple[Path, Any]:
-    """Where an error is in what was sent; names of a union's members, which nobody wrote, are left out."""
+def _fault(found: ErrorDetails, plain: Any) -> _Fault:
+    """An error, and where it is; names of a union's members, which nobody wrote, are left out."""
     path: list[str | int] = []
-    value = args
-    for step in loc:
+    value = plain
+    for step in found["loc"]:
         inner = find(value, (step,))
         if inner is not NOTHING:
             path.append(step)
             value = inner
-    return tuple(path), value
+    if found["type"].startswith("missing"):
+        path.append(found["loc"][-1])
+    return _Fault(found["type"], found["msg"], tuple(path), value)
 
 
-def _repaired(text: str, faults: list[ErrorDetails]) -> str | None:
+def _others(faults: list[_Fault], told: list[Issue]) -> list[Issue]:
+    """What validators and constraints refuse elsewhere, in pydantic's words; of one place the first."""
+    found: dict[Path, Issue] = {}
+    for fault in faults[:100]:  # more than anybody is told of
+        if fault.path not in found and not any(_overlaps(fault.path, issue.path) for issue in told):
+            words = fault.words.replace("Input should be ", "expected ", 1)
+            found[fault.path] = Issue(fault.path, f"{words}, got {preview(fault.value)}")
+    return [*found.values()]
+
+
+def _overlaps(path: Path, other: Path) -> bool:
+    """Whether one is the same place as the other, around it or inside it."""
+    return path[: len(other)] == other[: len(path)]
+
+
+def _repaired(text: str, faults: list[_Fault]) -> str | None:
     """The arguments with 5 for 5.0 where an integer is wanted."""
-    if len(faults) > 10_000:
-        return None  # past repair
+    wholes = [
+        fault.path
+        for fault in faults
+        if fault.kind in ("int_type", "enum", "literal_error")
+        and isinstance(fault.value, float)
+        and fault.value.is_integer()
+    ]
+    if not wholes:
+        return None
     plain = parse_json(text)
-    changed = False
-    for found in faults:
-        path, value = _locate(found["loc"], plain)
-        wants_integer = found["type"] in ("int_type", "enum", "literal_error")
-        if path and wants_integer and isinstance(value, float) and value.is_integer():
-            find(plain, path[:-1])[path[-1]] = int(value)
-            changed = True
-    return dump_json(plain) if changed else None
+    for *around, last in wholes:
+        holder = find(plain, tuple(around))
+        holder[last] = int(holder[last])
+    return dump_json(plain)
 
 
 # --- building ------------------------------------------------------------------------------------

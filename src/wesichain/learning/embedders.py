@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from threading import RLock
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -43,26 +44,35 @@ class FunctionEmbedder:
         return unit_rows(self._function(list(texts)), dimension=self.dimension, name=self.name)
 
 
-def rows_for(embedder: Embedder, texts: Sequence[str]) -> Vectors:
-    """A unit row for each text; whatever the embedder does else is a `PlaybookError`.
+class SharedEmbedder:
+    """Any embedder, for threads to share: one of them embeds at a time, and the rows are checked."""
 
-    Half a character, which a model may write, is handed over as a question mark.
-    """
-    if not texts:
-        return np.empty((0, embedder.dimension), dtype=np.float32)
-    whole = [text.encode(errors="replace").decode() for text in texts]
-    try:
-        rows = embedder.embed(whole)
-    except WesichainError:
-        raise
-    except Exception as error:
-        raise PlaybookError(
-            f"the embedder {embedder.name!r} raised {type(error).__name__}: {error}"
-        ) from error
-    found = unit_rows(rows, dimension=embedder.dimension, name=embedder.name)
-    if len(found) != len(texts):
-        raise PlaybookError(f"the embedder {embedder.name!r} gave {len(found)} rows for {len(texts)} texts")
-    return found
+    def __init__(self, embedder: Embedder) -> None:
+        self.embedder = embedder
+        self.name, self.dimension = embedder.name, embedder.dimension
+        self._lock = RLock()
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """A unit row for each text; whatever the embedder does else is a `PlaybookError`.
+
+        Half a character, which a model may write, is handed over as a question mark.
+        """
+        if not texts:
+            return np.empty((0, self.dimension), dtype=np.float32)
+        whole = [text.encode(errors="replace").decode() for text in texts]
+        try:
+            with self._lock:
+                rows = self.embedder.embed(whole)
+        except WesichainError:
+            raise
+        except Exception as error:
+            raise PlaybookError(
+                f"the embedder {self.name!r} raised {type(error).__name__}: {error}"
+            ) from error
+        found = unit_rows(rows, dimension=self.dimension, name=self.name)
+        if len(found) != len(texts):
+            raise PlaybookError(f"the embedder {self.name!r} gave {len(found)} rows for {len(texts)} texts")
+        return found
 
 
 def unit_rows(rows: Any, *, dimension: int, name: str) -> Vectors:

