@@ -114,7 +114,7 @@ async def test_300_prompts_have_no_injected_word(book: Playbook) -> None:
 async def test_the_name_of_an_argument_that_was_left_out_is_not_repeated(book: Playbook) -> None:
     """A call is refused for an argument that the tool does not have, and accepted without it."""
     for number in range(3):
-        mended = [
+        mended: list[LlmResponse | str] = [
             LlmResponse(tool_calls=(ToolCall("1", "pay", {"bill": "7", ORDER: 1}),)),
             LlmResponse(tool_calls=(ToolCall("2", "pay", {"bill": "7"}),)),
             "done",

@@ -164,7 +164,8 @@ def _proposals(
 
 def specs_of(output: TaskOutput) -> list[Mapping[str, Any]]:
     """Return the tools that a run was offered, as JSON data."""
-    return output.metadata.get("specs", [])
+    specs: list[Mapping[str, Any]] = output.metadata.get("specs", [])
+    return specs
 
 
 def tools_named(
