@@ -6,7 +6,6 @@ import asyncio
 import signal
 import sqlite3
 import subprocess
-import time
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -114,10 +113,11 @@ def read(where: str, id: str = "c") -> list[Message]:
     return asyncio.run(main())
 
 
-def talking(where: str, name: str, turns: int, begin: float = 0.0) -> subprocess.Popen[str]:
+def talking(where: str, name: str, turns: int, *waits: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [*python(), "-m", "tests.agent.talking", where, name, str(turns), str(begin)],
+        [*python(), "-m", "tests.agent.talking", where, name, str(turns), *waits],
         cwd=ROOT,
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -125,8 +125,14 @@ def talking(where: str, name: str, turns: int, begin: float = 0.0) -> subprocess
 
 
 def test_six_processes_that_begin_at_the_same_moment_lose_nothing(where: str) -> None:
-    begin = time.time() + 4.0  # all of them create the file, or the tables
-    running = [talking(where, str(name), 10, begin) for name in range(6)]
+    running = [talking(where, str(name), 10, "wait") for name in range(6)]
+    for process in running:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in running:  # all of them create the file, or the tables
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
     ended = [process.communicate(timeout=120) for process in running]
     assert [complaint for _, complaint in ended] == [""] * 6
     assert_complete(read(where), writers=6, turns=10)

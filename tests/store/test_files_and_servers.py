@@ -196,20 +196,19 @@ def test_dropping_it_ends_its_thread(kind: Kind, tmp_path: Path) -> None:
 
 
 _FIRST = """
-import asyncio, sys, time
+import asyncio, sys
 from wesichain.graph import Entry
 from wesichain.graph.sqlite import SqliteCheckpointer
 
-async def main(folder, name, begin, count):
+async def main(folder, name, count):
     for turn in range(count):
-        time.sleep(max(0.0, begin + turn * 0.12 - time.time() - 0.005))
-        while time.time() < begin + turn * 0.12:
-            pass
+        print("ready", flush=True)
+        sys.stdin.readline()
         store = SqliteCheckpointer(f"{folder}/{turn}.db")
         await store.append(name, [Entry(1, "", 1, 0.0, "{}")], after=0)
         store.close()
 
-asyncio.run(main(sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4])))
+asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
 """
 
 
@@ -217,14 +216,23 @@ asyncio.run(main(sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4]))
 def test_processes_that_open_a_new_file_at_the_same_moment_all_may(
     tmp_path: Path, processes: int, files: int
 ) -> None:
-    begin = str(time.time() + 2.0)
     running = [
         subprocess.Popen(
-            [*python(), "-c", _FIRST, str(tmp_path), f"p{n}", begin, str(files)], stderr=subprocess.PIPE
+            [*python(), "-c", _FIRST, str(tmp_path), f"p{n}", str(files)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         for n in range(processes)
     ]
-    assert [process.communicate(timeout=200)[1].decode() for process in running] == [""] * processes
+    for _ in range(files):
+        assert {process.stdout.readline() for process in running if process.stdout} == {"ready\n"}
+        for process in running:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+    assert [process.communicate(timeout=200)[1] for process in running] == [""] * processes
     for number in range(files):
         store = graph_sqlite.SqliteCheckpointer(tmp_path / f"{number}.db")
         assert len(asyncio.run(store.threads())) == processes
