@@ -130,6 +130,19 @@ def test_advice_of_an_operator_is_credited_though_it_names_no_task(playbook: Pla
     assert kept.helpful_count == 1
 
 
+def test_a_way_that_served_for_long_is_not_shown_once_it_fails_lastingly(playbook: Playbook) -> None:
+    """Its counts alone would keep it in prod for 200 failures."""
+    playbook.record(strategy("pay my bill", "a", "b", helpful=1000, id="old"), domain="shop")
+    stages: list[str] = []
+    for number in range(10):
+        SemanticCurator().merge(playbook, reflect("pay my bill", "a", "b", task_id=str(number), good=False))
+        kept = playbook.get("old")
+        assert kept is not None
+        stages.append(kept.stage)
+    assert stages[:3] == ["prod"] * 3
+    assert stages[-1] in ("shadow", "quarantined")
+
+
 def test_a_way_that_keeps_failing_becomes_a_warning_and_is_retired(playbook: Playbook) -> None:
     curator = SemanticCurator()
     for number in range(2):

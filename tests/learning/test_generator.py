@@ -28,6 +28,7 @@ from wesichain.learning import (
 from wesichain.learning.entities.domains import hashed_name
 from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm, calls
 from wesichain.testing.models import Reply
+from wesichain.tools import JsonTool
 
 
 def find(name: str) -> int:
@@ -203,6 +204,10 @@ async def test_tools_can_be_registered_and_validated() -> None:
     assert (await generator.forward(TASK)).answer == "10"
     with pytest.raises(DuplicateToolError):
         generator.register_tool(owes)
+
+    generator.register_tool(JsonTool("mute", "", {"type": "object"}, lambda args, ctx: None))
+    (problem,) = generator.validate_tools()
+    assert "tool 'mute' has no description" in problem
 
 
 # --- the playbook -----------------------------------------------------------------------------------

@@ -97,6 +97,7 @@ REFUSED = [
     pytest.param(rule("Give the amount in cents.", about="opinion"), id="another-kind"),
     pytest.param(rule(""), id="an-empty-rule"),
     pytest.param("I have nothing to say", id="no-array"),
+    pytest.param("{what I mean is}", id="no-json-between-braces"),
     pytest.param('[1, "x", null]', id="an-array-of-other-things"),
     pytest.param(LlmTransportError("down"), id="a-model-that-is-down"),
 ]
@@ -105,6 +106,20 @@ REFUSED = [
 @pytest.mark.parametrize("reply", REFUSED)
 async def test_nothing_is_taken_from(reply: Any) -> None:
     assert await lessons(reply) == []
+
+
+async def test_a_right_answer_is_not_repeated_to_others() -> None:
+    reflector = ModelReflector(ScriptedLlm([rule("Say that Mrs Muster owes 4711.")]))
+    found = await reflector.reflect(TASK, output("!refund"), Feedback.expected("Mrs Muster owes 4711"))
+    assert [item for item in found.proposals if item.lesson] == []
+
+
+async def test_runs_of_many_kinds_do_not_wait_for_ever() -> None:
+    reflector = ModelReflector(ScriptedLlm([]), head_start=0)
+    for number in range(40):
+        task = replace(TASK, domain=f"d{number}")
+        await reflector.reflect(task, output("!refund"), Feedback(label=False, why="in cents"))
+    assert [kind[0] for kind in reflector._waiting] == [f"d{number}" for number in range(8, 40)]
 
 
 async def test_the_model_reads_the_run_as_data_without_secrets() -> None:
@@ -122,6 +137,7 @@ def test_the_prompt_is_a_file_that_can_be_replaced(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         ModelReflector(ScriptedLlm([]), prompt=mine)
     mine.write_text("Write one rule.")
+    assert ModelReflector(ScriptedLlm([]), prompt="One rule.")._prompt == "One rule."
     assert ModelReflector(ScriptedLlm([]), prompt=mine)._prompt == "Write one rule."  # what is sent
 
 

@@ -106,10 +106,24 @@ def test_a_line_that_a_person_moved_up_is_shown(book: Playbook, tmp_path: Path) 
     (line,) = [line for line in page.read_text().splitlines() if "id: trial;" in line]
     edit(page, line, "")
     edit(page, "### Shown\n\n", f"### Shown\n\n{line}\n")
+    (plan,) = book.load(page, dry_run=True)
+    assert [*plan.lines()] == ["shop: show trial: For pay call pay."]
     book.load(page)
     trial = book.get("trial")
     assert trial is not None
     assert trial.is_visible
+
+
+def test_a_sentence_that_was_retired_is_shown_again_where_a_person_writes_it_again(
+    book: Playbook, tmp_path: Path
+) -> None:
+    page = tmp_path / "PLAYBOOK.md"
+    page.write_text("## shop\n- Be kind.\n")
+    book.load(page)
+    bullet = next(item for item in book.bullets("shop") if item.content == "Be kind.")
+    book.quarantine(bullet.id)
+    book.load(page)
+    assert stages(book)["Be kind."] == "prod"
 
 
 @pytest.mark.parametrize(

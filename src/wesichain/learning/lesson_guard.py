@@ -2,16 +2,17 @@
 
 A model words a lesson after reading a run, and what it has read may have been written to be repeated. A
 lesson is refused if it repeats three words in a row, a name, an id or a quoted value of those texts, has an
-address or markup in it, names a tool or parameter that does not exist, or repeats an example of the prompt.
+address, markup or unseen characters in it, names a tool or parameter that does not exist, or repeats an
+example of the prompt.
 What the application's author wrote about the tools may be repeated.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
-from unicodedata import normalize
 
 from wesichain.core.internal import is_array, is_object
 
@@ -85,16 +86,20 @@ class LessonGuard:
             tuple(words[at : at + len(value)]) == value for value in self._values for at in range(len(words))
         ):
             return "it repeats a value of the run"
+        if not lesson.isprintable() or any(
+            "VARIATION SELECTOR" in unicodedata.name(char, "") for char in lesson
+        ):
+            return "it has characters that cannot be seen"
         return ""
 
 
 def plain(text: str) -> str:
-    """One line in one form of Unicode, without control and zero-width characters."""
-    kept = (char if char.isprintable() else " " for char in normalize("NFKC", text) if char not in _INVISIBLE)
-    return " ".join("".join(kept).split())
+    """One line in one form of Unicode, without marks on letters and characters that cannot be seen."""
+    seen = (char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char) not in _UNSEEN)
+    return " ".join("".join(char if char.isprintable() else " " for char in seen).split())
 
 
-_INVISIBLE = frozenset("\u00ad\u200b\u200c\u200d\u2060\ufeff")
+_UNSEEN = ("Cf", "Mn", "Me")  # format characters, and marks that stand on a letter or around it
 
 
 def texts_of(value: object) -> Iterator[str]:

@@ -221,9 +221,9 @@ def _fact(case: _Case) -> dict[str, Any]:
 
 
 def _foreign(cases: Sequence[_Case]) -> Iterator[object]:
-    """Yield all that others have put into runs: tasks, arguments, results, errors, thoughts and answers."""
+    """Yield texts and values of others: tasks, feedback, arguments, results, errors, thoughts, answers."""
     for case in cases:
-        yield from (case.task.description, case.feedback.why, case.output.answer)
+        yield from (case.task.description, case.feedback.why, case.feedback.answer or "", case.output.answer)
         for step in case.output.structured_trace:
             yield from (step.thought, step.observation or "")
             for call in step.calls:

@@ -69,6 +69,18 @@ def test_a_signal_is_true_false_or_nothing(signal: str, value: Any) -> None:
         Feedback(**{signal: value})
 
 
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        pytest.param({"why": 3}, "why says in words", id="a-reason-that-is-no-text"),
+        pytest.param({"by": True}, "by names who", id="somebody-who-is-no-name"),
+    ],
+)
+def test_words_are_texts(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Feedback(**fields)
+
+
 def test_nothing_is_no_expected_answer() -> None:
     with pytest.raises(ValueError, match="got None"):
         Feedback.expected(cast("Any", None))

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import textwrap
 import time
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,46 @@ def test_a_bad_record_in_the_middle_is_named_and_the_rest_can_be_saved(
         compact(book, monkeypatch)
         assert book.repair("shop").damaged == ()
         assert len(book.journal("shop")) == 7
+
+
+def test_nothing_is_forgotten_where_an_earlier_log_is_damaged(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_at(path) as book:
+        compact(book, monkeypatch)
+        (past,) = log_of(path).parent.glob("past-*.jsonl")
+        past.write_bytes(past.read_bytes().replace(b'"id":"3"', b'"id":"7"'))
+        with pytest.raises(PlaybookError, match=r"nothing can be forgotten .* repair it first"):
+            book.forget(id="3")
+        book.repair("shop")
+        assert book.forget(id="3") == 1
+
+
+def test_nothing_is_forgotten_in_a_damaged_log_and_all_of_it_in_a_repaired_one(path: Path) -> None:
+    lines = log_of(path).read_bytes().split(b"\n")
+    log_of(path).write_bytes(b"\n".join([*lines[:3], b"?", *lines[4:]]))
+    with open_at(path) as book:
+        with pytest.raises(CorruptRecordError, match="line 4"):
+            book.forget(id="3")
+        book.repair("shop")
+        assert book.forget(id="3") == 1
+        assert ids(book.bullets("shop")) == ["0", "1", "4"]
+    assert b'"id":"3"' not in log_of(path).read_bytes()
+    with open_at(path) as book:
+        assert ids(book.bullets("shop")) == ["0", "1", "4"]
+
+
+@pytest.mark.parametrize("line", [{"kind": "mood"}, {"kind": "delta", "seq": 6}], ids=["unknown", "in-part"])
+def test_a_line_that_is_sealed_and_no_record_is_named(path: Path, line: dict[str, object]) -> None:
+    body = json.dumps(line)
+    seal = sha256(body.encode()).hexdigest()[:32]
+    with log_of(path).open("a") as log:
+        log.write(f'{{"hash":"{seal}",{body[1:]}\n')
+    with (
+        open_at(path) as book,
+        pytest.raises(CorruptRecordError, match=r"line 7: (a line of the|it is not a)"),
+    ):
+        book.bullets("shop")
 
 
 def test_a_line_that_is_missing_is_noticed(path: Path) -> None:

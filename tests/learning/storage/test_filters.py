@@ -46,6 +46,12 @@ def test_where(playbook: Playbook, where: dict[str, Any], found: set[str]) -> No
     assert set(ids(playbook.retrieve("pay a bill", domain="shop", k=9, where=where))) == found
 
 
+def test_what_passes_is_found_behind_many_that_are_nearer(playbook: Playbook) -> None:
+    near = [strategy("pay a bill", "a", id=f"near{number}") for number in range(300)]
+    playbook.record_all([*near, strategy("pay it", "a", "b", id="far")], domain="shop")
+    assert ids(playbook.retrieve("pay a bill", domain="shop", k=1, where={"tool_count": 2})) == ["far"]
+
+
 WRONG = [
     pytest.param("tool_count", "where is a mapping", id="no-mapping"),
     pytest.param({"mood": 1}, "cannot be filtered by 'mood'", id="an-unknown-field"),
