@@ -25,6 +25,7 @@ from wesichain.core import (
     TextDelta,
     ToolCompleted,
     Usage,
+    to_json,
 )
 from wesichain.errors import (
     BudgetExceededError,
@@ -503,6 +504,44 @@ async def test_a_result_that_is_no_answer_is_kept_where_the_policy_interrupts_th
     assert outcome.reason.startswith("the policy stopped the run")
     ended: Any = await agent.runtime.resume(reread(outcome))
     assert (ended.output, till.paid) == (7, 1)
+
+
+@tool
+async def look() -> str:
+    """Look."""
+    return "the same"
+
+
+@tool(approval=True)
+async def enter() -> str:
+    """Enter."""
+    return "inside"
+
+
+# Twice to the same result, and then a tool that is not there: all that a tally counts of a run.
+LOOKS = [say(call("look", id="1")), say(call("look", id="2")), say(call("listen", id="3")), say(content="so")]
+
+
+async def test_an_outcome_stays_as_it_is_when_it_is_resumed() -> None:
+    agent = Agent(ScriptedLlm([say(call("enter")), *LOOKS, *LOOKS]), tools=[look, enter])
+    outcome = await agent.outcome("q")
+    assert isinstance(outcome, Interrupted)
+    before = to_json(outcome)
+    for _ in range(2):  # the second goes on from there as the first did
+        ended = await agent.runtime.resume_run(outcome, {outcome.pending[0].token: Approve()})
+        assert isinstance(ended, Completed), ended
+        assert to_json(outcome) == before
+
+
+async def test_a_snapshot_stays_as_it_is_when_the_run_goes_on() -> None:
+    run = Agent(ScriptedLlm(LOOKS), tools=[look]).runtime.open("q")
+    for _ in range(4):
+        await run.step()
+    snapshot = run.snapshot()
+    before = to_json(snapshot.tally)
+    while run.outcome is None:
+        await run.step()
+    assert to_json(snapshot.tally) == before
 
 
 # --- options -----------------------------------------------------------------------------------------

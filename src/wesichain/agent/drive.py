@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar, cast
 
@@ -371,7 +372,7 @@ class Drive(Generic[OutT]):
             step=run.step,
             told=turn.emitted_in_steps,  # the next part of the log can be read alone: it has what no step had
             unfinished=unfinished,
-            tally=run.tally,
+            tally=copy(run.tally),  # the run may go on
             pending=pending,
         )
 

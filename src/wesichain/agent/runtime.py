@@ -437,7 +437,7 @@ class AgentRuntime(Generic[OutT]):
             settings = options.settings if settings is None else settings.merge(options.settings)
             check_settings(self.llm, self._given.settings.merge(settings))
         phase = resumed(interrupted, reply=reply, model=self._reported, settings=settings)
-        drive, middleware = self._drive(phase, options, inner, interrupted.tally)
+        drive, middleware = self._drive(phase, options, inner, copy(interrupted.tally))
         decided = tuple(
             Decided(item.token, item.call.name, decisions[item.token])
             for item in interrupted.pending

@@ -103,7 +103,7 @@ class Batch(Generic[OutT]):
     def unfinished(self) -> Unfinished:
         """All that it takes to go on with the calls: what an interrupted run stores of them."""
         return Unfinished(
-            self._phase.reply, self.done(), True, self.children, self.attempts, dict(self.decisions)
+            self._phase.reply, self.done(), True, self.children, dict(self.attempts), dict(self.decisions)
         )
 
     @property

@@ -16,7 +16,10 @@ _KEPT = 500  # characters
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of one run. Plain data, so that an interrupted run takes it along."""
+    """Counts of one run. Plain data, so that an interrupted run takes a copy along.
+
+    Its fields are set anew and never changed in place: what was copied stays as it was.
+    """
 
     faults: dict[str, int] | None = None  # None, not an empty dict: most runs have none, and there are many
     row: dict[str, int] | None = None  # of them, those since the last step that went well
@@ -88,10 +91,10 @@ def _parameters(tool: ToolSpec) -> frozenset[str]:
 
 
 def _counted(counts: dict[str, int] | None, *names: str) -> dict[str, int]:
-    counts = {} if counts is None else counts
+    counted: dict[str, int] = {} if counts is None else {**counts}
     for name in names:
-        counts[name] = counts.get(name, 0) + 1
-    return counts
+        counted[name] = counted.get(name, 0) + 1
+    return counted
 
 
 def _names(cls: type) -> tuple[str, ...]:
