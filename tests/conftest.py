@@ -26,7 +26,7 @@ from hypothesis import settings
 from tests.draws import SEED, USUAL, draws
 from tests.postgres import postgres as postgres
 from tests.quick import IS_QUICK, first_cases, is_left_out, only_first
-from tests.replaying import replays as replays  # a part of every test
+from tests.replaying import Watch, watch
 from tests.warm.client import warm_process
 from wesichain.errors import DurableError
 from wesichain.tools.isolated import warm_processes
@@ -36,6 +36,8 @@ settings.load_profile("usual")
 
 ROOT = Path(__file__).resolve().parent.parent
 Strays: TypeAlias = Callable[[], list[int]]
+_numbers = count()
+_watched: dict[pytest.Item, Watch | None] = {}
 
 
 def _keep_files_in_memory() -> None:
@@ -54,6 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
         started = ExitStack()
         started.enter_context(warm_process())
         config.add_cleanup(started.close)
+    config.add_cleanup(lambda: shutil.rmtree(_parent(), ignore_errors=True))
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
@@ -87,12 +90,20 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """What a file of tests leaves behind is looked at once: a search costs what one file has made, not all."""
-    if nextitem is None or nextitem.path != item.path:
-        gc.collect()
-        gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
+    """Replay the runs of the test, and look for garbage once a file: a search costs what one file has made, not all."""
+    try:
+        if (watched := _watched.pop(item, None)) is not None:
+            watched.end(new_folder)
+    finally:
+        ended = yield
+        if nextitem is None or nextitem.path != item.path:
+            gc.collect()
+            gc.freeze()
+    return ended
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -155,25 +166,29 @@ def pytest_report_header() -> str:
     return f"seed: {SEED}; corpora: {'own sets and ' + str(corpora()) if OUTSIDE in ORIGINS else 'own sets alone'}"
 
 
-@pytest.fixture(scope="session")
-def new_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
-    """Makes an empty folder. For a name that is free, pytest's own way reads the names of all folders made so far."""
-    parent, numbers = tmp_path_factory.mktemp("folders"), count()
-
-    def make() -> Path:
-        folder = parent / str(next(numbers))
-        folder.mkdir()
-        return folder
-
-    return make
-
-
-@pytest.fixture(autouse=True)
-def home(new_folder: Callable[[], Path], monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A data folder of its own for every test, so that none reads or writes the user's."""
-    folder = new_folder()
-    monkeypatch.setenv("WESICHAIN_HOME", str(folder))
+def new_folder() -> Path:
+    """An empty folder. For a name that is free, pytest's own way reads the names of all folders made so far."""
+    folder = _parent() / str(next(_numbers))
+    folder.mkdir()
     return folder
+
+
+@cache
+def _parent() -> Path:
+    return Path(tempfile.mkdtemp(prefix="wesichain-tests-"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A data folder of its own for every test, so that none reads or writes the user's; and its runs are watched."""
+    os.environ["WESICHAIN_HOME"] = str(new_folder())
+    _watched[item] = watch(item)
+
+
+@pytest.fixture
+def home() -> Path:
+    """The data folder of the test."""
+    return Path(os.environ["WESICHAIN_HOME"])
 
 
 @pytest.fixture

@@ -32,11 +32,6 @@ FREE = Recovery(
 )
 
 
-@pytest.fixture(autouse=True)
-def replays() -> None:
-    """The runs are not replayed when a test ends: their models draw, and one run id is used many times."""
-
-
 class Greedy:
     """A model that is as expensive as chance lets it be."""
 

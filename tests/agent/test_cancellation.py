@@ -199,6 +199,7 @@ async def test_a_cancelled_error_that_nobody_asked_for_is_a_fault_of_the_model(o
     assert isinstance(outcome, Failed)
     assert isinstance(outcome.error, ModelTransportError)
     assert "nobody had cancelled it" in str(outcome.error)
+    check_events(outcome.events)
     again = GivesUp(1)
     result = await Agent(again, policy=Recovery({ModelTransportError: Retry()})).run("q", **options)
     assert (result.output, again.calls) == ("yes", 2)

@@ -53,7 +53,7 @@ from wesichain.policy import (
     Rule,
 )
 from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm
-from wesichain.tools import CancellationToken, tool
+from wesichain.tools import tool
 
 UNKNOWN = say(call("subtract", {"a": 1}))
 BAD_ARGS = say(call("add", {"a": "one"}))
@@ -621,19 +621,6 @@ def test_a_history_is_made_of_messages(history: Any) -> None:
 
 def run_with_history(history: Any) -> Any:
     return asyncio.run(AgentRuntime(ScriptedLlm(["ok"])).run("q", history=history))
-
-
-@pytest.mark.parametrize("bare", [True, False], ids=["bare", "with-a-token"])
-def test_a_model_that_cancels_itself_uses_up_no_budget(bare: bool) -> None:
-    class Giving:
-        async def complete(self, request: Any) -> Any:
-            raise asyncio.CancelledError
-
-    started = AgentRuntime(Giving()).run("q", cancellation=None if bare else CancellationToken())
-    outcome = asyncio.run(started)
-    assert isinstance(outcome, Failed)
-    assert isinstance(outcome.error, ModelTransportError)
-    check_events(outcome.events)
 
 
 @pytest.mark.parametrize(

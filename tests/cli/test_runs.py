@@ -15,6 +15,7 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.conftest import ROOT
+from tests.durable.databases import database_in
 from tests.warm import python
 from wesichain import Agent, tool
 from wesichain.core import LlmRequest, Role, to_json
@@ -58,7 +59,7 @@ def finish(url: str, run_id: str) -> list[str]:
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/runs.db"
+    return database_in(tmp_path)
 
 
 def test_runs_are_listed_shown_decided_and_pruned(wesichain: Command, url: str) -> None:

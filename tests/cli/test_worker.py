@@ -15,6 +15,7 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.conftest import ROOT
+from tests.durable.databases import database_in
 from tests.durable.work import agent
 from tests.warm import python
 from wesichain.cli.durable_runs import open_durable
@@ -118,7 +119,7 @@ durable = DurableGraph(graph, "notes")
 
 
 async def test_a_worker_serves_a_graph(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    url, program = f"sqlite:///{tmp_path}/runs.db", tmp_path / "notes.py"
+    url, program = database_in(tmp_path), tmp_path / "notes.py"
     program.write_text(GRAPH)
     monkeypatch.setenv("THREADS", str(tmp_path / "threads.db"))
     async with open_durable(f"{program}:durable") as found:
@@ -143,7 +144,7 @@ async def test_a_worker_serves_a_graph(tmp_path: Path, home: Path, monkeypatch: 
 async def test_a_worker_runs_what_is_queued_records_it_and_ends_with_ctrl_c(
     tmp_path: Path, home: Path
 ) -> None:
-    url = f"sqlite:///{tmp_path}/runs.db"
+    url = database_in(tmp_path)
     async with DurableAgent(agent, "work", database_url=url) as client:
         run_ids = [await client.enqueue(f"task {number}") for number in range(3)]
         worker = subprocess.Popen(
@@ -229,7 +230,7 @@ async def test_a_worker_leaves_its_factory_and_three_times_ctrl_c_is_status_130(
     tmp_path: Path, home: Path
 ) -> None:
     (tmp_path / "factories.py").write_text(FACTORIES)
-    url = f"sqlite:///{tmp_path}/runs.db"
+    url = database_in(tmp_path)
     environment = {**os.environ, "EFFECTS": str(tmp_path / "effects"), "PACE": "60", "NO_COLOR": "1"}
     async with DurableAgent(agent, "managed", database_url=url) as client:
         run_id = await client.enqueue("a long task")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,24 +12,15 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT, no_durable_sqlite
+from tests.durable.databases import database_in
 from tests.durable.stage import Scene, as_line
-from wesichain.durable.store import Store
 
 Play = Callable[[Scene], dict[str, Any]]
 
 
-@pytest.fixture(scope="session")
-def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database with its tables and nothing in them, made once: that takes longer than most tests."""
-    path = tmp_path_factory.mktemp("empty") / "runs.db"
-    Store(f"sqlite:///{path}").close()
-    return path
-
-
 @pytest.fixture
-def url(tmp_path: Path, empty: Path) -> str:
-    shutil.copy(empty, tmp_path / "runs.db")
-    return f"sqlite:///{tmp_path}/runs.db"
+def url(tmp_path: Path) -> str:
+    return database_in(tmp_path)
 
 
 @pytest.fixture(scope="session")

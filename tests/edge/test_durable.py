@@ -15,6 +15,7 @@ import httpx2
 import pytest
 
 from tests.conftest import ROOT
+from tests.durable.databases import database_in
 from wesichain import Agent, LlmRequest, LlmResponse, Role, ToolCall, tool
 from wesichain.durable import DurableAgent
 from wesichain.edge import create_app
@@ -49,7 +50,7 @@ async def up(client: httpx2.AsyncClient) -> None:
 
 
 async def test_a_run_goes_on_where_a_killed_server_was_and_a_reader_misses_nothing(tmp_path: Path) -> None:
-    database, log = f"sqlite:///{tmp_path / 'runs.db'}", tmp_path / "hops"
+    database, log = database_in(tmp_path), tmp_path / "hops"
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -93,7 +94,7 @@ async def test_a_run_goes_on_where_a_killed_server_was_and_a_reader_misses_nothi
 
 
 async def test_a_client_that_leaves_does_not_end_a_durable_run(tmp_path: Path) -> None:
-    agent = durable(f"sqlite:///{tmp_path / 'runs.db'}", tmp_path / "hops")
+    agent = durable(database_in(tmp_path), tmp_path / "hops")
     async with serving(create_app(agent)) as client:
         await read(client, "POST", "/runs/stream", json={"task": "go", "run_id": "r"}, most=3)
         answer = await client.post("/runs", json={"task": "go", "run_id": "r"})
@@ -107,7 +108,7 @@ async def test_a_client_that_leaves_does_not_end_a_durable_run(tmp_path: Path) -
 async def test_a_durable_agent_beside_a_plain_one_that_has_deps(tmp_path: Path) -> None:
     agents: dict[str, Any] = {
         "plain": scripted("hi"),
-        "frog": durable(f"sqlite:///{tmp_path / 'runs.db'}", tmp_path / "hops"),
+        "frog": durable(database_in(tmp_path), tmp_path / "hops"),
     }
     async with serving(create_app(agents, deps=lambda _: "world")) as client:
         assert (await client.post("/runs", json={"task": "?"})).status_code == 200
@@ -181,7 +182,7 @@ PAINTED = {
 
 @pytest.mark.parametrize("path", [*PAINTED])
 async def test_a_tool_of_the_frontend_is_answered_in_another_process(tmp_path: Path, path: str) -> None:
-    database = f"sqlite:///{tmp_path / 'runs.db'}"
+    database = database_in(tmp_path)
     first, second = PAINTED[path]
 
     def authorize(request: Any) -> str:
@@ -201,7 +202,7 @@ async def test_a_tool_of_the_frontend_is_answered_in_another_process(tmp_path: P
 
 
 async def test_a_tool_of_the_frontend_cannot_replace_one_of_a_durable_agent(tmp_path: Path) -> None:
-    async with serving(create_app(painter(f"sqlite:///{tmp_path / 'runs.db'}"))) as client:
+    async with serving(create_app(painter(database_in(tmp_path)))) as client:
         refused = await client.post("/ai-sdk", json=ui_request(tools=[{**PAINT, "name": "erase"}]))
         assert (refused.status_code, "erase" in refused.json()["error"]) == (400, True)
 
@@ -216,7 +217,7 @@ async def test_a_decision_that_does_not_fit_is_400_and_one_that_comes_too_late_4
     agent = scripted(LlmResponse("", calls), "done", approval_ttl=60.0, clock=clock)
     served: Any = agent
     if is_durable:
-        served = DurableAgent(agent, "desk", database_url=f"sqlite:///{tmp_path / 'r.db'}", clock=clock)
+        served = DurableAgent(agent, "desk", database_url=database_in(tmp_path), clock=clock)
     async with serving(create_app(served)) as client:
         waiting = (await client.post("/runs", json={"task": "x", "run_id": "r"})).json()["pending"]
         refund, locate = [item["token"] for item in waiting]
@@ -236,7 +237,7 @@ async def test_a_decision_that_does_not_fit_is_400_and_one_that_comes_too_late_4
 
 
 async def test_decisions_on_several_calls_are_all_kept_or_none(tmp_path: Path) -> None:
-    async with serving(create_app(painter(f"sqlite:///{tmp_path / 'runs.db'}"))) as client:
+    async with serving(create_app(painter(database_in(tmp_path)))) as client:
         waiting = (await client.post("/runs", json={"task": "Erase", "run_id": "r"})).json()
         one, two = (item["token"] for item in waiting["pending"])
         fitting, odd = {"kind": "approve_with", "args": {"number": 7}}, {"kind": "approve_with", "args": {}}
@@ -258,7 +259,7 @@ async def test_a_conversation_and_settings_are_those_of_the_durable_run(tmp_path
         seen.append((len(request.messages), request.settings.temperature))
         return "yes"
 
-    database = f"sqlite:///{tmp_path / 'runs.db'}"
+    database = database_in(tmp_path)
     agent: DurableAgent[Any] = DurableAgent(Agent(FunctionLlm(reply), name="talker"), database_url=database)
     body = {"task": "?", "conversation": "c", "settings": {"temperature": 0.5}}
     async with serving(create_app(agent)) as client:
@@ -275,7 +276,7 @@ async def test_an_a2a_task_keeps_its_context_in_another_process(tmp_path: Path) 
         return answer.get("task", answer)
 
     def app() -> Any:
-        agent = durable(f"sqlite:///{tmp_path / 'runs.db'}", tmp_path / "hops")
+        agent = durable(database_in(tmp_path), tmp_path / "hops")
         return create_app(agent, authorize=lambda request: request.headers.get("x-user"))
 
     message: dict[str, Any] = {"messageId": "1", "role": "ROLE_USER", "contextId": "the trip, März"}
@@ -291,6 +292,6 @@ async def test_an_a2a_task_keeps_its_context_in_another_process(tmp_path: Path) 
 
 
 def test_a_durable_agent_makes_its_own_deps(tmp_path: Path) -> None:
-    agent = durable(f"sqlite:///{tmp_path / 'runs.db'}", tmp_path / "hops")
+    agent = durable(database_in(tmp_path), tmp_path / "hops")
     with pytest.raises(ConfigError, match="its own deps"):
         create_app(agent, deps=lambda _: 1)

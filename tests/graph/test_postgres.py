@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 import threading
 from typing import Annotated, Any, TypedDict
 
@@ -14,9 +12,8 @@ from typing_extensions import override
 
 from tests.graph.checkpointer_contract import CheckpointerContract, entry, numbers
 from tests.waiting import until_answered
-from wesichain.errors import CheckpointError, ConfigError
 from wesichain.graph import Append, Checkpointer, ExecutionOptions, GraphBuilder
-from wesichain.graph.postgres import VERSION, PostgresCheckpointer
+from wesichain.graph.postgres import PostgresCheckpointer
 
 TABLES = ("wesichain_entries", "wesichain_threads", "wesichain_schema")
 
@@ -84,35 +81,10 @@ def test_a_web_server_with_threads_runs_graphs_on_one_checkpointer(postgres: str
     asyncio.run(_history(graph))
 
 
-@pytest.mark.parametrize("connections", [0, -1])
-def test_it_needs_a_connection(connections: int) -> None:
-    with pytest.raises(ConfigError, match="use at least 1"):
-        PostgresCheckpointer("postgresql://127.0.0.1:1/none", connections=connections)
-
-
 async def _history(graph: Any) -> list[Any]:
     found: list[Any] = await graph.history("t")
     await graph.checkpointer.close()
     return found
-
-
-async def test_a_connection_that_was_lost_is_made_again(postgres: str) -> None:
-    forget(postgres)
-    store = PostgresCheckpointer(postgres)
-    await store.append("t", [entry(1)], after=0)
-
-    async def cut() -> None:
-        async with await psycopg.AsyncConnection.connect(postgres, autocommit=True) as db:
-            await db.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND state = 'idle'"
-            )
-
-    await cut()
-    assert numbers(await store.read("t")) == [1]
-    await cut()
-    await store.append("t", [entry(2)], after=1)
-    assert numbers(await store.read("t")) == [1, 2]
-    await store.close()
 
 
 async def test_two_clients_of_one_thread_do_not_overwrite_each_other(postgres: str) -> None:
@@ -159,29 +131,3 @@ async def test_a_cancelled_call_leaves_the_checkpointer_usable(postgres: str) ->
     last = (await store.read("t"))[-1].seq
     await store.append("t", [entry(last + 1)], after=last)
     await store.close()
-
-
-async def test_a_database_of_a_newer_version_is_refused(postgres: str) -> None:
-    forget(postgres)
-    store = PostgresCheckpointer(postgres)
-    await store.threads()
-    async with await psycopg.AsyncConnection.connect(postgres, autocommit=True) as db:
-        await db.execute("INSERT INTO wesichain_schema VALUES (%s)", (VERSION + 1,))
-    with pytest.raises(CheckpointError, match="newer version"):
-        await PostgresCheckpointer(postgres).threads()
-    await store.close()
-    forget(postgres)
-
-
-async def test_a_server_that_is_not_there_is_an_error_of_ours() -> None:
-    with pytest.raises(CheckpointError, match="cannot be used"):
-        await PostgresCheckpointer("postgresql://127.0.0.1:1/none?connect_timeout=2").threads()
-
-
-def test_without_psycopg_it_says_what_to_install() -> None:
-    code = "import sys; sys.modules['psycopg'] = None; import wesichain.graph.postgres"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (
-        "the Postgres checkpointer needs the 'psycopg' package: pip install 'wesichain[postgres]'"
-        in run.stderr
-    )

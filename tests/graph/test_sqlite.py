@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
-import stat
-import subprocess
 import threading
-import time
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -17,10 +13,9 @@ from typing_extensions import override
 
 from tests.graph.behaviours import behaviour
 from tests.graph.checkpointer_contract import CheckpointerContract, entry, numbers
-from tests.warm import python
 from wesichain.errors import CheckpointError
 from wesichain.graph import Append, Checkpointer, ExecutionOptions, Graph, GraphBuilder
-from wesichain.graph.sqlite import APPLICATION_ID, VERSION, SqliteCheckpointer
+from wesichain.graph.sqlite import SqliteCheckpointer
 
 
 class TestSqliteCheckpointer(CheckpointerContract):
@@ -112,71 +107,6 @@ async def test_another_process_reads_it_while_it_is_open(tmp_path: Path) -> None
     two.close()
 
 
-async def test_the_file_is_for_its_owner_alone_and_says_what_it_is(tmp_path: Path) -> None:
-    path = tmp_path / "mine.db"
-    store = SqliteCheckpointer(path)
-    await store.append("t", [entry(1)], after=0)
-    assert all(stat.S_IMODE(one.stat().st_mode) == 0o600 for one in tmp_path.glob("mine.db*"))
-    store.close()
-    with sqlite3.connect(path) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (VERSION,)
-        assert db.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
-        assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-    db.close()
-
-
-def _foreign(path: Path) -> None:
-    db = sqlite3.connect(path)
-    db.execute("CREATE TABLE customers (name TEXT)")
-    db.commit()
-    db.close()
-
-
-def _newer(path: Path) -> None:
-    store = SqliteCheckpointer(path)
-    asyncio.run(store.append("t", [entry(1)], after=0))
-    store.close()
-    db = sqlite3.connect(path)
-    db.execute(f"PRAGMA user_version = {VERSION + 1}")
-    db.close()
-
-
-def _text(path: Path) -> None:
-    path.write_text("this is not a database, but it is long enough to be looked at" * 100)
-
-
-def _garbled(path: Path) -> None:
-    store = SqliteCheckpointer(path)
-    for seq in range(1, 40):
-        asyncio.run(store.append("t", [entry(seq, body="x" * 3000)], after=seq - 1))
-    store.close()
-    with path.open("r+b") as file:
-        file.seek(4096)
-        file.write(os.urandom(8192))
-
-
-@pytest.mark.parametrize(
-    ("spoil", "message"),
-    [
-        pytest.param(_foreign, "database of something else", id="of-another-program"),
-        pytest.param(_newer, "newer version", id="of-a-newer-version"),
-        pytest.param(_text, "cannot be used", id="not-a-database"),
-        pytest.param(_garbled, "cannot be used", id="with-pages-overwritten"),
-    ],
-)
-def test_a_file_that_cannot_be_used_says_so_and_is_left_alone(
-    tmp_path: Path, spoil: Any, message: str
-) -> None:
-    path = tmp_path / "spoiled.db"
-    spoil(path)
-    before = path.read_bytes()
-    store = SqliteCheckpointer(path)
-    with pytest.raises(CheckpointError, match=message):
-        asyncio.run(store.read("t"))
-    store.close()
-    assert path.read_bytes() == before
-
-
 def test_a_file_cut_anywhere_is_refused_or_right(tmp_path: Path) -> None:
     whole = tmp_path / "whole.db"
     store = SqliteCheckpointer(whole)
@@ -209,12 +139,6 @@ async def test_text_that_is_no_text_is_an_error_of_ours(tmp_path: Path) -> None:
     again.close()
 
 
-def test_a_folder_that_is_not_there_is_an_error_with_the_path(tmp_path: Path) -> None:
-    store = SqliteCheckpointer(tmp_path / "nowhere" / "x.db")
-    with pytest.raises(CheckpointError, match="nowhere"):
-        asyncio.run(store.read("t"))
-
-
 @behaviour("K15")
 async def test_it_works_from_many_loops_and_threads(tmp_path: Path) -> None:
     store = SqliteCheckpointer(tmp_path / "many.db")
@@ -234,19 +158,6 @@ async def test_it_works_from_many_loops_and_threads(tmp_path: Path) -> None:
     store.close()
 
 
-def test_dropping_it_ends_its_thread(tmp_path: Path) -> None:
-    before = threading.active_count()
-    for _ in range(5):
-        store = SqliteCheckpointer(tmp_path / "drop.db")
-        asyncio.run(store.threads())
-        del store
-    for _ in range(100):
-        if threading.active_count() <= before:
-            break
-        asyncio.run(asyncio.sleep(0.02))
-    assert threading.active_count() <= before
-
-
 async def test_in_memory_it_leaves_no_file_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     store = SqliteCheckpointer(":memory:")
@@ -255,46 +166,4 @@ async def test_in_memory_it_leaves_no_file_behind(tmp_path: Path, monkeypatch: p
     store.close()
     assert list(tmp_path.iterdir()) == []
     assert numbers(await store.read("t")) == [], "what was in memory is gone when it is closed"
-    store.close()
-
-
-_FIRST = """
-import asyncio, sys, time
-from wesichain.graph import Entry
-from wesichain.graph.sqlite import SqliteCheckpointer
-
-async def main(folder, name):
-    for turn in range(12):
-        while time.time() < float(sys.argv[3]) + turn * 0.12:
-            pass
-        store = SqliteCheckpointer(f"{folder}/{turn}.db")
-        await store.append(name, [Entry(1, "", 1, 0.0, "{}")], after=0)
-        store.close()
-
-asyncio.run(main(sys.argv[1], sys.argv[2]))
-"""
-
-
-def test_processes_that_open_a_new_file_at_the_same_moment_all_may(tmp_path: Path) -> None:
-    begin = str(time.time() + 2.0)
-    running = [
-        subprocess.Popen([*python(), "-c", _FIRST, str(tmp_path), f"p{n}", begin], stderr=subprocess.PIPE)
-        for n in range(3)
-    ]
-    ended = [process.communicate(timeout=60)[1].decode() for process in running]
-    assert ended == [""] * 3
-
-
-def test_a_forked_child_opens_the_file_for_itself(tmp_path: Path) -> None:
-    store = SqliteCheckpointer(tmp_path / "t.db")
-    asyncio.run(store.append("t", [entry(1)], after=0))
-    child = os.fork()
-    if child == 0:
-        try:
-            asyncio.run(store.append("t", [entry(2)], after=1))
-            os._exit(0)
-        finally:
-            os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert numbers(asyncio.run(store.read("t"))) == [1, 2]
     store.close()

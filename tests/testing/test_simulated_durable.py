@@ -14,6 +14,7 @@ import pytest
 
 from tests.agent import trees
 from tests.draws import sampled
+from tests.durable.databases import database_in
 from tests.testing.samples import orders, vouchers
 from tests.testing.test_simulation import check_tree, digest_of, tree_scenario
 from wesichain.agent import Completed
@@ -82,7 +83,7 @@ def test_random_trees_hold_their_laws_in_durable_runs(tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
     before = trees.WORLD
     for seed in range(14):
-        url = f"sqlite:///{tmp_path / str(seed)}.db"
+        url = database_in(tmp_path, f"{seed}.db")
         scenario = tree_scenario(seed, partial(DurableAgent, name="tree", database_url=url))
         with simulated(scenario, seed, Faults()) as trace:
             seen += check_tree(trace)

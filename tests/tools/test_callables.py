@@ -45,8 +45,8 @@ def test_the_table_is_as_broad_as_what_people_write() -> None:
 
 
 @pytest.mark.parametrize("case", ROWS)
-def test_the_schema_says_what_the_callable_takes(case: Case) -> None:
-    parameters = made(case).spec.parameters
+def test_the_schema_says_what_the_callable_takes_in_json_that_providers_accept(case: Case) -> None:
+    parameters = dict(made(case).spec.parameters)
     for key, expected in case[1].items():
         if key in ("required", "additionalProperties", "$defs"):
             assert parameters.get(key) == expected
@@ -56,66 +56,45 @@ def test_the_schema_says_what_the_callable_takes(case: Case) -> None:
             assert parameters["properties"] == expected
         else:
             assert parameters["properties"][key] == expected
-
-
-@pytest.mark.parametrize("case", ROWS)
-def test_the_schema_is_plain_json_that_providers_accept(case: Case) -> None:
-    parameters = dict(made(case).spec.parameters)
     assert json.loads(json.dumps(parameters)) == parameters
     assert parameters["type"] == "object"
     assert isinstance(parameters["properties"], dict)
     assert '"title":' not in json.dumps(parameters).replace(
         '"title": {', ""
     )  # only a property may be called so
+    for args, _ in case[2]:
+        assert validate_json(parameters, args) == []
+    (strict,) = ToolSet().register(made(case)).build().specs(strict=True)
+    check_strict(dict(strict.parameters))
+
+
+def check_strict(schema: Any) -> None:
+    """The strict form is closed and requires everything."""
+    if isinstance(schema, list):
+        for item in schema:
+            check_strict(item)
+    elif isinstance(schema, dict):
+        if schema.get("type") == "object":
+            assert schema["additionalProperties"] is False
+            assert schema["required"] == list(schema["properties"])
+        for value in schema.values():
+            check_strict(value)
 
 
 @pytest.mark.parametrize("case", ROWS)
-async def test_calls_that_fit_give_their_result(case: Case) -> None:
-    registry = ToolSet().register(made(case)).build()
+async def test_calls_that_fit_give_their_result_and_others_are_refused_in_words(case: Case) -> None:
+    tool = made(case)
+    registry = ToolSet().register(tool).build()
     (name,) = registry.names
     for args, expected in case[2]:
         result = await registry.dispatch(ToolCall("1", name, args), ToolContext(step_id=7))
         assert result.error is None
         assert result.value == expected
         assert type(result.value) is type(expected)
-
-
-@pytest.mark.parametrize("case", ROWS)
-async def test_calls_that_do_not_fit_are_refused_in_words(case: Case) -> None:
-    tool = made(case)
-    registry = ToolSet().register(tool).build()
     for args in case[3]:
-        result = await registry.dispatch(ToolCall("1", tool.name, args))
+        result = await registry.dispatch(ToolCall("1", name, args))
         assert isinstance(result.error, InvalidArgsError), (args, result.value)
         assert result.error.issues
         assert result.error.call_id == "1"
         assert tool.signature in str(result.error)
         assert len(str(result.error)) <= 2000
-
-
-@pytest.mark.parametrize("case", ROWS)
-def test_the_schema_and_the_check_agree(case: Case) -> None:
-    parameters = made(case).spec.parameters
-    for args, _ in case[2]:
-        assert validate_json(parameters, args) == []
-
-
-def spec_of(case: Case, *, strict: bool) -> dict[str, Any]:
-    (spec,) = ToolSet().register(made(case)).build().specs(strict=strict)
-    return dict(spec.parameters)
-
-
-@pytest.mark.parametrize("case", ROWS)
-def test_the_strict_form_is_closed_and_requires_everything(case: Case) -> None:
-    def walk(schema: Any) -> None:
-        if isinstance(schema, list):
-            for item in schema:
-                walk(item)
-        elif isinstance(schema, dict):
-            if schema.get("type") == "object":
-                assert schema["additionalProperties"] is False
-                assert schema["required"] == list(schema["properties"])
-            for value in schema.values():
-                walk(value)
-
-    walk(spec_of(case, strict=True))

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from tests.durable.databases import database_in
 from wesichain.agent import Agent
 from wesichain.core import LlmRequest, Role
 from wesichain.durable import DurableAgent, DurableRuns
@@ -38,7 +39,7 @@ class Office:
     """A boss with a clerk who erases and asks; what was erased is told."""
 
     def __init__(self, folder: Path) -> None:
-        self.url = f"sqlite:///{folder}/durable.db"
+        self.url = database_in(folder, "durable.db")
         self.erased: list[str] = []
 
     def agent(self) -> Agent[str]:
@@ -139,7 +140,7 @@ class Mixture:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.url = f"sqlite:///{folder}/durable.db"
+        self.url = database_in(folder, "durable.db")
 
     async def fill(self, number: int) -> None:
         @tool
@@ -284,7 +285,7 @@ class Ferry:
     """A run whose tool is begun once and waits until it is let go, in a worker on a thread."""
 
     def __init__(self, folder: Path) -> None:
-        self.url = f"sqlite:///{folder}/ferry.db"
+        self.url = database_in(folder, "ferry.db")
         self.begun = threading.Event()
         self.go = threading.Event()
         self.stopped = threading.Event()

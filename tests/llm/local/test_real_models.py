@@ -5,7 +5,6 @@ These are a target of their own (`make test-model`); how a model is loaded, aske
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
@@ -18,14 +17,13 @@ from openai import AsyncOpenAI
 
 from tests.conftest import ROOT
 from tests.llm.local.test_model import EXAMPLE, request, user
-from tests.llm.local.test_served import ADD, AGE, KEY, asked, client
+from tests.llm.local.test_served import ADD, KEY, asked, client
 from wesichain import Agent, Budget
-from wesichain.core import LlmRequest, LlmResponse, Message, Role, TextChunk, ToolCall, ToolCallChunk
+from wesichain.core import LlmResponse, Message, Role, TextChunk, ToolCallChunk
 from wesichain.core.internal import parse_json
 from wesichain.llm.local import LocalLlm, serve_local
 from wesichain.llm.openai import OpenAiClient
 from wesichain.llm.react_text import TextReAct
-from wesichain.tools import validate_json
 
 pytestmark = pytest.mark.model
 
@@ -104,40 +102,6 @@ async def test_a_text_with_a_brace_is_no_fault(base: str) -> None:
         for text in ("Write {'a': 1} and nothing else.", 'Repeat: {"name": "math.add", "arguments": {'):
             reply = await llm.complete(asked(text, ADD))
             assert reply.finish_reason in ("stop", "tool_calls", "length")
-
-
-async def test_the_schema_of_the_answer_is_kept_beside_tools(base: str) -> None:
-    call = ToolCall("c1", "math.add", {"a": 30, "b": 3})
-    history = (
-        Message(Role.USER, "Ann is 30 plus 3 years old. How old is she?"),
-        Message(Role.ASSISTANT, "", tool_calls=(call,)),
-        Message(Role.TOOL, "33", "c1"),
-    )
-    async with client(base, tokens=60) as llm:
-        reply = await llm.complete(LlmRequest("", history, (ADD,), AGE))
-    if not reply.tool_calls:
-        assert validate_json(AGE, parse_json(reply.content)) == []
-    assert reply.finish_reason in ("stop", "tool_calls")
-
-
-async def test_eight_ask_at_once_and_who_leaves_holds_nobody_up(base: str) -> None:
-    async with client(base, tokens=40) as llm:
-        asking = [
-            asyncio.create_task(llm.complete(asked(f"What is {n} plus 1?", *([ADD] if n % 2 else []))))
-            for n in range(2, 10)
-        ]
-        _, waiting = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
-        left = [task for task in asking if task in waiting][:2]
-        for task in left:
-            task.cancel()
-        replies = await asyncio.gather(*asking, return_exceptions=True)
-        after = await llm.complete(asked("What is 17 plus 25?", ADD))
-    stayed = [
-        (n, reply) for n, (task, reply) in enumerate(zip(asking, replies, strict=True)) if task not in left
-    ]
-    assert [type(reply) for _, reply in stayed] == [LlmResponse] * 6
-    assert all(reply.tool_calls for n, reply in stayed if n % 2 and isinstance(reply, LlmResponse))
-    assert [(call.name, call.args) for call in after.tool_calls] == CALLED
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.durable.databases import database_in
 from tests.warm import python
 from wesichain import Agent, Budget, CancellationToken
 from wesichain.agent import ApproveWith, Completed, Interrupted, replay
@@ -344,7 +345,7 @@ async def test_a_run_that_asked_is_replayed_without_its_server(notes: Path, tmp_
 
 
 async def test_a_durable_run_waits_and_goes_on_with_the_call_that_lives(notes: Path, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    url = database_in(tmp_path)
     async with asking(notes, effect="once") as server:
         async with DurableAgent(orderer(server), "shopper", database_url=url) as durable:
             with pytest.raises(RunInterruptedError):
@@ -359,7 +360,7 @@ async def test_a_durable_run_waits_and_goes_on_with_the_call_that_lives(notes: P
 
 
 async def test_a_durable_run_in_a_new_process_does_not_run_once_twice(notes: Path, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'runs.db'}"
+    url = database_in(tmp_path)
     async with (
         asking(notes, effect="once") as server,
         DurableAgent(orderer(server), "shopper", database_url=url) as durable,

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import until
 from wesichain.tools.running import in_thread
 from wesichain.tools.running.threads import _Pool, _Worker
 
@@ -117,14 +118,14 @@ async def test_a_system_without_threads_is_waited_for(monkeypatch: pytest.Monkey
 
 async def test_idle_threads_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wesichain.tools.running.threads.IDLE_SECONDS", 0.05)
-    await asyncio.gather(*(in_thread(lambda: time.sleep(0.02)) for _ in range(5)))
+    monkeypatch.setattr(
+        "wesichain.tools.running.threads._pool", _Pool()
+    )  # those of earlier tests wait longer
     before = set(tool_threads())
-    assert before
-    deadline = time.monotonic() + 15
-    # Threads of earlier tests may still wait for their ten seconds; those of this one must go.
-    while time.monotonic() < deadline and len(before & set(tool_threads())) > len(before) - 5:
-        await asyncio.sleep(0.05)
-    assert len(before & set(tool_threads())) <= len(before) - 4
+    await asyncio.gather(*(in_thread(lambda: time.sleep(0.02)) for _ in range(5)))
+    ours = set(tool_threads()) - before
+    assert ours
+    await until(lambda: not ours & set(tool_threads()))
 
 
 def test_the_loop_may_be_gone_when_the_thread_is_done() -> None:
