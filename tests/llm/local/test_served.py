@@ -73,7 +73,8 @@ async def test_the_pieces_of_a_stream_are_the_reply(base: str) -> None:
     assert len(pieces) > 1
     assert isinstance(items[-1], LlmResponse)
     assert "".join(pieces) == items[-1].content == whole.content
-    assert items[-1].usage == whole.usage
+    tokens = [(one.usage.input_tokens, one.usage.output_tokens) for one in (items[-1], whole)]
+    assert tokens[0] == tokens[1]  # how many of them were in the cache depends on who asked before
 
 
 async def test_the_schema_of_the_answer_is_kept(base: str) -> None:
