@@ -24,7 +24,6 @@ def reference() -> Any:
 
 @pytest.fixture(scope="module")
 def pages(reference: Any) -> dict[Path, str]:
-    """Written before a test begins: what tests do to the runtime to watch it is not part of the reference."""
     rendered: dict[Path, str] = reference.render()
     return rendered
 

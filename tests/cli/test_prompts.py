@@ -66,6 +66,7 @@ def test_ctrl_c_at_an_approval_runs_nothing_whatever_is_typed_after_it(name: str
         terminal.expect("not run: erase")
         if name == "chat":  # the conversation goes on; Ctrl-C ends it as well
             terminal.expect("you>", times=2)
+            terminal.wait_until_it_reads()
             terminal.press_ctrl_c()
         else:
             terminal.type("y", always=False)
@@ -197,6 +198,7 @@ def test_ctrl_c_and_the_end_of_input_end_a_chat(program: Path) -> None:
     with serving() as url:
         terminal = Terminal(*commands(program)["chat"], url=url)
         terminal.expect("you>")
+        terminal.wait_until_it_reads()
         terminal.press_ctrl_c()
         assert terminal.end() == 130
         terminal = Terminal(*commands(program)["chat"], url=url)
