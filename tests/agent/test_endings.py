@@ -617,6 +617,19 @@ async def test_settings_of_a_run_win_hold_over_resumes_and_do_not_reach_agents_b
     assert inner.requests[0].settings == ModelSettings()
 
 
+@pytest.mark.parametrize(("names", "told"), [((), "it has no tools"), (("look", "buy"), "it has look, buy")])
+async def test_a_choice_of_a_tool_that_the_agent_does_not_have_names_those_it_has(
+    names: tuple[str, ...], told: str
+) -> None:
+    async def act() -> str:
+        """Act."""
+        return "done"
+
+    agent = Agent(ScriptedLlm(["never asked"]), tools=[tool(act, name=name) for name in names])
+    with pytest.raises(ConfigError, match=f"tool_choice='sell': .* has no such tool; {told}$"):
+        await agent.run("q", settings=ModelSettings(tool_choice="sell"))
+
+
 async def test_the_cost_of_a_run_is_known_where_its_model_has_a_price() -> None:
     million = LlmResponse("done", usage=Usage(1_000_000, 0))
     priced = Agent(ScriptedLlm([million], model="m"), budget=Budget(prices={"m": (2.0, 1.0)}))
