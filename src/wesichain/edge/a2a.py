@@ -27,7 +27,7 @@ from wesichain.core.internal import PendingCall, is_object, to_plain
 from wesichain.trace import redact
 
 from .bodies import checked_conversation, checked_run_id, decisions_of, task_of
-from .event_stream import PING, json_frames
+from .event_stream import json_frames
 from .http_api import pending_of
 from .parts import CallBegan, Exchange, TextPiece, value_of
 from .runs import Order, Run, RunEnd, new_run_id
@@ -148,7 +148,7 @@ class A2a:
     ) -> Exchange:
         """The run that a message starts or resumes. It goes on when the client leaves."""
         message = asked.message
-        options = await self._service.callers.options(request)
+        options = await self._service.options(request)
         if not message.task_id:
             context = checked_conversation(message.context_id or uuid4().hex)
             order = Order(
@@ -275,6 +275,6 @@ async def _frames(exchange: Exchange, id: str | int | None) -> AsyncIterator[byt
                     text = ""
                 case _:
                     pass
-        yield frame(*found) or PING
+        yield frame(*found)
     status = _status(run, await run.ending())
     yield frame(a2a.StreamResponse(status_update=a2a.TaskStatusUpdateEvent(**names, status=status)))
