@@ -1,9 +1,8 @@
 """Deterministic simulation of an agent: virtual time, faults at every boundary, seeds that reproduce."""
 
 from .faults import Fault, Faults
-from .running import simulated
 from .scenario import Effect, Invariant, Person, Scenario, ToolEffects, Trace
-from .simulate import simulate, simulate_sync
+from .simulate import simulate, simulate_sync, simulated
 from .violations import Report, Violation
 
 __all__ = [
