@@ -216,9 +216,14 @@ def _status(run: Run, end: RunEnd | None) -> a2a.TaskStatus:
 
 def _question(pending: Sequence[PendingCall]) -> list[a2a.Part]:
     names = ", ".join(item.call.name for item in pending)
+    asked = _data({"pending": [pending_of(item) for item in pending]})
+    return [a2a.Part(text=f"decide on: {names}"), asked]
+
+
+def _data(value: object) -> a2a.Part:
     part = a2a.Part(media_type="application/json")
-    ParseDict({"pending": [pending_of(item) for item in pending]}, part.data)
-    return [a2a.Part(text=f"decide on: {names}"), part]
+    ParseDict(to_plain(value), part.data)
+    return part
 
 
 def _message(run: Run, parts: Sequence[a2a.Part]) -> a2a.Message:
@@ -232,11 +237,7 @@ def _message(run: Run, parts: Sequence[a2a.Part]) -> a2a.Message:
 
 
 def _artifact(value: JsonValue) -> a2a.Artifact:
-    if isinstance(value, str):
-        return a2a.Artifact(artifact_id=_ANSWER, parts=[a2a.Part(text=value)])
-    part = a2a.Part(media_type="application/json")
-    plain: Any = to_plain(value)
-    ParseDict(plain, part.data)
+    part = a2a.Part(text=value) if isinstance(value, str) else _data(value)
     return a2a.Artifact(artifact_id=_ANSWER, parts=[part])
 
 

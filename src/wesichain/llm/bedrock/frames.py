@@ -10,7 +10,7 @@ from botocore.eventstream import EventStreamBuffer, ParserError  # type: ignore[
 
 from wesichain.core.internal import dump_json, is_object, parse_json
 from wesichain.errors import LlmResponseError
-from wesichain.llm.transport import SseEvent
+from wesichain.llm.transport.sse import SseEvent
 
 
 class FrameScanner:

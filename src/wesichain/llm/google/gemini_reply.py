@@ -24,7 +24,9 @@ from wesichain.errors import CodecError
 from wesichain.llm import citations
 from wesichain.llm.calls import REFUSAL, ToolNames, as_object, sealed, whole_number
 from wesichain.llm.finish_reasons import GEMINI, Ending, ending_of, with_ending
-from wesichain.llm.transport import Endpoint, Reply, SseEvent, event_object
+from wesichain.llm.transport.faults import Endpoint
+from wesichain.llm.transport.http import Reply, event_object
+from wesichain.llm.transport.sse import SseEvent
 
 from .wire import OPAQUE
 

@@ -22,7 +22,9 @@ from wesichain.core.internal import dump_json, is_array, is_object
 from wesichain.llm import citations
 from wesichain.llm.calls import REFUSAL, ToolNames, as_string, read_args, sealed, whole_number
 from wesichain.llm.finish_reasons import CHAT
-from wesichain.llm.transport import Endpoint, Reply, SseEvent, event_object
+from wesichain.llm.transport.faults import Endpoint
+from wesichain.llm.transport.http import Reply, event_object
+from wesichain.llm.transport.sse import SseEvent
 
 from .wire import OPAQUE
 
