@@ -91,7 +91,9 @@ class AllRuns:
         """A page of the list as JSON; `total` counts the recordings, where they are all that there is."""
         runs, following = await self.list(wanted, limit=limit, after=after)
         names = await asyncio.to_thread(self.store.newest)
-        rows = [self.plain(run, names) for run in runs]
+        rows = [
+            self.store.plain(run, names) if isinstance(run, RecordedRun) else self._row(run) for run in runs
+        ]
         total = len(self.store.names()) if self.database is None else None
         return {"runs": rows, "next": following, "total": total}
 
@@ -152,9 +154,9 @@ class AllRuns:
             return await self.database.show(id)
         return await asyncio.to_thread(self.store.find, id)
 
-    def plain(self, run: AnyRun, newest: Mapping[str, str] | None = None) -> Row:
-        """The row of a run, as JSON; `newest` are the names of the store, where they are known."""
-        return self.store.plain(run, newest) if isinstance(run, RecordedRun) else self._row(run)
+    def plain(self, run: AnyRun) -> Row:
+        """The row of a run, as JSON."""
+        return self.store.plain(run) if isinstance(run, RecordedRun) else self._row(run)
 
     async def page(self, run: AnyRun, *, cursor: int = 0, limit: int = PAGE_EVENTS) -> bytes:
         """A run and a page of its events, as JSON. All events of a durable run are one page."""
