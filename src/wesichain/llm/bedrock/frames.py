@@ -42,7 +42,7 @@ class FrameScanner:
 
 def _event(headers: Mapping[str, Any], payload: bytes) -> SseEvent:
     """The event in a frame, by its name; an exception is an event named "error"."""
-    data = parse_json(payload) if payload else {}
+    data: object = parse_json(payload) if payload else {}
     fault = headers.get(":exception-type") or headers.get(":error-code")
     if not fault:
         return SseEvent(payload.decode("utf-8") or "{}", str(headers.get(":event-type", "")))
