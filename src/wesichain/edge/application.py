@@ -22,14 +22,13 @@ try:
 except ModuleNotFoundError as error:
     raise MissingDependencyError("an agent over HTTP", package="starlette", extra="edge") from error
 
-from .callers import Authorize, Callers, MakeDeps
 from .gate import Gate
 from .http_api import HttpApi
 from .limits import Limits
 from .openapi import document
 from .plain_runs import PlainRuns
 from .runs import Inbox, RunDirectory, Talks
-from .service import Service
+from .service import Authorize, MakeDeps, Service
 from .stored_runs import DurableRunner, StoredRuns
 
 AnyAgent: TypeAlias = Agent[Any, Any] | DurableRunner
@@ -83,7 +82,7 @@ def create_app(
             "what waits is in its database, and needs no inbox"
         )
     runs = RunDirectory(keepers)
-    service = Service(runs, Callers(authorize, deps), limits)
+    service = Service(runs, limits, authorize, deps)
     api = HttpApi(service)
     endpoints: dict[str, tuple[str, Endpoint]] = {
         "/runs": ("POST", api.run),
