@@ -23,6 +23,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     @override
     def time(self) -> float:
+        self._now += 1e-9  # no two timers at the same moment: they ring in the order in which they were set
         return self._now
 
     def advance(self, seconds: float) -> None:
