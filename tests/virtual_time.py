@@ -30,6 +30,21 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self._now += seconds
 
 
+class HeldTimeLoop(asyncio.SelectorEventLoop):
+    """A loop whose time is the real one, and begins when what it waits for, say a program, has come so far."""
+
+    def __init__(self, is_held: Callable[[], bool]) -> None:
+        self._is_held = is_held
+        self._began: float | None = None
+        super().__init__()
+
+    @override
+    def time(self) -> float:
+        if self._began is None and not self._is_held():
+            self._began = super().time()
+        return 0.0 if self._began is None else super().time() - self._began
+
+
 class _Selector(selectors.DefaultSelector):
     def __init__(self, advance: Callable[[float], None]) -> None:
         super().__init__()

@@ -14,6 +14,7 @@ import pytest
 from mcp import Client, types
 from pydantic import BaseModel
 
+from tests.waiting import until
 from tests.warm import python
 from wesichain import Agent, tool
 from wesichain.agent import Interrupted
@@ -418,10 +419,7 @@ async def test_a_list_that_changes_is_followed(tmp_path: Path, protocol: str) ->
     async with McpServer.stdio(*program, approval=False, protocol=protocol) as server:
         before = server.tools
         assert (await call(server, "grow")).ok
-        for _ in range(200):
-            if len(server.tools) == 2:
-                break
-            await asyncio.sleep(0.02)
+        await until(lambda: len(server.tools) == 2)
         assert [each.name for each in server.tools] == ["grow", "grown"]
         assert len(before) == 1  # what somebody holds does not change
         assert (await call(server, "grown")).ok
