@@ -1,21 +1,21 @@
 """`python -m tests.mutants [words ...]`: judge the mutants whose name or file has one of the words, or all.
 
 `python -m tests.mutants --sample N [--seed S]` judges a random sample over the whole source instead, by the tests
-that reach each; `--record [files or folders ...]` writes down which do. It takes what the tests take.
+that reach each, `--at FILE:LINE` those of a line; `--record [files or folders ...]` writes down which do. It takes what the tests take.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from .coverage import Recorder, make_noting, shared_memory
 from .forks import is_green, judge_in_fork, load_packages, run_in_fork
 from .runner import WANTED, RedBefore, Result, copied_source, is_enough, judge_all, row_of
-from .sample import Sieve, room_of, sample
+from .sample import Sieve, at, room_of, sample
 from .table import ROOT, Mutant, mutants
 
 RECORDING = 900  # seconds of CPU time for the tests of a folder
@@ -26,12 +26,16 @@ def main(args: list[str]) -> int:
     parser.add_argument("words", nargs="*")
     parser.add_argument("--sample", type=int, metavar="N")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--at", metavar="FILE:LINE")
     parser.add_argument("--record", action="store_true")
     chosen = parser.parse_args(args)
     if chosen.record:
         return _record(chosen.words or sorted(map(str, ROOT.glob("tests/*/"))))
+    if chosen.at is not None:
+        file, _, line = chosen.at.partition(":")
+        return _report(_judge_sample(at(file, int(line))))
     if chosen.sample is not None:
-        return _report(_judge_sample(chosen.sample, chosen.seed))
+        return _report(_judge_sample(sample(chosen.sample, seed=chosen.seed)))
     words: list[str] = chosen.words
     table = [mutant for mutant in mutants() if not words or _has_one(mutant, words)]
     if not table:
@@ -55,12 +59,12 @@ def _record(folders: list[str]) -> int:
     return 0
 
 
-def _judge_sample(size: int, seed: int) -> list[Result]:
-    """Judge a sample, and print what was caught in each room."""
+def _judge_sample(mutants: Iterable[tuple[Mutant, list[Sieve]]]) -> list[Result]:
+    """Judge mutants of a sample, and print what was caught in each room."""
     load_packages()
     results: list[Result] = []
     with copied_source() as source:
-        for mutant, sieves in sample(size, seed=seed):
+        for mutant, sieves in mutants:
             results.append(_judge_by_sieves(source, mutant, sieves))
             _tell(results[-1])
     for room, found in sorted(_by_room(results).items()):

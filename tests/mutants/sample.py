@@ -17,8 +17,8 @@ from pathlib import Path
 from .coverage import block_of, tests_that_run
 from .table import ROOT, SOURCE, Mutant
 
-FIRST = 20  # tests that are tried before the others
-BUDGET = 90.0  # seconds of CPU time for the tests of one mutant
+FIRST = 12  # tests that are tried before the others
+BUDGET = 40.0  # seconds of CPU time for the tests of one mutant
 _TURNED: dict[type[ast.cmpop], str] = {
     ast.Lt: "<=",
     ast.LtE: "<",
@@ -46,6 +46,13 @@ def sample(size: int, *, seed: int) -> Iterator[tuple[Mutant, list[Sieve]]]:
     places = [(path, *place) for path in sorted(SOURCE.rglob("*.py")) for place in _places(path)]
     for path, node, text in random.Random(seed).sample(places, size):
         yield _mutant(path, node, text), _sieves(path, node.lineno)
+
+
+def at(file: str, line: int) -> Iterator[tuple[Mutant, list[Sieve]]]:
+    """All mutants of one line, with what to judge them by."""
+    for node, text in _places(SOURCE / file):
+        if node.lineno == line:
+            yield _mutant(SOURCE / file, node, text), _sieves(SOURCE / file, line)
 
 
 def _sieves(path: Path, line: int) -> list[Sieve]:
