@@ -102,6 +102,7 @@ def _run(
             os.dup2(printed, number)
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
         os.environ["PYTHONPATH"] = os.pathsep.join([str(source), str(ROOT)])
+        os.environ["WESICHAIN_SEED"] = "1"  # the same cases as on record
         os.environ["WESICHAIN_QUICK"] = "1" if is_quick else ""
         sys.dont_write_bytecode = (
             False  # tests need no second compiling; the copy is compared by its contents

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -392,6 +393,29 @@ def test_a_resource_without_a_scheme_is_a_mistake() -> None:
     with pytest.raises(ConfigError, match="no scheme"):
         asyncio.run(serve_http([place], resources=[ServedResource("notes", lambda: "")]))
     assert ServedPrompt("p", lambda a, b="x": a + b).arguments[1].required is False
+
+
+BREWING = """
+from mcp.server.mcpserver import Context, MCPServer
+from mcp_types import InputRequiredResult
+
+server = MCPServer("brewing")
+
+@server.tool()
+async def brew(ctx: Context) -> str | InputRequiredResult:
+    "Take three requests to be ready."
+    asked = int(ctx.request_state or 0)
+    return "tea" if asked == 3 else InputRequiredResult(request_state=str(asked + 1))
+
+server.run("stdio")
+"""
+
+
+async def test_a_result_that_is_not_ready_is_requested_again(tmp_path: Path) -> None:
+    program = tmp_path / "server.py"
+    program.write_text(BREWING, encoding="utf-8")
+    async with McpServer.stdio(sys.executable, str(program), approval=False, protocol="2026-07-28") as server:
+        assert (await call(server, "brew")).value == {"result": "tea"}
 
 
 CHANGING = """
