@@ -10,7 +10,8 @@ from typing import Any, ParamSpec, TypeVar
 
 from typing_extensions import override
 
-P, T = ParamSpec("P"), TypeVar("T")
+P = ParamSpec("P")
+T = TypeVar("T")
 TURN = 0.0001  # seconds that a turn of the loop takes: what spins comes to its limit too
 
 
