@@ -179,8 +179,8 @@ def run(
         found = load_agent(agent)
         if learned:
             found = found.with_playbook(learned["playbook"], domain)
-        if task.endswith(".jsonl") and Path(task).is_file():
-            tasks = Path(task)
+        tasks = Path(task)
+        if task.endswith(".jsonl") and (tasks.is_file() or " " not in task):  # one word names a file
             raise typer.Exit(run_batch(found, tasks, workers=workers, out=out, database_url=database_url))
     except WesichainError as error:
         fail(error)
