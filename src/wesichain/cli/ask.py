@@ -162,8 +162,9 @@ def run(
         found = load_agent(agent)
         if learned:
             found = found.with_playbook(learned["playbook"], domain)
-    if task.endswith(".jsonl") and (task == agent or Path(task).is_file()):
-        raise typer.Exit(run_batch(found, Path(task), workers=workers, out=out, database_url=database_url))
+    tasks = Path(task)
+    if task.endswith(".jsonl") and (tasks.is_file() or " " not in task):  # one word names a file
+        raise typer.Exit(run_batch(found, tasks, workers=workers, out=out, database_url=database_url))
     if not task:
         fail('there is no task: wesichain run file.py:agent "...", or a file of tasks: tasks.jsonl')
     raise typer.Exit(run_task(found, task, DisplayOptions(as_json, quiet, not no_record, runs)))

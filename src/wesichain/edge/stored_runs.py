@@ -159,8 +159,7 @@ class StoredRuns(RunRegistry):
     @override
     async def start(self, order: Order) -> DurableRun:
         self.serve()
-        if not await self._may_use(order.owner, order.run_id):
-            raise HTTPException(404, "there is no such run")
+        await self._check_owner(order)
         talk = await self._talks.open(order.owner, order.conversation)
         options = {name: value for name, value in order.options.items() if name != "deps"}  # it makes its own
         try:
@@ -179,6 +178,7 @@ class StoredRuns(RunRegistry):
             raise HTTPException(400, str(error)[:500]) from None
         except DurableError as error:
             raise HTTPException(503, redact(str(error))[:500]) from None
+        await self._check_owner(order)  # another's order with the same id may have come first
         return DurableRun(self._agent, order.run_id, order.conversation, self._prices)
 
     @override
@@ -207,6 +207,7 @@ class StoredRuns(RunRegistry):
             return None
         return summary if summary.parent is None else None
 
-    async def _may_use(self, owner: str, run_id: str) -> bool:
-        summary = await self._summary(run_id)
-        return summary is None or (summary.key or "") == owner
+    async def _check_owner(self, order: Order) -> None:
+        summary = await self._summary(order.run_id)
+        if summary is not None and (summary.key or "") != order.owner:
+            raise HTTPException(404, "there is no such run")
