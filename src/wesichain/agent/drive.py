@@ -25,11 +25,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from wesichain.core import Action, Advice, AdviceShown, Decided, ErrorStep, LlmResponse, ToolCall
-from wesichain.core.internal import Decision, PendingCall
+from wesichain.core.internal import Decision, PendingCall, dataclass
 from wesichain.errors import (
     AgentError,
     BudgetExceededError,
@@ -42,7 +42,7 @@ from wesichain.errors import (
 
 from .calls import Batch, InnerRun
 from .model_turn import ModelTurn
-from .outcomes import failed_phase
+from .outcomes import AnyPhase, failed_phase
 from .phases import (
     Acting,
     Active,
@@ -67,52 +67,30 @@ _READY = (Observing, Idle)
 _ENDED = (Completed, Failed, Interrupted)
 
 
+@dataclass(slots=True, eq=False)
 class Drive(Generic[OutT]):
     """Drives one run. Made for it, used once."""
 
-    __slots__ = (
-        "_batch",
-        "_decided",
-        "_has_begun",
-        "_held",
-        "_previous",
-        "_turn",
-        "_was_interrupted",
-        "advice",
-        "holds_completion",
-        "inner",
-        "instructions",
-        "is_handed_over",
-        "outcome",
-        "phase",
-        "run",
-    )
+    run: RunState[OutT]
+    phase: Phase[OutT]
+    inner: InnerRun | None  # the place of this run inside a call
+    _turn: ModelTurn[OutT]
+    advice: Advice | None = None  # that the run begins with
+    instructions: str = ""  # of this run alone
+    holds_completion: bool = False  # the completion is emitted by `release`, after middleware has seen it
+    is_handed_over: bool = False  # set when another agent takes the run over
+    outcome: Outcome[OutT] | None = None
+    _batch: Batch[OutT] | None = None  # the calls that are being run
+    _decided: tuple[Decided, ...] | None = None
+    _has_begun: bool = False
+    _held: Completed[OutT] | None = None  # a completion that is not emitted yet
+    _was_interrupted: bool = False  # in the middle of its calls
+    _previous: Phase[OutT] = field(init=False)  # the one before
 
-    is_handed_over: bool  # set when another agent takes the run over
-
-    def __init__(
-        self,
-        run: RunState[OutT],
-        phase: Active[OutT],
-        inner: InnerRun | None = None,
-        stream: bool = False,  # made by the runtime alone
-    ) -> None:
-        self.run = run
-        self._turn = ModelTurn(run, phase, stream)
-        self.inner = inner  # the place of this run inside a call
-        self._has_begun = False
-        self._decided: tuple[Decided, ...] | None = None
-        self._batch: Batch[OutT] | None = None  # the calls that are being run
-        self._was_interrupted = False  # in the middle of its calls
-        self.holds_completion = False  # the completion is emitted by `release`, after middleware has seen it
-        self._held: Completed[OutT] | None = None  # a completion that is not emitted yet
-        self.advice: Advice | None = None  # that the run begins with
-        self.instructions = ""  # of this run alone
-        self._previous: Phase[OutT] = phase  # the one before
-        self.phase: Phase[OutT] = phase
-        self.outcome: Outcome[OutT] | None = None
+    def __post_init__(self) -> None:
+        self._previous = phase = self.phase
         if phase.info.step or phase.trail.length > 2:  # a run from before, or a history: its ids are taken
-            run.used_ids.update((call.id, None) for call in _calls_before(phase))
+            self.run.used_ids.update((call.id, None) for call in _calls_before(phase))
 
     def resume_from(
         self, outcome: Interrupted[OutT], decided: tuple[Decided, ...], decisions: Mapping[str, Decision]
@@ -532,7 +510,7 @@ class PastRun(Generic[OutT]):
         raise ConfigError("the run has ended, and nothing goes on from there; see its outcome")
 
 
-def _calls_before(phase: Active[Any]) -> Iterator[ToolCall]:
+def _calls_before(phase: AnyPhase) -> Iterator[ToolCall]:
     for message in phase.messages:
         yield from message.tool_calls
     if phase.info.opened_by:  # its messages may have been left behind with the agent before

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from typing_extensions import override
 
 from wesichain.core import LlmRequest, LlmResponse, ToolCall
-from wesichain.core.internal import NO_USAGE, CallToken, Spent, constructor_of
+from wesichain.core.internal import NO_USAGE, CallToken, Spent, constructor_of, dataclass
 from wesichain.errors import (
     AgentError,
     ConfigError,
@@ -97,23 +97,21 @@ def overriding(middleware: Sequence[Middleware], method: str) -> tuple[Middlewar
     return tuple(one for one in middleware if getattr(type(one), method) is not plain)
 
 
+@dataclass(slots=True, eq=False)
 class _Question:
     """One request of the loop: the model calls that are made for it, of which it is given one reply.
 
     Which reply an answer was made from is known by its `usage`, which a changed reply still holds.
     """
 
-    __slots__ = ("arrived", "calls", "effects", "fault", "is_over", "on_text", "reported", "request")
-
-    def __init__(self, effects: WrappedEffects, request: LlmRequest, on_text: OnText | None) -> None:
-        self.effects = effects
-        self.request = request
-        self.on_text = on_text
-        self.calls = 0
-        self.is_over = False
-        self.arrived: Arrived = ()
-        self.reported: tuple[LlmResponse, ...] = ()  # those that were set aside
-        self.fault: Exception | None = None  # that the model itself raised last
+    effects: WrappedEffects
+    request: LlmRequest
+    on_text: OnText | None
+    calls: int = 0
+    is_over: bool = False
+    arrived: Arrived = ()
+    reported: tuple[LlmResponse, ...] = ()  # those that were set aside
+    fault: Exception | None = None  # that the model itself raised last
 
     async def answer(self) -> LlmResponse:
         """The reply that the middleware returns, as the loop pays for it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from math import inf
 from typing import Any, Generic, TypeGuard, TypeVar
 
@@ -106,75 +106,42 @@ class CutOff(Exception):  # noqa: N818  # likewise
 
 
 _MAKING = threading.RLock()
-_NO_OFFER: tuple[tuple[ToolSpec, ...], int, tuple[ToolSpec, ...]] = ((), -1, ())
 PASSING = (AgentError, ConfigError, ReplayMismatchError, LimitAbove)  # what a model does not raise by itself
 
 
+@dataclass(slots=True, eq=False)
 class RunState(Generic[OutT]):
     """The bookkeeping of one run. The loop is the only one that holds it."""
 
-    __slots__ = (
-        "_cancels",
-        "_offer",
-        "_token",
-        "account",
-        "batch",
-        "current_agent",
-        "deps",
-        "effects",
-        "emitter",
-        "has_own_clock",
-        "is_bare",
-        "now",
-        "own_settings",
-        "pending_deltas",
-        "pressure",
-        "remembers",
-        "scope",
-        "settings",
-        "step",
-        "tally",
-        "task",
-        "used_ids",
-    )  # fmt: skip
-
-    pressure: Callable[[], Coroutine[Any, Any, None]] | None  # waits for a slow reader
-    pending_deltas: list[tuple[Any, int, Any]] | None  # pieces of an answer that is checked first
+    settings: Settings[OutT]
+    effects: Effects
+    emitter: Emitter
+    account: Account
+    _token: CancellationToken | None
+    step: int
+    tally: Tally
+    deps: Any
+    scope: tuple[str, ...]
     own_settings: ModelSettings | None  # of this run, over those of whoever acts in it
+    used_ids: dict[str, None] = field(default_factory=dict[str, None])  # a set that no collector looks at
+    task: asyncio.Task[Any] | None = None
+    pressure: Callable[[], Coroutine[Any, Any, None]] | None = None  # waits for a slow reader
+    pending_deltas: list[tuple[Any, int, Any]] | None = None  # pieces of an answer that is checked first
+    batch: Any = None  # the `Batch` of calls that are being run
+    current_agent: Any = None  # a `CurrentAgent`, where the agent or its tools can change
+    _cancels: int = 0
+    _offer: tuple[tuple[ToolSpec, ...], int, tuple[ToolSpec, ...]] = ((), -1, ())
+    now: Callable[[], float] = field(init=False)
+    remembers: bool = field(init=False)
+    has_own_clock: bool = field(init=False)  # durations are by a clock that was injected, not by a journal
+    is_bare: bool = field(init=False)  # nothing but its end can end a wait
 
-    def __init__(  # noqa: PLR0917  # given by name, they would make a dict for every run
-        self,
-        settings: Settings[OutT],
-        effects: Effects,
-        emitter: Emitter,
-        account: Account,
-        token: CancellationToken | None,
-        step: int = 0,
-        tally: Tally | None = None,
-        deps: Any = None,
-        scope: tuple[str, ...] = (),
-    ) -> None:
-        self.settings = settings
-        self.effects = effects
-        self.emitter = emitter
-        self.account = account
-        self.tally = tally or Tally()
-        self.step = step
-        self.deps = deps
-        self.scope = scope
-        self._token = token
-        self.used_ids: dict[str, None] = {}  # a set, but one that the garbage collector need not look at
-        self._offer: tuple[tuple[ToolSpec, ...], int, tuple[ToolSpec, ...]] = _NO_OFFER
-        self.task: asyncio.Task[Any] | None = None
-        self.pressure = self.pending_deltas = self.own_settings = None
-        self.batch: Any = None  # the `Batch` of calls that are being run
-        self.current_agent: Any = None  # a `CurrentAgent`, where the agent or its tools can change
-        self._cancels = 0
-        self.now = settings.clock.monotonic
-        self.remembers = effects.remembers
-        # Whether durations come from a clock that was injected, and not from a journal.
-        self.has_own_clock = type(settings.clock) is not SystemClock and not self.remembers
-        self.is_bare = token is None and not account.is_timed  # nothing but its end can end a wait
+    def __post_init__(self) -> None:
+        clock = self.settings.clock
+        self.now = clock.monotonic
+        self.remembers = self.effects.remembers
+        self.has_own_clock = type(clock) is not SystemClock and not self.remembers
+        self.is_bare = self._token is None and not self.account.is_timed
 
     @property
     def name(self) -> str:

@@ -45,6 +45,7 @@ from .effects import Effects, LiveEffects, complete_effects
 from .emitter import Emitter, Listener, listeners, signed
 from .memory.history import is_over, messages_of, opening, question_of
 from .model_names import AnyModel, Models, name_of_model
+from .model_turn import ModelTurn
 from .options import Deps, RunOptions, agent_options, as_sinks, random_id, run_options
 from .outcomes import with_output
 from .phases import Active, Completed, Idle, Interrupted, Outcome, RunInfo, begin, resumed
@@ -462,7 +463,7 @@ class AgentRuntime(Generic[OutT]):
             raise
         if options.stream or inner is not None:
             self._attach_reader(run, options, inner, middleware)
-        return Drive(run, phase, inner, options.stream), middleware
+        return Drive(run, phase, inner, ModelTurn(run, phase, options.stream)), middleware
 
     def _opened(
         self,
@@ -528,10 +529,11 @@ class AgentRuntime(Generic[OutT]):
         deps = options.deps
         if parent is not None or self._deps.is_declared or self.transfers:
             deps = self.deps_of(options, needed=effects.needs_deps)
-        run = RunState(settings, effects, emitter, account, token, info.step, tally, deps, scope)
+        counts = Tally() if tally is None else tally
+        place = (info.step, counts, deps, scope, info.settings)
+        run = RunState(settings, effects, emitter, account, token, *place)
         if inner is not None:
             inner.call.run_began(inner.number, run)
-        run.own_settings = info.settings
         if effects is not self._live:
             live.attach(run)
             effects.attach(run)

@@ -153,10 +153,8 @@ class Batch(Generic[OutT]):
                 and not self._was_asked(ready)
             ):
                 entry: JournalEntry[bool] = JournalEntry("approve", run.step, bool, bool, ready.call.id)
-                self._rulings = {
-                    **self._rulings,
-                    ready.call.id: await run.effects.remember(entry, partial(self._ask_rule, ready)),
-                }
+                ruling = await run.effects.remember(entry, partial(self._ask_rule, ready))
+                self._rulings = {**self._rulings, ready.call.id: ruling}
 
     async def _ask_rule(self, prepared: PreparedCall) -> bool:
         return self.run.needs_approval(prepared, self._phase)
@@ -333,7 +331,7 @@ class Batch(Generic[OutT]):
             return found
 
     def _new_call(self, call: ToolCall, attempt: int, kept: Sequence[Child] = ()) -> OpenCall:
-        return OpenCall(self.run, self._phase.messages, self.decisions, call, attempt, kept=kept)
+        return OpenCall(self.run, self._phase.messages, self.decisions, call, attempt, [*kept])
 
     async def _settle(self, index: int, gate: asyncio.Semaphore | None, delay: float = 0.0) -> None:
         """One call to its end: its result, or the error for the model, is in its slot."""
