@@ -37,8 +37,9 @@ from .effects import Effects
 from .handoffs.handoff import Actor, Handoff
 from .memory.conversation import RunMemory
 from .model_names import AnyModel
-from .options import DepsT, OutT, Sinks
-from .rules import LoopGuard, OnLimit, OutputCheck, OutputMode
+from .options import DepsT, LoopGuard, OnLimit, OutT, Sinks
+from .rules.answers import OutputMode
+from .rules.checks import OutputCheck
 
 if TYPE_CHECKING:
     from wesichain.trace import Redactor

@@ -40,7 +40,8 @@ from wesichain.errors import (
     ReplayMismatchError,
 )
 
-from .calls import Batch, InnerRun
+from .calls.batch import Batch
+from .calls.open_call import InnerRun
 from .model_turn import ModelTurn
 from .outcomes import AnyPhase, failed_phase
 from .phases import (
@@ -57,7 +58,8 @@ from .phases import (
     Unfinished,
     begin,
 )
-from .rules import Refused, sentences
+from .rules import sentences
+from .rules.checks import Refused
 from .run_state import TASK_CANCELLED, CutOff, LimitAbove, RunState, Stopped
 from .trail import Observed
 

@@ -24,8 +24,7 @@ from wesichain.middleware import Middleware
 from wesichain.tools import PreparedCall, RunContext, ToolContext, ToolResult
 
 from .effects import Caller, Effects, OnText
-from .extra_replies import set_aside, step_again
-from .rules import is_response
+from .rules.reply_judge import is_response
 from .run_state import CutOff, LimitAbove, RunState, Stopped
 
 _context = constructor_of(RunContext[Any], "step_id", "deps", "source")
@@ -168,7 +167,7 @@ class _Question:
             refusal = run.refusal()
             if refusal is not None:
                 raise refusal
-            step_again(run)
+            run.step_again()
         step, started = run.step, run.now()
         try:
             reply: Any = await effects.live.ask(request, step_id=step, on_text=self.on_text)
@@ -184,7 +183,7 @@ class _Question:
 
     def set_aside(self) -> None:
         for step, reply, started, ended in self.arrived:
-            set_aside(self.effects.run, step, reply, int((ended - started) * 1e6) / 1000)
+            self.effects.run.set_aside(step, reply, int((ended - started) * 1e6) / 1000)
             self.reported += (reply,)
         self.arrived = ()
 

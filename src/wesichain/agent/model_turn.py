@@ -17,23 +17,13 @@ from wesichain.errors import (
 )
 from wesichain.policy import Retry
 
-from .calls import Slot
+from .calls.batch import Slot
 from .effects import JournalEntry, OnText
 from .model_context import ModelContext
 from .phases import Acting, Active, Completed, LimitName, Observing, Phase, Thinking
-from .rules import (
-    Answer,
-    CallPlan,
-    Checks,
-    FlawedPlan,
-    Malformed,
-    Pause,
-    Refused,
-    Rejected,
-    Verdict,
-    is_response,
-    sentences,
-)
+from .rules import sentences
+from .rules.checks import Checks, Refused
+from .rules.reply_judge import Answer, CallPlan, FlawedPlan, Malformed, Pause, Rejected, Verdict, is_response
 from .run_state import PASSING, CutOff, FaultDecision, LimitAbove, RunState, Stopped
 from .trail import Observed
 

@@ -26,7 +26,7 @@ from wesichain.core.internal import (
 )
 from wesichain.errors import AgentError, CodecError
 
-from .rules import Tally
+from .rules.tally import Tally
 from .trail import Observed, Trail
 
 OutT = TypeVar("OutT")

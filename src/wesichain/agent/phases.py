@@ -34,7 +34,7 @@ from .outcomes import (
     failed_phase,
     interrupted_phase,
 )
-from .rules import Tally
+from .rules.tally import Tally
 from .trail import Observed, Trail
 
 __all__ = [

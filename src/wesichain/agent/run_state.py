@@ -10,7 +10,7 @@ from math import inf
 from typing import Any, Generic, TypeGuard, TypeVar
 
 from wesichain.context import ContextView
-from wesichain.core import Clock, Message, ModelSettings, ToolSpec
+from wesichain.core import Clock, LlmResponse, Message, ModelResponded, ModelSettings, ToolSpec
 from wesichain.core.internal import (
     NO_SETTINGS,
     CancellationToken,
@@ -44,9 +44,13 @@ from wesichain.tools import PreparedCall, RunContext, ToolRegistry
 
 from .effects import Effects
 from .emitter import Emitter
+from .options import LoopGuard, OnLimit
 from .outcomes import AnyPhase
 from .phases import Active
-from .rules import Checks, LoopGuard, OnLimit, PolicyView, ReplyJudge, Tally, sentences
+from .rules import sentences
+from .rules.checks import Checks
+from .rules.reply_judge import ReplyJudge
+from .rules.tally import PolicyView, Tally
 
 OutT = TypeVar("OutT")
 TASK_CANCELLED = "the task that ran it was cancelled"
@@ -183,6 +187,17 @@ class RunState(Generic[OutT]):
             return own
         above = self.account.refusal_above(now, free=free)
         return None if above is None else LimitAbove(above)
+
+    def step_again(self) -> None:
+        """Begin another step, in which the model is asked the same or something like it."""
+        self.account.spend_step()
+        self.step += 1
+        self.emitter.step_started(self.step, (), follows=False)
+
+    def set_aside(self, step: int, reply: LlmResponse, duration_ms: float) -> None:
+        """Charge the tokens of a reply that the loop does not receive, and emit its event."""
+        cost = self.account.spend_reply(reply)
+        self.emitter.emit(ModelResponded, step, reply, duration_ms, cost, True)
 
     def driven_by(self, task: asyncio.Task[Any] | None) -> None:
         """The task that takes the next steps: a cancel of it stops the run."""

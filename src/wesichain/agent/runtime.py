@@ -39,7 +39,8 @@ from wesichain.middleware import Middleware
 from wesichain.policy import Account, ObserveErrors
 from wesichain.tools import ToolContext, ToolRegistry, ToolSet
 
-from .calls import InnerRun, UsedTokens, inner_run, token_for, with_decided_args
+from .calls.call_approvals import UsedTokens, with_decided_args
+from .calls.open_call import InnerRun, inner_run, token_for
 from .drive import Drive, OpenRun, PastRun
 from .effects import Effects, LiveEffects, complete_effects
 from .emitter import Emitter, Listener, listeners, signed
@@ -49,7 +50,10 @@ from .model_turn import ModelTurn
 from .options import Deps, RunOptions, agent_options, as_sinks, random_id, run_options
 from .outcomes import with_output
 from .phases import Active, Completed, Idle, Interrupted, Outcome, RunInfo, begin, resumed
-from .rules import Checks, OutputForm, Tally, judge_of, output_form
+from .rules.answers import OutputForm, output_form
+from .rules.checks import Checks
+from .rules.reply_judge import judge_of
+from .rules.tally import Tally
 from .run_state import RunState, Settings
 from .trail import Trail
 

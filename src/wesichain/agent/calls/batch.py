@@ -15,8 +15,11 @@ from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from wesichain.agent.effects import JournalEntry
+from wesichain.agent.options import LoopGuard
 from wesichain.agent.phases import Acting, Child, Interrupted, Unfinished
-from wesichain.agent.rules import LoopGuard, Rejected, sentences, short_result
+from wesichain.agent.rules import sentences
+from wesichain.agent.rules.reply_judge import Rejected
+from wesichain.agent.rules.tally import short_result
 from wesichain.agent.run_state import LimitAbove, RunState, Stopped
 from wesichain.agent.trail import Observed, failed, observed_of
 from wesichain.core import ToolCall
@@ -160,7 +163,7 @@ class Batch(Generic[OutT]):
         return self.run.needs_approval(prepared, self._phase)
 
     def _was_asked(self, prepared: PreparedCall) -> bool:
-        return self._approvals is not None and self._approvals.was_asked(prepared.call)
+        return self._approvals is not None and self._approvals.asked(prepared.call) is not None
 
     def _needs_approval(self, prepared: PreparedCall) -> bool:
         ruling = self._rulings.get(prepared.call.id)

@@ -19,7 +19,6 @@ from typing import Any, cast
 from wesichain.agent.effects import Effects
 from wesichain.agent.outcomes import RunInfo, interrupted_phase
 from wesichain.agent.phases import Child, Completed, Failed, Interrupted, Outcome
-from wesichain.agent.rules import question_token
 from wesichain.agent.run_state import CALL_ENDED, RunState, Settings
 from wesichain.agent.trail import Trail
 from wesichain.core import Event, Message, ToolCall, ToolProgress
@@ -36,6 +35,8 @@ from wesichain.core.internal import (
 from wesichain.errors import BudgetExceededError, RunInterruptedError, ToolError, ToolErrorKind
 from wesichain.policy import Account, Budget, chain_of
 from wesichain.tools import ToolContext
+
+from .call_approvals import question_token
 
 ITSELF = ""  # in place of an agent's name: the call itself waits, with a question of its own
 _NUMBERING = threading.RLock()  # runs may be started from a tool's thread

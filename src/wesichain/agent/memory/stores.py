@@ -14,7 +14,7 @@ from wesichain.context import estimate_tokens
 from wesichain.core import Message, Role, from_json, to_json
 from wesichain.errors import CodecError, ConfigError, ConversationError
 
-from .window import HistoryWindow
+from .conversation import HistoryWindow
 
 Turn: TypeAlias = tuple[Message, ...]
 

@@ -10,9 +10,8 @@ from typing import Any, Final, NoReturn, TypeVar
 
 from typing_extensions import override
 
-from wesichain.agent.calls import ITSELF, waiting_for
+from wesichain.agent.calls.open_call import ITSELF, waiting_for
 from wesichain.agent.effects import Caller, Effects, JournalEntry, OnText
-from wesichain.agent.extra_replies import reemit_extra_calls
 from wesichain.agent.outcomes import (
     Child,
     Outcome,
@@ -21,7 +20,8 @@ from wesichain.agent.outcomes import (
     failed_phase,
     interrupted_phase,
 )
-from wesichain.agent.rules import Misshapen, Refused
+from wesichain.agent.rules.checks import Refused
+from wesichain.agent.rules.reply_judge import Misshapen
 from wesichain.agent.run_state import TASK_CANCELLED, RunState, Stopped
 from wesichain.agent.stream_relay import StreamRelay
 from wesichain.agent.trail import Trail
@@ -67,6 +67,7 @@ from .recorded_errors import (
     advice_in,
     end_of,
     fault_of,
+    reemit_extra_calls,
     reemit_one,
     refunded_places,
     refusal_in,
