@@ -41,8 +41,11 @@ class FunctionTool(Tool[DepsT_contra], Generic[P, R, DepsT_contra]):
         description: str | None = None,
         **options: Unpack[ToolOptions],
     ) -> None:
-        from .schema.docstring import read_docstring  # what reads functions is loaded with the first of them
-        from .schema.signature import is_or_calls, outside
+        from .schema.signature import (
+            is_or_calls,
+            outside,
+            read_docstring,  # what reads functions is loaded with the first of them
+        )
 
         given: Any = function
         self.function: Callable[..., Any] = given

@@ -24,7 +24,7 @@ from wesichain.errors import (
 from .context import ToolContext
 from .definition import Tool, ToolWarning
 from .function import tool as function_tool
-from .json_schema import Issue, closest, one_of, preview
+from .json_schema.issues import Issue, closest, one_of, preview
 from .results import Counter, PreparedCall, ToolResult, ToolStats
 from .tool_sources import ToolSource
 from .typed import TypedTool

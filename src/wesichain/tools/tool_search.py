@@ -15,7 +15,7 @@ from wesichain.core.internal import is_array, is_object
 from wesichain.errors import ToolDefinitionError
 
 from .definition import Tool
-from .json_schema import shorten
+from .json_schema.issues import shorten
 from .json_tool import JsonTool
 from .registry import ToolLike, ToolSet
 from .running import in_thread

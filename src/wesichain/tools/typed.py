@@ -49,8 +49,8 @@ class TypedTool(Tool[DepsT_contra], Generic[Args, Result, DepsT_contra]):
 
     @cached_property
     def _plan(self) -> SchemaPlan:  # made at first use: a subclass may have an __init__ of its own
-        from .schema.docstring import read_docstring
         from .schema.plan import plan_types  # it loads pydantic
+        from .schema.signature import read_docstring
 
         cls = type(self)
         description = self.description or read_docstring(cls.__doc__).description

@@ -20,20 +20,13 @@ from pydantic_core import ErrorDetails, to_jsonable_python
 from typing_extensions import TypedDict, override
 
 from wesichain.core import JsonValue
-from wesichain.core.internal import dump_json, is_object, parse_json
+from wesichain.core.internal import dump_json, is_array, is_object, parse_json
 from wesichain.errors import CodecError, ToolDefinitionError
-from wesichain.tools.json_schema import (
-    Issue,
-    RejectedError,
-    children,
-    no_such_field,
-    preview,
-    rewrite,
-)
 from wesichain.tools.json_schema.compile import Validator, compile_schema
+from wesichain.tools.json_schema.issues import Issue, Path, RejectedError, as_text, no_such_field, preview
+from wesichain.tools.json_schema.shape import children, rewrite
 
 from .describe import tidy
-from .first_look import NOTHING, Path, as_text, find
 from .signature import ABSENT, REQUIRED, Parameter, Signature, collected, union_members
 
 _CONFIG = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
@@ -166,6 +159,21 @@ def _repaired(text: str, faults: list[_Fault]) -> str | None:
         holder = find(plain, tuple(around))
         holder[last] = int(holder[last])
     return dump_json(plain)
+
+
+NOTHING: Any = object()
+
+
+def find(plain: Any, path: Path) -> Any:
+    """The value at a path, or `NOTHING`."""
+    for step in path:
+        if is_object(plain):
+            plain = plain.get(step, NOTHING) if isinstance(step, str) else NOTHING
+        elif is_array(plain) and isinstance(step, int) and -1 < step < len(plain):
+            plain = plain[step]
+        else:
+            return NOTHING
+    return plain
 
 
 # --- building ------------------------------------------------------------------------------------
