@@ -114,7 +114,7 @@ else:
 
     def _write_maker(make: types.FunctionType, cls: type, names: tuple[str, ...]) -> None:
         """Give a maker its code, at its first use: `make` is the same function as before."""
-        values = _values(_given(cls))
+        values = _values(_settable(cls))
         stores = [f"self.{name} = {name if names else values[name]}" for name in names or values]
         body = ["self = _draft_()", *stores, "self.__class__ = _own_", "return self"]
         written = _function("", body, cls, names)
@@ -137,7 +137,7 @@ else:
             return init if instance is None else init.__get__(instance)
 
     def _init(cls: type, *, is_frozen: bool) -> types.FunctionType:
-        values = _values(_given(cls))
+        values = _values(_settable(cls))
         stores = [f"self.{name} = {value}" for name, value in values.items()] or ["pass"]
         body = [
             "if self.__class__ is _own_:",
@@ -159,7 +159,7 @@ else:
         init.__qualname__ = f"{cls.__qualname__}.__init__"
         return init
 
-    def _given(cls: type) -> list[dataclasses.Field[Any]]:
+    def _settable(cls: type) -> list[dataclasses.Field[Any]]:
         """The fields that an instance is made with; the others are `__post_init__`'s to set."""
         return [field for field in dataclasses.fields(cls) if field.init or _has_default(field)]
 
@@ -170,7 +170,7 @@ else:
 
     def _function(first: str, body: list[str], cls: type, only: tuple[str, ...] = ()) -> types.FunctionType:
         """A function that takes `first` and the fields of `cls`, in the scope of what its body names."""
-        fields = [] if only else _given(cls)
+        fields = [] if only else _settable(cls)
         given = [field for field in fields if not field.kw_only]
         named = [field for field in fields if field.kw_only]
         names = [field.name for field in given] + (["*"] if named else []) + [field.name for field in named]
