@@ -179,6 +179,20 @@ class _Ended(AnyPhase, Generic[OutT]):
     def to_plain(self) -> Mapping[str, Any]:
         """The outcome as data, without its events; `from_plain` makes it one again."""
 
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
+        """The outcome again, from its data."""
+        saved = from_plain(_Saved, plain)
+        if saved.kind != cls.kind:
+            raise CodecError(f"kind: expected {cls.kind!r}, got {saved.kind[:60]!r}")
+        restored: Any = _MAKERS[cls.kind](*saved.restored(), *cls._own(saved))
+        return restored  # type: ignore[no-any-return]  # of this class, which nobody derives from
+
+    @staticmethod
+    @abstractmethod
+    def _own(saved: _Saved) -> tuple[Any, ...]:
+        """The fields of this kind of end alone, from what was saved."""
+
     def _plain(self) -> dict[str, Any]:
         info, given = self.info, self.info.state
         rest = None
@@ -218,13 +232,11 @@ class Completed(_Ended[OutT]):
     def to_plain(self) -> Mapping[str, Any]:
         return {**self._plain(), "text": self.text, "stopped_by": self.stopped_by}
 
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
-        """The outcome again; its output is the text, which `AgentRuntime.read_output` makes a typed one."""
-        saved = _saved(plain, cls.kind)
-        text: Any = saved.text
-        restored: Any = completed_phase(*saved.restored(), text, saved.text, saved.stopped_by)
-        return restored  # type: ignore[no-any-return]  # of this class, which nobody derives from
+    @staticmethod
+    @override
+    def _own(saved: _Saved) -> tuple[Any, ...]:
+        """Its output is the text, which `AgentRuntime.read_output` makes a typed one."""
+        return saved.text, saved.text, saved.stopped_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,18 +253,17 @@ class Failed(_Ended[OutT]):
         failure = {"error": type(error).__name__, "message": str(error), "fields": fields}
         return {**self._plain(), **failure}
 
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
-        """The outcome again. Its error is of the class that it was; what caused it is not kept."""
-        saved = _saved(plain, cls.kind)
+    @staticmethod
+    @override
+    def _own(saved: _Saved) -> tuple[Any, ...]:
+        """Its error is of the class that it was; what caused it is not kept."""
         known = getattr(errors, saved.error, AgentError)
         is_one = isinstance(known, type) and issubclass(known, AgentError)
         error = (known if is_one else AgentError)(saved.message)
         for name, value in saved.fields.items():
             if name in vars(error):
                 setattr(error, name, value)
-        restored: Any = failed_phase(*saved.restored(), error)
-        return restored  # type: ignore[no-any-return]  # likewise
+        return (error,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,13 +291,11 @@ class Interrupted(_Ended[OutT]):
         }
         return {**self._plain(), "reason": self.reason, **held}
 
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
-        saved = _saved(plain, cls.kind)
+    @staticmethod
+    @override
+    def _own(saved: _Saved) -> tuple[Any, ...]:
         told = len(saved.messages) if saved.told is None else saved.told
-        held = (saved.reason, saved.pending, saved.unfinished, saved.tally or Tally(), told)
-        restored: Any = interrupted_phase(*saved.restored(), *held)
-        return restored  # type: ignore[no-any-return]  # likewise
+        return saved.reason, saved.pending, saved.unfinished, saved.tally or Tally(), told
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,17 +348,11 @@ class _Saved:
         return info, Trail.of([*self.messages], self.steps), self.spent, step
 
 
-def _saved(plain: Mapping[str, Any], kind: str) -> _Saved:
-    saved = from_plain(_Saved, plain)
-    if saved.kind != kind:
-        raise CodecError(f"kind: expected {kind!r}, got {saved.kind[:60]!r}")
-    return saved
-
-
 # What makes them: a transition (phases.py), or what was saved.
 completed_phase: Callable[..., Completed[Any]] = constructor_of(Completed)
 failed_phase: Callable[..., Failed[Any]] = constructor_of(Failed)
 interrupted_phase: Callable[..., Interrupted[Any]] = constructor_of(Interrupted)
+_MAKERS = {"completed": completed_phase, "failed": failed_phase, "interrupted": interrupted_phase}
 
 Outcome: TypeAlias = Completed[OutT] | Failed[OutT] | Interrupted[OutT]
 

@@ -528,7 +528,7 @@ class AgentRuntime(Generic[OutT]):
         is_plain = not self._may_change and self._call_middleware is None and not info.opened_by
         effects = live = self._live if is_plain else self._effects(info, account)
         if wrap is not None:
-            effects = complete_effects(wrap(live), live)
+            effects = complete_effects(wrap(live))
             middleware, token = effects.around(middleware), effects.token(token)
         deps = options.deps
         if parent is not None or self._deps.is_declared or self.transfers:
