@@ -13,7 +13,6 @@ from .effects import Caller, Effects, JournalEntry, LiveEffects
 from .emitter import Emitter, name_of
 from .model_names import AnyModel, resolve_model
 from .options import AgentOptions, LoopGuard, OnLimit, RunOptions, Sinks
-from .outcomes import with_output
 from .phases import (
     Acting,
     Active,
@@ -28,6 +27,7 @@ from .phases import (
     RunInfo,
     Thinking,
     Unfinished,
+    with_output,
 )
 from .results import RunResult, Source, result_of
 from .rules.checks import Refused

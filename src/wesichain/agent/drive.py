@@ -43,10 +43,10 @@ from wesichain.errors import (
 from .calls.batch import Batch
 from .calls.open_call import InnerRun
 from .model_turn import ModelTurn
-from .outcomes import AnyPhase, failed_phase
 from .phases import (
     Acting,
     Active,
+    AnyPhase,
     Completed,
     Failed,
     Idle,
@@ -57,6 +57,7 @@ from .phases import (
     Thinking,
     Unfinished,
     begin,
+    failed_phase,
 )
 from .rules import sentences
 from .rules.checks import Refused

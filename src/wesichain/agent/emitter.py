@@ -37,7 +37,7 @@ from wesichain.tools import ToolResult
 if TYPE_CHECKING:
     from wesichain.trace import Redactor
 
-    from .outcomes import RunInfo
+    from .phases import RunInfo
 
 _log = logging.getLogger("wesichain")
 _FLUSH_EVERY = 64  # steps

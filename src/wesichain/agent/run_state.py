@@ -45,8 +45,7 @@ from wesichain.tools import PreparedCall, RunContext, ToolRegistry
 from .effects import Effects
 from .emitter import Emitter
 from .options import LoopGuard, OnLimit
-from .outcomes import AnyPhase
-from .phases import Active
+from .phases import Active, AnyPhase
 from .rules import sentences
 from .rules.checks import Checks
 from .rules.reply_judge import ReplyJudge

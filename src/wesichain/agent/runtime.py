@@ -48,8 +48,7 @@ from .memory.history import is_over, messages_of, opening, question_of
 from .model_names import AnyModel, Models, name_of_model
 from .model_turn import ModelTurn
 from .options import Deps, RunOptions, agent_options, as_sinks, random_id, run_options
-from .outcomes import with_output
-from .phases import Active, Completed, Idle, Interrupted, Outcome, RunInfo, begin, resumed
+from .phases import Active, Completed, Idle, Interrupted, Outcome, RunInfo, begin, resumed, with_output
 from .rules.answers import OutputForm, output_form
 from .rules.checks import Checks
 from .rules.reply_judge import judge_of

@@ -17,8 +17,7 @@ from dataclasses import field, replace
 from typing import Any, cast
 
 from wesichain.agent.effects import Effects
-from wesichain.agent.outcomes import RunInfo, interrupted_phase
-from wesichain.agent.phases import Child, Completed, Failed, Interrupted, Outcome
+from wesichain.agent.phases import Child, Completed, Failed, Interrupted, Outcome, RunInfo, interrupted_phase
 from wesichain.agent.run_state import CALL_ENDED, RunState, Settings
 from wesichain.agent.trail import Trail
 from wesichain.core import Event, Message, ToolCall, ToolProgress

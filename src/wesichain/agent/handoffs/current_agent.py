@@ -22,8 +22,7 @@ from wesichain.agent.effects import (
     instructions_at,
 )
 from wesichain.agent.memory.history import clean_history
-from wesichain.agent.outcomes import AnyPhase
-from wesichain.agent.phases import Acting, Observing, Thinking, handed_over
+from wesichain.agent.phases import Acting, AnyPhase, Observing, Thinking, handed_over
 from wesichain.agent.rules import sentences
 from wesichain.agent.run_state import RunState, Settings
 from wesichain.agent.trail import Observed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from wesichain.agent.outcomes import RunInfo
+from wesichain.agent.phases import RunInfo
 from wesichain.core import ToolCall
 from wesichain.errors import ConfigError
 from wesichain.policy import Account

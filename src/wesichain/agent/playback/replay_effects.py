@@ -12,14 +12,7 @@ from typing_extensions import override
 
 from wesichain.agent.calls.open_call import ITSELF, waiting_for
 from wesichain.agent.effects import Caller, Effects, JournalEntry, OnText
-from wesichain.agent.outcomes import (
-    Child,
-    Outcome,
-    RunInfo,
-    completed_phase,
-    failed_phase,
-    interrupted_phase,
-)
+from wesichain.agent.phases import Child, Outcome, RunInfo, completed_phase, failed_phase, interrupted_phase
 from wesichain.agent.rules.checks import Refused
 from wesichain.agent.rules.reply_judge import Misshapen
 from wesichain.agent.run_state import TASK_CANCELLED, RunState, Stopped
