@@ -36,7 +36,7 @@ from wesichain.tools import ToolContext
 from .capability import Capability
 from .effects import Effects
 from .handoffs.handoff import Actor, Handoff
-from .memory.conversation import RunMemory
+from .memory.stores import RunMemory
 from .model_names import AnyModel
 from .options import DepsT, LoopGuard, OnLimit, OutT, Sinks
 from .rules.answers import OutputMode

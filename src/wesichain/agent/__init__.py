@@ -40,11 +40,10 @@ if TYPE_CHECKING:
     from .bounds import Bounds
     from .calls.agent_tool import AgentTool
     from .capability import Capability, CapabilityText
+    from .handoffs.current_agent import team_of
     from .handoffs.handoff import Actor, Handoff, History
-    from .handoffs.team import team_of
-    from .memory.conversation import Conversation, RunMemory
     from .memory.stored_conversations import PostgresConversations, SqliteConversations
-    from .memory.stores import Conversations, MemoryConversations, StoredConversation
+    from .memory.stores import Conversation, Conversations, MemoryConversations, RunMemory, StoredConversation
     from .playback.recorded_errors import (
         extra_call_events,
         reemit,
@@ -65,10 +64,15 @@ else:
             ".calls.agent_tool": ("AgentTool",),
             ".capability": ("Capability", "CapabilityText"),
             ".handoffs.handoff": ("Actor", "Handoff", "History"),
-            ".handoffs.team": ("team_of",),
-            ".memory.conversation": ("Conversation", "RunMemory"),
+            ".handoffs.current_agent": ("team_of",),
             ".memory.stored_conversations": ("PostgresConversations", "SqliteConversations"),
-            ".memory.stores": ("Conversations", "MemoryConversations", "StoredConversation"),
+            ".memory.stores": (
+                "Conversation",
+                "Conversations",
+                "MemoryConversations",
+                "RunMemory",
+                "StoredConversation",
+            ),
             ".playback.recorded_errors": (
                 "extra_call_events",
                 "reemit",

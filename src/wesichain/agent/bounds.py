@@ -19,7 +19,7 @@ from wesichain.policy import (
 )
 from wesichain.tools import ToolSearch
 
-from .handoffs.team import team_of
+from .handoffs.current_agent import team_of
 
 _GRACE = 2.0  # seconds after its limit in which a run is surely over: what it stops is given time to clean up
 _PAYING = (

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from wesichain.trace import Redactor
 
     from .handoffs.handoff import Actor, Handoff
-    from .memory.conversation import RunMemory
+    from .memory.stores import RunMemory
 
 DepsT = TypeVar("DepsT", default=Any)
 OutT = TypeVar("OutT", default=Any)
@@ -309,6 +309,6 @@ def memory_in(options: dict[str, Any]) -> RunMemory | None:
     given = options.pop("conversation", None)
     if given is None:
         return None
-    from .memory.conversation import checked_memory  # loaded with the first conversation
+    from .memory.stores import checked_memory  # loaded with the first conversation
 
     return checked_memory(given)

@@ -171,8 +171,8 @@ class AgentRuntime(Generic[OutT]):
 
     def add_handoff(self, other: Actor | Handoff) -> None:
         """Let the model hand its runs to another agent, or as a `Handoff` says."""
+        from .handoffs.current_agent import check_handoff, team_of
         from .handoffs.handoff import Transfer  # loaded with the first handoff
-        from .handoffs.team import check_handoff, team_of
 
         transfer = Transfer(check_handoff(self, other))
         settings, before = self.settings, self.transfers
@@ -242,7 +242,7 @@ class AgentRuntime(Generic[OutT]):
             deps = options.parent.deps
         self.check_deps(deps, needed=needed)
         if self.transfers:
-            from .handoffs.team import check_deps  # loaded with the first handoff
+            from .handoffs.current_agent import check_deps  # loaded with the first handoff
 
             check_deps(self, deps, needed=needed)
         return deps
@@ -415,7 +415,7 @@ class AgentRuntime(Generic[OutT]):
             )
         clock, decided = options.get("clock") or self.settings.clock, decisions or {}
         if interrupted.info.opened_by:
-            from .handoffs.team import acting_in
+            from .handoffs.current_agent import acting_in
 
             acting_in(self, interrupted.info)
         with self._used_tokens.used(interrupted, decided, clock.time(), self.refusal_of):
@@ -570,7 +570,7 @@ class AgentRuntime(Generic[OutT]):
     def _effects(self, info: RunInfo, account: Account) -> Effects:
         """What answers a run whose agent or tools can change, or whose calls have middleware around them."""
         if self._may_change or info.opened_by:
-            from .handoffs.team import current_agent_of
+            from .handoffs.current_agent import current_agent_of
 
             return current_agent_of(self, info, account)
         return self._wrapped(self._live)
@@ -592,6 +592,6 @@ class AgentRuntime(Generic[OutT]):
 
     def refusal_of(self, call: ToolCall) -> Exception | None:
         """Why a call with these arguments cannot be run, by this agent or one that it hands over to."""
-        from .handoffs.team import refusal_in
+        from .handoffs.current_agent import refusal_in
 
         return refusal_in(self, call)

@@ -1,14 +1,30 @@
-"""Tool: what every tool is to the registry: a description, a check, a call, a rendering."""
+"""Tool: what every tool is to the registry, and `TypedTool`, a tool as a class.
+
+To the registry a tool is a description, a check, a call, a rendering.
+"""
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, TypeAlias
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import cached_property
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    Literal,
+    NamedTuple,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_origin,
+)
 
-from typing_extensions import TypedDict, Unpack
+from typing_extensions import TypedDict, Unpack, override
 
 from wesichain._elsewhere import TOOL, likely
 from wesichain.core import JsonValue, ToolSpec
@@ -21,6 +37,8 @@ from .json_schema.issues import Issue, RejectedError, shorten
 if TYPE_CHECKING:
     from .schema.plan import SchemaPlan
 
+Args = TypeVar("Args")
+Result = TypeVar("Result")
 Effect: TypeAlias = Literal["pure", "idempotent", "once"]
 Approval: TypeAlias = bool | Callable[[Any], bool] | Callable[[RunContext[Any], Any], bool]
 
@@ -240,3 +258,61 @@ class Id:
         cls, core: Any, handler: Callable[[Any], dict[str, Any]]
     ) -> dict[str, Any]:
         return {**handler(core), "format": cls.FORMAT}
+
+
+class TypedTool(Tool[DepsT_contra], Generic[Args, Result, DepsT_contra]):
+    """Subclass with the two types, set `name` and `description`, write `run`.
+
+    A third type says what deps it wants of the run: `TypedTool[Args, Result, Desk]`.
+
+    The options of `@tool` are class attributes here. `Args` is a pydantic model, a dataclass or a
+    TypedDict; `run` may also be a plain function, and then runs in a thread.
+    """
+
+    @abstractmethod
+    def run(self, args: Args, ctx: ToolContext[DepsT_contra]) -> Awaitable[Result] | Result:
+        """Do what the tool does."""
+
+    @override
+    def call(self, args: Args, ctx: ToolContext[DepsT_contra] | None) -> Any:
+        return self.run(args, ctx or ToolContext[Any]())
+
+    def types(self) -> tuple[Any, Any]:
+        """The types of its arguments and its result; a tool that is made at run time says them here."""
+        return _types(type(self))
+
+    @override
+    def plan(self) -> SchemaPlan:
+        return self._plan
+
+    @cached_property
+    def _plan(self) -> SchemaPlan:  # made at first use: a subclass may have an __init__ of its own
+        from .schema.plan import plan_types  # it loads pydantic
+        from .schema.signature import read_docstring
+
+        cls = type(self)
+        description = self.description or read_docstring(cls.__doc__).description
+        self.configure(self.name if _says_its_name(self) else cls.__name__, description)
+        self.is_async = inspect.iscoroutinefunction(cls.run)
+        takes, gives = self.types()
+        return plan_types(
+            takes, gives, name=self.name, description=self.description, max_output=self.max_output
+        )
+
+
+def _says_its_name(tool: Tool) -> bool:
+    """Whether a name was set, be it "", by the tool, its class or one that it inherits from."""
+    holders = [tool, *(cls for cls in type(tool).__mro__ if cls is not Tool)]
+    return any("name" in vars(holder) for holder in holders)
+
+
+def _types(cls: type) -> tuple[Any, Any]:
+    """The types in `TypedTool[Args, Result]`, on the class or on one that it inherits from."""
+    for ancestor in cls.__mro__:
+        for base in getattr(ancestor, "__orig_bases__", ()):
+            found = get_args(base)
+            if get_origin(base) is TypedTool and not any(isinstance(item, TypeVar) for item in found):
+                return found[0], found[1]
+    raise ToolDefinitionError(
+        f"{cls.__name__} does not say its types: class {cls.__name__}(TypedTool[Args, Result])"
+    )

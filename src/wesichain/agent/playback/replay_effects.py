@@ -54,8 +54,7 @@ from wesichain.errors import (
 from wesichain.middleware import Middleware
 from wesichain.tools import PreparedCall, ToolContext, ToolResult
 
-from .comparison import mismatch
-from .cursor import ENDS, RecordingCursor, is_decision
+from .cursor import ENDS, RecordingCursor, is_decision, mismatch
 from .recorded_errors import (
     advice_in,
     end_of,
