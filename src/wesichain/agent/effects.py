@@ -140,7 +140,9 @@ class _Wrapped(Effects):
 
 def complete_effects(given: Any) -> Effects:
     """Effects that a caller gave, with all that the loop needs of them: `ask` and `call` are enough."""
-    return given if hasattr(given, "remember") else _Wrapped(given)
+    wrapped: Any = _Wrapped  # whose instances have the two methods
+    effects: Effects = given if hasattr(given, "remember") else wrapped(given)
+    return effects
 
 
 class LiveEffects(Effects):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -33,21 +33,18 @@ Arrived: TypeAlias = tuple[tuple[int, LlmResponse, float, float], ...]
 _PASSING = (AgentError, ConfigError, CutOff, ReplayMismatchError, LimitAbove, Stopped)  # they end the run
 
 
+@dataclass(slots=True, eq=False)
 class WrappedEffects(Effects):
     """The world behind middleware around model and tool calls: what it answers stands for the world.
 
     The first of `models` and of `tools` is the outermost.
     """
 
-    __slots__ = ("ctx", "live", "models", "run", "tools")
-
-    ctx: RunContext[Any]  # from which the contexts of the run's model calls differ in little
-    run: RunState[Any]
-
-    def __init__(self, live: Effects, models: Sequence[Middleware], tools: Sequence[Middleware]) -> None:
-        self.live = live
-        self.models = models
-        self.tools = tools
+    live: Effects
+    models: Sequence[Middleware]
+    tools: Sequence[Middleware]
+    run: RunState[Any] = field(init=False)
+    ctx: RunContext[Any] = field(init=False)  # from which the contexts of model calls differ in little
 
     @override
     def attach(self, run: RunState[Any]) -> None:
@@ -215,16 +212,14 @@ def _misused(request: Any) -> ConfigError:
     return ConfigError("call_next was called after wrap_model had answered; await it before that")
 
 
+@dataclass(slots=True, eq=False)
 class _Call(Caller):
     """One call of a tool, through its middleware."""
 
-    __slots__ = ("_begun", "_ctx", "_effects", "_prepared")
-
-    def __init__(self, effects: WrappedEffects, prepared: PreparedCall, ctx: ToolContext) -> None:
-        self._effects = effects
-        self._prepared = prepared
-        self._ctx = ctx
-        self._begun = False
+    _effects: WrappedEffects
+    _prepared: PreparedCall
+    _ctx: ToolContext
+    _begun: bool = False
 
     @override
     def context(self, call: object) -> ToolContext:

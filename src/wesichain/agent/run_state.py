@@ -400,14 +400,12 @@ def _is_decision(decision: Any) -> TypeGuard[PolicyDecision]:
             return False
 
 
+@dataclass(slots=True, eq=False)
 class _Link:
     """The link through which a context looks things up in its run."""
 
-    __slots__ = ("_look", "_run")
-
-    def __init__(self, run: RunState[Any], look: Callable[[], Sequence[Message]]) -> None:
-        self._run = run
-        self._look = look
+    _run: RunState[Any]
+    _look: Callable[[], Sequence[Message]]
 
     @property
     def messages(self) -> Sequence[Message]:

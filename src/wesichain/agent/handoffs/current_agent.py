@@ -8,7 +8,7 @@ follows from it and from the functions of `DynamicTools`.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -39,7 +39,7 @@ from wesichain.core import (
     ToolsOffered,
     ToolSpec,
 )
-from wesichain.core.internal import LogView, from_plain, to_plain
+from wesichain.core.internal import LogView, dataclass, from_plain, to_plain
 from wesichain.errors import AgentError, ConfigError, DuplicateToolError
 from wesichain.middleware import Middleware
 from wesichain.policy import Account
@@ -87,34 +87,26 @@ class TeamMember(Protocol):
         ...
 
 
+@dataclass(slots=True, eq=False)
 class CurrentAgent(Effects):
     """The effects of one run whose agent or tools can change."""
 
-    __slots__ = (
-        "_base",
-        "_first",
-        "_live",
-        "_made",
-        "_opener",
-        "_reported",
-        "_run",
-        "_runtime",
-        "_team",
-        "_tools",
-    )
-
-    def __init__(self, first: TeamMember, team: Mapping[str, Actor], name: str) -> None:
-        self._opener = first  # with the model of this run, or with stand-ins for tools
-        self._runtime = first if name == first.name else team[name].runtime
-        self._team = team
-        self._reported: tuple[ToolSpec, ...] = ()  # the tools that the log has last
-        self._tools: dict[str, ToolRegistry] = {}  # those that are offered beside the agent's own
-        self._made: dict[int, tuple[Any, str, ToolRegistry]] = {}  # what dynamic tools gave last, compiled
+    _opener: TeamMember  # with the model of this run, or with stand-ins for tools
+    _team: Mapping[str, Actor]
+    _runtime: TeamMember  # of whoever acts now
+    _reported: tuple[ToolSpec, ...] = ()  # the tools that the log has last
+    _tools: dict[str, ToolRegistry] = field(default_factory=dict[str, ToolRegistry])  # beside the agent's own
+    # What dynamic tools gave last, compiled.
+    _made: dict[int, tuple[Any, str, ToolRegistry]] = field(default_factory=dict[int, Any])
+    _run: RunState[Any] = field(init=False)
+    _first: Settings[Any] = field(init=False)  # whose time and limits are those of the whole run
+    _base: Settings[Any] = field(init=False)
+    _live: Effects = field(init=False)
 
     @override
     def attach(self, run: RunState[Any]) -> None:
         self._run = run
-        self._first = run.settings  # whose time and limits are those of the whole run
+        self._first = run.settings
         run.current_agent = self
         self._act_as(self._runtime)
         self._reported = run.specs()
@@ -148,7 +140,7 @@ class CurrentAgent(Effects):
         if adapt is not None and runtime is not self._opener:
             tools = adapt(base.registry)
             base = replace(base, judge=base.judge.with_tools(tools))
-        self._base: Settings[Any] = base
+        self._base = base
         run.account.use_model(runtime.model)
         self._made = {}
         self._offer(self._discovered_tools())
@@ -395,7 +387,8 @@ def current_agent_of(first: TeamMember, info: RunInfo, account: Account) -> Curr
     for agent in team.values():
         for model in (agent.runtime.model, *agent.runtime.settings.other_models):
             account.price_of(model)  # a limited cost needs one
-    return CurrentAgent(first, team, acting_in(first, info, team))
+    name = acting_in(first, info, team)
+    return CurrentAgent(first, team, first if name == first.name else team[name].runtime)
 
 
 def check_deps(first: TeamMember, deps: Any, *, needed: bool) -> None:
