@@ -61,6 +61,7 @@ class FaceKeywords(LoopKeywords[OutT, DepsT], Generic[OutT, DepsT], total=False)
     domain: str
     capabilities: Sequence[Capability]
 
+
 class AgentKeywords(LoopKeywords[OutT, Any], Generic[OutT], total=False):
     """The keywords of an `AgentRuntime` beside its model, tools and output type."""
 

@@ -77,17 +77,18 @@ class Drive(Generic[OutT]):
     run: RunState[OutT]
     phase: Phase[OutT]
     inner: InnerRun | None  # the place of this run inside a call
-    _turn: ModelTurn[OutT]
-    advice: Advice | None = None  # that the run begins with
-    instructions: str = ""  # of this run alone
-    holds_completion: bool = False  # the completion is emitted by `release`, after middleware has seen it
-    is_handed_over: bool = False  # set when another agent takes the run over
-    outcome: Outcome[OutT] | None = None
-    _batch: Batch[OutT] | None = None  # the calls that are being run
-    _decided: tuple[Decided, ...] | None = None
-    _has_begun: bool = False
-    _held: Completed[OutT] | None = None  # a completion that is not emitted yet
-    _was_interrupted: bool = False  # in the middle of its calls
+    turn: ModelTurn[OutT]
+    advice: Advice | None = field(default=None, init=False)  # that the run begins with
+    instructions: str = field(default="", init=False)  # of this run alone
+    # The completion is emitted by `release`, after middleware has seen it.
+    holds_completion: bool = field(default=False, init=False)
+    is_handed_over: bool = field(default=False, init=False)  # set when another agent takes the run over
+    outcome: Outcome[OutT] | None = field(default=None, init=False)
+    _batch: Batch[OutT] | None = field(default=None, init=False)  # the calls that are being run
+    _decided: tuple[Decided, ...] | None = field(default=None, init=False)
+    _has_begun: bool = field(default=False, init=False)
+    _held: Completed[OutT] | None = field(default=None, init=False)  # a completion that is not emitted yet
+    _was_interrupted: bool = field(default=False, init=False)  # in the middle of its calls
     _previous: Phase[OutT] = field(init=False)  # the one before
 
     def __post_init__(self) -> None:
@@ -102,7 +103,7 @@ class Drive(Generic[OutT]):
         self._decided = decided
         phase, unfinished = self.phase, outcome.unfinished
         arrived = unfinished.reply if unfinished is not None and not unfinished.judged else None
-        self._turn.resume(arrived, phase.messages)
+        self.turn.resume(arrived, phase.messages)
         if unfinished is not None and isinstance(phase, Acting):
             self._batch = Batch(self.run, phase, [])
             self._batch.resume(outcome, decisions)
@@ -125,7 +126,7 @@ class Drive(Generic[OutT]):
         if not self._has_begun:
             self.begin()
         run, phase = self.run, self.phase
-        turn, pressure = self._turn, run.pressure
+        turn, pressure = self.turn, run.pressure
         while True:
             try:
                 if pressure is not None:
@@ -218,7 +219,7 @@ class Drive(Generic[OutT]):
     # --- acting --------------------------------------------------------------------------------------
 
     async def _act(self, phase: Acting[OutT]) -> Phase[OutT]:
-        run, turn = self.run, self._turn
+        run, turn = self.run, self.turn
         batch = self._batch
         if batch is None:
             batch = self._batch = Batch(run, phase, turn.slots or [None] * len(phase.reply.tool_calls))
@@ -287,7 +288,7 @@ class Drive(Generic[OutT]):
             thinking: Thinking[OutT] = await run.current_agent.hand_over(phase, handoff)
         except AgentError as error:
             return self._fail(phase, error)
-        self._turn.hand_over(thinking)
+        self.turn.hand_over(thinking)
         self.is_handed_over = True
         return thinking
 
@@ -299,7 +300,7 @@ class Drive(Generic[OutT]):
         try:
             output, text = run.settings.judge.output.read(result.value), result.text
             if run.settings.checks is not None:
-                output, text = await self._turn.check(phase, output, text, run.settings.checks)
+                output, text = await self.turn.check(phase, output, text, run.settings.checks)
         except (CodecError, Refused) as error:
             where = f"the result of {result.tool_name!r} was to end the run, and is no answer: "
             why = str(error) if isinstance(error, Refused) else f"{where}{error}"
@@ -316,7 +317,7 @@ class Drive(Generic[OutT]):
             output, text = checked
             return thinking.complete(output, text=text, spent=run.spent(), step=run.step)
         try:
-            self._turn.retry(run.decide(thinking, checked))
+            self.turn.retry(run.decide(thinking, checked))
         except AgentError as error:
             return self._fail(phase, error)
         text = sentences.invalid_call(str(checked))
@@ -333,7 +334,7 @@ class Drive(Generic[OutT]):
     def _interrupt(
         self, phase: Active[OutT], reason: str, pending: tuple[PendingCall, ...] = ()
     ) -> Interrupted[OutT]:
-        run, turn, batch, unfinished = self.run, self._turn, self._batch, None
+        run, turn, batch, unfinished = self.run, self.turn, self._batch, None
         cuts = None if turn.context is None else turn.context.cuts()
         if cuts is not None:
             run.tally.cuts = cuts
@@ -375,8 +376,8 @@ class Drive(Generic[OutT]):
                 return self._interrupt(phase, str(cause))
             case LimitAbove(error=error):
                 return self._fail(phase, error)
-            case BudgetExceededError() if may_answer and self._turn.limit is None:
-                self._turn.limit = cause
+            case BudgetExceededError() if may_answer and self.turn.limit is None:
+                self.turn.limit = cause
                 self.run.tally.limit = cause.resource
                 return phase
             case AgentError():
@@ -425,7 +426,7 @@ class Drive(Generic[OutT]):
             return given
         run, active = self.run, self._last_active
         if run.is_stopped and isinstance(active, Thinking):
-            self._turn.arrived = self._turn.last_reply
+            self.turn.arrived = self.turn.last_reply
             stopped = self._interrupt(active, run.token.reason or "cancelled")
             self._emit_end(stopped)
             return stopped
@@ -457,7 +458,7 @@ class Drive(Generic[OutT]):
         if held is not None and not isinstance(self._last_active, Thinking):
             self._emit_end(held)  # its calls were run, and are not run again
             return
-        self._turn.arrived = None if held is None else self._turn.last_reply
+        self.turn.arrived = None if held is None else self.turn.last_reply
         self.outcome = None
         self._cut_off(self._last_active, reason)
 

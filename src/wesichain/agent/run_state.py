@@ -126,14 +126,17 @@ class RunState(Generic[OutT]):
     deps: Any
     scope: tuple[str, ...]
     own_settings: ModelSettings | None  # of this run, over those of whoever acts in it
-    used_ids: dict[str, None] = field(default_factory=dict[str, None])  # a set that no collector looks at
-    task: asyncio.Task[Any] | None = None
-    pressure: Callable[[], Coroutine[Any, Any, None]] | None = None  # waits for a slow reader
-    pending_deltas: list[tuple[Any, int, Any]] | None = None  # pieces of an answer that is checked first
-    batch: Any = None  # the `Batch` of calls that are being run
-    current_agent: Any = None  # a `CurrentAgent`, where the agent or its tools can change
-    _cancels: int = 0
-    _offer: tuple[tuple[ToolSpec, ...], int, tuple[ToolSpec, ...]] = ((), -1, ())
+    # A set, but one that the garbage collector need not look at.
+    used_ids: dict[str, None] = field(default_factory=dict[str, None], init=False)
+    task: asyncio.Task[Any] | None = field(default=None, init=False)
+    # It waits for a slow reader.
+    pressure: Callable[[], Coroutine[Any, Any, None]] | None = field(default=None, init=False)
+    # Pieces of an answer that is checked first.
+    pending_deltas: list[tuple[Any, int, Any]] | None = field(default=None, init=False)
+    batch: Any = field(default=None, init=False)  # the `Batch` of calls that are being run
+    current_agent: Any = field(default=None, init=False)  # where the agent or its tools can change
+    _cancels: int = field(default=0, init=False)
+    _offer: tuple[tuple[ToolSpec, ...], int, tuple[ToolSpec, ...]] = field(default=((), -1, ()), init=False)
     now: Callable[[], float] = field(init=False)
     remembers: bool = field(init=False)
     has_own_clock: bool = field(init=False)  # durations are by a clock that was injected, not by a journal

@@ -114,7 +114,7 @@ else:
 
     def _write_maker(make: types.FunctionType, cls: type, names: tuple[str, ...]) -> None:
         """Give a maker its code, at its first use: `make` is the same function as before."""
-        values = _values(_settable(cls))
+        values = _values(cls)
         stores = [f"self.{name} = {name if names else values[name]}" for name in names or values]
         body = ["self = _draft_()", *stores, "self.__class__ = _own_", "return self"]
         written = _function("", body, cls, names)
@@ -137,7 +137,7 @@ else:
             return init if instance is None else init.__get__(instance)
 
     def _init(cls: type, *, is_frozen: bool) -> types.FunctionType:
-        values = _values(_settable(cls))
+        values = _values(cls)
         stores = [f"self.{name} = {value}" for name, value in values.items()] or ["pass"]
         body = [
             "if self.__class__ is _own_:",
@@ -159,20 +159,25 @@ else:
         init.__qualname__ = f"{cls.__qualname__}.__init__"
         return init
 
-    def _settable(cls: type) -> list[dataclasses.Field[Any]]:
-        """The fields that an instance is made with; the others are `__post_init__`'s to set."""
-        return [field for field in dataclasses.fields(cls) if field.init or _has_default(field)]
+    def _values(cls: type) -> dict[str, str]:
+        """For each field the expression of its value, as the arguments give it.
 
-    def _values(fields: list[dataclasses.Field[Any]]) -> dict[str, str]:
-        """For each field the expression of its value, as the arguments give it."""
-        made = "_make_{0}() if {0} is _FACTORY_ else {0}"
-        return {field.name: (made if _has_factory(field) else "{0}").format(field.name) for field in fields}
+        A field that is no argument has its default, or is `__post_init__`'s to set.
+        """
+        values: dict[str, str] = {}
+        for field in dataclasses.fields(cls):
+            name, made = field.name, f"_make_{field.name}()"
+            if field.init:
+                values[name] = f"{made} if {name} is _FACTORY_ else {name}" if _has_factory(field) else name
+            elif _has_default(field):
+                values[name] = made if _has_factory(field) else f"_default_{name}"
+        return values
 
     def _function(first: str, body: list[str], cls: type, only: tuple[str, ...] = ()) -> types.FunctionType:
         """A function that takes `first` and the fields of `cls`, in the scope of what its body names."""
-        fields = [] if only else _settable(cls)
-        given = [field for field in fields if not field.kw_only]
-        named = [field for field in fields if field.kw_only]
+        fields = [] if only else dataclasses.fields(cls)
+        given = [field for field in fields if field.init and not field.kw_only]
+        named = [field for field in fields if field.init and field.kw_only]
         names = [field.name for field in given] + (["*"] if named else []) + [field.name for field in named]
         signature = ", ".join([first, *names] if first else only or names)
         source = f"def __init__({signature}):\n " + "\n ".join(body)
@@ -182,6 +187,7 @@ else:
             if _has_factory(field)
         }
         draft = _draft(cls) if "_draft_" in source else None
+        scope |= {f"_default_{field.name}": field.default for field in fields if not field.init}
         scope |= {"_own_": cls, "_draft_": draft, "_FACTORY_": _FACTORY}  # names that no field has
         scope |= {"_put_": object.__setattr__, "_become_": _become}
         code = compile(source, f"<fields of {cls.__name__}>", "exec").co_consts[0]
