@@ -33,8 +33,6 @@ from .runs import (
 if TYPE_CHECKING:
     from wesichain.durable import PendingDecision, RunSummary
 
-_PING = 15.0  # seconds
-
 
 @runtime_checkable
 class DurableRunner(Protocol):
@@ -79,25 +77,8 @@ class DurableRun(Run):
 
     @override
     async def follow(self, after: int) -> AsyncIterator[Sequence[Event]]:
-        events = aiter(self._agent.events(self._run_id, after=after))
-        upcoming: asyncio.Task[Event] | None = None
-        try:
-            while True:
-                upcoming = upcoming or asyncio.ensure_future(_next(events))
-                done, _ = await asyncio.wait([upcoming], timeout=_PING)
-                if not done:
-                    yield ()
-                    continue
-                try:
-                    event = upcoming.result()
-                except StopAsyncIteration:
-                    return
-                upcoming = None
-                yield (event,)
-        finally:
-            if upcoming is not None:
-                upcoming.cancel()
-                await asyncio.wait([upcoming])
+        async for event in self._agent.events(self._run_id, after=after):
+            yield (event,)
 
     @override
     def number(self, event: Event) -> int | None:
@@ -148,10 +129,6 @@ class DurableRun(Run):
     @override
     def leave(self) -> None:
         pass
-
-
-async def _next(events: AsyncIterator[Event]) -> Event:
-    return await anext(events)
 
 
 class StoredRuns(RunRegistry):

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from wesichain.agent.phases import Acting, Interrupted
 from wesichain.agent.rules import sentences
@@ -24,6 +24,7 @@ from wesichain.core.internal import (
     PendingCall,
     Provide,
     Question,
+    RefusalOf,
     Refuse,
     is_object,
 )
@@ -154,7 +155,6 @@ def check_answer(item: PendingCall, answer: Provide) -> None:
 
 
 _REMEMBERED = 10_000
-RefusalOf: TypeAlias = Callable[[ToolCall], Exception | None]  # why a program cannot run a call
 
 
 class UsedTokens:
