@@ -18,7 +18,7 @@ import pytest
 
 from tests.quick import IS_QUICK
 from wesichain.agent import Agent, AgentRuntime, Drive, Idle, Interrupted, RunOptions, replay
-from wesichain.agent.calls import OpenCall
+from wesichain.agent.calls.open_call import OpenCall
 from wesichain.agent.keywords import RunKeywords
 from wesichain.agent.middleware_run import MiddlewareRun
 from wesichain.agent.options import run_options
