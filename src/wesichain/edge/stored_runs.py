@@ -159,7 +159,8 @@ class StoredRuns(RunRegistry):
     @override
     async def start(self, order: Order) -> DurableRun:
         self.serve()
-        if not await self._may_use(order.owner, order.run_id):
+        known = await self._summary(order.run_id)
+        if known is not None and (known.key or "") != order.owner:
             raise HTTPException(404, "there is no such run")
         talk = await self._talks.open(order.owner, order.conversation)
         options = {name: value for name, value in order.options.items() if name != "deps"}  # it makes its own
@@ -206,7 +207,3 @@ class StoredRuns(RunRegistry):
         except DurableError:
             return None
         return summary if summary.parent is None else None
-
-    async def _may_use(self, owner: str, run_id: str) -> bool:
-        summary = await self._summary(run_id)
-        return summary is None or (summary.key or "") == owner
