@@ -104,7 +104,7 @@ def _of_type(found: Any, wanted: tuple[type, ...], target: str) -> Any:
         return found
     names = [f"{'an' if name[0] in 'AEIOU' else 'a'} {name}" for name in (one.__name__ for one in wanted)]
     listed = " or ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
-    raise ConfigError(f"{target!r} is a {type(found).__name__}, not {listed}")
+    raise ConfigError(f"{target!r} has the type {type(found).__name__}, not {listed}")
 
 
 def load_object(target: str, wanted: type) -> Any:

@@ -156,7 +156,9 @@ def _checked(
         raise ConfigError("an app needs at least one agent")
     for name, one in agents.items():
         if not isinstance(one, Agent | DurableRunner):
-            raise ConfigError(f"{name!r} is a {type(one).__name__}: an app runs an Agent or a DurableAgent")
+            raise ConfigError(
+                f"{name!r} has the type {type(one).__name__}: an app runs an Agent or a DurableAgent"
+            )
     if path and not (path.startswith("/") and not path.endswith("/")):
         raise ConfigError(f"path={path!r} begins with a slash and does not end with one")
     if isinstance(cors, str) or not all(_is_origin(origin) for origin in cors):

@@ -122,7 +122,7 @@ class Recorder:
         if kind in PIECES and not self._deltas:
             return
         run = self._runs.get(event.run_id)
-        if run is None or (kind is RunStarted and not event.scope):
+        if run is None or kind is RunStarted:
             run = self._open(event, unwritten or Unwritten(event.run_id))
         if kind not in STATUS_OF or event.scope:
             run.add(event)
