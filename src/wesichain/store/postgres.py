@@ -114,11 +114,6 @@ class PostgresLogs(SqlLogs):
         self._append_first = _Append(tables, begin)
         self._append_next = _Append(tables, move)
         self._append_settling = _Append(tables, move, settled=_SETTLED)
-        self._newest = tables.query(
-            "SELECT {columns} FROM {entries} WHERE {of} AND seq >= coalesce((SELECT base FROM {entries} "
-            "WHERE {of} AND owner = '' ORDER BY seq DESC LIMIT 1), 0) ORDER BY seq"
-        )
-        self._since = tables.query("SELECT {columns} FROM {entries} WHERE {of} AND seq >= ? ORDER BY seq")
         self._hold = tables.query("SELECT id, seq FROM {logs} WHERE {find} FOR UPDATE")
         self._is_there = tables.query(
             "SELECT 1 FROM {entries} WHERE {of} AND seq = ? AND at = ? AND body = ?"
@@ -192,16 +187,6 @@ class PostgresLogs(SqlLogs):
     def _is_written(self, db: Connection, name: str, entry: Entry) -> bool:
         values = (self._tables.layout.key(name), entry.seq, entry.at, entry.body)
         return db.execute(self._is_there, values).fetchone() is not None
-
-    @override
-    def _read(self, db: Any, name: str, since: int | None, newest: int | None = None) -> list[Entry]:
-        if newest is not None:
-            with db.transaction():
-                return super()._read(db, name, since, newest)
-        key = self._tables.layout.key(name)
-        query, values = (self._newest, (key, key)) if since is None else (self._since, (key, since))
-        entries = [Entry(*row) for row in db.execute(query, values, prepare=True).fetchall()]
-        return self._tables.with_parts_of(db, name, entries)
 
 
 class PostgresStore(SqlStore):

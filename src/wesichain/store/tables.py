@@ -11,7 +11,7 @@ import asyncio
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from typing_extensions import override
@@ -19,7 +19,7 @@ from typing_extensions import override
 from wesichain.core.internal import dataclass
 from wesichain.errors import WesichainError
 
-from .log import Conflict, Entry, LogInfo, Logs, hashes, not_before, numbered, with_parts
+from .log import Conflict, Entry, LogInfo, Logs, hashes, not_before, numbered
 from .workers import SessionPool
 
 _MANY = 500  # values in a list of a query: SQLite once took a thousand at most
@@ -93,13 +93,14 @@ class Tables:
         )
         self._insert = query("INSERT INTO {entries} ({log}, {columns}) VALUES (?, ?, ?, ?, ?, ?)")
         self._keep = query("INSERT INTO {parts} ({log}, hash, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING")
-        self._base = query(
-            "SELECT base FROM {entries} WHERE {log} = ? AND owner = '' ORDER BY seq DESC LIMIT 1"
-        )
-        self._first = query("SELECT seq FROM {entries} WHERE {log} = ? ORDER BY seq DESC LIMIT 1 OFFSET ?")
-        self._read = query("SELECT {columns} FROM {entries} WHERE {log} = ? AND seq >= ? ORDER BY seq")
-        self._owned = query(
-            "SELECT {columns} FROM {entries} WHERE {log} = ? AND owner <> '' AND seq < ? ORDER BY seq"
+        columns = "SELECT {columns} FROM {entries} WHERE {of}"
+        base = "(SELECT base FROM {entries} WHERE {of} AND owner = '' ORDER BY seq DESC LIMIT 1)"
+        first = "(SELECT seq FROM {entries} WHERE {of} ORDER BY seq DESC LIMIT 1 OFFSET ?)"
+        self._from_base = query(f"{columns} AND seq >= coalesce({base}, 0) ORDER BY seq")
+        self._since = query(f"{columns} AND seq >= ? ORDER BY seq")
+        self._newest = query(
+            f"{columns} AND owner <> '' AND seq < coalesce({first}, 0) "
+            f"UNION ALL {columns} AND seq >= coalesce({first}, 0) ORDER BY seq"
         )
 
     def query(self, text: str) -> Any:
@@ -126,36 +127,30 @@ class Tables:
                 db.cursor().executemany(self._keep, rows)
 
     def read(self, db: Any, name: str, since: int | None, newest: int | None = None) -> list[Entry]:
-        row = db.execute(self.find, (self.layout.key(name),)).fetchone()
-        if row is None:
-            return []
-        log, rows = row[0], list[Any]()
+        key = self.layout.key(name)
         if newest is not None:
-            first = db.execute(self._first, (log, max(0, newest - 1))).fetchone()
-            since = 0 if first is None else first[0]
-            rows = db.execute(self._owned, (log, since)).fetchall()
+            query, values = self._newest, (key, key, max(0, newest - 1)) * 2
         elif since is None:
-            base = db.execute(self._base, (log,)).fetchone()
-            since = 0 if base is None else base[0]
-        rows += db.execute(self._read, (log, since)).fetchall()
-        entries = [Entry(*one) for one in rows]
-        return with_parts(entries, partial(self._parts, db, log)) if self.layout.parts else entries
-
-    def with_parts_of(self, db: Any, name: str, entries: list[Entry]) -> list[Entry]:
-        """Entries that were read, with the bytes that they name."""
-        if not self.layout.parts or not hashes(entries):
+            query, values = self._from_base, (key, key)
+        else:
+            query, values = self._since, (key, since)
+        entries = [Entry(*row) for row in db.execute(query, values).fetchall()]
+        named = sorted({one for entry in entries for one in hashes(entry)}) if self.layout.parts else ()
+        if not named:
             return entries
-        log = db.execute(self.find, (self.layout.key(name),)).fetchone()[0]
-        return with_parts(entries, partial(self._parts, db, log))
+        parts = self._parts(db, key, named)
+        return [
+            replace(entry, parts={one: parts[one] for one in own if one in parts}) if own else entry
+            for entry, own in [(entry, hashes(entry)) for entry in entries]
+        ]
 
-    def _parts(self, db: Any, log: int, names: frozenset[str]) -> dict[str, bytes]:
+    def _parts(self, db: Any, key: Any, names: Sequence[str]) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
-        listed = sorted(names)
-        for start in range(0, len(listed), _MANY):
-            some = listed[start : start + _MANY]
-            text = "SELECT hash, data FROM {parts} WHERE {log} = ? AND hash IN (?{more})"
+        for start in range(0, len(names), _MANY):
+            some = names[start : start + _MANY]
+            text = "SELECT hash, data FROM {parts} WHERE {of} AND hash IN (?{more})"
             query = self.query(text.replace("{more}", ", ?" * (len(some) - 1)))
-            found |= {name: bytes(data) for name, data in db.execute(query, (log, *some)).fetchall()}
+            found |= {name: bytes(data) for name, data in db.execute(query, (key, *some)).fetchall()}
         return found
 
     def delete(self, db: Any, name: str, before: int | None) -> None:
@@ -194,9 +189,6 @@ class SqlLogs(Logs):
     def _append(self, name: str, entries: Sequence[Entry], after: int | None, settles: str | None) -> Job:
         """An append, to be done on a connection: all of it, or nothing."""
 
-    def _read(self, db: Any, name: str, since: int | None, newest: int | None = None) -> list[Entry]:
-        return self._tables.read(db, name, since, newest)
-
     @override
     async def append(
         self, name: str, entries: Sequence[Entry], *, after: int | None, settles: str | None = None
@@ -219,11 +211,11 @@ class SqlLogs(Logs):
     async def read(
         self, name: str, *, since: int | None = None, newest: int | None = None
     ) -> Sequence[Entry]:
-        return await self.database.run(lambda db: self._read(db, name, since, newest))
+        return await self.database.run(lambda db: self._tables.read(db, name, since, newest))
 
     def read_now(self, name: str, *, since: int | None = None) -> Sequence[Entry]:
         """Read in this thread, for a caller that nobody waits beside."""
-        return self.database.run_now(lambda db: self._read(db, name, since))
+        return self.database.run_now(lambda db: self._tables.read(db, name, since))
 
     @override
     async def delete(self, name: str, *, before: int | None = None) -> None:

@@ -1,9 +1,8 @@
 """The loop as a graph: each model call and each batch of tools is a node, with a checkpoint after it.
 
 It is the same loop, taken in steps (`Drive.step`): each visit to a node takes steps of one run of the agent.
-Between the visits the run is kept as it is while the graph's run lives. With a checkpointer it is also stored,
-as a snapshot whose messages and steps are keys of the state, from which whoever resumes the thread opens it
-again.
+Between the visits the run is kept as it is while the graph's run lives. With a checkpointer it is also
+stored, as a snapshot whose messages and steps are keys of the state: whoever resumes the thread opens it.
 """
 
 from __future__ import annotations

@@ -140,8 +140,6 @@ class ScopedSink(EventSink):
 
 # --- the log of a run -------------------------------------------------------------------------------
 
-_log = logging.getLogger("wesichain")
-
 
 class RunLog:
     """One log, one run id, one sequence: shared by a graph, its subgraphs and the agents in its nodes."""

@@ -19,9 +19,8 @@ from wesichain.core.internal import NO_USAGE, to_jsonl
 from wesichain.store import APPENDING, PRIVATE, append_all, sync_folder
 
 from .format import Dropped, Header, RecordedEnd
-from .lines import LineWriter
+from .lines import Entries, LineWriter, Unwritten
 from .parts_folder import PendingParts
-from .unwritten import Entries, Unwritten
 
 _log = logging.getLogger("wesichain.trace")
 
