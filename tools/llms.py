@@ -12,9 +12,9 @@ HERE = Path(__file__).resolve().parents[1] / "docs"
 FILE = HERE / "llms.txt"
 HEAD = """# Wesichain
 
-> Tool-calling ReAct agents in Python (3.11+) that are correct by construction, fast, and learn from their
-> runs. One loop as a typed state machine, typed tools, one policy for faults, budgets over a tree of runs,
-> events for everything, exact replay, graphs with checkpoints, durable runs, and a playbook.
+> Agents that call tools, in Python (3.11+): every call validated, every run limited and recorded, lessons
+> drawn from runs. One loop as a typed state machine, typed tools, one policy for faults, budgets over a tree
+> of runs, events for everything, exact replay, graphs with checkpoints, durable runs, and a playbook.
 
 Import from the doors that the reference names. An agent: `Agent("PROVIDER:NAME", tools=[function])`, then
 `agent.run_sync(task).output`. A run that does not complete raises `RunFailedError` or

@@ -1,4 +1,4 @@
-"""Tool-calling ReAct agents that are correct by construction, fast, and learn from their runs."""
+"""Agents that call tools: every call validated, every run limited and recorded, lessons drawn from runs."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,27 @@ def test_a_mistake_is_one_line_and_a_status(
     assert done.status == status, done.err
     assert words in done.err + done.out
     assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        pytest.param("\nx = 1 / 0", "ZeroDivisionError: division by zero (BOT.py, line 2)", id="raises"),
+        pytest.param("import not_there", "No module named 'not_there' (BOT.py, line 1)", id="lacks-a-module"),
+        pytest.param("def f(:", "SyntaxError: invalid syntax (BOT.py, line 1)", id="no-python"),
+        pytest.param("def agent():\n    return int('x')", "with base 10: 'x' (BOT.py, line 2)", id="factory"),
+    ],
+)
+@pytest.mark.parametrize("target", ["BOT:agent", "BOT.py:agent"])
+def test_a_fault_of_a_file_names_its_line(
+    wesichain: Command, tmp_path: Path, target: str, code: str, words: str
+) -> None:
+    bot = f"bot_{os.urandom(8).hex()}"  # a module of this test alone
+    (tmp_path / f"{bot}.py").write_text(code)
+    with chdir(tmp_path):
+        done = wesichain("run", target.replace("BOT", bot), "x")
+    assert (done.status, "Traceback" in done.err) == (2, False), done.err
+    assert words.replace("BOT", bot) in done.err
 
 
 @pytest.mark.parametrize("args", [["ask", "x", "--model", "openai:stub"], ["trace", "list"]])

@@ -146,3 +146,43 @@ def test_one_who_was_cancelled_is_told_nothing(error: ValueError | None) -> None
         assert future.cancelled()
 
     asyncio.run(main())
+
+
+class CountingLoop(asyncio.SelectorEventLoop):
+    """A loop that counts how often another thread has woken it."""
+
+    woken = 0
+
+    @override
+    def call_soon_threadsafe(
+        self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        self.woken += 1
+        return super().call_soon_threadsafe(callback, *args, context=context)
+
+
+def test_a_loop_is_woken_once_for_all_that_came_before_it_looked() -> None:
+    loop = CountingLoop()
+
+    async def look_twice() -> tuple[list[int], int]:
+        futures = [loop.create_future() for _ in range(4)]
+        for place, future in enumerate(futures[:3]):
+            Delivery(loop, future, place, None).deliver()
+        found = [await future for future in futures[:3]]
+        Delivery(loop, futures[3], 3, None).deliver()
+        return [*found, await futures[3]], loop.woken
+
+    try:
+        assert loop.run_until_complete(look_twice()) == ([0, 1, 2, 3], 2)
+    finally:
+        loop.close()
+
+
+def test_a_loop_that_closes_before_it_looks_is_not_kept() -> None:
+    loop = asyncio.new_event_loop()
+    Delivery(loop, loop.create_future(), Owner(), None).deliver()
+    known = weakref.ref(loop)
+    loop.close()
+    del loop
+    gc.collect()
+    assert known() is None

@@ -26,7 +26,8 @@ app = typer.Typer(
     name="wesichain",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Tool-calling ReAct agents that are correct by construction, fast, and learn from their runs.",
+    help="Agents that call tools: every call validated, every run limited and recorded, lessons drawn "
+    "from runs.",
 )
 app.command()(ask.ask)
 app.command()(ask.chat)

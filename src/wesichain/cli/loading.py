@@ -10,6 +10,8 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from sysconfig import get_paths
+from traceback import extract_tb
 from types import ModuleType
 from typing import Any, cast
 
@@ -19,6 +21,7 @@ from wesichain.tools import Tool, TypedTool
 
 from .terminal import fail
 
+_PACKAGE = Path(__file__).parents[1]
 DEFAULT_MODEL = "local:qwen2.5-coder-0.5b"
 
 
@@ -91,7 +94,7 @@ async def opened(target: str, *wanted: type) -> AsyncGenerator[Any]:
         try:
             found = await found
         except Exception as error:
-            raise _factory_error(target, error) from error
+            raise _fault(f"{target!r} cannot be made", error) from error
     is_agent = hasattr(found, "run")
     if isinstance(found, AbstractAsyncContextManager) and not is_agent:
         manager: AbstractAsyncContextManager[Any] = cast("Any", found)
@@ -131,14 +134,23 @@ def _from_factory(found: Any, wanted: tuple[type, ...], target: str) -> Any:
     try:
         return found()
     except Exception as error:
-        raise _factory_error(target, error) from error
+        raise _fault(f"{target!r} cannot be made", error) from error
 
 
-def _factory_error(target: str, error: Exception) -> Exception:
-    return (
-        error
-        if isinstance(error, ConfigError)
-        else ConfigError(f"{target!r} cannot be made: {type(error).__name__}: {error}")
+def _fault(what: str, error: Exception) -> Exception:
+    """An error of the user's own code, with the line of the user's that it came from."""
+    if isinstance(error, ConfigError):
+        return error
+    lines = [frame for frame in extract_tb(error.__traceback__) if _is_the_users(Path(frame.filename))]
+    where = f" ({Path(lines[-1].filename).name}, line {lines[-1].lineno})" if lines else ""
+    return ConfigError(f"{what}: {type(error).__name__}: {error}{where}")
+
+
+def _is_the_users(file: Path) -> bool:
+    """Whether somebody wrote the file here: it belongs to no installed package, and not to Python."""
+    installed = [Path(get_paths()[name]) for name in ("stdlib", "purelib", "platlib")]
+    return file.is_file() and not any(
+        file.resolve().is_relative_to(folder) for folder in [_PACKAGE, *installed]
     )
 
 
@@ -146,13 +158,21 @@ def _named(target: str) -> Any:
     where, _, name = target.rpartition(":")
     if not where:
         raise ConfigError(f"{target!r} names no agent; write file.py:agent or package.module:agent")
-    try:
-        module = _module_from(Path(where)) if where.endswith(".py") else importlib.import_module(where)
-    except ModuleNotFoundError as error:
-        raise ConfigError(f"there is no module {where!r}: {error}") from error
+    module = _module_from(Path(where)) if where.endswith(".py") else _imported(where)
     if not hasattr(module, name):
         raise ConfigError(f"{where} has nothing named {name!r}")
     return getattr(module, name)
+
+
+def _imported(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and f"{name}.".startswith(f"{error.name}."):
+            raise ConfigError(f"there is no module {name!r}: {error}") from error
+        raise _fault(f"{name} cannot be loaded", error) from error
+    except Exception as error:
+        raise _fault(f"{name} cannot be loaded", error) from error
 
 
 def _module_from(path: Path) -> ModuleType:
@@ -166,10 +186,8 @@ def _module_from(path: Path) -> ModuleType:
     sys.path.insert(0, str(path.parent.resolve()))
     try:
         spec.loader.exec_module(module)
-    except ConfigError:
-        raise
     except Exception as error:
-        raise ConfigError(f"{path} cannot be loaded: {type(error).__name__}: {error}") from error
+        raise _fault(f"{path} cannot be loaded", error) from error
     finally:
         sys.path.remove(str(path.parent.resolve()))
     return module

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 import time as _time
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, Protocol, TypeVar, cast
+from weakref import WeakKeyDictionary, ref
 
 from typing_extensions import override
 
@@ -260,11 +262,12 @@ class Delivery(Generic[T]):
     def deliver(self) -> None:
         """Let the loop have it; if that is closed, nobody waits any more."""
         try:
-            self._loop.call_soon_threadsafe(self._settle)
+            _Inbox.of(self._loop).put(self, self._loop)
         except RuntimeError:
             self._held.clear()
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """In the loop: let the task that waits have it."""
         future, value, error = self._held.pop()
         if future.done():
             return
@@ -276,6 +279,47 @@ class Delivery(Generic[T]):
             future.set_exception(told)
         else:
             future.set_exception(error)
+
+
+class _Inbox:
+    """What threads have for one loop. It is woken once for all that came before it looked: to wake it costs a
+    call of the system, in which another thread takes the interpreter's lock.
+    """
+
+    __slots__ = ("__weakref__", "_is_called", "_waiting")
+
+    def __init__(self) -> None:
+        self._waiting: deque[Delivery[Any]] = deque()
+        self._is_called = False
+
+    @staticmethod
+    def of(loop: asyncio.AbstractEventLoop) -> _Inbox:
+        """The one that the loop is called for, or a new one.
+
+        Only the loop keeps it, and only while it is called: one that is closed before it looks lets go of it.
+        """
+        known = _INBOXES.get(loop)
+        inbox = None if known is None else known()
+        if inbox is None:
+            inbox = _Inbox()
+            _INBOXES[loop] = ref(inbox)
+        return inbox
+
+    def put(self, delivery: Delivery[Any], loop: asyncio.AbstractEventLoop) -> None:
+        # No lock: it waits here before anybody asks whether the loop is called, and the loop says that it is
+        # no longer called before it looks: one of them sees the other.
+        self._waiting.append(delivery)
+        if not self._is_called:
+            self._is_called = True
+            loop.call_soon_threadsafe(self._empty)
+
+    def _empty(self) -> None:
+        self._is_called = False
+        while self._waiting:
+            self._waiting.popleft().settle()
+
+
+_INBOXES: WeakKeyDictionary[asyncio.AbstractEventLoop, ref[_Inbox]] = WeakKeyDictionary()
 
 
 class Clock(Protocol):

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -66,6 +67,15 @@ async def test_one_thread_serves_calls_in_a_row() -> None:
 async def _later() -> int:
     await asyncio.sleep(0.01)  # until the thread is idle again
     return await in_thread(threading.get_ident)
+
+
+async def test_no_job_waits_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wesichain.tools.running.threads._pool", _Pool())
+    all_there = threading.Barrier(40)
+    first = [in_thread(partial(all_there.wait, 60)) for _ in range(25)]
+    await in_thread(lambda: None)  # while others block
+    later = [in_thread(partial(all_there.wait, 60)) for _ in range(15)]
+    assert sorted(await asyncio.gather(*first, *later)) == list(range(40))
 
 
 async def test_a_cancelled_future_frees_the_caller_and_the_thread_goes_on() -> None:

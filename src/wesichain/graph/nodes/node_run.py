@@ -8,7 +8,7 @@ import os
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from wesichain.core import JsonValue
 from wesichain.core.internal import GRACE, TEXT_LISTENER, CallHook, around
@@ -51,6 +51,11 @@ def _is_cancelled() -> bool:
     return current is not None and current.cancelling() > 0
 
 
+def _wake(waiter: asyncio.Future[None], _: asyncio.Future[Any]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
 def _look_at(running: asyncio.Future[Any]) -> None:
     """Look at what a thread that was left has raised, since nobody else will."""
     if not running.cancelled():
@@ -69,6 +74,35 @@ def _of_group(group: BaseExceptionGroup[BaseException]) -> BaseException:
         return pause
     _, others = group.split((Paused, OuterUpdate))
     return group if others is None else others
+
+
+class _Limit(NamedTuple):
+    seconds: float
+    late: GraphTimeoutError
+
+
+class _ThreadCall:
+    """A call of a node that a thread makes. One that was left closes the coroutine that it is given."""
+
+    __slots__ = ("_asking", "_call", "_is_left", "_returned")
+
+    def __init__(self, call: Callable[[TaskQuestions], Any], asking: TaskQuestions) -> None:
+        self._call = call
+        self._asking = asking
+        self._returned: Any = None
+        self._is_left = False
+
+    def __call__(self) -> Any:
+        returned = self._returned = self._call(self._asking)
+        if self._is_left:
+            close_coroutine(returned)
+        return returned
+
+    def leave(self, running: asyncio.Future[Any]) -> None:
+        """Nobody waits for it any more."""
+        self._is_left = True
+        close_coroutine(self._returned)
+        running.add_done_callback(_look_at)
 
 
 class NodeRun:
@@ -238,33 +272,25 @@ class NodeRun:
 
     async def _call_in_thread(self, asking: TaskQuestions) -> Any:
         """Call the node in a thread, within its time; one that is late cannot be stopped, and is left."""
-        returned: Any = None
-        is_left = False
-
-        def call() -> None:
-            nonlocal returned
-            returned = self._call(asking)
-            if is_left:
-                close_coroutine(returned)
-
-        seconds, late = self._limit()
+        call, limit = _ThreadCall(self._call, asking), self._limit()
         running = in_thread(call)
         try:
-            await asyncio.wait((running,), timeout=seconds)
+            if limit is None:
+                waiter: asyncio.Future[None] = running.get_loop().create_future()
+                running.add_done_callback(partial(_wake, waiter))
+                await waiter
+            else:
+                await asyncio.wait((running,), timeout=limit.seconds)
         except asyncio.CancelledError:
             # What it is about to have done is kept rather than done again.
             await asyncio.wait((running,), timeout=_LAST_MOMENT)
             if not running.done() or running.cancelled() or running.exception() is not None:
-                is_left = True
-                close_coroutine(returned)
-                running.add_done_callback(_look_at)
+                call.leave(running)
                 raise
-        if not running.done():
-            is_left = True
-            running.add_done_callback(_look_at)
-            raise late
-        running.result()
-        return returned
+        if limit is not None and not running.done():
+            call.leave(running)
+            raise limit.late
+        return running.result()
 
     def _call(self, asking: TaskQuestions) -> Any:
         token, in_place = CURRENT.set(asking), IN_PLACE.set(not self._node.is_async)
@@ -290,20 +316,22 @@ class NodeRun:
             self._record = TaskRecord(journal, self._task, self._done, frame.unfinished)
         return frame.context_of(node.name, self._at.step, self._task.id, self._record)
 
-    def _limit(self) -> tuple[float | None, GraphTimeoutError]:
-        """The seconds that the node has, by its own limit or the run's, and the error of being late."""
+    def _limit(self) -> _Limit | None:
+        """The time that the node has, by its own limit or the run's."""
+        if not self._is_bounded:
+            return None
         frame, node = self._frame, self._node
         seconds = node.timeout if node.timeout is not None else frame.options.node_timeout
         left = None if frame.deadline is None else max(0.0, frame.deadline - frame.clock.monotonic())
         if seconds is not None and (left is None or seconds <= left):
             late = GraphTimeoutError(f"node {node.name!r} did not finish within {seconds} s", node=node.name)
-            return seconds, late
-        return left, frame.out_of_time(node.name)
+            return _Limit(seconds, late)
+        return None if left is None else _Limit(left, frame.out_of_time(node.name))
 
     async def _bounded(self, returned: Awaitable[Any]) -> Any:
         """Wait for a node, within its time and that of the run."""
-        seconds, late = self._limit()
-        return await (returned if seconds is None else within(returned, seconds, late))
+        limit = self._limit()
+        return await (returned if limit is None else within(returned, limit.seconds, limit.late))
 
     def _open_question(self) -> TaskQuestions:
         return TaskQuestions(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 from threading import RLock
 from typing import TYPE_CHECKING
 
@@ -63,13 +64,14 @@ class Domain:
         wanted = 4 * k if passes else k
         while True:  # few may pass the filter: more and more of the nearest are looked at
             found = self._get_index().search(vector, k=wanted)
-            matches = [
+            passing = (
                 Match(bullets[name], similarity)
                 for name, similarity in found
                 if passes is None or passes(bullets[name], self.name)
-            ]
-            if len(matches) >= k or len(found) < wanted:
-                return matches[:k]
+            )
+            matches = list(islice(passing, k))
+            if len(matches) == k or len(found) < wanted:
+                return matches
             wanted *= 4
 
     def with_sequence(self, sequence: Sequence[str]) -> Sequence[PlaybookBullet]:

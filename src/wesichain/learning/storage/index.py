@@ -95,8 +95,8 @@ class VectorIndex:
             scores, numbers = self._vectors.search(query, count)
         finally:
             _faiss.omp_set_num_threads(threads)
-        found = zip(numbers[0].tolist(), scores[0].tolist(), strict=True)
-        return [(self._ids[number], min(1.0, max(-1.0, score))) for number, score in found]
+        names = [self._ids[number] for number in numbers[0].tolist()]
+        return list(zip(names, scores[0].clip(-1.0, 1.0).tolist(), strict=True))
 
     # --- the cache ---
 

@@ -12,6 +12,7 @@ import contextvars
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -60,51 +61,74 @@ class _Job:
 
 
 class _Pool:
-    """Threads that wait for work; the one that waited least is taken first, so that others can end."""
+    """Threads that come for jobs; the one that waited least is called first, so that others can end.
+
+    While a job waits, one thread is on its way, however many jobs there are: it calls the next before it
+    begins its own, which may block. So no job waits for another, and one thread does short ones in a row.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
+        self._jobs: deque[_Job] = deque()
         self._idle: list[_Worker] = []
-        self._unserved: SimpleQueue[_Job] = SimpleQueue()
+        self._is_one_coming = False
+        self._missing: SimpleQueue[None] = SimpleQueue()  # threads that have to be started
         self._starter: threading.Thread | None = None
 
     def submit(self, job: _Job) -> None:
-        worker = self._take_idle()
-        if worker is not None:
-            worker.jobs.put(job)
+        with self._lock:
+            self._jobs.append(job)
+            self._call_worker()
+
+    def _call_worker(self) -> None:
+        if self._is_one_coming or not self._jobs:
             return
-        self._unserved.put(job)
+        self._is_one_coming = True
+        if self._idle:
+            self._idle.pop().calls.put(None)
+            return
+        self._missing.put(None)
         if self._starter is None:
             self._starter = threading.Thread(
                 target=self._start_workers, name="wesichain-starter", daemon=True
             )
             self._starter.start()
 
-    def _take_idle(self) -> _Worker | None:
-        with self._lock:
-            return self._idle.pop() if self._idle else None
-
     def _start_workers(self) -> None:
         """In a thread of its own: to start one takes until it runs, and the loop must not wait for that."""
         while True:
-            job = self._unserved.get()
-            worker = self._take_idle()
-            while worker is None:
-                worker = _Worker(self)
-                try:
-                    worker.start()
-                except RuntimeError:  # the system has no more threads; some of ours will be free again
-                    time.sleep(0.05)
-                    worker = self._take_idle()
-            worker.jobs.put(job)
-            del job, worker
+            self._missing.get()
+            while not self._start_worker():
+                time.sleep(0.05)
 
-    def rest(self, worker: _Worker) -> None:
+    def _start_worker(self) -> bool:
+        try:
+            _Worker(self).start()
+        except RuntimeError:  # the system has no more threads; some of ours will be free again
+            with self._lock:
+                if not self._idle:
+                    return False
+                self._idle.pop().calls.put(None)
+        return True
+
+    def arrive(self, worker: _Worker) -> _Job | None:
+        """The job of a worker that was called."""
         with self._lock:
-            self._idle.append(worker)
+            self._is_one_coming = False
+            return self.next_job(worker)
+
+    def next_job(self, worker: _Worker) -> _Job | None:
+        """The job of a worker that has done one; without any, it counts as idle from here on."""
+        with self._lock:
+            if not self._jobs:
+                self._idle.append(worker)
+                return None
+            job = self._jobs.popleft()
+            self._call_worker()
+            return job
 
     def leave(self, worker: _Worker) -> bool:
-        """Whether the worker may end: not if a job has just been promised to it."""
+        """Whether the worker may end: not if it has just been called."""
         with self._lock:
             if worker not in self._idle:
                 return False
@@ -115,23 +139,29 @@ class _Pool:
 class _Worker(threading.Thread):
     def __init__(self, pool: _Pool) -> None:
         super().__init__(name="wesichain-tool", daemon=True)
-        self.jobs: SimpleQueue[_Job] = SimpleQueue()
+        self.calls: SimpleQueue[None] = SimpleQueue()
         self._pool = pool
 
     @override
     def run(self) -> None:
+        self._work()
         while True:
             try:
-                job = self.jobs.get(timeout=IDLE_SECONDS)
+                self.calls.get(timeout=IDLE_SECONDS)
             except Empty:
                 if self._pool.leave(self):
                     return
-                continue
+            else:
+                self._work()
+
+    def _work(self) -> None:
+        job = self._pool.arrive(self)
+        while job is not None:
             delivery = job.run()
             del job  # before it is told: what the caller drops then is not freed in this thread
             # Idle first, then deliver: once the loop is woken it wants the interpreter's lock, which a thread
             # that goes straight back to sleep hands over at once.
-            self._pool.rest(self)
+            job = self._pool.next_job(self)
             delivery.deliver()
             del delivery
 
