@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -38,19 +38,9 @@ class LineWriter:
     ) -> bytes:
         """The lines of events. `unwritable` is told of one that has no JSON, and why."""
         try:
-            return self.lines_between((), entries, (), blobs)
+            return forms_to_jsonl(self._forms(entries), blobs=blobs)
         except Exception:  # noqa: BLE001  # one of them is no usual one
             return b"".join(self._lines_of_any(entries.events(), unwritable, blobs))
-
-    def lines_between(
-        self, first: Sequence[object], entries: Entries, last: Sequence[object], blobs: BlobWriter | None
-    ) -> bytes:
-        """The lines of events, and of values without secrets before and after them, in one go.
-
-        An event that has no JSON, or holds half a letter, is an exception.
-        """
-        forms = [*map(form_of, first), *self._forms(entries), *map(form_of, last)]
-        return forms_to_jsonl(forms, blobs=blobs)
 
     def _forms(self, entries: Entries) -> list[Any]:
         redactor = self._redactor
