@@ -408,7 +408,7 @@ class McpServer:
         try:
             async with asyncio.timeout(seconds):
                 for _ in range(_MOST_PAGES):
-                    pages.append(await self._send(what, lambda by, at=cursor: ask(by, at)))
+                    pages.append(await self._send(what, partial(_page, ask, cursor)))
                     cursor = pages[-1].next_cursor
                     if cursor is None:
                         return pages
@@ -473,6 +473,10 @@ class McpServer:
             if len(secret) >= 6:  # less is no secret, and would be found in any text
                 text = text.replace(secret, "[redacted]")
         return bounded(text, 2_000)
+
+
+def _page(ask: Callable[[Client, str | None], Awaitable[P]], cursor: str | None, by: Client) -> Awaitable[P]:
+    return ask(by, cursor)
 
 
 async def _acknowledged(request: types.ClientRequest, by: Client) -> types.EmptyResult:

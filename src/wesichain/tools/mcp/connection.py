@@ -176,7 +176,7 @@ def _adapt(session: Any) -> None:
         if not isinstance(given, types.ErrorData):
             return given
         is_form = isinstance(request, types.ElicitRequest)
-        question = bounded(request.params.message, 500) if is_form else request.method
+        question: str = bounded(request.params.message, 500) if is_form else request.method
         return given.model_copy(update={"data": {QUESTION: question}})
 
     session.validate_tool_result, session.dispatch_input_request = unchecked, answered

@@ -23,13 +23,12 @@ from wesichain.core import (
     ToolDispatched,
 )
 from wesichain.errors import ConfigError
-from wesichain.trace.redaction import Redactor
+from wesichain.trace.redaction.redactor import Redactor
 
 from .folder import latest_file, new_files, prune
 from .format import STATUS_OF, VERSION, End, Header, RecordedEnd, excerpt, without_surrogates
-from .lines import LineWriter
+from .lines import PIECES, LineWriter, Unwritten
 from .run_file import RunFile
-from .unwritten import PIECES, Unwritten
 
 _log = logging.getLogger("wesichain.trace")
 
