@@ -175,7 +175,7 @@ def _adapt(session: Any) -> None:
         given = await answer(context, request)
         if not isinstance(given, types.ErrorData):
             return given
-        question = request.method
+        question: str = request.method
         if isinstance(request, types.ElicitRequest):
             question = bounded(request.params.message, 500)
         return given.model_copy(update={"data": {QUESTION: question}})
