@@ -9,7 +9,16 @@ from typing import Any
 
 from wesichain.agent.phases import Interrupted
 from wesichain.core import JsonValue, ToolCall
-from wesichain.core.internal import Approve, ApproveWith, Decision, PendingCall, Provide, RefusalOf, Refuse
+from wesichain.core.internal import (
+    Approve,
+    ApproveWith,
+    Decision,
+    PendingCall,
+    Provide,
+    RefusalOf,
+    Refuse,
+    check_decisions,
+)
 from wesichain.errors import ApprovalExpiredError, ConfigError
 
 from .call_approvals import check_answer
@@ -35,6 +44,7 @@ class UsedTokens:
 
         What could not be followed inside, in a run below or by mistake, may be decided again.
         """
+        check_decisions(decisions)
         waiting = {item.token: item for item in interrupted.pending}
         unknown = [token for token in decisions if token not in waiting]
         if unknown:
