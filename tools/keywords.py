@@ -52,7 +52,7 @@ class LoopKeywords(TypedDict, Generic[OutT, DepsT], total=False):
 '''
 OF_RUNTIME = '''
 
-class FaceKeywords(LoopKeywords[OutT, DepsT], Generic[OutT, DepsT], total=False):
+class CommonKeywords(LoopKeywords[OutT, DepsT], Generic[OutT, DepsT], total=False):
     """The keywords of an `Agent` that are the same whatever its deps and its answer are."""
 
     name: str

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from .calls.agent_tool import AgentTool
     from .capability import Capabilities, Capability
     from .handoffs.handoff import Actor, Handoff
-    from .keywords import ConversationKeywords, FaceKeywords, LoopKeywords
+    from .keywords import ConversationKeywords, CommonKeywords, LoopKeywords
     from .results.stream import RunSteps, RunStream
 
 OutT = TypeVar("OutT", default=Any)
@@ -74,7 +74,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         *,
         tools: Iterable[Any] | ToolRegistry = (),
         instructions: Instructions[Any] = None,
-        **options: Unpack[FaceKeywords[str, Any]],
+        **options: Unpack[CommonKeywords[str, Any]],
     ) -> None: ...
     @overload
     def __init__(
@@ -84,7 +84,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         output_type: TypeForm[GivenOut],
         tools: Iterable[Any] | ToolRegistry = (),
         instructions: Instructions[Any] = None,
-        **options: Unpack[FaceKeywords[GivenOut, Any]],
+        **options: Unpack[CommonKeywords[GivenOut, Any]],
     ) -> None: ...
     @overload
     def __init__(
@@ -94,7 +94,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         deps_type: TypeForm[GivenDeps],
         tools: Iterable[Offered[GivenDeps]] | ToolRegistry = (),
         instructions: Instructions[GivenDeps] = None,
-        **options: Unpack[FaceKeywords[str, GivenDeps]],
+        **options: Unpack[CommonKeywords[str, GivenDeps]],
     ) -> None: ...
     @overload
     def __init__(
@@ -105,7 +105,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         output_type: TypeForm[OutT],
         tools: Iterable[Offered[DepsT_contra]] | ToolRegistry = (),
         instructions: Instructions[DepsT_contra] = None,
-        **options: Unpack[FaceKeywords[OutT, DepsT_contra]],
+        **options: Unpack[CommonKeywords[OutT, DepsT_contra]],
     ) -> None: ...
     @names_ours(AGENT, option_names(AgentOptions))
     def __init__(

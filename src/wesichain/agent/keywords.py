@@ -51,7 +51,7 @@ class LoopKeywords(TypedDict, Generic[OutT, DepsT], total=False):
     new_id: Callable[[], str] | None
 
 
-class FaceKeywords(LoopKeywords[OutT, DepsT], Generic[OutT, DepsT], total=False):
+class CommonKeywords(LoopKeywords[OutT, DepsT], Generic[OutT, DepsT], total=False):
     """The keywords of an `Agent` that are the same whatever its deps and its answer are."""
 
     name: str

@@ -47,6 +47,7 @@ from wesichain.core.internal import (
     turn_of,
 )
 from wesichain.errors import AgentError, CodecError
+from wesichain.policy import Budget
 
 from .rules.tally import Tally
 from .trail import Observed, Trail
@@ -76,6 +77,7 @@ class RunInfo:
     opened_by: str = ""  # of whoever began it, where it was handed over since
     model: str = ""  # that the run has in place of the agent's
     settings: ModelSettings | None = None  # of this run, over those of its agent
+    budget: Budget | None = None  # that the run has in place of the agent's
     events: list[Any] = field(default_factory=list[Any], repr=False, compare=False)  # see `events_in`
 
 
@@ -223,6 +225,8 @@ class _Ended(AnyPhase, Generic[OutT]):
         own: dict[str, Any] = {"model": info.model} if info.model else {}
         if info.settings is not None:
             own["settings"] = info.settings
+        if info.budget is not None:
+            own["budget"] = info.budget
         return {
             **own,
             "kind": self.kind,
@@ -349,6 +353,7 @@ class _Saved:
     opened_by: str = ""
     model: str = ""
     settings: ModelSettings | None = None
+    budget: Budget | None = None
 
     def restored(self) -> tuple[RunInfo, Trail, Spent, int]:
         from wesichain.core import ReActState
@@ -365,6 +370,7 @@ class _Saved:
             opened_by=self.opened_by,
             model=self.model,
             settings=self.settings,
+            budget=self.budget,
         )
         step = self.spent.steps if self.step is None else self.step
         return info, Trail.of([*self.messages], self.steps), self.spent, step
@@ -506,6 +512,7 @@ def resumed(
     reply: LlmResponse | None = None,
     model: str = "",
     settings: ModelSettings | None = None,
+    budget: Budget | None = None,
 ) -> Thinking[OutT] | Acting[OutT]:
     """The phase that an interrupted run goes on from: the calls in hand, or else the next question.
 
@@ -520,6 +527,7 @@ def resumed(
         before=outcome.spent,
         model=model,
         settings=settings,
+        budget=budget,
     )
     unfinished = outcome.unfinished
     if unfinished is None or not unfinished.judged:

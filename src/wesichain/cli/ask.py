@@ -162,8 +162,9 @@ def run(
         found = load_agent(agent)
         if learned:
             found = found.with_playbook(learned["playbook"], domain)
-    if task.endswith(".jsonl") and (task == agent or Path(task).is_file()):
-        raise typer.Exit(run_batch(found, Path(task), workers=workers, out=out, database_url=database_url))
+    tasks = Path(task)
+    if task.endswith(".jsonl") and (tasks.is_file() or " " not in task):  # one word names a file
+        raise typer.Exit(run_batch(found, tasks, workers=workers, out=out, database_url=database_url))
     if not task:
         fail('there is no task: wesichain run file.py:agent "...", or a file of tasks: tasks.jsonl')
     raise typer.Exit(run_task(found, task, DisplayOptions(as_json, quiet, not no_record, runs)))
@@ -188,7 +189,9 @@ def demo(
         fetch(chosen)
         note(f"\n1 of 3: a question, tools, an answer: {QUESTION}")
         status = run_task(agent, QUESTION, shown)
-        is_right = ANSWER in _answer_in(answers)
+        is_right = any(
+            ANSWER in str(event.output) for event in answers.events if isinstance(event, RunCompleted)
+        )
         note(f"the answer is {'right' if is_right else 'wrong'}")
         try:
             is_learned = _corrected(office, chosen, shown, Path(folder))
@@ -220,7 +223,3 @@ def _sent(office: Office, order: str) -> bool:
     verdict = f"sent by {service}" if service else "not sent"
     note(f"in the database: order {order} was {verdict}, which is {'right' if is_right else 'wrong'}")
     return is_right
-
-
-def _answer_in(sink: CollectingSink) -> str:
-    return "".join(str(event.output) for event in sink.events if isinstance(event, RunCompleted))

@@ -60,24 +60,14 @@ class DurableRun(Run):
     def __init__(
         self, agent: DurableRunner, run_id: str, conversation: str | None, prices: Prices | None
     ) -> None:
+        self.run_id = run_id
+        self.conversation = conversation
         self._agent = agent
-        self._run_id = run_id
-        self._conversation = conversation
         self._prices = prices
-
-    @property
-    @override
-    def run_id(self) -> str:
-        return self._run_id
-
-    @property
-    @override
-    def conversation(self) -> str | None:
-        return self._conversation
 
     @override
     async def follow(self, after: int) -> AsyncIterator[Sequence[Event]]:
-        async for event in self._agent.events(self._run_id, after=after):
+        async for event in self._agent.events(self.run_id, after=after):
             yield (event,)
 
     @override
@@ -88,29 +78,29 @@ class DurableRun(Run):
     @override
     async def ending(self) -> RunEnd:
         try:
-            outcome = await self._agent.outcome(self._run_id)
+            outcome = await self._agent.outcome(self.run_id)
         except DurableError as error:
             raise HTTPException(500, redact(str(error))[:500]) from None
         meter = CostMeter(self._prices)
         for event in outcome.events:
             meter.add(event)
-        is_cancelled = await self._agent.status(self._run_id) == "cancelled"
+        is_cancelled = await self._agent.status(self.run_id) == "cancelled"
         return RunEnd(outcome, meter.cost(outcome), is_dropped=is_cancelled)
 
     @override
     async def now(self) -> RunEnd | None:
-        status = await self._agent.status(self._run_id)
+        status = await self._agent.status(self.run_id)
         return None if status in ("pending", "running") else await self.ending()
 
     @override
     async def decide(
         self, decisions: Mapping[str, Decision], options: Mapping[str, Any], *, is_streamed: bool
     ) -> None:
-        wrong = missing_decisions(await self._agent.pending(self._run_id), decisions)
+        wrong = missing_decisions(await self._agent.pending(self.run_id), decisions)
         if wrong is not None:
             raise HTTPException(409, wrong)
         try:
-            await self._agent.decide(self._run_id, decisions)
+            await self._agent.decide(self.run_id, decisions)
         except DurableError as error:
             refusal = error.__cause__  # of a decision that does not fit, as that of a plain run
             status = status_of(refusal) if isinstance(refusal, ConfigError) else 409
@@ -118,9 +108,9 @@ class DurableRun(Run):
 
     @override
     async def cancel(self) -> None:
-        if await self._agent.status(self._run_id) in ("completed", "failed", "cancelled"):
+        if await self._agent.status(self.run_id) in ("completed", "failed", "cancelled"):
             raise HTTPException(409, "the run has ended")
-        await self._agent.cancel(self._run_id)
+        await self._agent.cancel(self.run_id)
 
     @override
     def join(self) -> None:
@@ -159,8 +149,7 @@ class StoredRuns(RunRegistry):
     @override
     async def start(self, order: Order) -> DurableRun:
         self.serve()
-        if not await self._may_use(order.owner, order.run_id):
-            raise HTTPException(404, "there is no such run")
+        await self._check_owner(order)
         talk = await self._talks.open(order.owner, order.conversation)
         options = {name: value for name, value in order.options.items() if name != "deps"}  # it makes its own
         try:
@@ -179,6 +168,7 @@ class StoredRuns(RunRegistry):
             raise HTTPException(400, str(error)[:500]) from None
         except DurableError as error:
             raise HTTPException(503, redact(str(error))[:500]) from None
+        await self._check_owner(order)  # another's order with the same id may have come first
         return DurableRun(self._agent, order.run_id, order.conversation, self._prices)
 
     @override
@@ -207,6 +197,7 @@ class StoredRuns(RunRegistry):
             return None
         return summary if summary.parent is None else None
 
-    async def _may_use(self, owner: str, run_id: str) -> bool:
-        summary = await self._summary(run_id)
-        return summary is None or (summary.key or "") == owner
+    async def _check_owner(self, order: Order) -> None:
+        summary = await self._summary(order.run_id)
+        if summary is not None and (summary.key or "") != order.owner:
+            raise HTTPException(404, "there is no such run")
