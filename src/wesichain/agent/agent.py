@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from .calls.agent_tool import AgentTool
     from .capability import Capabilities, Capability
     from .handoffs.handoff import Actor, Handoff
-    from .keywords import ConversationKeywords, CommonKeywords, LoopKeywords
+    from .keywords import CommonKeywords, ConversationKeywords, LoopKeywords
     from .results.stream import RunSteps, RunStream
 
 OutT = TypeVar("OutT", default=Any)
