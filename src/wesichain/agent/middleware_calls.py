@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import field, replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -30,6 +30,7 @@ from .run_state import CutOff, LimitAbove, RunState, Stopped
 _context = constructor_of(RunContext[Any], "step_id", "deps", "source")
 # Replies that nobody has paid for yet: the step, and when it was asked and answered.
 Arrived: TypeAlias = tuple[tuple[int, LlmResponse, float, float], ...]
+CallNext: TypeAlias = Callable[[Any], Coroutine[Any, Any, Any]]
 _PASSING = (AgentError, ConfigError, CutOff, ReplayMismatchError, LimitAbove, Stopped)  # they end the run
 
 
@@ -87,6 +88,17 @@ def raiser(middleware: Sequence[Middleware], error: BaseException) -> str | None
     return name
 
 
+def onion(middleware: Sequence[Middleware], method: str, ctx: RunContext[Any], inner: CallNext) -> CallNext:
+    """The function that passes through these, the first outermost, to the `inner` one."""
+    for one in reversed(middleware):
+        inner = partial(_pass, getattr(one, method), ctx, inner)
+    return inner
+
+
+def _pass(wrap: Callable[..., Any], ctx: RunContext[Any], inner: CallNext, value: Any) -> Any:
+    return wrap(ctx, value, inner)
+
+
 def overriding(middleware: Sequence[Middleware], method: str) -> tuple[Middleware, ...]:
     """Those that do something in a method, in their order: the others need not be asked."""
     plain = getattr(Middleware, method)
@@ -114,7 +126,7 @@ class _Question:
         run, models = self.effects.run, self.effects.models
         ctx = _context(run.step, run.deps, self)
         try:
-            answer = await self.ask(models, ctx, self.request)
+            answer = await onion(models, "wrap_model", ctx, self.ask_model)(self.request)
         except BaseException as error:
             self.is_over = True
             self.set_aside()
@@ -145,13 +157,6 @@ class _Question:
             "scope": ctx.scope,
             "link": self,
         }
-
-    def ask(
-        self, models: Sequence[Middleware], ctx: RunContext[Any], request: LlmRequest
-    ) -> Coroutine[Any, Any, LlmResponse]:
-        """Ask from the first of these middlewares inwards; behind the last one is the model."""
-        inner = self.ask_model if len(models) == 1 else partial(self.ask, models[1:], ctx)
-        return models[0].wrap_model(ctx, request, inner)
 
     async def ask_model(self, request: Any) -> LlmResponse:
         effects, is_late = self.effects, self.is_over
@@ -227,9 +232,8 @@ class _Call(Caller):
 
     async def result(self) -> ToolResult:
         call, tools = self._prepared.call, self._effects.tools
-        inner = self._run_tool if len(tools) == 1 else partial(self._pass, tools[1:])
         try:
-            result: Any = await tools[0].wrap_tool(self._ctx, call, inner)
+            result: Any = await onion(tools, "wrap_tool", self._ctx, self._run_tool)(call)
         except ToolError as error:  # raised on purpose: the call has failed
             return self._failure(str(error), error)
         except Exception as error:
@@ -243,11 +247,6 @@ class _Call(Caller):
         if result.call_id != call.id or result.name != call.name:  # from an earlier call, perhaps
             return replace(result, call_id=call.id, name=call.name)
         return result
-
-    def _pass(self, tools: Sequence[Middleware], call: ToolCall) -> Coroutine[Any, Any, ToolResult]:
-        """Call from the first of these middlewares inwards; behind the last one is the tool."""
-        inner = self._run_tool if len(tools) == 1 else partial(self._pass, tools[1:])
-        return tools[0].wrap_tool(self._ctx, call, inner)
 
     def _run_tool(self, call: ToolCall) -> Coroutine[Any, Any, ToolResult]:
         prepared, tool = self._prepared, self._prepared.tool

@@ -13,7 +13,7 @@ from wesichain.middleware import Middleware
 from wesichain.tools import RunContext
 
 from .drive import Drive, program_ended
-from .middleware_calls import raiser
+from .middleware_calls import onion, raiser
 from .phases import Completed, Failed, Idle, Interrupted, Outcome, Phase
 from .run_state import TASK_CANCELLED
 
@@ -21,21 +21,11 @@ OutT = TypeVar("OutT")
 
 Start: TypeAlias = Callable[..., Idle[Any]]
 Again: TypeAlias = Callable[[Any], Drive[Any]]
-Carry: TypeAlias = Callable[[Any], Coroutine[Any, Any, Any]]
 
 
 def has_ended(outcome: object) -> TypeGuard[Outcome[Any]]:
     """Whether a middleware returned an outcome."""
     return isinstance(outcome, Completed | Failed | Interrupted)
-
-
-def through(
-    middleware: Sequence[Middleware], ctx: RunContext[Any], carry: Carry, task: Any
-) -> Coroutine[Any, Any, Any]:
-    """Run a task from the first of these middlewares inwards; behind the last one is `carry`."""
-    if not middleware:
-        return carry(task)
-    return middleware[0].wrap_run(ctx, task, partial(through, middleware[1:], ctx, carry))
 
 
 class MiddlewareRun(Generic[OutT]):
@@ -71,7 +61,7 @@ class MiddlewareRun(Generic[OutT]):
         first, task = self._drive, asyncio.current_task()
         cancels = 0 if task is None else task.cancelling()
         try:
-            outcome: Any = await through(self._middleware, self._ctx, self._carry, first.task)
+            outcome: Any = await onion(self._middleware, "wrap_run", self._ctx, self._carry)(first.task)
             self.outcome = self._drive.release(_checked(outcome))
         except (ConfigError, ReplayMismatchError) as error:  # the caller's mistake, not the run's
             self.outcome = self._drive.fail(error)
@@ -213,7 +203,7 @@ async def _through_part(
         is_begun = True
         return carry()
 
-    outcome: Any = await through(middleware, ctx, begin, own)
+    outcome: Any = await onion(middleware, "wrap_run", ctx, begin)(own)
     if not has_ended(outcome) or not is_begun:
         what = f"gave a {type(outcome).__name__}" if is_begun else "did not call on"
         raise ConfigError(

@@ -110,7 +110,7 @@ class AgentRuntime(Generic[OutT]):
         registry = tools if isinstance(tools, ToolRegistry) else ToolSet.of(tools).build()
         counter_of(given.context)  # what cannot be counted is found here, not at the first run
         self._given = given
-        self._deps = Deps(given.deps_type)
+        self.deps = Deps(given.deps_type)
         self.run_middleware: Sequence[Middleware] = ()  # around whole runs
         self._call_middleware: tuple[Any, ...] | None = None
         if given.middleware:
@@ -240,16 +240,12 @@ class AgentRuntime(Generic[OutT]):
         deps = options.deps
         if deps is None and options.parent is not None:
             deps = options.parent.deps
-        self.check_deps(deps, needed=needed)
+        self.deps.check(deps, self.settings.name, needed=needed)
         if self.transfers:
             from .handoffs.current_agent import check_deps  # loaded with the first handoff
 
             check_deps(self, deps, needed=needed)
         return deps
-
-    def check_deps(self, deps: Any, *, needed: bool) -> None:
-        """See that a run with these deps can be handed to this agent; a `ConfigError` where it cannot."""
-        self._deps.check(deps, self.settings.name, needed=needed)
 
     def offered(self) -> tuple[ToolSpec, ...]:
         """The tools that a run begins with, those for its typed answer included."""
@@ -536,7 +532,7 @@ class AgentRuntime(Generic[OutT]):
             effects = complete_effects(wrap(live))
             middleware, token = effects.around(middleware), effects.token(token)
         deps = options.deps
-        if parent is not None or self._deps.is_declared or self.transfers:
+        if parent is not None or self.deps.is_declared or self.transfers:
             deps = self.deps_of(options, needed=effects.needs_deps)
         counts = Tally() if tally is None else tally
         place = (info.step, counts, deps, scope, info.settings)

@@ -395,7 +395,7 @@ def check_deps(first: TeamMember, deps: Any, *, needed: bool) -> None:
     """See that the deps of a run suit every agent that it may be handed to, before it begins."""
     for agent in team_of(first).values():
         try:
-            agent.runtime.check_deps(deps, needed=needed)
+            agent.runtime.deps.check(deps, agent.name, needed=needed)
         except ConfigError as error:
             raise ConfigError(f"{error}; a run of {first.name!r} may be handed to it") from None
 

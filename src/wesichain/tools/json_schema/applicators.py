@@ -12,7 +12,7 @@ from typing import Any
 from wesichain.core.internal import is_array, is_object
 
 from .issues import MAX_ISSUES, Issue, count, no_such_field, one_of, quote
-from .keywords import Check, Issues, SchemaRun, Seen, fault, judged
+from .keywords import Check, Issues, SchemaRun, Seen, fault
 from .pattern import Pattern
 
 
@@ -214,8 +214,12 @@ def dependent_required(needs: dict[str, list[str]]) -> Check:
 
 
 def no_items_after(most: int) -> Check:
-    wanted = f"expected at most {count(most, 'item')}, got"
-    return judged(is_array, lambda value: f"{wanted} {len(value)}" if len(value) > most else None)
+    def check(value: Any, _: SchemaRun, __: Seen) -> Issues:
+        if not is_array(value) or len(value) <= most:
+            return None
+        return fault(f"expected at most {count(most, 'item')}, got {len(value)}")
+
+    return check
 
 
 def contains(node: SchemaNode, least: int, most: float) -> Check:

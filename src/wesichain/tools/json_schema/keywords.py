@@ -34,16 +34,6 @@ def fault(text: str, *path: str | int) -> list[Issue]:
     return [Issue(path, text)]
 
 
-def judged(applies: Callable[[Any], bool], flaw: Callable[[Any], str | None]) -> Check:
-    """Check the values that a keyword is about; `flaw` says what is wrong with one, None for nothing."""
-
-    def check(value: Any, _: SchemaRun, __: Seen) -> Issues:
-        text = flaw(value) if applies(value) else None
-        return None if text is None else fault(text)
-
-    return check
-
-
 def refuse(keyword: str, expected: str, given: object) -> ToolDefinitionError:
     return ToolDefinitionError(f"schema: {keyword!r} should be {expected}, got {preview(given)}")
 
@@ -80,10 +70,11 @@ def check_type(given: Any) -> tuple[Check, frozenset[type]]:
     tests, words, classes = zip(*(TYPES[name] for name in names), strict=True)
     expected = one_of(words)
 
-    def is_none_of_them(value: Any) -> bool:
-        return not any(test(value) for test in tests)
+    def check(value: Any, _: SchemaRun, __: Seen) -> Issues:
+        if any(test(value) for test in tests):
+            return None
+        return fault(f"expected {expected}, got {preview(value)}")
 
-    check = judged(is_none_of_them, lambda value: f"expected {expected}, got {preview(value)}")
     return check, frozenset[type]().union(*classes)
 
 
@@ -105,13 +96,20 @@ def check_enum(given: Any) -> Check:
     if not is_array(given):
         raise refuse("enum", "a list", given)
     allowed = frozenset(map(key_of, given))
-    literals = [quote(item) if isinstance(item, str) else shorten(dump_json(item)) for item in given]
-    expected = f"expected {one_of(literals)}, got"
-    return judged(lambda value: key_of(value) not in allowed, lambda value: f"{expected} {preview(value)}")
+    expected = one_of([_literal(item) for item in given])
+
+    def check(value: Any, _: SchemaRun, __: Seen) -> Issues:
+        return None if key_of(value) in allowed else fault(f"expected {expected}, got {preview(value)}")
+
+    return check
 
 
 def check_const(given: Any) -> Check:
     return check_enum([given])
+
+
+def _literal(value: Any) -> str:
+    return quote(value) if isinstance(value, str) else shorten(dump_json(value))
 
 
 # --- numbers -------------------------------------------------------------------------------------
@@ -121,8 +119,13 @@ def _bound(keyword: str, holds: Callable[[Any, Any], bool], words: str) -> Calla
     def build(limit: Any) -> Check:
         if not is_number(limit):
             raise refuse(keyword, "a number", limit)
-        wanted = f"expected a number {words} {preview(limit)}, got"
-        return judged(is_number, lambda value: None if holds(value, limit) else f"{wanted} {preview(value)}")
+
+        def check(value: Any, _: SchemaRun, __: Seen) -> Issues:
+            if not is_number(value) or holds(value, limit):
+                return None
+            return fault(f"expected a number {words} {preview(limit)}, got {preview(value)}")
+
+        return check
 
     return build
 
@@ -130,8 +133,14 @@ def _bound(keyword: str, holds: Callable[[Any, Any], bool], words: str) -> Calla
 def check_multiple(factor: Any) -> Check:
     if not is_number(factor) or factor <= 0:
         raise refuse("multipleOf", "a number above 0", factor)
-    exact, wanted = _exact(factor), f"expected a multiple of {preview(factor)}, got"
-    return judged(is_number, lambda value: f"{wanted} {preview(value)}" if _exact(value) % exact else None)
+    exact = _exact(factor)
+
+    def check(value: Any, _: SchemaRun, __: Seen) -> Issues:
+        if not is_number(value) or _exact(value) % exact == 0:
+            return None
+        return fault(f"expected a multiple of {preview(factor)}, got {preview(value)}")
+
+    return check
 
 
 def _exact(number: float) -> Fraction | int:
@@ -152,11 +161,13 @@ def _size(keyword: str, kind: type, *, noun: str, most: bool) -> Callable[[Any],
             raise refuse(keyword, "a whole number, 0 or more", limit)
         wanted = f"expected {words} {count(int(limit), noun)}"
 
-        def flaw(value: Any) -> str | None:
-            size = len(value)
-            return None if (size <= limit if most else size >= limit) else f"{wanted}, got {size}"
+        def check(value: Any, _: SchemaRun, __: Seen) -> Issues:
+            if not isinstance(value, kind):
+                return None
+            size: int = len(value)  # type: ignore[arg-type]  # kind is str, list or dict
+            return None if (size <= limit if most else size >= limit) else fault(f"{wanted}, got {size}")
 
-        return judged(lambda value: isinstance(value, kind), flaw)
+        return check
 
     return build
 
@@ -166,28 +177,31 @@ def check_pattern(given: Any) -> Check:
         raise refuse("pattern", "a string", given)
     pattern = compile_pattern(given)
 
-    def flaw(value: str) -> str | None:
+    def check(value: Any, _: SchemaRun, __: Seen) -> Issues:
+        if not isinstance(value, str) or pattern.matches(value):
+            return None
         if len(value) > pattern.longest:
-            return f"expected at most {math.floor(pattern.longest)} characters, got {len(value)}"
-        wanted = f"expected a string that matches {quote(shorten(given, 200))}, got"
-        return None if pattern.matches(value) else f"{wanted} {preview(value)}"
+            return fault(f"expected at most {math.floor(pattern.longest)} characters, got {len(value)}")
+        return fault(f"expected a string that matches {quote(shorten(given, 200))}, got {preview(value)}")
 
-    return judged(lambda value: isinstance(value, str), flaw)
+    return check
 
 
 def check_unique(given: Any) -> Check | None:
     if not isinstance(given, bool):
         raise refuse("uniqueItems", "true or false", given)
 
-    def flaw(value: list[Any]) -> str | None:
+    def check(value: Any, _: SchemaRun, __: Seen) -> Issues:
+        if not is_array(value):
+            return None
         seen: dict[Any, int] = {}
         for index, item in enumerate(value):
             first = seen.setdefault(key_of(item), index)
             if first != index:
-                return f"expected no item twice; items {first} and {index} are equal"
+                return fault(f"expected no item twice; items {first} and {index} are equal")
         return None
 
-    return judged(is_array, flaw) if given else None
+    return check if given else None
 
 
 def check_required(given: Any) -> Check:

@@ -184,10 +184,11 @@ class McpServer:
             for changes in self._changes:
                 changes.announce(str(message.params.uri))
 
-    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+        return task
 
     async def _follow(self) -> None:
         """Read the list of tools again; where that fails, the known ones stay, and a call says why."""
@@ -314,9 +315,7 @@ class McpServer:
         changes = ResourceChanges(uris)
         watch = Watch(changes)
         self._changes.append(changes)
-        task = asyncio.create_task(self._keep(watch))
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
+        task = self._in_background(self._keep(watch))
         try:
             async with asyncio.timeout(self._options.connect_timeout):
                 await watch.ready
