@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.durable.databases import database_in
+from tests.ports import reserved_port
 from wesichain import Agent, LlmRequest, LlmResponse, Role, ToolCall, tool
 from wesichain.durable import DurableAgent
 from wesichain.edge import create_app
@@ -51,9 +51,7 @@ async def up(client: httpx2.AsyncClient) -> None:
 
 async def test_a_run_goes_on_where_a_killed_server_was_and_a_reader_misses_nothing(tmp_path: Path) -> None:
     database, log = database_in(tmp_path), tmp_path / "hops"
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = reserved_port()
     found: list[Frame] = []
     async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60, headers=ANN) as client:
         with process(database, port, log) as first:
@@ -250,6 +248,17 @@ async def test_decisions_on_several_calls_are_all_kept_or_none(tmp_path: Path) -
             assert refused.status_code == status, refused.text
         done = await client.post("/runs/r/decisions", json={one: fitting, two: {"kind": "approve"}})
         assert done.json()["output"] == "erased 7 and erased 2"
+
+
+async def test_a_run_id_that_two_callers_send_at_once_belongs_to_one(tmp_path: Path) -> None:
+    agent = DurableAgent(scripted("a secret"), database_url=database_in(tmp_path))
+    async with serving(create_app(agent, authorize=lambda request: request.headers["x-user"])) as client:
+        order = {"task": "?", "run_id": "same"}
+        answers = await asyncio.gather(
+            *(client.post("/runs", json=order, headers=who) for who in (ANN, BOB, ANN, BOB))
+        )
+    by_caller = {tuple(one.status_code for one in answers[first::2]) for first in (0, 1)}
+    assert by_caller == {(200, 200), (404, 404)}
 
 
 async def test_a_conversation_and_settings_are_those_of_the_durable_run(tmp_path: Path) -> None:

@@ -64,25 +64,45 @@ def is_green(source: Path, tests: Sequence[str], *, is_quick: bool) -> bool:
     return _verdict(source, tests, is_quick=is_quick)[0] == "survived"
 
 
+def run_in_fork(source: Path, tests: Sequence[str], plugin: object, *, seconds: int) -> str:
+    """Run tests on a copy of the source with a plugin, within so much CPU time; returns pytest's last line."""
+    with tempfile.TemporaryFile() as printed:
+        pid = os.fork()
+        if pid == 0:
+            _run(source, tests, printed.fileno(), is_quick=False, plugins=[plugin], seconds=seconds)
+        _wait(pid)
+        printed.seek(0)
+        return printed.read().decode(errors="replace").strip().rpartition("\n")[2]
+
+
 def _verdict(source: Path, tests: Sequence[str], *, is_quick: bool) -> tuple[Verdict, str]:
     with tempfile.TemporaryFile() as printed:
         pid = os.fork()
         if pid == 0:
-            _run(source, tests, printed.fileno(), is_quick=is_quick)
+            _run(source, ["-x", *tests], printed.fileno(), is_quick=is_quick)
         status = _wait(pid)
         printed.seek(0)
         return verdict_of(status, printed.read().decode(errors="replace"))
 
 
-def _run(source: Path, tests: Sequence[str], printed: int, *, is_quick: bool) -> None:
+def _run(
+    source: Path,
+    tests: Sequence[str],
+    printed: int,
+    *,
+    is_quick: bool,
+    plugins: Sequence[object] = (),
+    seconds: int = CPU_LIMIT,
+) -> None:
     """In the child: run the tests and end, whatever happens."""
     status = 70
     try:
         os.setsid()
         for number in (1, 2):
             os.dup2(printed, number)
-        resource.setrlimit(resource.RLIMIT_CPU, (CPU_LIMIT, CPU_LIMIT + 5))
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
         os.environ["PYTHONPATH"] = os.pathsep.join([str(source), str(ROOT)])
+        os.environ["WESICHAIN_SEED"] = "1"  # the same cases as on record
         os.environ["WESICHAIN_QUICK"] = "1" if is_quick else ""
         sys.dont_write_bytecode = (
             False  # tests need no second compiling; the copy is compared by its contents
@@ -90,7 +110,7 @@ def _run(source: Path, tests: Sequence[str], printed: int, *, is_quick: bool) ->
         sys.path[:0] = [str(source), str(ROOT)]
         os.chdir(ROOT)
         quiet = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # for plugins that are loaded already
-        status = int(pytest.main([*OPTIONS, *quiet, *tests]))
+        status = int(pytest.main([*OPTIONS, *quiet, *tests], plugins=list(plugins)))
     except BaseException:
         traceback.print_exc()
     finally:

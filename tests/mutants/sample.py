@@ -1,7 +1,7 @@
 """A random sample of mutants over the whole source, so that the share that is caught says something of what nobody
 chose: comparisons turned round, conditions negated, numbers and flags changed, statements left out.
 
-The tests of a file are those that mirror it, and those of its room that use its names most.
+Where no record says which tests reach a place, they are those that mirror its file, or use its names most.
 """
 
 from __future__ import annotations
@@ -10,11 +10,15 @@ import ast
 import random
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from .coverage import block_of, tests_that_run
 from .table import ROOT, SOURCE, Mutant
 
+FIRST = 12  # tests that are tried before the others
+BUDGET = 40.0  # seconds of CPU time for the tests of one mutant
 _TURNED: dict[type[ast.cmpop], str] = {
     ast.Lt: "<=",
     ast.LtE: "<",
@@ -29,14 +33,39 @@ _TURNED: dict[type[ast.cmpop], str] = {
 }
 
 
-def sample(size: int, *, seed: int) -> list[Mutant]:
-    """So many mutants, each in another place; the same for the same seed and source.
+@dataclass(frozen=True, slots=True)
+class Sieve:
+    """Tests that may notice a mutant, perhaps as a quick run has them."""
 
-    Their tests are all files of the room, the likeliest first.
-    """
+    tests: tuple[str, ...]
+    is_quick: bool = False
+
+
+def sample(size: int, *, seed: int) -> Iterator[tuple[Mutant, list[Sieve]]]:
+    """So many mutants, each in another place, with what to judge them by; the same for the same seed and source."""
     places = [(path, *place) for path in sorted(SOURCE.rglob("*.py")) for place in _places(path)]
-    chosen = random.Random(seed).sample(places, size)
-    return [_mutant(*place) for place in chosen]
+    for path, node, text in random.Random(seed).sample(places, size):
+        yield _mutant(path, node, text), _sieves(path, node.lineno)
+
+
+def at(file: str, line: int) -> Iterator[tuple[Mutant, list[Sieve]]]:
+    """All mutants of one line, with what to judge them by."""
+    for node, text in _places(SOURCE / file):
+        if node.lineno == line:
+            yield _mutant(SOURCE / file, node, text), _sieves(SOURCE / file, line)
+
+
+def _sieves(path: Path, line: int) -> list[Sieve]:
+    """By the tests that reach the line where that is on record, or by files with likely names."""
+    block = block_of(str(path.relative_to(SOURCE)), line)
+    if block is None:
+        files = tests_of(path)
+        chosen = [Sieve(files[:4], is_quick=True), Sieve(files[:4]), Sieve(files[4:10])]
+    else:
+        tests, spent = tests_that_run(block), 0.0
+        enough = [each.test for each in tests if (spent := spent + each.seconds) < BUDGET]
+        chosen = [Sieve((*enough[:FIRST],)), Sieve((*enough[FIRST:],))]
+    return [sieve for sieve in chosen if sieve.tests]
 
 
 def room_of(mutant: Mutant) -> str:
@@ -51,7 +80,7 @@ def _mutant(path: Path, node: ast.expr | ast.stmt, text: str) -> Mutant:
     old = source[start:end]
     file = str(path.relative_to(SOURCE))
     name = f"line {node.lineno}: {_short(old)} -> {_short(text)}"
-    return Mutant(name, file, source, source[:start] + text + source[end:], tests_of(path))
+    return Mutant(name, file, source, source[:start] + text + source[end:], ())
 
 
 def _end(node: ast.expr | ast.stmt) -> tuple[int, int]:

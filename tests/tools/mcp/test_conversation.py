@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from mcp import Client, types
 from pydantic import BaseModel
 
+from tests.waiting import until
 from tests.warm import python
 from wesichain import Agent, tool
 from wesichain.agent import Interrupted
@@ -393,6 +395,29 @@ def test_a_resource_without_a_scheme_is_a_mistake() -> None:
     assert ServedPrompt("p", lambda a, b="x": a + b).arguments[1].required is False
 
 
+BREWING = """
+from mcp.server.mcpserver import Context, MCPServer
+from mcp_types import InputRequiredResult
+
+server = MCPServer("brewing")
+
+@server.tool()
+async def brew(ctx: Context) -> str | InputRequiredResult:
+    "Take three requests to be ready."
+    asked = int(ctx.request_state or 0)
+    return "tea" if asked == 3 else InputRequiredResult(request_state=str(asked + 1))
+
+server.run("stdio")
+"""
+
+
+async def test_a_result_that_is_not_ready_is_requested_again(tmp_path: Path) -> None:
+    program = tmp_path / "server.py"
+    program.write_text(BREWING, encoding="utf-8")
+    async with McpServer.stdio(sys.executable, str(program), approval=False, protocol="2026-07-28") as server:
+        assert (await call(server, "brew")).value == {"result": "tea"}
+
+
 CHANGING = """
 import asyncio, sys
 from mcp.server.mcpserver import Context, MCPServer
@@ -418,10 +443,7 @@ async def test_a_list_that_changes_is_followed(tmp_path: Path, protocol: str) ->
     async with McpServer.stdio(*program, approval=False, protocol=protocol) as server:
         before = server.tools
         assert (await call(server, "grow")).ok
-        for _ in range(200):
-            if len(server.tools) == 2:
-                break
-            await asyncio.sleep(0.02)
+        await until(lambda: len(server.tools) == 2)
         assert [each.name for each in server.tools] == ["grow", "grown"]
         assert len(before) == 1  # what somebody holds does not change
         assert (await call(server, "grown")).ok

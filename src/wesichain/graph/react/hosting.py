@@ -24,8 +24,8 @@ from wesichain.agent import (
     Refuse,
     check_decision,
 )
-from wesichain.core import Event, PromptTemplate, ToolCall, ToolCallingLlm
-from wesichain.core.internal import PendingCall, dataclass, from_plain, to_plain
+from wesichain.core import Event, PromptTemplate, ToolCallingLlm
+from wesichain.core.internal import PendingCall, RefusalOf, dataclass, from_plain, to_plain
 from wesichain.errors import (
     CodecError,
     ConfigError,
@@ -193,11 +193,7 @@ def decided(
 
 
 def decisions(
-    answer: Any,
-    pending: Sequence[PendingCall],
-    refusal_of: Callable[[ToolCall], Exception | None],
-    *,
-    now: float,
+    answer: Any, pending: Sequence[PendingCall], refusal_of: RefusalOf, *, now: float
 ) -> dict[str, Decision]:
     """Read an answer: a decision for all of the calls, or a mapping from their tokens to decisions.
 
