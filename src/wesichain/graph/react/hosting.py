@@ -193,11 +193,7 @@ def decided(
 
 
 def decisions(
-    answer: Any,
-    pending: Sequence[PendingCall],
-    refusal_of: RefusalOf,
-    *,
-    now: float,
+    answer: Any, pending: Sequence[PendingCall], refusal_of: RefusalOf, *, now: float
 ) -> dict[str, Decision]:
     """Read an answer: a decision for all of the calls, or a mapping from their tokens to decisions.
 
