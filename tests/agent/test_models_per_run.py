@@ -1,4 +1,4 @@
-"""Another model for one run: its price, its name in the log, its traits, and what a resume goes on with."""
+"""Another model or budget for one run: its price, name and traits, and what a resume goes on with."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from tests.agent.kit import call, say
-from wesichain.agent import Agent, AgentRuntime, Approve, Completed, Interrupted, replay
+from wesichain.agent import Agent, AgentRuntime, Approve, Completed, Failed, Interrupted, replay
 from wesichain.core import (
     CompletionLlm,
     LlmResponse,
@@ -21,8 +21,8 @@ from wesichain.core import (
     from_json,
     to_json,
 )
-from wesichain.errors import ConfigError
-from wesichain.policy import Budget
+from wesichain.errors import BudgetExceededError, ConfigError
+from wesichain.policy import Budget, Price
 from wesichain.testing import ScriptedLlm
 from wesichain.tools import ToolContext, tool
 from wesichain.trace import Recorder, load
@@ -224,3 +224,25 @@ class TestAResume:
         assert isinstance(third, Completed)
         assert third.output == "done"
         assert len(other.requests) == 2
+
+    @pytest.mark.parametrize("steps", [2, 30])
+    def test_goes_on_with_the_budget_that_it_began_with(self, steps: int) -> None:
+        asks = [say(call("delete", {"name": str(number)}, id=str(number))) for number in range(15)]
+        agent = Agent(Named("own", [*asks, "done"]), tools=[delete], budget=Budget(steps=12))
+        outcome: Any = waiting(agent, budget=Budget(steps=steps, cost=9.0, prices={"own": Price(1, 2, 3, 4)}))
+        while isinstance(outcome, Interrupted):
+            read = from_json(Interrupted, to_json(outcome))
+            outcome = asyncio.run(agent.runtime.resume(read, {read.pending[0].token: Approve()}))
+        assert isinstance(outcome, Completed if steps == 30 else Failed)
+        assert outcome.spent.steps == min(steps, 16)
+
+    def test_may_be_given_another_budget_and_the_next_one_remembers(self) -> None:
+        asks = [say(call("delete", {"name": str(number)}, id=str(number))) for number in range(9)]
+        agent = Agent(Named("own", [*asks, "done"]), tools=[delete])
+        first = waiting(agent, budget=Budget(steps=30))
+        resume = agent.runtime.resume
+        second = asyncio.run(resume(first, {first.pending[0].token: Approve()}, budget=Budget(steps=2)))
+        assert isinstance(second, Interrupted)
+        third = asyncio.run(resume(second, {second.pending[0].token: Approve()}))
+        assert isinstance(third, Failed)
+        assert isinstance(third.error, BudgetExceededError)

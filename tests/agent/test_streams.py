@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -23,6 +23,7 @@ from wesichain.core import (
     RunCompleted,
     RunInterrupted,
     RunStarted,
+    TextChunk,
     TextDelta,
     ToolCompleted,
     ToolDispatched,
@@ -220,6 +221,26 @@ def test_a_plain_stream_that_is_left_early_can_go_on_too() -> None:
             _ = run.result
         assert (await agent.resume(run.outcome)).output == "done"
         assert world.done == ["look", "look"]  # it was cut off, and may be run again
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("pieces", range(56, 68))
+def test_a_run_that_is_left_while_it_waits_for_its_reader_has_an_outcome(pieces: int) -> None:
+    class Streaming(ScriptedLlm):
+        async def stream(self, request: LlmRequest) -> AsyncIterator[TextChunk | LlmResponse]:
+            for _ in range(pieces):  # as many as fill the queue, and one more or less
+                yield TextChunk("a ")
+            yield await self.complete(request)
+
+    async def main() -> None:
+        async with Agent(Streaming(["a " * pieces])).stream("q") as run:
+            await anext(aiter(run))
+            await asyncio.sleep(0.01)
+        assert run.outcome is not None
+        check_events(run.outcome.events)
+        if isinstance(run.outcome, Completed):
+            assert run.result.output == "a " * pieces
 
     asyncio.run(main())
 

@@ -273,6 +273,15 @@ def test_a_file_of_tasks_that_is_none(
     assert not effects.exists()
 
 
+def test_a_file_of_tasks_that_is_not_there_is_no_task(
+    wesichain: Command, tmp_path: Path, effects: Path
+) -> None:
+    done = wesichain("run", f"{tmp_path}/shout.py:agent", str(tmp_path / "missing.jsonl"))
+    assert done.status == 2
+    assert "missing.jsonl" in done.err
+    assert not effects.exists()
+
+
 def test_a_batch_that_is_stopped_goes_on_when_it_is_given_again(
     wesichain: Command, tmp_path: Path, effects: Path
 ) -> None:

@@ -31,7 +31,7 @@ MAIN = "from wesichain.cli import main; main()"
         pytest.param(["nowhere:agent"], "no module 'nowhere'", id="no-such-module"),
         pytest.param(["tests.durable.work"], "names no agent", id="no-name"),
         pytest.param(["tests.durable.work:nobody"], "nothing named 'nobody'", id="no-such-agent"),
-        pytest.param(["tests.durable.work:number"], "is a int, not an Agent", id="something-else"),
+        pytest.param(["tests.durable.work:number"], "has the type int, not an Agent", id="something-else"),
         pytest.param(["missing.py:agent"], "no file missing.py", id="no-such-file"),
         pytest.param(
             ["tests.durable.work:agent", "--database-url", "mysql://x"],
@@ -221,7 +221,7 @@ async def test_a_factory_makes_what_is_served(
 
 async def test_a_factory_of_something_else_is_named(tmp_path: Path) -> None:
     (tmp_path / "factories.py").write_text(FACTORIES)
-    with pytest.raises(ConfigError, match="is a int, not an Agent, a DurableAgent or a DurableGraph"):
+    with pytest.raises(ConfigError, match="has the type int, not an Agent, a DurableAgent or a DurableGraph"):
         async with open_durable(f"{tmp_path}/factories.py:wrong"):
             pass
 

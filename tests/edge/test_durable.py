@@ -250,6 +250,17 @@ async def test_decisions_on_several_calls_are_all_kept_or_none(tmp_path: Path) -
         assert done.json()["output"] == "erased 7 and erased 2"
 
 
+async def test_a_run_id_that_two_callers_send_at_once_belongs_to_one(tmp_path: Path) -> None:
+    agent = DurableAgent(scripted("a secret"), database_url=database_in(tmp_path))
+    async with serving(create_app(agent, authorize=lambda request: request.headers["x-user"])) as client:
+        order = {"task": "?", "run_id": "same"}
+        answers = await asyncio.gather(
+            *(client.post("/runs", json=order, headers=who) for who in (ANN, BOB, ANN, BOB))
+        )
+    by_caller = {tuple(one.status_code for one in answers[first::2]) for first in (0, 1)}
+    assert by_caller == {(200, 200), (404, 404)}
+
+
 async def test_a_conversation_and_settings_are_those_of_the_durable_run(tmp_path: Path) -> None:
     seen: list[tuple[int, float | None]] = []
 

@@ -362,6 +362,26 @@ async def test_conversations_in_a_file_keep_their_owners(tmp_path: Path) -> None
         store.close()
 
 
+async def test_an_order_that_is_sent_twice_at_once_is_one_run(tmp_path: Path) -> None:
+    paid: list[int] = []
+
+    @tool(effect="once")
+    async def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        await asyncio.sleep(0)
+        return "paid"
+
+    agent = scripted(say(ToolCall("p1", "pay", {"amount": 5})), "done", tools=[pay])
+    store = SqliteConversations(tmp_path / "talks.db")
+    async with serving(create_app(agent, conversations=store)) as client:
+        order = {"task": "?", "run_id": "r", "conversation": "c"}
+        answers = await asyncio.gather(*(client.post("/runs", json=order) for _ in range(5)))
+    store.close()
+    assert [answer.json()["output"] for answer in answers] == ["done"] * 5
+    assert paid == [5]
+
+
 async def test_fewer_runs_at_once_than_asked_for() -> None:
     slow = Slow()
     async with serving(create_app(slow.agent(), limits=Limits(runs=1))) as client:

@@ -141,6 +141,25 @@ async def test_the_newest_snapshot_shows_what_is_pending_and_a_checkpoint_by_its
     assert (by_id.values["log"], by_id.next) == ([], ("a", "b"))
 
 
+async def test_a_step_whose_nodes_have_all_run_is_no_end() -> None:
+    is_broken = True
+
+    def route(_: Log) -> str:
+        if is_broken:
+            raise ValueError("no")
+        return "b"
+
+    builder = GraphBuilder(Log).add_node("a", note("a")).add_node("b", note("b")).set_entry("a")
+    graph = builder.add_conditional_edges("a", route, ["b"]).build(MemoryCheckpointer())
+    with pytest.raises(NodeFailedError, match="router"):
+        await graph.invoke({}, T)
+    stopped = await graph.get_state("t")
+    assert (stopped.values["log"], stopped.next) == (["a"], ("a",))
+    is_broken = False
+    assert (await graph.resume("t"))["log"] == ["a", "b"]
+    assert (await graph.get_state("t")).next == ()
+
+
 @behaviour("G83", "G85")
 async def test_going_back_runs_again_only_what_comes_after_and_leaves_what_was() -> None:
     calls: list[str] = []

@@ -63,7 +63,6 @@ from .trail import Observed
 
 OutT = TypeVar("OutT")
 
-_READY = (Observing, Idle)
 _ENDED = (Completed, Failed, Interrupted)
 
 
@@ -145,7 +144,7 @@ class Drive(Generic[OutT]):
             self.begin()
         run, phase = self.run, self.phase
         turn, pressure = self._turn, run.pressure
-        while True:
+        while not isinstance(phase, _ENDED):
             try:
                 if pressure is not None:
                     await run.wait(pressure())
@@ -154,12 +153,10 @@ class Drive(Generic[OutT]):
                     following: Phase[OutT] = await turn.think(phase)
                 elif isinstance(phase, Acting):
                     following = await self._act(phase)
-                elif isinstance(phase, _READY):
+                else:
                     following = phase.think()
-                else:  # it has ended
-                    break
             except BaseException as cause:  # noqa: BLE001  # every way to end a run, a bug of ours included
-                following = await self._broken(cast("Active[OutT]", phase), cause)
+                following = await self._broken(phase, cause)
             self._previous = phase
             self.phase = phase = following
             if once:

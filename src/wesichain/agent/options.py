@@ -135,7 +135,8 @@ class RunOptions(Generic[DepsT]):
     """The options of one run, also when it is resumed.
 
     `history`: messages before the task. `deps`: the caller's own world, for tools, instructions and checks;
-    it is written nowhere. `model`, `budget`: in place of the agent's. `settings`: over the agent's.
+    it is written nowhere. `model`, `budget`: in place of the agent's. `settings`: over the agent's. All
+    three hold when the run is resumed.
     `cancellation`: stops the run, which never cancels it. `parent`: the context of the call that this run is
     inside of: it then spends from that run's account, is part of its log and waits with it.
     `events`: further sinks. `stream`: emit text as it comes. `run_id`: a name for the run. `instructions`:
@@ -160,6 +161,11 @@ class RunOptions(Generic[DepsT]):
     clock: Clock | None = None
     on_open: Callable[[Any], None] | None = None
     inner: Any = None  # an `InnerRun`
+
+    @property
+    def kept_budget(self) -> Budget | None:
+        """The budget that an interrupted run keeps; one inside a call is given its own by the call again."""
+        return self.budget if self.parent is None else None
 
 
 NO_OPTIONS = RunOptions()

@@ -25,6 +25,7 @@ from wesichain.core.internal import (
     is_object,
 )
 from wesichain.errors import AgentError, CodecError
+from wesichain.policy import Budget
 
 from .rules import Tally
 from .trail import Observed, Trail
@@ -54,6 +55,7 @@ class RunInfo:
     opened_by: str = ""  # of whoever began it, where it was handed over since
     model: str = ""  # that the run has in place of the agent's
     settings: ModelSettings | None = None  # of this run, over those of its agent
+    budget: Budget | None = None  # that the run has in place of the agent's
     events: list[Any] = field(default_factory=list[Any], repr=False, compare=False)  # see `events_in`
 
 
@@ -187,6 +189,8 @@ class _Ended(AnyPhase, Generic[OutT]):
         own: dict[str, Any] = {"model": info.model} if info.model else {}
         if info.settings is not None:
             own["settings"] = info.settings
+        if info.budget is not None:
+            own["budget"] = info.budget
         return {
             **own,
             "kind": self.kind,
@@ -318,6 +322,7 @@ class _Saved:
     opened_by: str = ""
     model: str = ""
     settings: ModelSettings | None = None
+    budget: Budget | None = None
 
     def restored(self) -> tuple[RunInfo, Trail, Spent, int]:
         from wesichain.core import ReActState
@@ -334,6 +339,7 @@ class _Saved:
             opened_by=self.opened_by,
             model=self.model,
             settings=self.settings,
+            budget=self.budget,
         )
         step = self.spent.steps if self.step is None else self.step
         return info, Trail.of([*self.messages], self.steps), self.spent, step

@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeAlias, TypeVar, cast
 from wesichain.core import Citation, ErrorStep, LlmResponse, Message, ModelSettings, Role
 from wesichain.core.internal import PendingCall, Spent, constructor_of, dataclass, turn_of
 from wesichain.errors import AgentError, CodecError
+from wesichain.policy import Budget
 
 from .outcomes import (
     AnyPhase,
@@ -184,6 +185,7 @@ def resumed(
     reply: LlmResponse | None = None,
     model: str = "",
     settings: ModelSettings | None = None,
+    budget: Budget | None = None,
 ) -> Thinking[OutT] | Acting[OutT]:
     """The phase that an interrupted run goes on from: the calls in hand, or else the next question.
 
@@ -198,6 +200,7 @@ def resumed(
         before=outcome.spent,
         model=model,
         settings=settings,
+        budget=budget,
     )
     unfinished = outcome.unfinished
     if unfinished is None or not unfinished.judged:

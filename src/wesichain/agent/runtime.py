@@ -36,7 +36,7 @@ from wesichain.core.internal import (
 )
 from wesichain.errors import ConfigError, DuplicateToolError
 from wesichain.middleware import Middleware
-from wesichain.policy import Account, ObserveErrors
+from wesichain.policy import Account, Budget, ObserveErrors
 from wesichain.tools import ToolContext, ToolRegistry, ToolSet
 
 from .calls import InnerRun, UsedTokens, inner_run, token_for, with_decided_args
@@ -286,6 +286,7 @@ class AgentRuntime(Generic[OutT]):
         instructions: str | None = None,
         advice: Advice | None = None,
         settings: ModelSettings | None = None,
+        budget: Budget | None = None,
     ) -> Idle[OutT]:
         """The first phase of a run of a task: a text, texts and parts, or a state that has one."""
         content: Content | None = None
@@ -302,8 +303,8 @@ class AgentRuntime(Generic[OutT]):
             messages += messages_of(scratchpad)
         name, model = self.settings.name, self._reported
         info = _info(run_id or self._new_id(), question, task, first_new, agent=name, model=model)
-        if settings is not None:
-            info = replace(info, settings=settings)
+        if settings is not None or budget is not None:
+            info = replace(info, settings=settings, budget=budget)
         if counted or content is not None:
             info = replace(
                 info,
@@ -343,11 +344,18 @@ class AgentRuntime(Generic[OutT]):
         if inner is not None and inner.outcome is not None:
             return self._reenter(inner, inner.outcome, given)
         advice, instructions = given.advice, given.instructions
+        start = partial(
+            self.start,
+            history=history,
+            instructions=instructions,
+            advice=advice,
+            settings=given.settings,
+            budget=given.kept_budget,
+        )
         if isinstance(task, Idle):
             idle = cast("Idle[OutT]", task)
         else:
-            run_id, own = given.run_id or self.new_id(inner), given.settings
-            idle = self.start(task, history, run_id, instructions=instructions, advice=advice, settings=own)
+            idle = start(task, run_id=given.run_id or self.new_id(inner))
         tally = None if advice is None or not advice.tools else Tally(advised=advice.tools)
         drive, middleware = self._drive(idle, given, inner, tally)
         if advice is not None:
@@ -356,16 +364,9 @@ class AgentRuntime(Generic[OutT]):
             drive.instructions = instructions
         if not middleware and drive.run.current_agent is None and given.on_open is None:
             return drive
-        start = None
-        if middleware and isinstance(task, str | list | tuple):  # it may change the task, or run it again
-            start = partial(
-                self.start,
-                history=history,
-                instructions=instructions,
-                advice=advice,
-                settings=given.settings,
-            )
-        return self._opened(drive, middleware, given, start)
+        # Middleware may change the task, or run it again.
+        again = start if middleware and isinstance(task, str | list | tuple) else None
+        return self._opened(drive, middleware, given, again)
 
     def _check_tool_choice(self, choice: str) -> None:
         """Raise a `ConfigError` where the tool that the model has to call is none of the agent's."""
@@ -440,7 +441,8 @@ class AgentRuntime(Generic[OutT]):
         if options.settings is not None:
             settings = options.settings if settings is None else settings.merge(options.settings)
             check_settings(self.llm, self._given.settings.merge(settings))
-        phase = resumed(interrupted, reply=reply, model=self._reported, settings=settings)
+        budget = options.kept_budget or interrupted.info.budget
+        phase = resumed(interrupted, reply=reply, model=self._reported, settings=settings, budget=budget)
         drive, middleware = self._drive(phase, options, inner, copy(interrupted.tally))
         decided = tuple(
             Decided(item.token, item.call.name, decisions[item.token])
@@ -515,7 +517,11 @@ class AgentRuntime(Generic[OutT]):
             listen = self._listeners(info, options, inner)
         emitter = Emitter(info.run_id, info.events, settings.clock.time, info.last_seq, listen)
         account = Account(
-            options.budget or self.budget, settings.model, settings.clock.monotonic(), above, info.before
+            options.budget or info.budget or self.budget,
+            settings.model,
+            settings.clock.monotonic(),
+            above,
+            info.before,
         )
         for name in settings.other_models:
             account.price_of(name)  # a limited cost needs one

@@ -16,10 +16,8 @@ from types import ModuleType
 from typing import Any, cast
 
 from wesichain.agent import Agent
-from wesichain.errors import ConfigError, WesichainError
+from wesichain.errors import ConfigError
 from wesichain.tools import Tool, TypedTool
-
-from .terminal import fail
 
 _PACKAGE = Path(__file__).parents[1]
 DEFAULT_MODEL = "local:qwen2.5-coder-0.5b"
@@ -39,12 +37,9 @@ def fetch(model: str) -> None:
         return
     from wesichain.llm.local import StderrProgress, cached_model, fetch_model, find_model
 
-    try:
-        card = find_model(name)
-        if cached_model(card) is None:
-            fetch_model(card, progress=StderrProgress())
-    except WesichainError as error:
-        fail(error)
+    card = find_model(name)
+    if cached_model(card) is None:
+        fetch_model(card, progress=StderrProgress())
 
 
 def load_tools(path: Path) -> list[Any]:
@@ -109,7 +104,7 @@ def _of_type(found: Any, wanted: tuple[type, ...], target: str) -> Any:
         return found
     names = [f"{'an' if name[0] in 'AEIOU' else 'a'} {name}" for name in (one.__name__ for one in wanted)]
     listed = " or ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
-    raise ConfigError(f"{target!r} is a {type(found).__name__}, not {listed}")
+    raise ConfigError(f"{target!r} has the type {type(found).__name__}, not {listed}")
 
 
 def load_object(target: str, wanted: type) -> Any:

@@ -8,7 +8,7 @@ node of a graph, the call that runs another agent. In each scope `RunStarted` is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import ClassVar, TypeAlias
 
@@ -107,6 +107,7 @@ class Provide:
 
 
 Decision: TypeAlias = Approve | ApproveWith | Refuse | Provide
+RefusalOf: TypeAlias = Callable[[ToolCall], Exception | None]  # why a program cannot run a call
 
 
 @dataclass(frozen=True, slots=True)

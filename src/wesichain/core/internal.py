@@ -45,6 +45,7 @@ from .events import (
     PendingCall,
     Provide,
     Question,
+    RefusalOf,
     Refuse,
     RunEvent,
 )
@@ -132,6 +133,7 @@ __all__ = [
     "Prices",
     "Provide",
     "Question",
+    "RefusalOf",
     "Refuse",
     "RunEvent",
     "Spent",

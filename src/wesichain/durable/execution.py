@@ -31,7 +31,6 @@ from .workflow_ids import (
     Begin,
     Ending,
     Resume,
-    budget_of,
     read_ending,
     read_order,
     run_of,
@@ -126,7 +125,7 @@ class Execution(Generic[OutT]):
             "effects": partial(DurableEffects, journal, needs_deps=not is_looking),
             "clock": journal,
         }
-        own = {"model": self._model_of(run_id, first), "budget": budget_of(first), "settings": first.settings}
+        own = {"model": self._model_of(run_id, first), "budget": first.budget, "settings": first.settings}
         options |= {name: value for name, value in own.items() if value is not None}
         match given:
             case Resume(decisions=decisions):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
-from typing import Any, TypeAlias
+from typing import Any
 
 from wesichain.agent import check_decision as check_call_decision
 from wesichain.core import Event, JsonValue, ToolCall, from_json, to_json
@@ -13,6 +13,7 @@ from wesichain.core.internal import (
     Decision,
     PendingCall,
     Provide,
+    RefusalOf,
     dataclass,
     dump_json,
     from_plain,
@@ -23,7 +24,6 @@ from wesichain.errors import CodecError, ConfigError, DurableError
 
 from .states import PendingDecision
 
-RefusalOf: TypeAlias = Callable[[ToolCall], Exception | None]  # why a program cannot run a call
 _GRAPH = "graph "  # begins the text of the ending of a graph's run, whose state is kept elsewhere
 
 

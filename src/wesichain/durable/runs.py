@@ -13,10 +13,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from typing_extensions import Unpack
 
 from wesichain.core import Clock, Event, from_json, to_json
-from wesichain.core.internal import Decision, SystemClock, home_folder
+from wesichain.core.internal import Decision, RefusalOf, SystemClock, home_folder
 from wesichain.errors import ConfigError, DurableError
 
-from .questions import RefusalOf, answers_order, check_decision, graph_ending
+from .questions import answers_order, check_decision, graph_ending
 from .run_records import (
     ChildEvents,
     FinishedRun,

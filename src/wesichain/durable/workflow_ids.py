@@ -14,8 +14,8 @@ from hashlib import sha256
 from typing import Any, ClassVar
 
 from wesichain.agent import AnyModel, Completed, Decision, Failed, Interrupted, RunMemory, resolve_model
-from wesichain.core import Event, JsonValue, Message, ModelSettings, Part, Role, ToolSpec, from_json, to_json
-from wesichain.core.internal import OMIT, Price, common_prefix, dataclass, is_array, is_object, same, to_plain
+from wesichain.core import Event, Message, ModelSettings, Part, Role, ToolSpec, from_json, to_json
+from wesichain.core.internal import OMIT, common_prefix, dataclass, is_array, is_object, same
 from wesichain.errors import ConfigError, DurableError
 from wesichain.policy import Budget
 from wesichain.tools import JsonTool, Tool
@@ -38,7 +38,7 @@ class Begin:
     model: str = field(
         default="", metadata=OMIT
     )  # in place of the agent's: PROVIDER:NAME, or an object's name
-    budget: JsonValue = field(default=None, metadata=OMIT)  # in place of the agent's
+    budget: Budget | None = field(default=None, metadata=OMIT)  # in place of the agent's
     settings: ModelSettings | None = field(default=None, metadata=OMIT)  # over the agent's
     tools: tuple[ToolSpec, ...] = field(default=(), metadata=OMIT)  # external ones, beside the agent's
     conversation: str = field(default="", metadata=OMIT)  # the id of the one that it is part of
@@ -94,7 +94,7 @@ async def begin_order(new: NewTask) -> Begin:
         () if isinstance(asked.content, str) else asked.content,
         () if new.conversation is None else tuple(await new.conversation.read()),
         _name_of(new.model),
-        None if new.budget is None else to_plain(new.budget),
+        new.budget,
         new.settings,
         tuple(one.spec for one in new.tools),
         str(getattr(new.conversation, "id", "")),
@@ -111,19 +111,6 @@ def _name_of(model: AnyModel | None) -> str:
 def tools_of(order: Begin) -> list[JsonTool]:
     """The external tools that a run was given beside the agent's."""
     return [JsonTool(spec.name, spec.description, spec.parameters, external=True) for spec in order.tools]
-
-
-def budget_of(order: Begin) -> Budget | None:
-    """The budget that a run was given, if it was."""
-    plain: Any = order.budget
-    if plain is None:
-        return None
-    prices = {
-        model: Price(**price) if is_object(price) else tuple(price)
-        for model, price in plain.get("prices", {}).items()
-    }
-    given: Any = {**plain, "prices": prices}
-    return Budget(**given)
 
 
 def read_order(text: str) -> Begin | Resume:

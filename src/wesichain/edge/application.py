@@ -22,14 +22,13 @@ try:
 except ModuleNotFoundError as error:
     raise MissingDependencyError("an agent over HTTP", package="starlette", extra="edge") from error
 
-from .callers import Authorize, Callers, MakeDeps
 from .gate import Gate
 from .http_api import HttpApi
 from .limits import Limits
 from .openapi import document
 from .plain_runs import PlainRuns
 from .runs import Inbox, RunDirectory, Talks
-from .service import Service
+from .service import Authorize, MakeDeps, Service
 from .stored_runs import DurableRunner, StoredRuns
 
 AnyAgent: TypeAlias = Agent[Any, Any] | DurableRunner
@@ -83,7 +82,7 @@ def create_app(
             "what waits is in its database, and needs no inbox"
         )
     runs = RunDirectory(keepers)
-    service = Service(runs, Callers(authorize, deps), limits)
+    service = Service(runs, limits, authorize, deps)
     api = HttpApi(service)
     endpoints: dict[str, tuple[str, Endpoint]] = {
         "/runs": ("POST", api.run),
@@ -156,7 +155,9 @@ def _checked(
         raise ConfigError("an app needs at least one agent")
     for name, one in agents.items():
         if not isinstance(one, Agent | DurableRunner):
-            raise ConfigError(f"{name!r} is a {type(one).__name__}: an app runs an Agent or a DurableAgent")
+            raise ConfigError(
+                f"{name!r} has the type {type(one).__name__}: an app runs an Agent or a DurableAgent"
+            )
     if path and not (path.startswith("/") and not path.endswith("/")):
         raise ConfigError(f"path={path!r} begins with a slash and does not end with one")
     if isinstance(cors, str) or not all(_is_origin(origin) for origin in cors):

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from typing_extensions import override
 
 from wesichain.agent import Agent, Interrupted, Outcome, RunStream
-from wesichain.core import Event, EventSink
+from wesichain.core import Event, EventSink, Message
 from wesichain.core.internal import Decision, Prices
 from wesichain.errors import (
     ConfigError,
@@ -84,10 +84,9 @@ class PlainRun(Run):
         outcome = None if self._ending is None else self._ending.outcome
         return outcome if isinstance(outcome, Interrupted) else None
 
-    async def begin(self) -> None:
+    async def begin(self, history: Sequence[Message]) -> None:
         """Start the run, and wait for its first event; raises HTTPException where there is none."""
         order = self.order
-        history = await history_of(order, self._conversation)
 
         def begin(options: dict[str, Any]) -> RunStream[Any]:
             return self._agent.stream(order.task, history, **options)
@@ -268,6 +267,10 @@ class PlainRuns(RunRegistry):
 
     @override
     async def start(self, order: Order) -> PlainRun:
+        talk = await self._talks.open(order.owner, order.conversation)
+        history = await history_of(order, talk)
+        # From here until the run is among those that are running, nothing waits: the same order, sent twice
+        # at once, is one run.
         known = self._known(order.run_id)
         if known is not None:
             if known.order.owner != order.owner:
@@ -276,7 +279,6 @@ class PlainRuns(RunRegistry):
                 raise HTTPException(409, "the run id is taken by a run with another task")
             return known
         self.check_room()
-        talk = await self._talks.open(order.owner, order.conversation)
         try:
             agent = self._agent.with_tools(*order.tools) if order.tools else self._agent
         except (DuplicateToolError, ToolDefinitionError) as error:
@@ -287,7 +289,7 @@ class PlainRuns(RunRegistry):
             if before is not None:  # the user has asked something else instead
                 before.drop()
             self._latest[order.owner, order.conversation] = order.run_id
-        await run.begin()
+        await run.begin(history)
         return run
 
     @override

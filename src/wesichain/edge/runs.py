@@ -96,7 +96,7 @@ class Run(Protocol):
     def follow(self, after: int) -> AsyncIterator[Sequence[Event]]:
         """Iterate over the events numbered above `after`, in batches, until the run ends or waits.
 
-        An empty batch is a ping. Raises `EventsExpiredError` where the events are not kept any more.
+        Raises `EventsExpiredError` where the events are not kept any more.
         """
         ...
 

@@ -33,8 +33,6 @@ from .runs import (
 if TYPE_CHECKING:
     from wesichain.durable import PendingDecision, RunSummary
 
-_PING = 15.0  # seconds
-
 
 @runtime_checkable
 class DurableRunner(Protocol):
@@ -79,25 +77,8 @@ class DurableRun(Run):
 
     @override
     async def follow(self, after: int) -> AsyncIterator[Sequence[Event]]:
-        events = aiter(self._agent.events(self._run_id, after=after))
-        upcoming: asyncio.Task[Event] | None = None
-        try:
-            while True:
-                upcoming = upcoming or asyncio.ensure_future(_next(events))
-                done, _ = await asyncio.wait([upcoming], timeout=_PING)
-                if not done:
-                    yield ()
-                    continue
-                try:
-                    event = upcoming.result()
-                except StopAsyncIteration:
-                    return
-                upcoming = None
-                yield (event,)
-        finally:
-            if upcoming is not None:
-                upcoming.cancel()
-                await asyncio.wait([upcoming])
+        async for event in self._agent.events(self._run_id, after=after):
+            yield (event,)
 
     @override
     def number(self, event: Event) -> int | None:
@@ -150,10 +131,6 @@ class DurableRun(Run):
         pass
 
 
-async def _next(events: AsyncIterator[Event]) -> Event:
-    return await anext(events)
-
-
 class StoredRuns(RunRegistry):
     """The runs of one durable agent. Their owner is stored with them, as the `key` of the queue.
 
@@ -182,8 +159,7 @@ class StoredRuns(RunRegistry):
     @override
     async def start(self, order: Order) -> DurableRun:
         self.serve()
-        if not await self._may_use(order.owner, order.run_id):
-            raise HTTPException(404, "there is no such run")
+        await self._check_owner(order)
         talk = await self._talks.open(order.owner, order.conversation)
         options = {name: value for name, value in order.options.items() if name != "deps"}  # it makes its own
         try:
@@ -202,6 +178,7 @@ class StoredRuns(RunRegistry):
             raise HTTPException(400, str(error)[:500]) from None
         except DurableError as error:
             raise HTTPException(503, redact(str(error))[:500]) from None
+        await self._check_owner(order)  # another's order with the same id may have come first
         return DurableRun(self._agent, order.run_id, order.conversation, self._prices)
 
     @override
@@ -230,6 +207,7 @@ class StoredRuns(RunRegistry):
             return None
         return summary if summary.parent is None else None
 
-    async def _may_use(self, owner: str, run_id: str) -> bool:
-        summary = await self._summary(run_id)
-        return summary is None or (summary.key or "") == owner
+    async def _check_owner(self, order: Order) -> None:
+        summary = await self._summary(order.run_id)
+        if summary is not None and (summary.key or "") != order.owner:
+            raise HTTPException(404, "there is no such run")

@@ -353,7 +353,7 @@ class Graph(Translated, Generic[StateT]):
             return
         if not isinstance(context, wanted):
             raise ConfigError(
-                f"the context is a {type(context).__name__}; the graph was built with "
+                f"the context has the type {type(context).__name__}; the graph was built with "
                 f"context_type={wanted.__name__}, so pass one of those"
             )
 

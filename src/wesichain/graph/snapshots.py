@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Container, Generator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 from typing import Any, Generic, Literal, TypeVar
@@ -34,6 +34,9 @@ class TaskState:
 @dataclass(frozen=True, slots=True)
 class Snapshot(Generic[StateT]):
     """The state of a thread at one checkpoint. `next` are the nodes that are still to run from there.
+
+    It is empty at the end of a run alone: where all nodes of a step have run and the run stopped before the
+    step was saved, they are named, and `resume` continues after them.
 
     Asked for as the newest, it shows what siblings of a failed or waiting node have written already;
     asked for by its id, it shows the checkpoint as it was saved. `answered` are the questions that people
@@ -72,7 +75,7 @@ def snapshot(
     states = tuple(_task_state(task, pending, waiting) for task in tasks)
     return Snapshot(
         values=_state_for_program(definition, loaded, values),
-        next=tuple(state.node for state in states if state.status != "done" or not newest),
+        next=_next(states, newest=newest),
         checkpoint_id=str(loaded.checkpoint),
         step=position.step,
         created_at=loaded.at,
@@ -85,6 +88,11 @@ def snapshot(
         answered=journal.answered(loaded),
         inner=_inner(definition, journal, loaded, newest=newest) if inner else {},
     )
+
+
+def _next(states: Sequence[TaskState], *, newest: bool) -> tuple[str, ...]:
+    left = [state.node for state in states if state.status != "done"]
+    return tuple(left if newest and left else [state.node for state in states])
 
 
 def _inner(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field
 from math import inf, isfinite
 from sys import maxsize
-from typing import Any
+from typing import Any, Self
 
 from wesichain._elsewhere import BUDGET, init_names_ours
 from wesichain.core import LlmResponse, Usage
@@ -18,9 +19,10 @@ from wesichain.core.internal import (
     constructor_of,
     cost_of,
     dataclass,
+    is_object,
     is_price,
 )
-from wesichain.errors import BudgetExceededError, ConfigError, PolicyConfigError
+from wesichain.errors import BudgetExceededError, CodecError, ConfigError, PolicyConfigError
 
 from .find_price import find_price
 
@@ -56,6 +58,17 @@ class Budget:
             if limit is not None and not (_is_number(limit) and limit >= 0):
                 raise PolicyConfigError(f"a budget of {limit!r} {name}: use 0 or more, or None for no limit")
         _check_prices(self.prices)
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
+        """The budget again, from its form as data."""
+        given: dict[str, Any] = {**plain}
+        try:
+            prices = given.get("prices", {}).items()
+            given["prices"] = {name: Price(**one) if is_object(one) else tuple(one) for name, one in prices}
+            return cls(**given)
+        except (AttributeError, TypeError, ConfigError) as error:
+            raise CodecError(f"no budget can be read here: {error}") from error
 
 
 def _is_number(value: object) -> bool:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any
 
 from wesichain.agent.phases import Interrupted
 from wesichain.core import JsonValue, ToolCall
-from wesichain.core.internal import Approve, ApproveWith, Decision, PendingCall, Provide, Refuse
+from wesichain.core.internal import Approve, ApproveWith, Decision, PendingCall, Provide, RefusalOf, Refuse
 from wesichain.errors import ApprovalExpiredError, ConfigError
 
 from .call_approvals import check_answer
 
 _REMEMBERED = 10_000
-RefusalOf: TypeAlias = Callable[[ToolCall], Exception | None]  # why a program cannot run a call
 
 
 class UsedTokens:

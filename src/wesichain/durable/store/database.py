@@ -139,7 +139,7 @@ class Database:
                 _make_file(url)
             elif not Path(url.removeprefix("sqlite:///")).is_file():
                 raise DurableError(
-                    f"there is no database {url.removeprefix('sqlite:///')}; name another with database_url="
+                    f"there is no database {url.removeprefix('sqlite:///')}; check the database URL"
                 )
         self.engine = _engine_of(url, connections, is_sqlite=self.is_sqlite)
         now = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from wesichain.agent import (
@@ -15,8 +15,7 @@ from wesichain.agent import (
     Refuse,
     check_decision,
 )
-from wesichain.core import ToolCall
-from wesichain.core.internal import PendingCall, from_plain
+from wesichain.core.internal import PendingCall, RefusalOf, from_plain
 from wesichain.errors import CodecError, ConfigError, GraphError
 from wesichain.graph.questions import Answered, pause
 from wesichain.graph.state.kinds import is_mapping
@@ -55,7 +54,7 @@ def decided(
 def decisions(
     answer: Any,
     pending: Sequence[PendingCall],
-    refusal_of: Callable[[ToolCall], Exception | None],
+    refusal_of: RefusalOf,
     *,
     now: float,
 ) -> dict[str, Decision]:

@@ -15,7 +15,9 @@ from urllib.parse import urlsplit
 from wesichain.core.internal import Delivery
 from wesichain.errors import ConfigError, LlmTransportError
 
-from .files import DEFAULT_MODEL, Progress, StderrProgress, fetch_model, find_model
+from .files.fetch import fetch_model
+from .files.manifest import DEFAULT_MODEL, find_model
+from .files.progress import Progress, StderrProgress
 from .llama_engine import Address, LlamaEngine, lease, release, require_llama
 
 T = TypeVar("T")

@@ -18,7 +18,7 @@ from wesichain.core import LlmResponse, TextChunk
 from wesichain.errors import CodecError, ConfigError, LlmError, LlmRejectedError, ToolDefinitionError
 
 from .chat import ChatRequest, Written, fault, read_asked
-from .files import DEFAULT_MODEL
+from .files.manifest import DEFAULT_MODEL
 from .llama_engine import EngineSettings, LlamaEngine, require_llama
 from .model import LocalLlm
 from .places import CONTEXT, ModelFile, choose_threads

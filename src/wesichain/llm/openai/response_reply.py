@@ -24,7 +24,9 @@ from wesichain.errors import LlmResponseError
 from wesichain.llm import citations
 from wesichain.llm.calls import REFUSAL, ToolNames, as_objects, as_string, read_args, sealed, whole_number
 from wesichain.llm.finish_reasons import INCOMPLETE_RESPONSES, RESPONSES, ending_of
-from wesichain.llm.transport import Endpoint, Reply, SseEvent, event_object
+from wesichain.llm.transport.faults import Endpoint
+from wesichain.llm.transport.http import Reply, event_object
+from wesichain.llm.transport.sse import SseEvent
 
 from .items import OPAQUE
 

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import combinations
 from typing import Any, TypeAlias
 
 from wesichain.core import to_json
 from wesichain.errors import ConfigError
+from wesichain.testing.seams import installed
 
+from .agent_runs import run_agent
+from .durable_runs import run_durable
 from .faults import Fault, Faults
-from .running import simulated
-from .scenario import Invariant, Scenario, Trace, check_invariants
+from .graph_runs import is_graph, run_graph
+from .scenario import Invariant, Scenario, Trace, check_invariants, is_durable
+from .simulated_run import SimulatedRun
 from .violations import Report, Violation, name_of
 
 _DEFAULT_SEEDS = range(200)
+_SETTLED = 86_400.0  # seconds after the end of a run in which what it left behind may still act
 _MOST_SHRUNK = 8  # seeds that are shrunk for one invariant, to find one with fewer faults
 _MOST_TRIES = 120  # runs that shrinking one violation may take
 _FEW = 3  # faults: with more, others than those that happened are tried, in so many runs altogether
@@ -116,6 +122,38 @@ def _check_repeats(scenario: Scenario, trace: Trace, faults: Faults) -> None:
             f"seed {trace.seed} gave {len(trace.events)} events, and {len(again.events)} the second time; "
             f"keep nothing between runs outside the world, and pass a function that makes the agent"
         )
+
+
+@contextmanager
+def simulated(scenario: Scenario, seed: int, faults: Faults) -> Generator[Trace]:
+    """One run of the scenario; it never raises for what the run does.
+
+    Inside, the world is as the run left it: the code of processes that died is closed afterwards, and what
+    stands in its `finally` blocks is run then.
+    """
+    run = SimulatedRun(scenario, seed, faults)
+    try:
+        with installed(run.boundary):
+            try:
+                run.loop.run(_run_to_end(run))
+                run.loop.settle(_SETTLED)
+            except Exception as error:  # noqa: BLE001  # a run that never ends, or that raises, is a finding
+                run.error = run.error or error
+        yield run.trace()
+    finally:
+        run.close()
+
+
+async def _run_to_end(run: SimulatedRun) -> None:
+    if run.scenario.world is not None:
+        run.world = run.scenario.world()
+    process, program = run.new_process()
+    if is_graph(program):
+        await run_graph(run, process, program)
+    elif is_durable(program):
+        await run_durable(run, process, program)
+    else:
+        await run_agent(run, process, program)
 
 
 # --- shrinking -------------------------------------------------------------------------------------------
