@@ -30,7 +30,7 @@ CHOSEN = "not slow and not model and not types"
 CPU_LIMIT = (
     90  # seconds of one process; on a busy machine a limit by the clock would call much hung that is not
 )
-WALL_LIMIT = 600.0
+WALL_LIMIT = 150.0
 _CAUGHT, _CANNOT_BE_PLANTED = 1, 3  # exit codes of a fork
 _ALL = "all"  # of the tests have passed
 

@@ -14,7 +14,7 @@ from .coverage import tests_that_run
 from .forks import Sampled
 from .table import SOURCE, Mutant
 
-BUDGET = 40.0  # seconds of CPU time for the tests of one mutant
+BUDGET = 20.0  # seconds of CPU time for the tests of one mutant
 
 _TURNED: dict[type[ast.cmpop], str] = {
     ast.Lt: "<=",
