@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from .coverage import Recorder, make_noting, shared_memory
 from .forks import Judge, Sampled, run_tests
 from .runner import WANTED, RedBefore, Result, copied_source, is_enough, judge_all, row_of
-from .sample import at, room_of, sample
+from .sample import BUDGET, at, room_of, sample
 from .table import ROOT, Mutant, mutants
 
 
@@ -23,15 +23,16 @@ def main(args: list[str]) -> int:
     parser.add_argument("--sample", type=int, metavar="N")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--at", metavar="FILE:LINE")
+    parser.add_argument("--budget", type=float, default=BUDGET, help="CPU seconds of the tests of one mutant")
     parser.add_argument("--record", action="store_true")
     chosen = parser.parse_args(args)
     if chosen.record:
         return _record(chosen.words or [str(ROOT / "tests")])
     if chosen.at is not None:
         file, _, line = chosen.at.partition(":")
-        return _report(_judge_sample(at(file, int(line))))
+        return _report(_judge_sample(at(file, int(line), budget=chosen.budget)))
     if chosen.sample is not None:
-        return _report(_judge_sample(sample(chosen.sample, seed=chosen.seed)))
+        return _report(_judge_sample(sample(chosen.sample, seed=chosen.seed, budget=chosen.budget)))
     words: list[str] = chosen.words
     table = [mutant for mutant in mutants() if not words or _has_one(mutant, words)]
     if not table:

@@ -14,7 +14,7 @@ from .coverage import tests_that_run
 from .forks import Sampled
 from .table import SOURCE, Mutant
 
-BUDGET = 20.0  # seconds of CPU time for the tests of one mutant
+BUDGET = 20.0  # seconds of CPU time that the tests of one mutant may take
 
 _TURNED: dict[type[ast.cmpop], str] = {
     ast.Lt: "<=",
@@ -30,27 +30,27 @@ _TURNED: dict[type[ast.cmpop], str] = {
 }
 
 
-def sample(size: int, *, seed: int) -> Iterator[Sampled]:
+def sample(size: int, *, seed: int, budget: float = BUDGET) -> Iterator[Sampled]:
     """So many mutants, each in another place, with what to judge them by; the same for the same seed and source."""
     places = [(path, *place) for path in sorted(SOURCE.rglob("*.py")) for place in _places(path)]
     for place in random.Random(seed).sample(places, size):
-        yield _sampled(*place)
+        yield _sampled(*place, budget)
 
 
-def at(file: str, line: int) -> Iterator[Sampled]:
+def at(file: str, line: int, *, budget: float = BUDGET) -> Iterator[Sampled]:
     """All mutants of one line, with what to judge them by."""
     for node, text in _places(SOURCE / file):
         if node.lineno == line:
-            yield _sampled(SOURCE / file, node, text)
+            yield _sampled(SOURCE / file, node, text, budget)
 
 
-def _sampled(path: Path, node: ast.expr | ast.stmt, text: str) -> Sampled:
+def _sampled(path: Path, node: ast.expr | ast.stmt, text: str, budget: float) -> Sampled:
     """To be judged by the tests that reach it: those first that run little else."""
     file, spent = str(path.relative_to(SOURCE)), 0.0
     tests = [
         each.test
         for each in tests_that_run(file, node.lineno)
-        if (spent := spent + each.seconds) < BUDGET or spent == each.seconds
+        if (spent := spent + each.seconds) < budget or spent == each.seconds
     ]
     return Sampled(_mutant(path, node, text), tests)
 
