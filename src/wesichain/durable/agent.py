@@ -143,6 +143,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
             else:
                 outcome = await self._here(engine, chosen, ending)
         is_new = ending is not None
+        order = order if is_new else replace(order, earlier=())  # the conversation may have its turn already
         if conversation is not None and isinstance(outcome, Completed):
             await self._turns.add(conversation, order, outcome, is_new=is_new)
         elif conversation is not None and isinstance(outcome, Interrupted):
@@ -179,6 +180,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         order = await self._order(given)
         new = replace(self._new(order, run_id), priority=priority)
         is_new = await self._queue(new, delay=delay, key=key)
+        order = order if is_new else replace(order, earlier=())  # the conversation may have its turn already
         if conversation is not None:
             self._turns.follow(new.run_id, conversation, order, is_new=is_new)
         return new.run_id
@@ -266,6 +268,13 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         order = read_order(payloads[0].order) if payloads else None
         return (order.conversation or None) if isinstance(order, Begin) else None
 
+    async def follow(self, run_id: str, conversation: RunMemory) -> None:
+        """Add the turn of a run to its conversation when it has completed, whichever process began it."""
+        payloads = await self._runs.ask(lambda store: store.payloads([run_id]))
+        order = read_order(payloads[0].order) if payloads else None
+        if isinstance(order, Begin):
+            self._turns.follow(run_id, conversation, order, is_new=False)
+
     # --- inside --------------------------------------------------------------------------------------
 
     async def _order(self, given: NewTask) -> Begin:
@@ -316,6 +325,6 @@ class DurableAgent(ServedRuns, Generic[OutT]):
     @override
     async def close(self, *, grace: float = 5.0) -> None:
         """Close the database. Runs have `grace` seconds to end; other processes continue the rest."""
-        self._turns.close()
+        await self._turns.close()
         await super().close(grace=grace)
         self._execution.models.clear()
