@@ -6,7 +6,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,16 @@ from tests.conftest import ROOT
 from tests.durable.databases import database_in
 from tests.ports import reserved_port
 from wesichain import Agent, LlmRequest, LlmResponse, Role, ToolCall, tool
+from wesichain.agent import SqliteConversations
 from wesichain.durable import DurableAgent
 from wesichain.edge import create_app
 from wesichain.errors import ConfigError
 from wesichain.testing import FakeClock, FunctionLlm
 
 from .desk import HOPS, durable
-from .kit import Frame, frames, read, scripted, serving
+from .kit import Frame, frames, read, say, scripted, serving
 
+REFUND = say(ToolCall("r1", "refund", {"amount": 5}))
 ANN, BOB = {"x-user": "ann"}, {"x-user": "bob"}
 
 
@@ -259,6 +261,44 @@ async def test_a_run_id_that_two_callers_send_at_once_belongs_to_one(tmp_path: P
         )
     by_caller = {tuple(one.status_code for one in answers[first::2]) for first in (0, 1)}
     assert by_caller == {(200, 200), (404, 404)}
+
+
+@pytest.mark.parametrize("is_alive", [False, True], ids=["the first app has ended", "both apps live"])
+async def test_an_answer_after_a_decision_in_another_app_is_part_of_its_conversation(
+    tmp_path: Path, is_alive: bool
+) -> None:
+    def app() -> Any:
+        store = SqliteConversations(tmp_path / "talks.db")
+        return create_app(painter(database_in(tmp_path)), conversations=store)
+
+    order = {"task": "Erase", "conversation": "c"}
+    async with AsyncExitStack() as stack:
+        first = await stack.enter_async_context(serving(app()))
+        for run_id in ("r-1", "r-2"):  # the same is asked and answered twice
+            waiting = (await first.post("/runs", json={**order, "run_id": run_id})).json()
+            if not is_alive:
+                await stack.aclose()
+            second = await stack.enter_async_context(serving(app()))
+            decisions = {item["token"]: {"kind": "approve"} for item in waiting["pending"]}
+            assert (await second.post(f"/runs/{run_id}/decisions", json=decisions)).status_code == 200
+            first = second
+        await asyncio.sleep(2.5 if is_alive else 0.2)  # so long an app waits between two looks
+    said = await SqliteConversations(tmp_path / "talks.db").open("c").read()
+    assert [message.role for message in said] == [Role.USER, Role.ASSISTANT] * 2
+
+
+async def test_a_question_of_a_run_inside_a_durable_one_is_answered_by_its_thread(tmp_path: Path) -> None:
+    inner = scripted(REFUND, "inside", name="inner")
+    outer = scripted(say(ToolCall("i1", "inner", {"task": "?"})), "done", tools=[inner.as_tool()])
+    app = create_app(DurableAgent(outer, database_url=database_in(tmp_path)))
+    asked: dict[str, Any] = {"threadId": "t", "messages": [{"id": "u", "role": "user", "content": "?"}]}
+    asked |= {"state": {}, "tools": [], "context": [], "forwardedProps": {}}
+    async with serving(app) as client:
+        waiting = await read(client, "POST", "/ag-ui", json={**asked, "runId": "1"})
+        (asks,) = waiting[-1].data["outcome"]["interrupts"]
+        answer = [{"interruptId": asks["id"], "status": "resolved", "payload": {"approved": True}}]
+        done = await read(client, "POST", "/ag-ui", json={**asked, "runId": "2", "resume": answer})
+    assert done[-1].data["result"] == "done"
 
 
 async def test_a_conversation_and_settings_are_those_of_the_durable_run(tmp_path: Path) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from typing_extensions import Unpack, override
@@ -22,12 +20,13 @@ from wesichain.agent import (
     RunResult,
     result_of,
 )
-from wesichain.core import Clock, Event, EventSink, Message, ModelSettings, Part, Role, to_json
+from wesichain.core import Clock, Event, EventSink, Message, ModelSettings, Part, to_json
 from wesichain.core.internal import SystemClock
-from wesichain.errors import ConfigError, DurableError, RunIdConflictError, WesichainError
+from wesichain.errors import ConfigError, DurableError, RunIdConflictError
 from wesichain.policy import Budget
 from wesichain.tools import Tool
 
+from .conversation_turns import ConversationTurns
 from .engine import Engine
 from .execution import Execution
 from .journal.step_journal import MAX_STEP, Program
@@ -41,10 +40,8 @@ from .versions import checked_version, version_of
 from .work import PRIORITY, MakeWorld, OnChange, ServiceSettings, Work, checked_maker
 from .workflow_ids import Begin, NewTask, asked_of_begin, begin_order, new_id, read_order
 
-_log = logging.getLogger("wesichain.durable")
 OutT = TypeVar("OutT")
 _LOOK = 0.02  # seconds between two looks for a run that is about to be stored
-_DECIDING = 2.0  # seconds between two looks at a run that waits for a person
 Task: TypeAlias = str | Part | Sequence[str | Part]
 
 
@@ -149,6 +146,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
             else:
                 outcome = await self._here(engine, chosen, ending)
         is_new = ending is not None
+        order = order if is_new else replace(order, earlier=())  # the conversation may have its turn already
         if conversation is not None and isinstance(outcome, Completed):
             await self._turns.add(conversation, order, outcome, is_new=is_new)
         elif conversation is not None and isinstance(outcome, Interrupted):
@@ -185,6 +183,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         order = await self._order(given)
         new = replace(self._new(order, run_id), priority=priority)
         is_new = await self._queue(new, delay=delay, key=key)
+        order = order if is_new else replace(order, earlier=())  # the conversation may have its turn already
         if conversation is not None:
             self._turns.follow(new.run_id, conversation, order, is_new=is_new)
         return new.run_id
@@ -272,6 +271,13 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         order = read_order(payloads[0].order) if payloads else None
         return (order.conversation or None) if isinstance(order, Begin) else None
 
+    async def follow(self, run_id: str, conversation: RunMemory) -> None:
+        """Add the turn of a run to its conversation when it has completed, whichever process began it."""
+        payloads = await self._runs.ask(lambda store: store.payloads([run_id]))
+        order = read_order(payloads[0].order) if payloads else None
+        if isinstance(order, Begin):
+            self._turns.follow(run_id, conversation, order, is_new=False)
+
     # --- inside --------------------------------------------------------------------------------------
 
     async def _order(self, given: NewTask) -> Begin:
@@ -322,64 +328,6 @@ class DurableAgent(ServedRuns, Generic[OutT]):
     @override
     async def close(self, *, grace: float = 5.0) -> None:
         """Close the database. Runs have `grace` seconds to end; other processes continue the rest."""
-        self._turns.close()
+        await self._turns.close()
         await super().close(grace=grace)
         self._execution.models.clear()
-
-
-# --- turns of conversations -------------------------------------------------------------------------
-
-
-class ConversationTurns:
-    """Follows the runs that belong to conversations, and extends these when the runs complete."""
-
-    def __init__(
-        self,
-        outcome: Callable[[str], Awaitable[Outcome[Any]]],
-        status: Callable[[str], Awaitable[str]],
-    ) -> None:
-        self._outcome = outcome
-        self._status = status
-        self._following: dict[str, tuple[object, asyncio.Task[None]]] = {}  # by run, with its conversation
-
-    def follow(self, run_id: str, conversation: RunMemory, order: Begin, *, is_new: bool) -> None:
-        """Add the turn of a run once that has completed, wherever it runs; a run is followed once."""
-        if run_id not in self._following:
-            task = asyncio.create_task(self._follow(run_id, conversation, order, is_new=is_new))
-            self._following[run_id] = _key_of(conversation), task
-            task.add_done_callback(lambda _: self._following.pop(run_id, None))
-
-    async def catch_up(self, conversation: RunMemory) -> None:
-        """Wait until the turns of the conversation's runs that have completed are added to it."""
-        key = _key_of(conversation)
-        for run_id, (other, task) in [*self._following.items()]:
-            if other == key and await self._status(run_id) == "completed":
-                await asyncio.wait([task])
-
-    async def add(
-        self, conversation: RunMemory, order: Begin, outcome: Completed[Any], *, is_new: bool
-    ) -> None:
-        """Add the question and the answer of a run. Those of a run that is not new may be there already."""
-        turn = (Message(Role.USER, order.parts or order.task), Message(Role.ASSISTANT, outcome.text))
-        if is_new or turn not in pairwise(await conversation.read()):
-            await conversation.extend(*turn)
-
-    def close(self) -> None:
-        for _, task in self._following.values():
-            task.cancel()
-
-    async def _follow(self, run_id: str, conversation: RunMemory, order: Begin, *, is_new: bool) -> None:
-        try:
-            outcome = await self._outcome(run_id)
-            while isinstance(outcome, Interrupted) and outcome.pending:
-                await asyncio.sleep(_DECIDING)  # a person decides, here or in another process
-                outcome = await self._outcome(run_id)
-            if isinstance(outcome, Completed):
-                await self.add(conversation, order, outcome, is_new=is_new)
-        except WesichainError as error:
-            _log.warning("the run %s is not added to its conversation: %s", run_id, error)
-
-
-def _key_of(conversation: RunMemory) -> object:
-    """A key that is the same for what a store opens twice under one id."""
-    return getattr(conversation, "id", id(conversation))

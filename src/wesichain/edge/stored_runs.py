@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from starlette.exceptions import HTTPException
 from typing_extensions import override
 
-from wesichain.agent import Outcome
+from wesichain.agent import Outcome, RunMemory
 from wesichain.core import Event, OutputDelta, TextDelta
 from wesichain.core.internal import Decision, Prices
 from wesichain.errors import ConfigError, DurableError, RunIdConflictError
@@ -46,6 +46,7 @@ class DurableRunner(Protocol):
     async def status(self, run_id: str) -> str: ...
     async def show(self, run_id: str) -> RunSummary: ...
     async def conversation(self, run_id: str) -> str | None: ...
+    async def follow(self, run_id: str, conversation: RunMemory) -> None: ...
     async def list(self, status: str, limit: int, *, search: str) -> Sequence[RunSummary]: ...
     async def pending(self, run_id: str | None = None) -> Sequence[PendingDecision]: ...
     def events(self, run_id: str, *, after: int) -> AsyncIterator[Event]: ...
@@ -58,11 +59,17 @@ class DurableRun(Run):
     """A run in the database. It continues whether a client is connected or not."""
 
     def __init__(
-        self, agent: DurableRunner, run_id: str, conversation: str | None, prices: Prices | None
+        self,
+        agent: DurableRunner,
+        run_id: str,
+        conversation: str | None,
+        talk: RunMemory | None,
+        prices: Prices | None,
     ) -> None:
         self.run_id = run_id
         self.conversation = conversation
         self._agent = agent
+        self._talk = talk
         self._prices = prices
 
     @override
@@ -105,6 +112,8 @@ class DurableRun(Run):
             refusal = error.__cause__  # of a decision that does not fit, as that of a plain run
             status = status_of(refusal) if isinstance(refusal, ConfigError) else 409
             raise HTTPException(status, redact(str(error))[:500]) from None
+        if self._talk is not None:  # whoever began the run may be gone
+            await self._agent.follow(self.run_id, self._talk)
 
     @override
     async def cancel(self) -> None:
@@ -169,7 +178,7 @@ class StoredRuns(RunRegistry):
         except DurableError as error:
             raise HTTPException(503, redact(str(error))[:500]) from None
         await self._check_owner(order)  # another's order with the same id may have come first
-        return DurableRun(self._agent, order.run_id, order.conversation, self._prices)
+        return DurableRun(self._agent, order.run_id, order.conversation, talk, self._prices)
 
     @override
     async def find(self, owner: str, run_id: str) -> DurableRun | None:
@@ -179,15 +188,18 @@ class StoredRuns(RunRegistry):
         self.serve()
         stored = await self._agent.conversation(run_id)
         conversation = None if stored is None else conversation_of(stored)
-        return DurableRun(self._agent, run_id, conversation, self._prices)
+        talk = await self._talks.open(owner, conversation)
+        return DurableRun(self._agent, run_id, conversation, talk, self._prices)
 
     @override
     async def waiting(self, owner: str, conversation: str) -> DurableRun | None:
         thread = thread_of(owner, conversation)
-        for row in await self._agent.list("interrupted", 1, search=thread):
-            if row.run_id.startswith(thread) and (row.key or "") == owner:
-                return DurableRun(self._agent, row.run_id, conversation, self._prices)
-        return None
+        row = next(iter(await self._agent.list("interrupted", 1, search=thread)), None)
+        while row is not None and row.parent is not None:  # one inside another waits with it, and is newer
+            row = await self._agent.show(row.parent)
+        if row is None or not row.run_id.startswith(thread):
+            return None
+        return await self.find(owner, row.run_id)
 
     async def _summary(self, run_id: str) -> RunSummary | None:
         """The run of that id at the top; None if there is none."""
