@@ -175,8 +175,9 @@ def _adapt(session: Any) -> None:
         given = await answer(context, request)
         if not isinstance(given, types.ErrorData):
             return given
-        is_form = isinstance(request, types.ElicitRequest)
-        question = bounded(request.params.message, 500) if is_form else request.method
+        question: str = request.method
+        if isinstance(request, types.ElicitRequest):
+            question = bounded(request.params.message, 500)
         return given.model_copy(update={"data": {QUESTION: question}})
 
     session.validate_tool_result, session.dispatch_input_request = unchecked, answered
