@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
 import subprocess
 import sys
@@ -308,6 +309,30 @@ async def test_other_clients_can_be_asked(mode: Any) -> None:
         assert [one.structured_content for one in many] == [{"name": "Ada", "age": 3}] * 8
         result = await client.call_tool("clerk", {"task": "erase a"})
         assert getattr(result.content[0], "text", "") == "erased it"
+
+
+@tool
+async def report() -> str:
+    """Log something."""
+    log = logging.getLogger("wesichain.mcp.report")
+    log.info("all is well")
+    log.warning("the disk is nearly full")
+    return "reported"
+
+
+@pytest.mark.parametrize(("level", "count"), [("info", 2), ("warning", 1), ("error", 0)])
+@pytest.mark.filterwarnings("ignore:The logging capability is deprecated")
+async def test_what_a_served_tool_logs_reaches_a_client_that_wants_it(level: Any, count: int) -> None:
+    heard: list[Any] = []
+
+    async def hear(params: Any) -> None:
+        heard.append((params.level, params.data, params.logger))
+
+    async with served(report) as url, Client(url, mode="legacy", logging_callback=hear) as client:
+        await client.set_logging_level(level)
+        assert not (await client.call_tool("report", {})).is_error
+    logged = [("info", "all is well"), ("warning", "the disk is nearly full")]
+    assert heard == [(*each, "wesichain.mcp.report") for each in logged[2 - count :]]
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])

@@ -26,6 +26,7 @@ from wesichain.core.internal import (
     Question,
     RefusalOf,
     Refuse,
+    check_decisions,
     is_object,
 )
 from wesichain.errors import ApprovalExpiredError, ConfigError
@@ -175,6 +176,7 @@ class UsedTokens:
 
         What could not be followed inside, in a run below or by mistake, may be decided again.
         """
+        check_decisions(decisions)
         waiting = {item.token: item for item in interrupted.pending}
         unknown = [token for token in decisions if token not in waiting]
         if unknown:

@@ -26,6 +26,14 @@ from .rules import check
 from .structure import TextReply
 
 
+def _react_action(name: str, args: JsonValue) -> str:
+    return f"Action: {name}\nAction Input: {spaced_json(args)}"
+
+
+def _react_final(answer: str) -> str:
+    return f"Final Answer: {answer}"
+
+
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """One format. `form` is shown in the prompt, with the holes `{tool_names}` and `{answer}`;
@@ -35,10 +43,8 @@ class Dialect:
     grammar: Grammar = REACT_GRAMMAR
     form: str = ""
     hint: str = ""
-    action: Callable[[str, JsonValue], str] = lambda name, args: (
-        f"Action: {name}\nAction Input: {spaced_json(args)}"
-    )
-    final: Callable[[str], str] = lambda answer: f"Final Answer: {answer}"
+    action: Callable[[str, JsonValue], str] = _react_action
+    final: Callable[[str], str] = _react_final
 
 
 def parse(

@@ -107,7 +107,7 @@ class IsolatedCalls:
                 keeper.close()  # it sees that, and ends all that it has
             pool.give_back(keeper)
         if expired:
-            raise OutOfTimeError(abandoned=reply.cancelled() or not reply.done())
+            raise OutOfTimeError(abandoned=not reply.done())
         answer = reply.result()
         if answer is None or answer[:1] == KILLED:
             raise ChildDiedError("its process was killed from outside")

@@ -40,7 +40,7 @@ class ServedResource:
         return bool(_PLACE.search(self.uri))
 
     @property
-    def _described(self) -> dict[str, Any]:
+    def described(self) -> dict[str, Any]:
         """What a list says of it beside its address."""
         about = {"name": self.name or self.uri, "mime_type": self.media_type}
         return {**about, "description": self.description or None}
@@ -132,14 +132,14 @@ class Contents:
     async def _list(self, *_: object) -> types.ListResourcesResult:
         listed = [each for each in self._resources if not each.is_template]
         return types.ListResourcesResult(
-            resources=[types.Resource(uri=each.uri, **each._described) for each in listed]
+            resources=[types.Resource(uri=each.uri, **each.described) for each in listed]
         )
 
     async def _list_templates(self, *_: object) -> types.ListResourceTemplatesResult:
         listed = [each for each in self._resources if each.is_template]
         return types.ListResourceTemplatesResult(
             resource_templates=[
-                types.ResourceTemplate(uri_template=each.uri, **each._described) for each in listed
+                types.ResourceTemplate(uri_template=each.uri, **each.described) for each in listed
             ]
         )
 
