@@ -66,6 +66,7 @@ from .trail import Observed
 
 OutT = TypeVar("OutT")
 
+_READY = (Observing, Idle)
 _ENDED = (Completed, Failed, Interrupted)
 
 
@@ -126,19 +127,21 @@ class Drive(Generic[OutT]):
             self.begin()
         run, phase = self.run, self.phase
         turn, pressure = self.turn, run.pressure
-        while not isinstance(phase, _ENDED):
+        while True:
             try:
-                if pressure is not None:
+                if pressure is not None and not isinstance(phase, _ENDED):
                     await run.wait(pressure())
                 # A class pattern that fits makes a set, a list and a tuple: more than to look does.
                 if isinstance(phase, Thinking):
                     following: Phase[OutT] = await turn.think(phase)
                 elif isinstance(phase, Acting):
                     following = await self._act(phase)
-                else:
+                elif isinstance(phase, _READY):
                     following = phase.think()
+                else:  # it has ended
+                    break
             except BaseException as cause:  # noqa: BLE001  # every way to end a run, a bug of ours included
-                following = await self._broken(phase, cause)
+                following = await self._broken(cast("Active[OutT]", phase), cause)
             self._previous = phase
             self.phase = phase = following
             if once:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Generic, TypeVar, assert_never, cast
+from typing import Any, Generic, TypeVar, assert_never
 
 from wesichain.core import ContentOmitted, LlmRequest, LlmResponse, Message, Role
 from wesichain.core.internal import NO_SETTINGS, constructor_of
@@ -182,7 +182,8 @@ class ModelTurn(Generic[OutT]):
                 return self._settle(phase, verdict)
             sound = verdict.reply
             run.tally.row = None  # a good step
-            self.slots = cast("list[Slot]", [*verdict.calls])
+            calls: Any = verdict.calls  # none of a sound plan is rejected
+            self.slots = [*calls]
             self.follows = sound is reply is not self.carried_over
             return self._begin(phase, sound)
         if isinstance(verdict, Answer):

@@ -165,7 +165,7 @@ class McpServer:
 
     async def refresh(self) -> tuple[Tool, ...]:
         """Ask the server for its tools again. An agent keeps those that it was made with."""
-        pages = await self._pages("its list of tools", lambda by, cursor: by.list_tools(cursor=cursor))
+        pages = await self._pages("its list of tools", lambda cursor, by: by.list_tools(cursor=cursor))
         listed = [tool for page in pages for tool in page.tools]
         self.tools, self.left_out = self._options.choose(listed, self.name, self._invoke)
         for tool in self.tools:
@@ -266,14 +266,14 @@ class McpServer:
 
     async def resources(self) -> tuple[McpResource, ...]:
         """The resources that can be read from the server, by `read`."""
-        pages = await self._pages("resources", lambda by, cursor: by.list_resources(cursor=cursor))
+        pages = await self._pages("resources", lambda cursor, by: by.list_resources(cursor=cursor))
         limit = self._options.max_description
         return tuple(to_resource(resource, limit) for page in pages for resource in page.resources)
 
     async def resource_templates(self) -> tuple[McpResource, ...]:
         """The templates of addresses that can be read from the server: `notes://{day}`."""
         what = "resource templates"
-        pages = await self._pages(what, lambda by, cursor: by.list_resource_templates(cursor=cursor))
+        pages = await self._pages(what, lambda cursor, by: by.list_resource_templates(cursor=cursor))
         limit = self._options.max_description
         return tuple(to_resource(each, limit) for page in pages for each in page.resource_templates)
 
@@ -283,7 +283,7 @@ class McpServer:
 
     async def prompts(self) -> tuple[McpPrompt, ...]:
         """The prompts that the server has; `prompt` gives one as messages."""
-        pages = await self._pages("prompts", lambda by, cursor: by.list_prompts(cursor=cursor))
+        pages = await self._pages("prompts", lambda cursor, by: by.list_prompts(cursor=cursor))
         limit = self._options.max_description
         return tuple(to_prompt(prompt, limit) for page in pages for prompt in page.prompts)
 
@@ -399,7 +399,7 @@ class McpServer:
         outside_calls()  # in this task's own context
         return await self._send(what, send)
 
-    async def _pages(self, what: str, ask: Callable[[Client, str | None], Awaitable[P]]) -> list[P]:
+    async def _pages(self, what: str, ask: Callable[[str | None, Client], Awaitable[P]]) -> list[P]:
         """All pages of a list: `ask` asks for the page at a cursor."""
         seconds = self._options.connect_timeout
         pages: list[P] = []
@@ -407,7 +407,7 @@ class McpServer:
         try:
             async with asyncio.timeout(seconds):
                 for _ in range(_MOST_PAGES):
-                    pages.append(await self._send(what, partial(_page, ask, cursor)))
+                    pages.append(await self._send(what, partial(ask, cursor)))
                     cursor = pages[-1].next_cursor
                     if cursor is None:
                         return pages
@@ -472,10 +472,6 @@ class McpServer:
             if len(secret) >= 6:  # less is no secret, and would be found in any text
                 text = text.replace(secret, "[redacted]")
         return bounded(text, 2_000)
-
-
-def _page(ask: Callable[[Client, str | None], Awaitable[P]], cursor: str | None, by: Client) -> Awaitable[P]:
-    return ask(by, cursor)
 
 
 async def _acknowledged(request: types.ClientRequest, by: Client) -> types.EmptyResult:
