@@ -66,6 +66,12 @@ def run(main: Coroutine[Any, Any, T]) -> T:
         return runner.run(main)
 
 
+def run_held(main: Coroutine[Any, Any, T], is_held: Callable[[], bool]) -> T:
+    """What `asyncio.run` does, in time that begins when `is_held` no longer says so."""
+    with asyncio.Runner(loop_factory=lambda: HeldTimeLoop(is_held)) as runner:
+        return runner.run(main)
+
+
 def in_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
     """Run a test of coroutines so; `asyncio.get_running_loop().time()` is its clock."""
 

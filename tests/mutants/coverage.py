@@ -34,18 +34,6 @@ except (KeyError, OSError):  # a process that may see neither: nobody learns wha
 '''
 
 
-def block_of(file: str, line: int) -> int | None:
-    """The recorded number of the smallest block that has a line; None where the file has changed since."""
-    with closing(_database()) as database:
-        row = database.execute("SELECT first, digest FROM files WHERE file = ?", (file,)).fetchone()
-    path = SOURCE / file
-    if row is None or row[1] != _digest(path):
-        return None
-    blocks = [(block[-1].end_lineno or 0, block[0].lineno, n) for n, block in enumerate(_blocks(_tree(path)))]
-    around = [(last - first, row[0] + n) for last, first, n in blocks if first <= line <= last]
-    return min(around)[1] if around else None
-
-
 def make_noting(source: Path) -> int:
     """Make every block of the copy note that it ran, and start a new record; returns how many there are."""
     RECORD.unlink(missing_ok=True)
@@ -107,13 +95,33 @@ class Reached:
     seconds: float
 
 
-def tests_that_run(block: int) -> list[Reached]:
-    """The recorded tests that run a block, those first that run least beside it."""
+def tests_that_run(file: str, line: int) -> list[Reached]:
+    """The recorded tests that run a line, those first that run least beside it; of a changed file, any of its lines."""
+    blocks = _blocks_of(file, line)
     with closing(_database()) as database:
         rows = database.execute(
             "SELECT name, seconds, ran FROM tests WHERE blocks > 0 ORDER BY blocks, seconds"
         )
-        return [Reached(name, seconds) for name, seconds, ran in rows if zlib.decompress(ran)[block]]
+        return [Reached(name, seconds) for name, seconds, ran in rows if any(zlib.decompress(ran)[blocks])]
+
+
+def _blocks_of(file: str, line: int) -> slice:
+    """The recorded number of the smallest block that has a line, or those of its file where it has changed since."""
+    with closing(_database()) as database:
+        first, digest, end = database.execute(
+            "SELECT first, digest, (SELECT min(first) FROM files AS after WHERE after.first > files.first) "
+            "FROM files WHERE file = ?",
+            (file,),
+        ).fetchone() or (0, "", 0)
+    if digest != _digest(SOURCE / file):
+        return slice(first, end)
+    around = [
+        ((block[-1].end_lineno or 0) - block[0].lineno, first + number)
+        for number, block in enumerate(_blocks(_tree(SOURCE / file)))
+        if block[0].lineno <= line <= (block[-1].end_lineno or 0)
+    ]
+    number = min(around)[1]
+    return slice(number, number + 1)
 
 
 def _database() -> sqlite3.Connection:

@@ -1,7 +1,5 @@
 """A random sample of mutants over the whole source, so that the share that is caught says something of what nobody
 chose: comparisons turned round, conditions negated, numbers and flags changed, statements left out.
-
-Where no record says which tests reach a place, they are those that mirror its file, or use its names most.
 """
 
 from __future__ import annotations
@@ -10,15 +8,14 @@ import ast
 import random
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
-from .coverage import block_of, tests_that_run
-from .table import ROOT, SOURCE, Mutant
+from .coverage import tests_that_run
+from .forks import Sampled
+from .table import SOURCE, Mutant
 
-FIRST = 12  # tests that are tried before the others
-BUDGET = 40.0  # seconds of CPU time for the tests of one mutant
+BUDGET = 20.0  # seconds of CPU time that the tests of one mutant may take
+
 _TURNED: dict[type[ast.cmpop], str] = {
     ast.Lt: "<=",
     ast.LtE: "<",
@@ -33,39 +30,29 @@ _TURNED: dict[type[ast.cmpop], str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Sieve:
-    """Tests that may notice a mutant, perhaps as a quick run has them."""
-
-    tests: tuple[str, ...]
-    is_quick: bool = False
-
-
-def sample(size: int, *, seed: int) -> Iterator[tuple[Mutant, list[Sieve]]]:
+def sample(size: int, *, seed: int, budget: float = BUDGET) -> Iterator[Sampled]:
     """So many mutants, each in another place, with what to judge them by; the same for the same seed and source."""
     places = [(path, *place) for path in sorted(SOURCE.rglob("*.py")) for place in _places(path)]
-    for path, node, text in random.Random(seed).sample(places, size):
-        yield _mutant(path, node, text), _sieves(path, node.lineno)
+    for place in random.Random(seed).sample(places, size):
+        yield _sampled(*place, budget)
 
 
-def at(file: str, line: int) -> Iterator[tuple[Mutant, list[Sieve]]]:
+def at(file: str, line: int, *, budget: float = BUDGET) -> Iterator[Sampled]:
     """All mutants of one line, with what to judge them by."""
     for node, text in _places(SOURCE / file):
         if node.lineno == line:
-            yield _mutant(SOURCE / file, node, text), _sieves(SOURCE / file, line)
+            yield _sampled(SOURCE / file, node, text, budget)
 
 
-def _sieves(path: Path, line: int) -> list[Sieve]:
-    """By the tests that reach the line where that is on record, or by files with likely names."""
-    block = block_of(str(path.relative_to(SOURCE)), line)
-    if block is None:
-        files = tests_of(path)
-        chosen = [Sieve(files[:4], is_quick=True), Sieve(files[:4]), Sieve(files[4:10])]
-    else:
-        tests, spent = tests_that_run(block), 0.0
-        enough = [each.test for each in tests if (spent := spent + each.seconds) < BUDGET]
-        chosen = [Sieve((*enough[:FIRST],)), Sieve((*enough[FIRST:],))]
-    return [sieve for sieve in chosen if sieve.tests]
+def _sampled(path: Path, node: ast.expr | ast.stmt, text: str, budget: float) -> Sampled:
+    """To be judged by the tests that reach it: those first that run little else."""
+    file, spent = str(path.relative_to(SOURCE)), 0.0
+    tests = [
+        each.test
+        for each in tests_that_run(file, node.lineno)
+        if (spent := spent + each.seconds) < budget or spent == each.seconds
+    ]
+    return Sampled(_mutant(path, node, text), tests)
 
 
 def room_of(mutant: Mutant) -> str:
@@ -136,30 +123,3 @@ def _changed(node: ast.AST) -> str | None:
 
 def _operand(node: ast.expr) -> str:
     return f"({ast.unparse(node)})"
-
-
-@cache
-def tests_of(path: Path) -> tuple[str, ...]:
-    """The files of tests for one file of the source, the likeliest first."""
-    parts = path.relative_to(SOURCE).parts
-    room = ROOT / "tests" / parts[0] if len(parts) > 1 else ROOT / "tests"
-    stem = parts[-2] if path.stem == "__init__" else path.stem
-    folders = parts[1:-1]
-    names = _names(path)
-    scores: dict[Path, float] = {}
-    for each in room.rglob("test_*.py"):
-        text = each.read_text(encoding="utf-8")
-        mirrors = 100.0 * (stem.strip("_") in each.stem) + 50.0 * any(part in str(each) for part in folders)
-        scores[each] = mirrors + sum(len(re.findall(rf"\b{name}\b", text)) for name in names) ** 0.5
-    best = sorted(scores, key=lambda each: (-scores[each], each))
-    return tuple(str(each.relative_to(ROOT)) for each in best)
-
-
-def _names(path: Path) -> list[str]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    defined = [
-        each.name
-        for each in ast.walk(tree)
-        if isinstance(each, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
-    return [name for name in set(defined) if not name.startswith("_") and len(name) > 3]

@@ -128,12 +128,12 @@ class Tables:
 
     def read(self, db: Any, name: str, since: int | None, newest: int | None = None) -> list[Entry]:
         key = self.layout.key(name)
+        values: tuple[Any, ...] = (key, since)
+        query = self._since
         if newest is not None:
             query, values = self._newest, (key, key, max(0, newest - 1)) * 2
         elif since is None:
             query, values = self._from_base, (key, key)
-        else:
-            query, values = self._since, (key, since)
         entries = [Entry(*row) for row in db.execute(query, values).fetchall()]
         named = sorted({one for entry in entries for one in hashes(entry)}) if self.layout.parts else ()
         if not named:

@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 
-from tests.conftest import ROOT
+from tests.conftest import SOURCES
 from tests.waiting import until
 from tests.warm import python
 from wesichain.core import ToolCall
@@ -20,7 +20,7 @@ from wesichain.tools import ToolResult, ToolSet
 from wesichain.tools.mcp import McpServer
 
 HERE = Path(__file__).parent
-ENV = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+ENV = {"PYTHONPATH": SOURCES}
 
 
 def raw(how: str, env: dict[str, str] | None = None, **options: Any) -> McpServer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
 import subprocess
 import sys
@@ -147,8 +148,7 @@ async def test_results_have_schemas_and_failures_have_data() -> None:
         cut = await call(server, "large")
         assert isinstance(cut.error, ToolExecutionError)
         assert "larger than this tool may give" in str(cut.error)
-        asked = types.CallToolRequest(params=types.CallToolRequestParams(name="place", arguments={"town": 1}))
-        refused = await server._connected().request(asked, types.CallToolResult)
+        refused = await server._connected().use(lambda by: by.call_tool("place", {"town": 1}))
         assert refused.is_error
         data: Any = refused.structured_content
         assert (data["error"]["type"], data["error"]["issues"]) == (
@@ -159,8 +159,7 @@ async def test_results_have_schemas_and_failures_have_data() -> None:
 
 async def test_what_is_no_text_is_content_of_its_kind() -> None:
     async with served(*TOOLS) as url, McpServer.http(url, approval=False) as server:
-        asked = types.CallToolRequest(params=types.CallToolRequestParams(name="test_multiple_content_types"))
-        result = await server._connected().request(asked, types.CallToolResult)
+        result = await server._connected().use(lambda by: by.call_tool("test_multiple_content_types"))
         assert [block.type for block in result.content] == ["text", "image", "resource"]
         assert isinstance(result.content[1], types.ImageContent)
         assert result.content[1].data == IMAGE.base64
@@ -310,6 +309,30 @@ async def test_other_clients_can_be_asked(mode: Any) -> None:
         assert [one.structured_content for one in many] == [{"name": "Ada", "age": 3}] * 8
         result = await client.call_tool("clerk", {"task": "erase a"})
         assert getattr(result.content[0], "text", "") == "erased it"
+
+
+@tool
+async def report() -> str:
+    """Log something."""
+    log = logging.getLogger("wesichain.mcp.report")
+    log.info("all is well")
+    log.warning("the disk is nearly full")
+    return "reported"
+
+
+@pytest.mark.parametrize(("level", "count"), [("info", 2), ("warning", 1), ("error", 0)])
+@pytest.mark.filterwarnings("ignore:The logging capability is deprecated")
+async def test_what_a_served_tool_logs_reaches_a_client_that_wants_it(level: Any, count: int) -> None:
+    heard: list[Any] = []
+
+    async def hear(params: Any) -> None:
+        heard.append((params.level, params.data, params.logger))
+
+    async with served(report) as url, Client(url, mode="legacy", logging_callback=hear) as client:
+        await client.set_logging_level(level)
+        assert not (await client.call_tool("report", {})).is_error
+    logged = [("info", "all is well"), ("warning", "the disk is nearly full")]
+    assert heard == [(*each, "wesichain.mcp.report") for each in logged[2 - count :]]
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
