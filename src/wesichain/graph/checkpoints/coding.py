@@ -11,6 +11,7 @@ import types
 from binascii import a2b_base64, b2a_base64
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, MutableSequence, Sequence, Set
+from dataclasses import dataclass
 from enum import Enum, EnumType, Flag
 from functools import cache, partial
 from importlib import import_module
@@ -49,18 +50,14 @@ from wesichain.graph.state.kinds import (
 Code: TypeAlias = Callable[[Any], Any]
 
 
+@dataclass(slots=True, eq=False)
 class Coder:
     """How values of one type are written and read. `item`, `entry`: how the parts of a list or dict are."""
 
-    __slots__ = ("decode", "encode", "entry", "item")
-
-    def __init__(
-        self, encode: Code, decode: Code, *, item: Coder | None = None, entry: Coder | None = None
-    ) -> None:
-        self.encode = encode
-        self.decode = decode
-        self.item = item
-        self.entry = entry
+    encode: Code
+    decode: Code
+    item: Coder | None = None
+    entry: Coder | None = None
 
 
 def _wrong(value: object, expected: str) -> CodecError:

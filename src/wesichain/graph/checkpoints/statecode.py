@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple, get_args
 
-from wesichain.core.internal import dump_json, same
+from wesichain.core.internal import dataclass, dump_json, same
 from wesichain.errors import CheckpointError, CodecError
 from wesichain.graph.definition import START, Definition, Join, task_id
 from wesichain.graph.state.kinds import is_dict, is_mapping
@@ -20,15 +20,15 @@ from .coding import ANYTHING, Coder, coder_of, list_of, text_of
 from .deltas import delta
 
 
+@dataclass(frozen=True, slots=True)
 class StoredPayload:
-    """The payload of a Send that this program cannot read: as it is stored."""
+    """The payload of a Send as it is stored, where this program cannot read it: `error` says why, if it has
+    the node.
+    """
 
-    __slots__ = ("data", "error", "how")
-
-    def __init__(self, how: str, data: Any, error: CheckpointError | None = None) -> None:
-        self.how = how
-        self.data = data
-        self.error = error  # why this program could not read it, if it has the node
+    how: str
+    data: Any
+    error: CheckpointError | None = None
 
 
 class ReadValues(NamedTuple):

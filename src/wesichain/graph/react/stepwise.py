@@ -186,7 +186,7 @@ class Live:
         self.drive: OpenRun[str]
         self.messages = 0
         self.steps = 0
-        is_watched = frame.report.is_observed or frame.log.tap is not None
+        is_watched = frame.options.observer is not None or frame.log.tap is not None
         self.is_private = frame.journal is None and not is_watched
         self.is_changed = False  # people have changed what the state has of it already
         frame.on_stop.append(self._stop)

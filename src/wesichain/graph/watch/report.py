@@ -42,10 +42,6 @@ class RunReport:
         self._tools: dict[str, str] = {}
         self._is_broken = False
 
-    @property
-    def is_observed(self) -> bool:
-        return self._observer is not None
-
     # --- what happens ------------------------------------------------------------------------------
 
     def node_started(self, step: int, node: str, task: str, view: Any) -> None:
@@ -160,12 +156,8 @@ class RunLog:
         self._sinks = (*sinks, tap) if tap is not None and has_ending else tuple(sinks)
         self.has_listeners = bool(self._sinks)  # where nobody listens, nothing is made
         self._redactor = Redactor() if self._sinks else None
-        self._seq = last_seq
+        self.last_seq = last_seq
         self._broken: set[int] = set()
-
-    @property
-    def last_seq(self) -> int:
-        return self._seq
 
     def is_asked(self, mode: Mode) -> bool:
         """Whether whoever streams the run asked for this."""
@@ -191,8 +183,8 @@ class RunLog:
             )
 
     def _next(self) -> int:
-        self._seq += 1
-        return self._seq
+        self.last_seq += 1
+        return self.last_seq
 
     def _emit(self, event: Event) -> None:
         if self._redactor is not None:
