@@ -182,6 +182,13 @@ def test_a_decision_that_fits_nothing_is_refused(decisions: Any, complaint: str)
     assert effects.paths == []
 
 
+@pytest.mark.parametrize("given", [Approve(), [Approve()], True], ids=repr)
+def test_decisions_are_given_by_token(given: Any) -> None:
+    runtime, outcome = waiting(Deletions())
+    with pytest.raises(ConfigError, match="for its token"):
+        asyncio.run(runtime.resume(outcome, given))
+
+
 @pytest.mark.parametrize("decision", ["yes", True, None, Approve], ids=repr)
 def test_what_is_no_decision_is_refused_and_uses_up_nothing(decision: Any) -> None:
     effects = Deletions()

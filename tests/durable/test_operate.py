@@ -473,6 +473,9 @@ async def test_a_question_of_an_agent_below_is_the_runs_own_and_its_steps_are_no
         assert (waiting.run_id, waiting.call.name, waiting.scope) == ("r", "sell", ("boss",))
         with pytest.raises(DurableError, match="is no decision"):
             await durable.approve("r", waiting.token, Provide("x"))
+        by_nothing: Any = Approve()
+        with pytest.raises(ConfigError, match="for its token"):
+            await durable.decide("r", by_nothing)
     async with DurableAgent(outer(), "boss", database_url=url) as elsewhere:
         await elsewhere.approve("r", waiting.token, Approve())
         assert (await elsewhere.resume("r")).output == "rich"

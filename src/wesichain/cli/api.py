@@ -83,12 +83,8 @@ async def _serve(target: str, host: str, port: int, *, token: str | None, cors: 
             print(f"http://{name}:{listener.getsockname()[1]}{path}", flush=True)
             # Once its requests have ended, the server raises the signal again: what the agent has opened is
             # closed on the way out.
-            signal.signal(signal.SIGTERM, _end)
+            signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(OK))
             await uvicorn.Server(config).serve(sockets=[listener])
-
-
-def _end(_number: int, _frame: object) -> None:
-    sys.exit(OK)
 
 
 def _bearer(token: str | None) -> Any:

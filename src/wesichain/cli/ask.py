@@ -189,7 +189,9 @@ def demo(
         fetch(chosen)
         note(f"\n1 of 3: a question, tools, an answer: {QUESTION}")
         status = run_task(agent, QUESTION, shown)
-        is_right = ANSWER in _answer_in(answers)
+        is_right = any(
+            ANSWER in str(event.output) for event in answers.events if isinstance(event, RunCompleted)
+        )
         note(f"the answer is {'right' if is_right else 'wrong'}")
         try:
             is_learned = _corrected(office, chosen, shown, Path(folder))
@@ -221,7 +223,3 @@ def _sent(office: Office, order: str) -> bool:
     verdict = f"sent by {service}" if service else "not sent"
     note(f"in the database: order {order} was {verdict}, which is {'right' if is_right else 'wrong'}")
     return is_right
-
-
-def _answer_in(sink: CollectingSink) -> str:
-    return "".join(str(event.output) for event in sink.events if isinstance(event, RunCompleted))

@@ -117,7 +117,7 @@ def _plain(run: RunSummary | DurableRun) -> dict[str, Any]:
         "task": run.user_input,
         "result": run.result,
         "tokens": None if run.usage is None else run.usage.total_tokens,
-        "cost": _cost(run),
+        "cost": None if run.usage is None else find_cost(run.usage, run.model),
     }
 
 
@@ -144,10 +144,6 @@ def durable_of(runs: Sequence[RunSummary | DurableRun]) -> list[DurableRun]:
 def is_stuck(run: DurableRun) -> bool:
     """Whether a durable run waits for a worker of a version that nobody serves."""
     return run.status == "pending" and not run.served
-
-
-def _cost(run: RunSummary) -> float | None:
-    return None if run.usage is None else find_cost(run.usage, run.model)
 
 
 def moment(seconds: float) -> str:

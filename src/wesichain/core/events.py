@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import ClassVar, TypeAlias
 
+from wesichain.errors import ConfigError
+
 from .codec import JsonValue, is_object
 from .content import Part
 from .dataclass import OMIT, dataclass
@@ -108,6 +110,12 @@ class Provide:
 
 Decision: TypeAlias = Approve | ApproveWith | Refuse | Provide
 RefusalOf: TypeAlias = Callable[[ToolCall], Exception | None]  # why a program cannot run a call
+
+
+def check_decisions(given: object) -> None:
+    """Raise a `ConfigError` for decisions that are not given by token."""
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"give each decision for its token, {{token: Approve()}}, not {given!r}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,7 @@ from .events import (
     RefusalOf,
     Refuse,
     RunEvent,
+    check_decisions,
 )
 from .lazy_imports import lazy_getattr
 from .listening import TEXT_LISTENER, streams_to_listener
@@ -143,6 +144,7 @@ __all__ = [
     "advise",
     "around",
     "backoff_delay",
+    "check_decisions",
     "check_depth",
     "check_settings",
     "common_prefix",

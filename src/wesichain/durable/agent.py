@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from typing_extensions import Unpack, override
@@ -20,27 +22,29 @@ from wesichain.agent import (
     RunResult,
     result_of,
 )
-from wesichain.core import Clock, Event, EventSink, Message, ModelSettings, Part, to_json
+from wesichain.core import Clock, Event, EventSink, Message, ModelSettings, Part, Role, to_json
 from wesichain.core.internal import SystemClock
-from wesichain.errors import ConfigError, DurableError, RunIdConflictError
+from wesichain.errors import ConfigError, DurableError, RunIdConflictError, WesichainError
 from wesichain.policy import Budget
 from wesichain.tools import Tool
 
-from .conversation_turns import ConversationTurns
 from .engine import Engine
 from .execution import Execution
-from .journal import MAX_STEP, Program
+from .journal.step_journal import MAX_STEP, Program
 from .live_text import LiveText
 from .runs import mapped
 from .served import ServedRuns
 from .states import task_preview
-from .store import Concurrency, NewRun, Rate
+from .store.ledger import NewRun
+from .store.queue import Concurrency, Rate
 from .versions import checked_version, version_of
-from .work import PRIORITY, MakeWorld, OnChange, ServiceSettings, Work, checked_maker, service_of
+from .work import PRIORITY, MakeWorld, OnChange, ServiceSettings, Work, checked_maker
 from .workflow_ids import Begin, NewTask, asked_of_begin, begin_order, new_id, read_order
 
+_log = logging.getLogger("wesichain.durable")
 OutT = TypeVar("OutT")
 _LOOK = 0.02  # seconds between two looks for a run that is about to be stored
+_DECIDING = 2.0  # seconds between two looks at a run that waits for a person
 Task: TypeAlias = str | Part | Sequence[str | Part]
 
 
@@ -89,17 +93,19 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         self._live = LiveText(clock)
         self._turns = ConversationTurns(self.outcome, self.status)
         self._execution = Execution(agent, program, named, sinks, clock, max_step, self._live, make_deps)
-        service = service_of(
+        super().__init__(
             named,
             program.version,
             self._execution.run_to_end,
+            database_url=database_url,
             on_change=on_change,
             concurrency=concurrency,
             rate=rate,
             max_recoveries=max_recoveries,
+            lease=lease,
+            clock=clock,
+            own={"deps": deps, "version": version, "max_step": max_step, "events": sinks},
         )
-        own = {"deps": deps, "version": version, "max_step": max_step, "events": sinks}
-        super().__init__(service, database_url, lease=lease, clock=clock, own=own)
 
     def configured(self, **changes: Unpack[ServiceSettings]) -> DurableAgent[OutT]:
         """The same with other settings: those that are given. `events` are sinks beside its own."""
@@ -319,3 +325,61 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         self._turns.close()
         await super().close(grace=grace)
         self._execution.models.clear()
+
+
+# --- turns of conversations -------------------------------------------------------------------------
+
+
+class ConversationTurns:
+    """Follows the runs that belong to conversations, and extends these when the runs complete."""
+
+    def __init__(
+        self,
+        outcome: Callable[[str], Awaitable[Outcome[Any]]],
+        status: Callable[[str], Awaitable[str]],
+    ) -> None:
+        self._outcome = outcome
+        self._status = status
+        self._following: dict[str, tuple[object, asyncio.Task[None]]] = {}  # by run, with its conversation
+
+    def follow(self, run_id: str, conversation: RunMemory, order: Begin, *, is_new: bool) -> None:
+        """Add the turn of a run once that has completed, wherever it runs; a run is followed once."""
+        if run_id not in self._following:
+            task = asyncio.create_task(self._follow(run_id, conversation, order, is_new=is_new))
+            self._following[run_id] = _key_of(conversation), task
+            task.add_done_callback(lambda _: self._following.pop(run_id, None))
+
+    async def catch_up(self, conversation: RunMemory) -> None:
+        """Wait until the turns of the conversation's runs that have completed are added to it."""
+        key = _key_of(conversation)
+        for run_id, (other, task) in [*self._following.items()]:
+            if other == key and await self._status(run_id) == "completed":
+                await asyncio.wait([task])
+
+    async def add(
+        self, conversation: RunMemory, order: Begin, outcome: Completed[Any], *, is_new: bool
+    ) -> None:
+        """Add the question and the answer of a run. Those of a run that is not new may be there already."""
+        turn = (Message(Role.USER, order.parts or order.task), Message(Role.ASSISTANT, outcome.text))
+        if is_new or turn not in pairwise(await conversation.read()):
+            await conversation.extend(*turn)
+
+    def close(self) -> None:
+        for _, task in self._following.values():
+            task.cancel()
+
+    async def _follow(self, run_id: str, conversation: RunMemory, order: Begin, *, is_new: bool) -> None:
+        try:
+            outcome = await self._outcome(run_id)
+            while isinstance(outcome, Interrupted) and outcome.pending:
+                await asyncio.sleep(_DECIDING)  # a person decides, here or in another process
+                outcome = await self._outcome(run_id)
+            if isinstance(outcome, Completed):
+                await self.add(conversation, order, outcome, is_new=is_new)
+        except WesichainError as error:
+            _log.warning("the run %s is not added to its conversation: %s", run_id, error)
+
+
+def _key_of(conversation: RunMemory) -> object:
+    """A key that is the same for what a store opens twice under one id."""
+    return getattr(conversation, "id", id(conversation))

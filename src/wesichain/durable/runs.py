@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from typing_extensions import Unpack
 
 from wesichain.core import Clock, Event, from_json, to_json
-from wesichain.core.internal import Decision, RefusalOf, SystemClock, home_folder
+from wesichain.core.internal import Decision, RefusalOf, SystemClock, check_decisions, home_folder
 from wesichain.errors import ConfigError, DurableError
 
 from .questions import answers_order, check_decision, graph_ending
@@ -30,18 +30,10 @@ from .run_records import (
     waiting_of,
 )
 from .states import PendingDecision, RunState, RunStatus, RunSummary, checked_id
-from .store import (
-    ChildRow,
-    Follow,
-    RunFilters,
-    RunPage,
-    RunRow,
-    RunStats,
-    RunTotal,
-    Store,
-    checked_url,
-)
-from .store.database import as_durable, is_away
+from .store.children import ChildRow
+from .store.database import as_durable, checked_url, is_away
+from .store.ledger import Follow, RunFilters, RunPage, RunRow, RunStats, RunTotal
+from .store.store import Store
 from .workflow_ids import Resume
 
 R = TypeVar("R")
@@ -235,6 +227,7 @@ class DurableRuns:
         With the last decision the run goes back to its queue. Both happen in one transaction.
         `refusal_of` says why the program cannot run a call; without, its schema alone is looked at.
         """
+        check_decisions(decisions)
         for decision in decisions.values():
             if not isinstance(decision, Decision):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's
                 raise ConfigError(

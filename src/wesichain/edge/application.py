@@ -150,7 +150,8 @@ def _checked(
     agent: AnyAgent | Mapping[str, AnyAgent], path: str, cors: Sequence[str]
 ) -> Mapping[str, AnyAgent]:
     """The agents by name; a `ConfigError` where they, the path or the origins cannot be served."""
-    agents: dict[str, Any] = dict(agent) if isinstance(agent, Mapping) else {_name_of(agent): agent}
+    alone = {str(getattr(agent, "name", "agent")): agent}
+    agents: dict[str, Any] = dict(agent) if isinstance(agent, Mapping) else alone
     if not agents:
         raise ConfigError("an app needs at least one agent")
     for name, one in agents.items():
@@ -168,10 +169,6 @@ def _checked(
 def _description_of(agent: AnyAgent) -> str:
     inside: Any = agent if isinstance(agent, Agent) else getattr(agent, "agent", agent)
     return str(getattr(inside, "description", "") or agent.name)
-
-
-def _name_of(agent: Any) -> str:
-    return str(getattr(agent, "name", "agent"))
 
 
 def _safe(endpoint: Endpoint) -> Endpoint:

@@ -78,7 +78,7 @@ class CodeProgram(ToolCallingLlm):
         failed = {message.tool_call_id for message in request.messages if message.is_error}
         answered = {message.tool_call_id for message in request.messages if message.role is Role.TOOL}
         return {
-            _number(step.call_id): _answer(step.value, is_error=step.call_id in failed)
+            int(step.call_id.removeprefix("call-")): _answer(step.value, is_error=step.call_id in failed)
             for step in self._run.phase.steps
             if isinstance(step, Observation) and step.call_id is not None and step.call_id in answered
         }
@@ -216,7 +216,3 @@ def _ended(
 def _described(error: Any) -> str:
     display = getattr(error, "display", None)
     return str(display() if display is not None else error)[:_PRINTED]
-
-
-def _number(call_id: str | None) -> int:
-    return int((call_id or "").removeprefix("call-"))

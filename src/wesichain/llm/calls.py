@@ -27,7 +27,8 @@ class ToolNames:
 
     def __init__(self, names: Iterable[str]) -> None:
         distinct = dict.fromkeys(names)
-        self._out = {name: name for name in distinct if _is_legal(name)}
+        legal = [name for name in distinct if 0 < len(name) <= _LONGEST and not _ILLEGAL.search(name)]
+        self._out = {name: name for name in legal}
         self._back = dict(self._out)
         for name in distinct:
             if name not in self._out:
@@ -55,10 +56,6 @@ class ToolNames:
             suffix = f"_{number}"
             wire = wanted[: _LONGEST - len(suffix)] + suffix
         return wire
-
-
-def _is_legal(name: str) -> bool:
-    return 0 < len(name) <= _LONGEST and not _ILLEGAL.search(name)
 
 
 class ToolChoice(NamedTuple):

@@ -107,7 +107,7 @@ class ConversationsContract(StoreContract[Conversations]):
                 await store.open("c", max_tokens=20).read()
 
         run_in_loops(work)
-        assert_complete(asyncio.run(_all(store, "c")), writers=4, turns=8)
+        assert_complete(asyncio.run(store.open("c").read()), writers=4, turns=8)
         asyncio.run(self.done(store))
 
     @law
@@ -190,7 +190,3 @@ def _turn(name: int, turn: int) -> tuple[Message, ...]:
 
 def _call(name: str) -> LlmResponse:
     return LlmResponse("", (ToolCall(f"{name}-1", name, {}),), finish_reason="tool_calls")
-
-
-async def _all(store: Conversations, id: str) -> Sequence[Message]:
-    return await store.open(id).read()

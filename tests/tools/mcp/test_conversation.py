@@ -148,8 +148,7 @@ async def test_results_have_schemas_and_failures_have_data() -> None:
         cut = await call(server, "large")
         assert isinstance(cut.error, ToolExecutionError)
         assert "larger than this tool may give" in str(cut.error)
-        asked = types.CallToolRequest(params=types.CallToolRequestParams(name="place", arguments={"town": 1}))
-        refused = await server._connected().request(asked, types.CallToolResult)
+        refused = await server._connected().use(lambda by: by.call_tool("place", {"town": 1}))
         assert refused.is_error
         data: Any = refused.structured_content
         assert (data["error"]["type"], data["error"]["issues"]) == (
@@ -160,8 +159,7 @@ async def test_results_have_schemas_and_failures_have_data() -> None:
 
 async def test_what_is_no_text_is_content_of_its_kind() -> None:
     async with served(*TOOLS) as url, McpServer.http(url, approval=False) as server:
-        asked = types.CallToolRequest(params=types.CallToolRequestParams(name="test_multiple_content_types"))
-        result = await server._connected().request(asked, types.CallToolResult)
+        result = await server._connected().use(lambda by: by.call_tool("test_multiple_content_types"))
         assert [block.type for block in result.content] == ["text", "image", "resource"]
         assert isinstance(result.content[1], types.ImageContent)
         assert result.content[1].data == IMAGE.base64

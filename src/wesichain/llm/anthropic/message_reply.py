@@ -109,7 +109,9 @@ class MessageReply(Reply):
         stop = self._stop.get("stop_reason")
         details = self._stop.get("stop_details")
         refusal = details.get("explanation") if is_object(details) and stop == "refusal" else None
-        layout = _layout(blocks) if any(_is_own(block) for block in blocks) else []
+        # Signed thoughts, and what the provider's own tools did, go back as they came.
+        is_own = any(block.get("type") not in ("text", "tool_use") for block in blocks)
+        layout = _layout(blocks) if is_own else []
         response = LlmResponse(
             content="".join(texts),
             tool_calls=calls,
@@ -173,11 +175,6 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
     thought = whole_number(details.get("thinking_tokens")) if is_object(details) else 0
     read = whole_number(usage.get("input_tokens")) + cached + stored
     return Usage(read, written, cached, stored, min(thought, written))
-
-
-def _is_own(block: dict[str, Any]) -> bool:
-    """Whether a block is the provider's own: signed thoughts, and what its server-side tools did."""
-    return block.get("type") not in ("text", "tool_use")
 
 
 def _layout(blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -32,10 +32,7 @@ _STEADY, _SLOWER, _LONGEST_PAUSE = 8, 2.0, 3_600.0
 class Owner(Protocol):
     """What a callback belongs to: a process, or one call of a tool in it."""
 
-    @property
-    def process(self) -> object:
-        """The process that it is, or is a part of."""
-        ...
+    process: Any  # that it is, or is a part of
 
     @property
     def is_frozen(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, TypeAlias
 
@@ -161,31 +161,24 @@ async def _run_to_end(run: SimulatedRun) -> None:
 _Shown: TypeAlias = tuple[Trace, BaseException]
 
 
+@dataclass(slots=True)
 class _Shrinking:
     """Looks for the fewest faults that still break an invariant with this seed."""
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        functions: Sequence[Invariant],
-        trace: Trace,
-        name: str,
-        turns_left: int,
-    ) -> None:
-        self.turns_left = turns_left
-        self._scenario = scenario
-        self._functions = functions
-        self._trace = trace
-        self._name = name
-        self._tries = 0
+    scenario: Scenario
+    functions: Sequence[Invariant]
+    trace: Trace
+    name: str
+    turns_left: int
+    tries: int = 0
 
     def fewest(self, error: BaseException) -> _Shown:
-        happened = self._trace.faults
+        happened = self.trace.faults
         for size in range(min(3, len(happened) + 1)):  # none, one alone, two
             shown = self._first(combinations(happened, size), _MOST_TRIES)
             if shown is not None:
                 return shown
-        shown = self._thinned() or (self._trace, error)
+        shown = self._thinned() or (self.trace, error)
         if len(shown[0].faults) <= _FEW:
             return shown
         return self._one_elsewhere(shown[0].faults) or shown
@@ -193,8 +186,8 @@ class _Shrinking:
     def _thinned(self) -> _Shown | None:
         """The faults that happened, less those without which it still breaks, taken out one by one."""
         best: _Shown | None = None
-        left = [*self._trace.faults]
-        for fault in reversed(self._trace.faults):
+        left = [*self.trace.faults]
+        for fault in reversed(self.trace.faults):
             fewer = [one for one in left if one is not fault]
             shown = self._first([fewer], 2 * _MOST_TRIES)
             if shown is not None:
@@ -206,7 +199,7 @@ class _Shrinking:
         those that seem to be needed. Each of many may be needed where one at another place does as well.
         """
         for given in ((), *((one,) for one in needed)):
-            with simulated(self._scenario, self._trace.seed, Faults(only=given)) as other:
+            with simulated(self.scenario, self.trace.seed, Faults(only=given)) as other:
                 possible = other.possible
             shown = self._first(((*given, one) for one in possible), _MOST_ELSEWHERE)
             if shown is not None:
@@ -216,13 +209,13 @@ class _Shrinking:
     def _first(self, choices: Iterable[Sequence[Fault]], most: int) -> _Shown | None:
         """The first choice of faults that breaks the invariant, in `most` tries of the whole shrinking."""
         for chosen in choices:
-            if self._tries >= most or self.turns_left <= 0:
+            if self.tries >= most or self.turns_left <= 0:
                 return None
-            self._tries += 1
-            with simulated(self._scenario, self._trace.seed, Faults(only=tuple(chosen))) as again:
+            self.tries += 1
+            with simulated(self.scenario, self.trace.seed, Faults(only=tuple(chosen))) as again:
                 self.turns_left -= again.turns
-                for what, why in _broken(again, self._functions):
-                    if what == self._name:
+                for what, why in _broken(again, self.functions):
+                    if what == self.name:
                         return again, why
         return None
 

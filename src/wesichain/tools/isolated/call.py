@@ -12,16 +12,14 @@ from wesichain.core import JsonValue, Text
 from wesichain.core.internal import MEDIA, dump_json, parse_json
 from wesichain.errors import ConfigError, ToolError, ToolErrorKind, ToolSerializationError
 from wesichain.tools.context import ToolContext
-from wesichain.tools.definition import Tool
+from wesichain.tools.definition import Isolation, Tool
 from wesichain.tools.failures import RemoteError, clean
-from wesichain.tools.finish import Finish
-from wesichain.tools.isolation import Isolation
+from wesichain.tools.return_values import Finish
 from wesichain.tools.running import GRACE, OutOfTimeError
 
 from .frames import ANSWERED, DIED, KILLED
-from .names import name_of
+from .names import name_of, recipe_of
 from .pool import ChildDiedError, Keeper, ToolRebuildError, environment, pool
-from .recipe import recipe_of
 
 _CONTEXT = (
     "correlation_id",
