@@ -16,7 +16,7 @@ TURN = 0.0001  # seconds that a turn of the loop takes: what spins comes to its 
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """A loop for coroutines alone: it waits in real time only where no timer is set."""
+    """A loop for coroutines alone: where a timer is set, nothing waits for a thread or a process."""
 
     def __init__(self) -> None:
         self._now = 0.0
