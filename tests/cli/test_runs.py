@@ -219,7 +219,8 @@ async def reply(request):
     task = request.messages[-1].content
     with open(os.environ["EFFECTS"], "a") as file:
         file.write(task + "\\\\n")
-    await asyncio.sleep(float(os.environ.get("PACE", "0")))
+    if task in os.environ.get("HELD", "").split(","):
+        await asyncio.Event().wait()
     if task == "fail":
         raise ValueError("no")
     return task.upper()
@@ -282,6 +283,10 @@ def test_a_file_of_tasks_that_is_not_there_is_no_task(
     assert not effects.exists()
 
 
+def lines_of(path: Path) -> int:
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
 def test_a_batch_that_is_stopped_goes_on_when_it_is_given_again(
     wesichain: Command, tmp_path: Path, effects: Path
 ) -> None:
@@ -291,21 +296,21 @@ def test_a_batch_that_is_stopped_goes_on_when_it_is_given_again(
     process = subprocess.Popen(
         [*command, f"{tmp_path}/shout.py:agent", str(tasks), "--workers", "2"],
         cwd=ROOT,
-        env={**os.environ, "PACE": "0.4"},
+        env={**os.environ, "HELD": "task 6,task 7"},
         stderr=subprocess.PIPE,
         text=True,
     )
-    for _ in range(300):
-        if effects.exists() and len(effects.read_text().splitlines()) > 4:
-            break
-        time.sleep(0.1)
+    results = tmp_path / "tasks.results.jsonl"
+    deadline = time.monotonic() + 60
+    while not (lines_of(results) == 6 and lines_of(effects) == 8):  # the workers have the two that wait
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=30)
     assert process.returncode == 130, said
-    kept = (tmp_path / "tasks.results.jsonl").read_text().splitlines()
-    assert 0 < len(kept) < 12
+    assert lines_of(results) == 6
     assert wesichain("run", f"{tmp_path}/shout.py:agent", str(tasks)).status == 0
-    rows = [json.loads(line) for line in (tmp_path / "tasks.results.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in results.read_text().splitlines()]
     assert sorted(row["output"] for row in rows) == sorted(f"TASK {number}" for number in range(12))
     assert len(effects.read_text().splitlines()) <= 12 + 2, "no more than was under way is done again"
 
