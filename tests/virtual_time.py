@@ -5,22 +5,33 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import Callable, Coroutine
+from contextvars import Context
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from typing_extensions import override
+from typing_extensions import TypeVarTuple, Unpack, override
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 TURN = 0.0001  # seconds that a turn of the loop takes: what spins comes to its limit too
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """A loop for coroutines alone: it waits in real time only where no timer is set."""
+    """A loop for coroutines alone: where a timer is set, nothing waits for a thread or a process."""
 
     def __init__(self) -> None:
         self._now = 0.0
+        self.waited_for_a_thread = False
         super().__init__(_Selector(self.advance))
+
+    @override
+    def call_soon_threadsafe(
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        timers: list[asyncio.TimerHandle] = vars(self)["_scheduled"]
+        self.waited_for_a_thread |= any(not timer.cancelled() for timer in timers)
+        return super().call_soon_threadsafe(callback, *args, context=context)
 
     @override
     def time(self) -> float:
@@ -62,8 +73,11 @@ class _Selector(selectors.DefaultSelector):
 
 def run(main: Coroutine[Any, Any, T]) -> T:
     """What `asyncio.run` does, in virtual time."""
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        return runner.run(main)
+    loop = VirtualTimeLoop()
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        result = runner.run(main)
+    assert not loop.waited_for_a_thread, "while a timer was set, which in virtual time may ring first"
+    return result
 
 
 def run_held(main: Coroutine[Any, Any, T], is_held: Callable[[], bool]) -> T:

@@ -201,6 +201,7 @@ async def test_an_agent_in_a_node_is_a_run_of_its_own_at_each_visit(url: str, tm
             ("r:mine:0", "boss", "r"),
             ("r:mine:0:1:miner-0", "miner", "r:mine:0"),
         }
+        assert rows[-1].run_id == "r", "the newest are first, those inside others among them"
         yard.gate.set()
         assert (await running)["output"] == "rich"
         rows = [row for row in await durable.list("completed") if row.parent]

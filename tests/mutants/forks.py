@@ -144,6 +144,9 @@ class _Change:
 
     def plant(self) -> bool:
         """Give the functions of the file that are loaded the code of the mutant; False where none could take it."""
+        module = self.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        if module not in sys.modules:
+            return True  # it will be loaded from the file
         before, after = _codes(self.old, self.file), _codes(self.new, self.file)
         gc.unfreeze()
         planted = 0
