@@ -24,7 +24,7 @@ from wesichain import Agent, Budget, tool
 from wesichain.agent import Approve
 from wesichain.core import LlmRequest, LlmResponse, Role
 from wesichain.durable import DurableAgent, DurableRuns
-from wesichain.durable.store import Store
+from wesichain.durable.store.store import Store
 from wesichain.errors import RunInterruptedError
 from wesichain.testing import FunctionLlm, calls
 

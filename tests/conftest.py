@@ -35,6 +35,8 @@ settings.register_profile("usual", draws(USUAL))
 settings.load_profile("usual")
 
 ROOT = Path(__file__).resolve().parent.parent
+# Where programs of tests find the source: what this process was told comes first, so that they test the same.
+SOURCES = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(ROOT / "src"), str(ROOT)])
 Strays: TypeAlias = Callable[[], list[int]]
 _numbers = count()
 _watched: dict[pytest.Item, Watch | None] = {}

@@ -18,7 +18,7 @@ import pytest
 
 from tests.quick import IS_QUICK
 from wesichain.agent import Agent, AgentRuntime, Drive, Idle, Interrupted, RunOptions, replay
-from wesichain.agent.calls import OpenCall
+from wesichain.agent.calls.open_call import OpenCall
 from wesichain.agent.keywords import RunKeywords
 from wesichain.agent.middleware_run import MiddlewareRun
 from wesichain.agent.options import run_options
@@ -110,7 +110,7 @@ class Again(Agent[Any]):
     def has_instructions(self) -> bool:
         return bool(self._ran.options.get("instructions") or self.runtime._instructions)
 
-    async def outcome(self, task: Any, *, history: Any = (), conversation: Any = None, **options: Any) -> Any:
+    async def outcome(self, task: Any, history: Any = (), conversation: Any = None, **options: Any) -> Any:
         ran = self._ran
         options |= {name: ran.options[name] for name in ("budget",) if name in ran.options}
         if isinstance(ran.task, Idle):

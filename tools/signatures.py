@@ -19,6 +19,7 @@ SETTINGS = {
     "RunKeywords": "wesichain.agent:RunOptions",
     "ConversationKeywords": "wesichain.agent:RunOptions",
     "ToolOptions": "wesichain.tools:Tool",
+    "FunctionOptions": "wesichain.tools:Tool",
     "HttpSettings": "wesichain.llm.transport.model:HttpSettings",
 }
 UNSET = inspect.Parameter.empty

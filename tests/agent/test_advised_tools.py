@@ -14,7 +14,7 @@ from tests.agent.kit import call, check_events, say
 from tests.learning.kit import words
 from wesichain import Agent
 from wesichain.agent import Completed, Interrupted, replay
-from wesichain.agent.rules import Tally
+from wesichain.agent.rules.tally import Tally
 from wesichain.core import Advice, AdviceShown, LlmRequest, RunStarted, Strategy, ToolSpec, from_json, to_json
 from wesichain.core.internal import Approve, advise
 from wesichain.errors import RunInterruptedError

@@ -142,6 +142,7 @@ def test_typed_in_and_out_three_levels_deep_with_the_caller_s_deps() -> None:
         return ctx.deps[city]
 
     def instructions(ctx: RunContext[dict[str, int]]) -> str:
+        assert ctx.step_id == 0, "the run has not begun"
         return f"{len(ctx.deps)} fares are known to {ctx.agent}."
 
     def program() -> Agent[Any, str]:

@@ -16,9 +16,10 @@ from tests.conftest import ROOT
 from tests.warm import python
 from wesichain import Agent, Budget, RunContext
 from wesichain.agent import Approve, Completed, Failed, Interrupted, replay
-from wesichain.agent.outcomes import with_output
+from wesichain.agent.phases import with_output
 from wesichain.core import to_json
-from wesichain.durable.journal import DurableEffects, StepJournal
+from wesichain.durable.journal.durable_effects import DurableEffects
+from wesichain.durable.journal.step_journal import StepJournal
 from wesichain.errors import ConfigError, GuardrailError, RunInterruptedError
 from wesichain.middleware import CallRun, InputGuard, Middleware, OutputGuard
 from wesichain.testing import FakeClock, ScriptedLlm

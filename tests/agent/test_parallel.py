@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.agent.kit import call, check_events, run, say
+from tests.agent.kit import call, check_events, runtime, say
+from tests.virtual_time import run as run_virtually
 from tests.waiting import until
 from wesichain.agent import AgentRuntime, Completed, Failed
 from wesichain.core import Observation
@@ -53,6 +54,10 @@ class Meter:
         await asyncio.sleep(self.unit / (n + 1))
         self.now -= 1
         self.ended.append(n)
+
+
+def run(replies: list[Any], *tools: Any, **options: Any) -> Any:
+    return run_virtually(runtime(replies, *tools, **options).run("q"))
 
 
 def batch(*names: str) -> Any:

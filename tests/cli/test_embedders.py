@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
+from tests.cli.conftest import Command
 from tests.learning.kit import strategy, words
-from wesichain.cli.playbooks import app
 from wesichain.learning import Playbook
 
 OWN = """
@@ -25,7 +24,7 @@ def make():
 
 
 def test_a_playbook_is_searched_with_an_embedder_of_ones_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    wesichain: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Playbook.open(tmp_path / "a book", words()) as book:
         book.record(strategy("pay a bill", "a", id="1", helpful_count=3), domain="shop")
@@ -33,7 +32,7 @@ def test_a_playbook_is_searched_with_an_embedder_of_ones_own(
     monkeypatch.syspath_prepend(tmp_path)
     for name in ("lengths", "make"):
         own = ["--path", str(tmp_path / "a book"), "--embedder", f"own_embedder:{name}"]
-        assert "pay a bill" in CliRunner().invoke(app, ["search", "shop", "pay", *own]).output
+        assert "pay a bill" in wesichain("playbook", "search", "shop", "pay", *own).out
 
 
 @pytest.mark.parametrize(
@@ -45,6 +44,6 @@ def test_a_playbook_is_searched_with_an_embedder_of_ones_own(
         pytest.param("builtins:dict", id="something that is no embedder"),
     ],
 )
-def test_an_embedder_that_cannot_be_loaded_is_named(tmp_path: Path, target: str) -> None:
-    done = CliRunner().invoke(app, ["list", "--path", str(tmp_path), "--embedder", target])
-    assert (done.exit_code, target in done.output) == (2, True)
+def test_an_embedder_that_cannot_be_loaded_is_named(wesichain: Command, tmp_path: Path, target: str) -> None:
+    done = wesichain("playbook", "list", "--path", str(tmp_path), "--embedder", target)
+    assert (done.status, target in done.err) == (2, True)

@@ -20,7 +20,7 @@ from tests.warm import python
 from wesichain import Agent, tool
 from wesichain.core import LlmRequest, Role, to_json
 from wesichain.durable import DurableAgent
-from wesichain.durable.store import Store
+from wesichain.durable.store.store import Store
 from wesichain.errors import RunInterruptedError
 from wesichain.testing import FunctionLlm, calls
 

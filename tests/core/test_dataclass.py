@@ -131,9 +131,33 @@ def test_it_can_be_matched_and_inspected() -> None:
     assert list(inspect.signature(Quick).parameters) == ["a", "b", "c", "hidden", "named"]
 
 
-def test_only_values_are_made() -> None:
-    with pytest.raises(TypeError, match="frozen and slotted"):
-        dataclass(frozen=False, slots=True)
+def test_only_values_and_states_are_made() -> None:
+    with pytest.raises(TypeError, match="eq=False"):
+        dataclass(slots=True)
+    with pytest.raises(TypeError, match="slotted"):
+        dataclass(frozen=True, slots=False)
+
+
+@dataclass(slots=True, eq=False)
+class State:
+    first: int
+    items: list[int] = field(default_factory=list[int])
+    total: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.total = self.first + sum(self.items)
+
+
+def test_a_state_can_be_changed_and_is_itself() -> None:
+    state, other = State(1, [2]), State(1, [2])
+    assert state.total == 3
+    assert state != other
+    assert hash(state) != hash(other)
+    state.first = 5
+    assert state.first == 5
+    assert State(1).items is not State(1).items
+    assert not hasattr(state, "__dict__")
+    assert list(inspect.signature(State).parameters) == ["first", "items"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,11 @@ from tests.docs.pages import TOOLS
 INSIDE = frozenset(
     {
         *("AnyPhase", "Checks", "FaultDecision", "HistoryWindow", "InnerRun"),  # the loop
-        *("ReplyJudge", "TeamMember", "_Log"),
+        *("ModelTurn", "ReplyJudge", "TeamMember", "_Log"),
         *("Definition", "OuterWrites", "StateForm", "StateValues", "Tap", "TaskQuestions", "TaskRecord"),
         *("Backend", "Domain", "Shares"),  # the playbook's storage
         *("FinishedRun", "Run", "RunRegistry"),  # durable runs and the edge
-        "Parts",  # of a tool, for the quick path of a call
+        *("Parts", "SchemaPlan"),  # of a tool: how it is read, and the quick path of a call
     }
 )
 

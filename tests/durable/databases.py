@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from tests.conftest import new_folder
-from wesichain.durable.store import Store
+from wesichain.durable.store.store import Store
 
 
 @cache

@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any
 
 from wesichain.agent import AgentRuntime, Outcome
-from wesichain.durable.journal import DurableEffects, StepJournal
+from wesichain.durable.journal.durable_effects import DurableEffects
+from wesichain.durable.journal.step_journal import StepJournal
 from wesichain.testing import FakeClock
 
 

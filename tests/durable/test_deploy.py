@@ -29,8 +29,8 @@ NAMESAKE = """
 import os
 from pathlib import Path
 from wesichain.durable import engine
-from wesichain.durable.store import machine
-machine._BOOT = Path(os.environ["BOOT"])
+from wesichain.durable.store import leases
+leases._BOOT = Path(os.environ["BOOT"])
 number = int(os.environ["PID"])
 engine.os.getpid = lambda: number  # a number that is nobody's on the other machine
 """

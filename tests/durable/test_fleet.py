@@ -22,7 +22,9 @@ from wesichain import Agent
 from wesichain.core import LlmRequest
 from wesichain.durable import Concurrency, DurableAgent, DurableRuns, Rate, RunState
 from wesichain.durable.engine import Engine
-from wesichain.durable.store import NewRun, Serving, Store
+from wesichain.durable.store.ledger import NewRun
+from wesichain.durable.store.queue import Serving
+from wesichain.durable.store.store import Store
 from wesichain.testing import FunctionLlm
 
 STATS = """

@@ -21,7 +21,9 @@ from wesichain.agent import Approve, ApproveWith, Provide, Refuse
 from wesichain.core import RunCompleted, Usage, from_json
 from wesichain.core.internal import SystemClock
 from wesichain.durable import DurableGraph, DurableRuns, RunState
-from wesichain.durable.journal import EventJournal, Inside, JournalRecord
+from wesichain.durable.graph import EventJournal
+from wesichain.durable.journal.inside import Inside
+from wesichain.durable.journal.records import JournalRecord
 from wesichain.errors import ConfigError, DurableError, GraphInterruptedError, RunIdConflictError
 from wesichain.graph import END, Append, Graph, GraphBuilder, interrupt, react_graph
 from wesichain.graph.sqlite import SqliteCheckpointer

@@ -21,8 +21,8 @@ from wesichain.agent import replay
 from wesichain.core import to_json
 from wesichain.core.internal import dump_json
 from wesichain.durable import DurableGraph, DurableRuns, RunState
-from wesichain.durable.journal import Inside
-from wesichain.durable.store import CancelledRunError, LostRunError
+from wesichain.durable.journal.inside import Inside
+from wesichain.durable.store.step_table import CancelledRunError, LostRunError
 from wesichain.durable.work import Work
 from wesichain.errors import DurableError
 from wesichain.graph import Append, Graph, GraphBuilder, GraphContext

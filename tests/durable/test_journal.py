@@ -18,14 +18,9 @@ from wesichain import AgentRuntime, Budget, ObserveErrors, Recovery, ToolContext
 from wesichain.agent import Completed, Outcome
 from wesichain.core import Clock, Event, LlmRequest, LlmResponse, Message, Role, ToolCall, ToolSpec, from_json
 from wesichain.core.internal import to_plain
-from wesichain.durable.journal import (
-    Conversed,
-    DurableEffects,
-    JournalRecord,
-    StepJournal,
-    StepRecord,
-    written,
-)
+from wesichain.durable.journal.durable_effects import DurableEffects
+from wesichain.durable.journal.records import Conversed, JournalRecord, StepRecord, written
+from wesichain.durable.journal.step_journal import StepJournal
 from wesichain.errors import LlmTransportError, ReplayMismatchError, ToolFailedError
 from wesichain.policy import Retry
 from wesichain.testing import FakeClock, FunctionLlm

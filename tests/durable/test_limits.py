@@ -20,7 +20,10 @@ from tests.warm import python
 from wesichain import Agent
 from wesichain.core import LlmRequest
 from wesichain.durable import Concurrency, DurableAgent, DurableGraph, Rate, RunState
-from wesichain.durable.store import Claimed, Lease, NewRun, Serving, Store, WorkflowResult, rates_of
+from wesichain.durable.store.leases import Lease
+from wesichain.durable.store.ledger import NewRun, WorkflowResult
+from wesichain.durable.store.queue import Claimed, Serving, rates_of
+from wesichain.durable.store.store import Store
 from wesichain.errors import ConfigError, DurableError
 from wesichain.graph import GraphBuilder, MemoryCheckpointer
 from wesichain.testing import FunctionLlm

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ import psycopg
 import pytest
 
 from tests.durable.test_agent import deleter, served
+from tests.ports import reserved_port
 from wesichain import Agent, tool
 from wesichain.agent import Approve
 from wesichain.core import LlmRequest, Role
@@ -34,9 +34,7 @@ def bouncer(postgres: str, tmp_path: Path) -> Iterator[str]:
     if program is None:
         pytest.skip("no pgbouncer is installed here")
     folder = parse_qs(urlsplit(postgres).query)["host"][0]
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = reserved_port()
     settings = tmp_path / "pgbouncer.ini"
     settings.write_text(
         f"[databases]\npostgres = host={folder} port=5432 user=postgres\n"

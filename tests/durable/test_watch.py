@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from wesichain.durable.store import Lease, machine
-from wesichain.durable.store.machine import this_machine
+from wesichain.durable.store import leases
+from wesichain.durable.store.leases import Lease, this_machine
 from wesichain.durable.store.watch import Census, StoreWatch
 
 HERE = this_machine()
@@ -98,7 +98,7 @@ def test_a_machine_of_the_same_name_is_another_one(monkeypatch: pytest.MonkeyPat
     gone.wait()
     boot = tmp_path / "boot_id"
     boot.write_text("another start of another system\n")
-    monkeypatch.setattr(machine, "_BOOT", boot)
+    monkeypatch.setattr(leases, "_BOOT", boot)
     there = this_machine()
     monkeypatch.undo()
     assert there.split()[0] == HERE.split()[0]

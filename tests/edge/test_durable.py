@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.durable.databases import database_in
+from tests.ports import reserved_port
 from wesichain import Agent, LlmRequest, LlmResponse, Role, ToolCall, tool
 from wesichain.agent import SqliteConversations
 from wesichain.durable import DurableAgent
@@ -53,9 +53,7 @@ async def up(client: httpx2.AsyncClient) -> None:
 
 async def test_a_run_goes_on_where_a_killed_server_was_and_a_reader_misses_nothing(tmp_path: Path) -> None:
     database, log = database_in(tmp_path), tmp_path / "hops"
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = reserved_port()
     found: list[Frame] = []
     async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60, headers=ANN) as client:
         with process(database, port, log) as first:

@@ -149,3 +149,24 @@ async def test_a_reader_that_takes_nothing_is_cut_off_and_the_run_goes_on() -> N
                     pass
         assert answer.json()["output"] == words
         assert (await client.get("/runs/r/events")).status_code == 410
+
+
+@tool(effect="pure")
+async def wait() -> str:
+    """Take a while."""
+    await asyncio.sleep(0.4)
+    return "done"
+
+
+async def test_a_stream_that_is_silent_is_kept_open_by_pings() -> None:
+    agent = scripted(say(ToolCall("c1", "wait", {})), "done", tools=[wait])
+    async with serving(create_app(agent, limits=Limits(write_seconds=0.4))) as client:
+        for path in ("/runs/stream", "/ai-sdk"):
+            body = {"task": "go"} if path == "/runs/stream" else {"id": "chat", "messages": [CHAT]}
+            async with client.stream("POST", path, json=body) as response:
+                lines = [line async for line in response.aiter_lines()]
+            assert 2 <= lines.count(": ping") <= 8, path
+            assert any("done" in line for line in lines), path
+
+
+CHAT = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "go"}]}

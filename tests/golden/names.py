@@ -26,7 +26,7 @@ from wesichain.core import Event, LlmRequest, LlmResponse, Role
 from wesichain.core.codec.forms import shape_of
 from wesichain.core.internal import Decision
 from wesichain.durable import DurableAgent
-from wesichain.durable.journal import JournalRecord
+from wesichain.durable.journal.records import JournalRecord
 from wesichain.durable.questions import GraphEnding
 from wesichain.durable.workflow_ids import Begin, Resume
 from wesichain.errors import (

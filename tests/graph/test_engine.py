@@ -12,7 +12,8 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from tests.graph.behaviours import behaviour
-from tests.waiting import until
+from tests.virtual_time import in_virtual_time
+from tests.waiting import PATIENCE, until
 from wesichain.errors import (
     CycleDetectedError,
     GraphError,
@@ -45,6 +46,10 @@ class Log(TypedDict, total=False):
 
 def note(name: str) -> Any:
     return lambda _: {"log": [name]}
+
+
+def note_on_the_loop(name: str) -> Any:
+    return lambda _: stay({"log": [name]})
 
 
 def build(*edges: str, entry: str | None = None, **nodes: Any) -> GraphBuilder[Log]:
@@ -85,6 +90,7 @@ def test_a_write_is_seen_in_the_next_super_step_and_not_by_siblings() -> None:
 
 @behaviour("G03")
 @pytest.mark.parametrize("slow", ["b", "c", "d"])
+@in_virtual_time
 async def test_writes_of_siblings_are_folded_in_a_fixed_order(slow: str) -> None:
     def node(name: str) -> Any:
         async def call(_: Log) -> Any:
@@ -99,27 +105,22 @@ async def test_writes_of_siblings_are_folded_in_a_fixed_order(slow: str) -> None
 
 @behaviour("G20")
 async def test_siblings_run_at_the_same_time() -> None:
-    running = 0
-    most = 0
+    together = asyncio.Barrier(5)
 
     async def wait(_: Log) -> None:
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        await asyncio.sleep(0.05)
-        running -= 1
+        await together.wait()
 
     nodes: dict[str, Any] = dict.fromkeys("bcdef", wait)
     graph = build("a>b", "a>c", "a>d", "a>e", "a>f", a=note("a"), **nodes).build()
-    await graph.invoke({})
-    assert most == 5
+    async with asyncio.timeout(PATIENCE):
+        await graph.invoke({})
 
 
 async def test_a_function_that_returns_a_coroutine_runs_beside_its_siblings_too() -> None:
     gate = asyncio.Barrier(2)
 
     async def wait() -> None:
-        await asyncio.wait_for(gate.wait(), 5)
+        await asyncio.wait_for(gate.wait(), PATIENCE)
 
     graph = build("a>b", "a>c", a=note("a"), b=lambda _: wait(), c=lambda _: wait()).build()
     await graph.invoke({})
@@ -232,6 +233,7 @@ def test_a_conditional_entry_may_start_several_nodes() -> None:
 
 
 @behaviour("G29", "G30")
+@in_virtual_time
 async def test_sent_tasks_have_their_own_payload_and_are_folded_in_the_order_they_were_sent() -> None:
     async def work(state: dict[str, Any]) -> Any:
         await asyncio.sleep(0.03 if state["i"] == 0 else 0)
@@ -435,6 +437,7 @@ def test_an_error_of_ours_reaches_the_caller_as_it_is() -> None:
     assert (caught.value.node, caught.value.state) == ("a", {"own": 1})
 
 
+@in_virtual_time
 async def test_a_failure_stops_the_siblings_and_leaves_no_task() -> None:
     stopped: list[str] = []
 
@@ -650,18 +653,19 @@ async def swallow(_: Any) -> Any:
 @behaviour("G46")
 @pytest.mark.parametrize("node", [stubborn, swallow, lambda _: asyncio.sleep(5)])
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside-another"])
+@in_virtual_time
 async def test_a_node_cannot_swallow_its_timeout(node: Any, beside: bool) -> None:
-    builder = build("a>b", a=note("a"), b=node)
+    builder = build("a>b", a=note_on_the_loop("a"), b=node)
     if beside:
-        builder.add_node("c", note("c")).add_edge("a", "c")
-    started = time.monotonic()
+        builder.add_node("c", note_on_the_loop("c")).add_edge("a", "c")
     with pytest.raises(GraphTimeoutError, match=r"node 'b' did not finish within 0\.5 s") as caught:
         await builder.build().invoke({}, ExecutionOptions(node_timeout=0.5))
-    assert time.monotonic() - started < 5
+    assert asyncio.get_running_loop().time() < 2
     assert caught.value.node == "b"
     assert caught.value.state["log"] == ["a"]
 
 
+@in_virtual_time
 async def test_a_timeout_of_the_nodes_own_is_its_own_failure() -> None:
     async def own(_: Any) -> None:
         async with asyncio.timeout(0.01):
@@ -672,6 +676,7 @@ async def test_a_timeout_of_the_nodes_own_is_its_own_failure() -> None:
     assert isinstance(caught.value.__cause__, TimeoutError)
 
 
+@in_virtual_time
 async def test_a_node_may_have_a_timeout_of_its_own() -> None:
     builder = GraphBuilder(Log).add_node("a", lambda _: asyncio.sleep(5), timeout=0.03).set_entry("a")
     with pytest.raises(GraphTimeoutError, match=r"within 0.03 s"):
@@ -679,14 +684,14 @@ async def test_a_node_may_have_a_timeout_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside-another"])
+@in_virtual_time
 async def test_the_whole_run_has_a_time_too(beside: bool) -> None:
-    builder = build("a>b", a=note("a"), b=stubborn)
+    builder = build("a>b", a=note_on_the_loop("a"), b=stubborn)
     if beside:
         builder.add_node("c", lambda _: asyncio.sleep(5)).add_edge("a", "c")
-    started = time.monotonic()
     with pytest.raises(GraphTimeoutError, match="out of time at node 'b'"):
         await builder.build().invoke({}, ExecutionOptions(max_duration=1.0))
-    assert time.monotonic() - started < 5
+    assert asyncio.get_running_loop().time() < 2.5
 
 
 def test_a_run_of_sync_nodes_ends_at_the_next_super_step() -> None:
@@ -696,25 +701,22 @@ def test_a_run_of_sync_nodes_ends_at_the_next_super_step() -> None:
 
 
 async def test_a_blocking_node_has_a_thread_and_its_timeout_holds() -> None:
+    entered, go = threading.Event(), threading.Event()
+
     def block(_: Any) -> Any:
-        time.sleep(0.4)
+        entered.set()
+        assert go.wait(PATIENCE)
         return {"log": [threading.current_thread().name]}
 
-    builder = GraphBuilder(Log).add_node("a", block, blocking=True).set_entry("a")
-    ticks = 0
-
-    async def tick() -> None:
-        nonlocal ticks
-        while True:
-            await asyncio.sleep(0.01)
-            ticks += 1
-
-    ticker = asyncio.ensure_future(tick())
-    assert (await builder.build().invoke({}))["log"] == ["wesichain-tool"]
-    assert ticks > 5
-    ticker.cancel()
+    graph = GraphBuilder(Log).add_node("a", block, blocking=True).set_entry("a").build()
+    running = asyncio.create_task(graph.invoke({}))
+    await until(entered.is_set)  # and the loop goes on
+    go.set()
+    assert (await running)["log"] == ["wesichain-tool"]
+    go.clear()
     with pytest.raises(GraphTimeoutError):
-        await builder.build().invoke({}, ExecutionOptions(node_timeout=0.05))
+        await graph.invoke({}, ExecutionOptions(node_timeout=0.05))
+    go.set()
 
 
 @pytest.mark.parametrize(
@@ -798,7 +800,7 @@ async def test_what_finishes_while_the_run_is_cancelled_is_not_run_again(is_inne
     def work(_: Any) -> dict[str, Any]:
         calls.append("work")
         begun.set()
-        go.wait(10)
+        go.wait(PATIENCE)
         return {"done": True}
 
     builder = GraphBuilder().add_node("work", work, blocking=True).set_entry("work")
@@ -807,8 +809,7 @@ async def test_what_finishes_while_the_run_is_cancelled_is_not_run_again(is_inne
     graph = builder.build(MemoryCheckpointer())
     options = ExecutionOptions(thread_id="t")
     task = asyncio.create_task(graph.invoke({}, options))
-    while not begun.is_set():
-        await asyncio.sleep(0.001)
+    await until(begun.is_set)
     task.cancel()
     asyncio.get_running_loop().call_soon(go.set)
     with pytest.raises(asyncio.CancelledError):
@@ -832,7 +833,7 @@ async def test_a_cancellation_leaves_no_task_and_the_thread_can_be_resumed() -> 
 
     graph = build("a>b", "a>c", a=note("a"), b=good, c=wait).build(MemoryCheckpointer())
     task = asyncio.ensure_future(graph.invoke({}, ExecutionOptions(thread_id="t")))
-    await asyncio.sleep(0.05)
+    await until(lambda: calls)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -889,12 +890,9 @@ class Growth:
     graph: Graph[Any]
 
     def step_cost(self, steps: int) -> float:
-        best = float("inf")
-        for _ in range(3):
-            started = time.process_time()
-            self.graph.invoke_sync({"n": 0, "x": steps}, ExecutionOptions(max_steps=10**6))
-            best = min(best, (time.process_time() - started) / steps)
-        return best
+        started = time.process_time()
+        self.graph.invoke_sync({"n": 0, "x": steps}, ExecutionOptions(max_steps=10**6))
+        return (time.process_time() - started) / steps
 
 
 @pytest.mark.parametrize(
@@ -904,4 +902,5 @@ def test_a_super_step_costs_the_same_however_long_the_run(make: Callable[[int], 
     builder = build(a=lambda s: {"n": s["n"] + 1, "log": [make(s["n"])]})
     builder.add_conditional_edges("a", lambda s: "a" if s["n"] < s["x"] else END, ["a", END])
     growth = Growth(builder.build())
-    assert growth.step_cost(3000) < 2 * growth.step_cost(300)
+    # A machine that is busy adds to one measurement or the other; what grows with the run is there every time.
+    assert any(growth.step_cost(3000) < 2 * growth.step_cost(300) for _ in range(9))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from typing import Annotated, Any, TypedDict
 
 import pytest
 
+from tests.virtual_time import in_virtual_time
 from wesichain import Agent, Budget, tool
 from wesichain.core import LlmRequest, LlmResponse, ToolCall, ToolDispatched, Usage
 from wesichain.core.internal import NodeCompleted, NodeFailed, NodeStarted
@@ -302,6 +304,7 @@ async def test_events_name_the_branch_also_those_of_agents_inside() -> None:
     assert {one.node for one in seen if isinstance(one, ToolDispatched)} == {"work"}
 
 
+@in_virtual_time
 async def test_branches_that_end_in_another_order_are_told_apart() -> None:
     seen: list[Any] = []
 
@@ -391,6 +394,7 @@ async def test_a_deferred_node_that_an_update_names_waits_for_what_runs_next() -
     assert (await graph.resume("t"))["log"] == ["a", "b", "c", "d"]
 
 
+@in_virtual_time
 async def test_a_question_survives_a_sibling_that_fails() -> None:
     fails = True
 
@@ -437,13 +441,17 @@ async def test_a_handler_of_errors_may_ask(is_async: bool) -> None:
 
 
 async def test_a_sync_node_that_is_late_is_left_at_once() -> None:
-    graph = (
-        GraphBuilder(Log).add_node("slow", lambda _: time.sleep(0.6), timeout=0.05).set_entry("slow").build()
-    )
-    began = time.monotonic()
+    is_left, ended = threading.Event(), threading.Event()
+
+    def slow(_: Any) -> None:
+        is_left.wait(60)
+        ended.set()
+
+    graph = GraphBuilder(Log).add_node("slow", slow, timeout=0.05).set_entry("slow").build()
     with pytest.raises(GraphTimeoutError, match=r"within 0\.05 s"):
         await graph.invoke({})
-    assert time.monotonic() - began < 0.4
+    assert not ended.is_set()
+    is_left.set()
 
 
 async def test_the_newest_snapshots_are_read_without_the_whole_thread() -> None:

@@ -158,7 +158,9 @@ def kept_parts(store: Checkpointer) -> int:
         return int(
             found._logs.database.run_now(lambda db: db.execute("SELECT count(*) FROM parts").fetchone()[0])
         )
-    count = found._logs.pool.run(lambda db: db.execute("SELECT count(*) FROM wesichain_parts").fetchone()[0])
+    count = found._logs.database.run(
+        lambda db: db.execute("SELECT count(*) FROM wesichain_parts").fetchone()[0]
+    )
     return int(asyncio.run(count))
 
 

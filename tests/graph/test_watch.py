@@ -12,6 +12,7 @@ import pytest
 from typing_extensions import override
 
 from tests.graph.behaviours import behaviour
+from tests.waiting import until
 from wesichain.core import (
     Event,
     EventSink,
@@ -308,12 +309,8 @@ async def test_leaving_a_stream_stops_the_run(leave: str) -> None:
             await stream.aclose()
     del stream
     gc.collect()
-    for _ in range(100):
-        if len(asyncio.all_tasks()) == 1:
-            break
-        await asyncio.sleep(0.01)
+    await until(lambda: len(asyncio.all_tasks()) == 1)
     assert ended == ["stopped"]
-    assert len(asyncio.all_tasks()) == 1
 
 
 # --- observers -------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from wesichain import Agent, LlmRequest, Role, ToolCall, ToolContext, tool
 from wesichain.durable import DurableAgent
 from wesichain.kit import CodeMode
 from wesichain.testing import Fault, Faults, FunctionLlm, Scenario
-from wesichain.testing.simulation import simulated
+from wesichain.testing.simulation.simulate import simulated
 
 CODE = """
 seen = []

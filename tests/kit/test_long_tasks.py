@@ -37,7 +37,7 @@ from wesichain.kit import (
     deep_agent,
     plan_in,
 )
-from wesichain.kit.long_results import result_path
+from wesichain.kit.run_files import result_path
 from wesichain.testing import ScriptedLlm
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.draws import draws
 from tests.learning.kit import note, strategy, words
+from tests.waiting import PATIENCE, until
 from wesichain.core import Advice, Adviser, Strategy, StrategySource, ToolSpec
 from wesichain.core.internal import HEADING, advise
 from wesichain.errors import ConfigError
@@ -151,24 +152,22 @@ async def test_a_store_that_is_away_costs_the_advice_and_not_the_run(tmp_path: P
 
 
 async def test_a_slow_store_does_not_hold_up_the_loop(tmp_path: Path) -> None:
+    begun, go = threading.Event(), threading.Event()
+
     def slow(texts: list[str]) -> Any:
-        time.sleep(0.3)
+        begun.set()
+        assert go.wait(PATIENCE), "the loop was held up"
         return words().embed(texts)
 
-    beats = 0
-
-    async def beat() -> None:
-        nonlocal beats
-        while True:
-            await asyncio.sleep(0.01)
-            beats += 1
-
     with Playbook.open(tmp_path / "p", FunctionEmbedder("words", 64, function=slow)) as book:
+        go.set()
         book.record(strategy("pay the bill", "a"), domain="shop")
-        heart = asyncio.create_task(beat())
-        await told(book)
-        heart.cancel()
-    assert beats > 5
+        begun.clear()
+        go.clear()
+        advice = asyncio.create_task(told(book))
+        await until(begun.is_set)
+        go.set()
+        assert (await advice).text
 
 
 class Foreign:

@@ -8,7 +8,8 @@ from typing import Any
 from wesichain.core import LlmResponse, StreamItem
 from wesichain.llm.calls import ToolNames
 from wesichain.llm.openai.chat_reply import ChatReply
-from wesichain.llm.transport import Endpoint, SseEvent
+from wesichain.llm.transport.faults import Endpoint
+from wesichain.llm.transport.sse import SseEvent
 
 HERE = Endpoint("host", "m", key_variable="OPENAI_API_KEY")
 

@@ -25,7 +25,8 @@ from wesichain.errors import LlmError, LlmRejectedError, LlmResponseError, LlmTr
 from wesichain.llm.anthropic.message_reply import MessageReply
 from wesichain.llm.anthropic.wire import to_wire
 from wesichain.llm.calls import ToolNames
-from wesichain.llm.transport import Endpoint, SseEvent
+from wesichain.llm.transport.faults import Endpoint
+from wesichain.llm.transport.sse import SseEvent
 
 HERE = Endpoint("host", "m", key_variable="ANTHROPIC_API_KEY")
 EMPTY = {"type": "object", "properties": {}}

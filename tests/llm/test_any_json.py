@@ -21,7 +21,9 @@ from wesichain.llm.calls import ToolNames
 from wesichain.llm.google.gemini_reply import GeminiReply
 from wesichain.llm.openai.chat_reply import ChatReply
 from wesichain.llm.openai.response_reply import ResponseReply
-from wesichain.llm.transport import Endpoint, Reply, SseEvent
+from wesichain.llm.transport.faults import Endpoint
+from wesichain.llm.transport.http import Reply
+from wesichain.llm.transport.sse import SseEvent
 from wesichain.testing import ProviderReply
 
 HERE = Endpoint("host", "m", key_variable="KEY")

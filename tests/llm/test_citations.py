@@ -21,7 +21,8 @@ from wesichain.llm.openai.chat_reply import ChatReply
 from wesichain.llm.openai.response_reply import ResponseReply
 from wesichain.llm.react_text import TextReAct
 from wesichain.llm.react_text.reasoning import ReasoningStyle
-from wesichain.llm.transport import Endpoint, SseEvent
+from wesichain.llm.transport.faults import Endpoint
+from wesichain.llm.transport.sse import SseEvent
 from wesichain.testing import ScriptedLlm
 
 AT = Endpoint("host", "m", key_variable="K")

@@ -26,7 +26,7 @@ from wesichain.llm.finish_reasons import (
 from wesichain.llm.google.gemini_reply import GeminiReply
 from wesichain.llm.openai.chat_reply import ChatReply
 from wesichain.llm.openai.response_reply import ResponseReply
-from wesichain.llm.transport import Endpoint
+from wesichain.llm.transport.faults import Endpoint
 from wesichain.testing import Answer, ProviderReply
 
 AT = Endpoint("api.example.org", "m", key_variable="KEY")

@@ -18,7 +18,7 @@ from wesichain.core import (
 from wesichain.errors import LlmError, LlmRejectedError, LlmResponseError, LlmTransportError
 from wesichain.llm.calls import ToolNames, read_args
 from wesichain.llm.openai.chat_reply import ChatReply
-from wesichain.llm.transport import SseEvent
+from wesichain.llm.transport.sse import SseEvent
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from tests.llm.toxic_server import (
     reply,
 )
 from wesichain.errors import ConfigError, LlmRejectedError
-from wesichain.llm.transport import KeyAccount
+from wesichain.llm.transport.keys import KeyAccount
 
 
 @each_provider

@@ -27,7 +27,8 @@ from tests.llm.toxic_server import (
 )
 from wesichain.core import LlmResponse, TextChunk
 from wesichain.errors import LlmResponseError, LlmTransportError
-from wesichain.llm.transport import RetryLimits, retry_after
+from wesichain.llm.transport.faults import retry_after
+from wesichain.llm.transport.retry_limits import RetryLimits
 
 BUSY = reply(503, "{}")
 

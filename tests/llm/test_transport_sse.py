@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wesichain.llm.transport import SseEvent, SseScanner
+from wesichain.llm.transport.sse import SseEvent, SseScanner
 
 STREAM = (
     b": a comment\r\n\r\ndata: one\r\n\r\nevent: named\ndata:two\ndata: lines\n\n"

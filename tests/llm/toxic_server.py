@@ -78,14 +78,6 @@ async def _read_request(reader: asyncio.StreamReader) -> Received:
     return Received(request_line.split()[1], headers, body)
 
 
-def closed_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-    return port
-
-
 # --- answers -------------------------------------------------------------------------------------
 
 

@@ -1,23 +1,20 @@
 """`python -m tests.mutants [words ...]`: judge the mutants whose name or file has one of the words, or all.
 
-`python -m tests.mutants --sample N [--seed S]` judges a random sample over the whole source instead.
+`python -m tests.mutants --sample N [--seed S]` judges a random sample over the whole source instead, by the tests
+that reach each, `--at FILE:LINE` those of a line; `--record [files or folders ...]` writes down which do. It takes what the tests take.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Iterable
 
-from .forks import is_green, judge_in_fork, load_packages
+from .coverage import Recorder, make_noting, shared_memory
+from .forks import Judge, Sampled, run_tests
 from .runner import WANTED, RedBefore, Result, copied_source, is_enough, judge_all, row_of
-from .sample import room_of, sample
-from .table import Mutant, mutants
-
-# The files of tests that a sampled mutant is judged by, the likeliest first: some as in a quick run, then as they are.
-SIEVES = ((0, 4, True), (0, 4, False), (4, 10, False))
+from .sample import BUDGET, at, room_of, sample
+from .table import ROOT, Mutant, mutants
 
 
 def main(args: list[str]) -> int:
@@ -25,10 +22,17 @@ def main(args: list[str]) -> int:
     parser.add_argument("words", nargs="*")
     parser.add_argument("--sample", type=int, metavar="N")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--sieves", type=int, default=len(SIEVES), help="1 is quick, and catches fewer")
+    parser.add_argument("--at", metavar="FILE:LINE")
+    parser.add_argument("--budget", type=float, default=BUDGET, help="CPU seconds of the tests of one mutant")
+    parser.add_argument("--record", action="store_true")
     chosen = parser.parse_args(args)
+    if chosen.record:
+        return _record(chosen.words or [str(ROOT / "tests")])
+    if chosen.at is not None:
+        file, _, line = chosen.at.partition(":")
+        return _report(_judge_sample(at(file, int(line), budget=chosen.budget)))
     if chosen.sample is not None:
-        return _report(_judge_sample(chosen.sample, chosen.seed, chosen.sieves))
+        return _report(_judge_sample(sample(chosen.sample, seed=chosen.seed, budget=chosen.budget)))
     words: list[str] = chosen.words
     table = [mutant for mutant in mutants() if not words or _has_one(mutant, words)]
     if not table:
@@ -42,42 +46,21 @@ def main(args: list[str]) -> int:
     return _report(results)
 
 
-def _judge_sample(size: int, seed: int, sieves: int) -> list[Result]:
-    """Judge a sample, and print what was caught in each room."""
-    load_packages()
-    results: list[Result] = []
+def _record(folders: list[str]) -> int:
+    """Write down what the tests of these folders run."""
+    with copied_source() as source, shared_memory(make_noting(source)) as ran:
+        run_tests(source, folders, Recorder(ran))
+    return 0
+
+
+def _judge_sample(sampled: Iterable[Sampled]) -> list[Result]:
+    """Judge mutants by tests that reach them, and print what was caught in each room."""
     with copied_source() as source:
-        for mutant in sample(size, seed=seed):
-            results.append(_judge_by_sieves(source, mutant, SIEVES[:sieves]))
-            _tell(results[-1])
-    for room, found in sorted(_by_room(results).items()):
+        judge = Judge(source, sampled, _tell)
+        run_tests(source, [str(ROOT / "tests")], judge)
+    for room, found in sorted(_by_room(judge.results).items()):
         print(f"{room:12}{sum(result.is_caught for result in found)} of {len(found)}")
-    return results
-
-
-def _judge_by_sieves(source: Path, mutant: Mutant, sieves: Sequence[tuple[int, int, bool]]) -> Result:
-    """By the likeliest tests first, by others of the room where those notice nothing."""
-    result = Result(mutant, "survived", "there is no test", 0.0)
-    for start, end, is_quick in sieves:
-        tests = ["-m", "not slow", *mutant.tests[start:end]]
-        if mutant.tests[start:end]:
-            result = judge_in_fork(source, replace(mutant, tests=(*tests,)), is_quick=is_quick)
-        # Without the mutant it has to pass: it may be red anyway, or take too long for a sample.
-        while result.is_caught and not is_green(
-            source, tests if result.verdict == "hung" else [_test_of(result)], is_quick=is_quick
-        ):
-            if result.verdict == "hung":
-                return replace(result, verdict="survived", by="its tests take too long to tell")
-            tests += ["--deselect", _test_of(result)]
-            result = judge_in_fork(source, replace(mutant, tests=(*tests,)), is_quick=is_quick)
-        if result.is_caught:
-            return result
-    return result
-
-
-def _test_of(result: Result) -> str:
-    """The test that noticed, with all its cases."""
-    return result.by.partition("[")[0]
+    return judge.results
 
 
 def _by_room(results: list[Result]) -> dict[str, list[Result]]:

@@ -25,7 +25,7 @@ from .table import ROOT, Mutant
 LIMIT = 120.0  # seconds for the tests of one mutant
 WANTED = 0.9  # the share that is to be caught
 
-OPTIONS = ("-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--no-header", "--tb=line")
+OPTIONS = ("-q", "-n", "0", "-p", "no:cacheprovider", "--no-header", "--tb=line")
 _PASSED, _FAILED = 0, 1  # pytest's exit codes; any other says that the tests were not run
 
 Verdict = Literal["caught", "hung", "survived", "broken"]
@@ -65,8 +65,7 @@ def check_green(source: Path, table: Sequence[Mutant]) -> None:
     if not Path(where).is_relative_to(source):
         raise RedBefore(f"the tests would import {where}, not the copy in {source}")
     tests = list(dict.fromkeys(test for mutant in table for test in mutant.tests))
-    options = [option for option in OPTIONS if option != "-x"]
-    done = _python(source, "-m", "pytest", *options, *tests)
+    done = _python(source, "-m", "pytest", *OPTIONS, *tests)
     if done.returncode != _PASSED:
         raise RedBefore("tests fail without any mutant:\n" + done.stdout[-4_000:] + done.stderr[-2_000:])
 
@@ -86,7 +85,7 @@ def judge(source: Path, mutant: Mutant) -> Result:
 
 def _verdict(source: Path, mutant: Mutant) -> tuple[Verdict, str]:
     try:
-        done = _python(source, "-m", "pytest", *OPTIONS, *mutant.tests, timeout=LIMIT)
+        done = _python(source, "-m", "pytest", "-x", *OPTIONS, *mutant.tests, timeout=LIMIT)
     except subprocess.TimeoutExpired:
         return "hung", f"after {LIMIT:g} s"
     return verdict_of(done.returncode, done.stdout + done.stderr)

@@ -1,7 +1,5 @@
 """A random sample of mutants over the whole source, so that the share that is caught says something of what nobody
 chose: comparisons turned round, conditions negated, numbers and flags changed, statements left out.
-
-The tests of a file are those that mirror it, and those of its room that use its names most.
 """
 
 from __future__ import annotations
@@ -10,10 +8,13 @@ import ast
 import random
 import re
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
-from .table import ROOT, SOURCE, Mutant
+from .coverage import tests_that_run
+from .forks import Sampled
+from .table import SOURCE, Mutant
+
+BUDGET = 20.0  # seconds of CPU time that the tests of one mutant may take
 
 _TURNED: dict[type[ast.cmpop], str] = {
     ast.Lt: "<=",
@@ -29,14 +30,29 @@ _TURNED: dict[type[ast.cmpop], str] = {
 }
 
 
-def sample(size: int, *, seed: int) -> list[Mutant]:
-    """So many mutants, each in another place; the same for the same seed and source.
-
-    Their tests are all files of the room, the likeliest first.
-    """
+def sample(size: int, *, seed: int, budget: float = BUDGET) -> Iterator[Sampled]:
+    """So many mutants, each in another place, with what to judge them by; the same for the same seed and source."""
     places = [(path, *place) for path in sorted(SOURCE.rglob("*.py")) for place in _places(path)]
-    chosen = random.Random(seed).sample(places, size)
-    return [_mutant(*place) for place in chosen]
+    for place in random.Random(seed).sample(places, size):
+        yield _sampled(*place, budget)
+
+
+def at(file: str, line: int, *, budget: float = BUDGET) -> Iterator[Sampled]:
+    """All mutants of one line, with what to judge them by."""
+    for node, text in _places(SOURCE / file):
+        if node.lineno == line:
+            yield _sampled(SOURCE / file, node, text, budget)
+
+
+def _sampled(path: Path, node: ast.expr | ast.stmt, text: str, budget: float) -> Sampled:
+    """To be judged by the tests that reach it: those first that run little else."""
+    file, spent = str(path.relative_to(SOURCE)), 0.0
+    tests = [
+        each.test
+        for each in tests_that_run(file, node.lineno)
+        if (spent := spent + each.seconds) < budget or spent == each.seconds
+    ]
+    return Sampled(_mutant(path, node, text), tests)
 
 
 def room_of(mutant: Mutant) -> str:
@@ -51,7 +67,7 @@ def _mutant(path: Path, node: ast.expr | ast.stmt, text: str) -> Mutant:
     old = source[start:end]
     file = str(path.relative_to(SOURCE))
     name = f"line {node.lineno}: {_short(old)} -> {_short(text)}"
-    return Mutant(name, file, source, source[:start] + text + source[end:], tests_of(path))
+    return Mutant(name, file, source, source[:start] + text + source[end:], ())
 
 
 def _end(node: ast.expr | ast.stmt) -> tuple[int, int]:
@@ -107,30 +123,3 @@ def _changed(node: ast.AST) -> str | None:
 
 def _operand(node: ast.expr) -> str:
     return f"({ast.unparse(node)})"
-
-
-@cache
-def tests_of(path: Path) -> tuple[str, ...]:
-    """The files of tests for one file of the source, the likeliest first."""
-    parts = path.relative_to(SOURCE).parts
-    room = ROOT / "tests" / parts[0] if len(parts) > 1 else ROOT / "tests"
-    stem = parts[-2] if path.stem == "__init__" else path.stem
-    folders = parts[1:-1]
-    names = _names(path)
-    scores: dict[Path, float] = {}
-    for each in room.rglob("test_*.py"):
-        text = each.read_text(encoding="utf-8")
-        mirrors = 100.0 * (stem.strip("_") in each.stem) + 50.0 * any(part in str(each) for part in folders)
-        scores[each] = mirrors + sum(len(re.findall(rf"\b{name}\b", text)) for name in names) ** 0.5
-    best = sorted(scores, key=lambda each: (-scores[each], each))
-    return tuple(str(each.relative_to(ROOT)) for each in best)
-
-
-def _names(path: Path) -> list[str]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    defined = [
-        each.name
-        for each in ast.walk(tree)
-        if isinstance(each, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
-    return [name for name in set(defined) if not name.startswith("_") and len(name) > 3]

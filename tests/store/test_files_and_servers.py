@@ -56,7 +56,7 @@ class Kind:
     file: tuple[int, int]  # its version, and the id of the application
     tables: tuple[str, ...]  # the first has the version
     version: int
-    without_psycopg: tuple[str, str]  # what is run, and what it says
+    program: str  # which cannot be run without psycopg
 
 
 KINDS = {
@@ -69,7 +69,7 @@ KINDS = {
         (graph_sqlite.VERSION, graph_sqlite.APPLICATION_ID),
         ("wesichain_schema", "wesichain_entries", "wesichain_threads"),
         graph_postgres.VERSION,
-        ("import wesichain.graph.postgres", "the Postgres checkpointer"),
+        "import wesichain.graph.postgres",
     ),
     "conversations": Kind(
         SqliteConversations,
@@ -80,10 +80,7 @@ KINDS = {
         (talks.SQLITE_VERSION, talks.APPLICATION_ID),
         ("wesichain_conversations_schema", "wesichain_turns", "wesichain_conversations"),
         talks.POSTGRES_VERSION,
-        (
-            "from wesichain.agent import PostgresConversations; PostgresConversations('postgresql://')",
-            "PostgresConversations",
-        ),
+        "from wesichain.agent import PostgresConversations; PostgresConversations('postgresql://')",
     ),
 }
 each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
@@ -298,7 +295,6 @@ def test_it_needs_a_connection(kind: Kind, connections: int) -> None:
 
 @each_kind
 def test_without_psycopg_it_says_what_to_install(kind: Kind) -> None:
-    program, what = kind.without_psycopg
-    code = f"import sys; sys.modules['psycopg'] = None; {program}"
+    code = f"import sys; sys.modules['psycopg'] = None; {kind.program}"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert f"{what} needs the 'psycopg' package: pip install 'wesichain[postgres]'" in run.stderr
+    assert "Postgres needs the 'psycopg' package: pip install 'wesichain[postgres]'" in run.stderr

@@ -19,12 +19,12 @@ from tests.conftest import ROOT
 from tests.draws import draws
 from tests.warm import python
 from wesichain.errors import CheckpointError
-from wesichain.store import Entry, Layout, Logs, MemoryLogs
-from wesichain.store.postgres import PostgresLogs, PostgresSchema
-from wesichain.store.sqlite import SqliteLogs, SqliteSchema
+from wesichain.store import Entry, Layout, Logs, MemoryLogs, TableSchema
+from wesichain.store.postgres import PostgresLogs
+from wesichain.store.sqlite import SqliteLogs
 from wesichain.testing import LogsContract
 
-SQLITE = SqliteSchema(
+SQLITE = TableSchema(
     "the logs",
     0x57534C47,
     (
@@ -45,9 +45,8 @@ SQLITE = SqliteSchema(
     ),
     CheckpointError,
 )
-POSTGRES = PostgresSchema(
+POSTGRES = TableSchema(
     "the logs",
-    "some_schema",
     0x57534C47,
     (
         """
@@ -68,6 +67,7 @@ POSTGRES = PostgresSchema(
         """,
     ),
     CheckpointError,
+    "some_schema",
 )
 TABLES = ("some_parts", "some_entries", "some_logs", "some_schema")
 
@@ -123,7 +123,7 @@ class TestPostgresLogs(LogsContract):
     @override
     async def close(self, logs: Logs) -> None:
         assert isinstance(logs, PostgresLogs)
-        await logs.close()
+        await asyncio.to_thread(logs.close)
 
 
 # --- what no store may lose -----------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from wesichain.agent import Completed
 from wesichain.durable import DurableAgent, DurableGraph
 from wesichain.graph.sqlite import SqliteCheckpointer
 from wesichain.testing import Fault, Faults, Scenario, Violation, simulate_sync
-from wesichain.testing.simulation import simulated
+from wesichain.testing.simulation.simulate import simulated
 
 
 @pytest.mark.parametrize("mistake", vouchers.MISTAKES)

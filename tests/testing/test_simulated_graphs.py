@@ -14,7 +14,7 @@ from wesichain.errors import ConfigError
 from wesichain.graph import GraphBuilder
 from wesichain.graph.sqlite import SqliteCheckpointer
 from wesichain.testing import Fault, Faults, Scenario, Trace, simulate_sync
-from wesichain.testing.simulation import simulated
+from wesichain.testing.simulation.simulate import simulated
 
 # A graph that is cancelled between the making of a node's task and its first step drops the node's coroutine.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine 'NodeRun:RuntimeWarning")

@@ -27,8 +27,8 @@ from wesichain.core import ToolDispatched, to_json
 from wesichain.core.internal import NodeFailed
 from wesichain.errors import ConfigError
 from wesichain.testing import Fault, Faults, FunctionLlm, Scenario, Trace, simulate, simulate_sync
-from wesichain.testing.simulation import simulated
 from wesichain.testing.simulation.loop import StuckError, virtual_loop
+from wesichain.testing.simulation.simulate import simulated
 from wesichain.trace import load
 
 SAMPLES = (refunds, trips, transfers, research, support, airline, shop)

@@ -19,7 +19,8 @@ import psutil
 import pytest
 from pydantic import BaseModel
 
-from tests.conftest import ROOT, Strays
+from tests.conftest import SOURCES, Strays
+from tests.virtual_time import run_held
 from wesichain.core import ToolCall
 from wesichain.errors import MissingDependencyError, ToolDefinitionError, ToolExecutionError, ToolTimeoutError
 from wesichain.tools import JsonTool, ToolContext, ToolResult, ToolSet, tool
@@ -171,14 +172,44 @@ async def test_what_it_starts_is_gone_with_it(how: str, end: str, tmp_path: Path
     assert strays() == []
 
 
-async def test_what_a_call_that_is_out_of_time_started_is_gone(tmp_path: Path, strays: Strays) -> None:
+def test_what_a_call_that_is_out_of_time_started_is_gone(tmp_path: Path, strays: Strays) -> None:
     note = tmp_path / "pid"
-    made = tool(attacks.start.function, name="start", description="d", isolate=True, timeout=3.0)
-    result = await call(made, how="daemon", note=str(note), stay=True)
-    assert isinstance(result.error, ToolTimeoutError)
-    assert not result.error.abandoned
-    assert await is_gone(await noted(note))
+    made = tool(attacks.start.function, name="start", description="d", isolate=True, timeout=1.0)
+
+    async def main() -> None:
+        result = await call(made, how="daemon", note=str(note), stay=True)
+        assert isinstance(result.error, ToolTimeoutError)
+        assert not result.error.abandoned
+        assert await is_gone(await noted(note))
+
+    run_held(main(), lambda: not (note.exists() and note.read_text(encoding="utf-8")))
     assert strays() == []
+
+
+def test_one_whose_keeper_cannot_end_it_in_time_is_abandoned(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    made = tool(attacks.start.function, name="start", description="d", isolate=True, timeout=1.0)
+    stopped: list[psutil.Process] = []
+
+    def stop_keeper() -> bool:
+        """Whether time has not begun yet: until the keeper of what was started is stopped."""
+        if not stopped and note.exists() and note.read_text(encoding="utf-8"):
+            (server,) = warm_processes()
+            stopped.extend(psutil.Process(server).children())
+            for keeper in stopped:
+                keeper.suspend()
+        return not stopped
+
+    async def main() -> None:
+        result = await call(made, how="daemon", note=str(note), stay=True)
+        assert isinstance(result.error, ToolTimeoutError)
+        assert result.error.abandoned
+
+    try:
+        run_held(main(), stop_keeper)
+    finally:
+        for keeper in stopped:
+            keeper.resume()
 
 
 async def test_one_that_kills_its_keeper_ends_itself_alone(strays: Strays) -> None:
@@ -432,7 +463,7 @@ def kill_at(seconds: float, folder: Path) -> list[psutil.Process]:
     victim = subprocess.Popen(
         [sys.executable, "-c", VICTIM, str(folder / "pid-")],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+        env={**os.environ, "PYTHONPATH": SOURCES},
         stderr=subprocess.DEVNULL,
     )
     time.sleep(seconds)
@@ -473,7 +504,7 @@ class Victims:
         self._lock = threading.Lock()
         self.program = subprocess.Popen(
             [sys.executable, "-c", VICTIMS],
-            env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+            env={**os.environ, "PYTHONPATH": SOURCES},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -554,7 +585,7 @@ def test_the_interpreter_s_exit_takes_isolated_tools_along(tmp_path: Path) -> No
     ended = subprocess.run(
         [sys.executable, "-c", program, str(folder / "pid-")],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+        env={**os.environ, "PYTHONPATH": SOURCES},
         capture_output=True,
         timeout=60,
         check=False,

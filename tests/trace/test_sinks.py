@@ -61,10 +61,8 @@ class TestABufferedSink:
     def test_does_not_make_the_run_wait(self) -> None:
         slow = Slow()
         buffered = BufferedSink(slow)
-        start = time.monotonic()
         for event in run():
-            buffered.emit(event)
-        assert time.monotonic() - start < 5
+            buffered.emit(event)  # which returns, though nothing is taken
         assert not buffered.flush(timeout=0.05)
         slow.go.set()
         assert buffered.close(timeout=10)

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from secrets import token_hex
 
@@ -25,7 +26,15 @@ def python() -> list[str]:
     how a process and those below it are ended from outside, `sys.executable` is the right word.
     """
     address = os.environ.get(ADDRESS)
-    return [sys.executable, "-IS", START, address] if address else [sys.executable]
+    return [*_loaded(address)] if address else [sys.executable]
+
+
+@cache
+def _loaded(address: str) -> tuple[str, ...]:
+    """The words for a warm process that has its imports behind it: a program that may take so long would wait for them."""
+    words = (sys.executable, "-IS", START, address)
+    subprocess.run([*words, "-c", "pass"], check=False, stdin=subprocess.DEVNULL)
+    return words
 
 
 @contextlib.contextmanager

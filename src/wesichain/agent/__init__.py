@@ -7,13 +7,12 @@ from wesichain.middleware import Middleware
 from wesichain.tools import RunContext
 
 from .agent import Agent, Instructions, Task
-from .calls.decisions import check_decision
+from .calls.call_approvals import check_decision
 from .drive import Drive, OpenRun
 from .effects import Caller, Effects, JournalEntry, LiveEffects
 from .emitter import Emitter, name_of
 from .model_names import AnyModel, resolve_model
-from .options import AgentOptions, RunOptions, Sinks
-from .outcomes import with_output
+from .options import AgentOptions, LoopGuard, OnLimit, RunOptions, Sinks
 from .phases import (
     Acting,
     Active,
@@ -28,9 +27,11 @@ from .phases import (
     RunInfo,
     Thinking,
     Unfinished,
+    with_output,
 )
 from .results import RunResult, Source, result_of
-from .rules import LoopGuard, OnLimit, Refused, Tally
+from .rules.checks import Refused
+from .rules.tally import Tally
 from .run_state import RunState, Settings
 from .runtime import AgentRuntime
 from .trail import Observed, Trail
@@ -39,13 +40,18 @@ if TYPE_CHECKING:
     from .bounds import Bounds
     from .calls.agent_tool import AgentTool
     from .capability import Capability, CapabilityText
-    from .extra_replies import extra_call_events, reemit_extra_calls
+    from .handoffs.current_agent import team_of
     from .handoffs.handoff import Actor, Handoff, History
-    from .handoffs.team import team_of
-    from .memory.conversation import Conversation, RunMemory
     from .memory.stored_conversations import PostgresConversations, SqliteConversations
-    from .memory.stores import Conversations, MemoryConversations, StoredConversation
-    from .playback.recorded_errors import reemit, revived_cause, revived_dispatch, revived_error
+    from .memory.stores import Conversation, Conversations, MemoryConversations, RunMemory, StoredConversation
+    from .playback.recorded_errors import (
+        extra_call_events,
+        reemit,
+        reemit_extra_calls,
+        revived_cause,
+        revived_dispatch,
+        revived_error,
+    )
     from .playback.replay import replay
     from .results.stream import EventQueue, RunSteps, RunStream
     from .rules.answers import OutputMode
@@ -57,13 +63,24 @@ else:
             ".bounds": ("Bounds",),
             ".calls.agent_tool": ("AgentTool",),
             ".capability": ("Capability", "CapabilityText"),
-            ".extra_replies": ("reemit_extra_calls", "extra_call_events"),
             ".handoffs.handoff": ("Actor", "Handoff", "History"),
-            ".handoffs.team": ("team_of",),
-            ".memory.conversation": ("Conversation", "RunMemory"),
+            ".handoffs.current_agent": ("team_of",),
             ".memory.stored_conversations": ("PostgresConversations", "SqliteConversations"),
-            ".memory.stores": ("Conversations", "MemoryConversations", "StoredConversation"),
-            ".playback.recorded_errors": ("reemit", "revived_cause", "revived_dispatch", "revived_error"),
+            ".memory.stores": (
+                "Conversation",
+                "Conversations",
+                "MemoryConversations",
+                "RunMemory",
+                "StoredConversation",
+            ),
+            ".playback.recorded_errors": (
+                "extra_call_events",
+                "reemit",
+                "reemit_extra_calls",
+                "revived_cause",
+                "revived_dispatch",
+                "revived_error",
+            ),
             ".playback.replay": ("replay",),
             ".results.stream": ("EventQueue", "RunSteps", "RunStream"),
             ".rules.answers": ("OutputMode",),

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from .calls.agent_tool import AgentTool
     from .capability import Capabilities, Capability
     from .handoffs.handoff import Actor, Handoff
-    from .keywords import ConversationKeywords, LoopKeywords
+    from .keywords import CommonKeywords, ConversationKeywords, LoopKeywords
     from .results.stream import RunSteps, RunStream
 
 OutT = TypeVar("OutT", default=Any)
@@ -74,12 +74,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         *,
         tools: Iterable[Any] | ToolRegistry = (),
         instructions: Instructions[Any] = None,
-        name: str = "agent",
-        description: str = "",
-        playbook: StrategySource | None = None,
-        domain: str = "general",
-        capabilities: Sequence[Capability] = (),
-        **options: Unpack[LoopKeywords[str, Any]],
+        **options: Unpack[CommonKeywords[str, Any]],
     ) -> None: ...
     @overload
     def __init__(
@@ -89,12 +84,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         output_type: TypeForm[GivenOut],
         tools: Iterable[Any] | ToolRegistry = (),
         instructions: Instructions[Any] = None,
-        name: str = "agent",
-        description: str = "",
-        playbook: StrategySource | None = None,
-        domain: str = "general",
-        capabilities: Sequence[Capability] = (),
-        **options: Unpack[LoopKeywords[GivenOut, Any]],
+        **options: Unpack[CommonKeywords[GivenOut, Any]],
     ) -> None: ...
     @overload
     def __init__(
@@ -104,12 +94,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         deps_type: TypeForm[GivenDeps],
         tools: Iterable[Offered[GivenDeps]] | ToolRegistry = (),
         instructions: Instructions[GivenDeps] = None,
-        name: str = "agent",
-        description: str = "",
-        playbook: StrategySource | None = None,
-        domain: str = "general",
-        capabilities: Sequence[Capability] = (),
-        **options: Unpack[LoopKeywords[str, GivenDeps]],
+        **options: Unpack[CommonKeywords[str, GivenDeps]],
     ) -> None: ...
     @overload
     def __init__(
@@ -120,12 +105,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         output_type: TypeForm[OutT],
         tools: Iterable[Offered[DepsT_contra]] | ToolRegistry = (),
         instructions: Instructions[DepsT_contra] = None,
-        name: str = "agent",
-        description: str = "",
-        playbook: StrategySource | None = None,
-        domain: str = "general",
-        capabilities: Sequence[Capability] = (),
-        **options: Unpack[LoopKeywords[OutT, DepsT_contra]],
+        **options: Unpack[CommonKeywords[OutT, DepsT_contra]],
     ) -> None: ...
     @names_ours(AGENT, option_names(AgentOptions))
     def __init__(
@@ -212,8 +192,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         **options: Unpack[ConversationKeywords[DepsT_contra]],
     ) -> RunResult[OutT]:
         """The answer to a task. A run that does not complete raises, with the outcome in the error."""
-        outcome = await self._outcome(task, history, options)
-        return result_of(outcome)
+        return result_of(await self.outcome(task, history, **options))
 
     def run_sync(
         self,
@@ -254,7 +233,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
             own: Any = {**options, "stream": True, "events": (*sinks, sink), "on_open": opened}
             if isinstance(task, Interrupted):
                 return await self.resume(task, decisions, **own)
-            return result_of(await self.outcome(task, history=history, **own))
+            return result_of(await self.outcome(task, history, **own))
 
         from .results.stream import RunStream
 
@@ -274,16 +253,10 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
     def outcome(
         self,
         task: Task,
-        *,
         history: Sequence[Message] = (),
         **options: Unpack[ConversationKeywords[DepsT_contra]],
     ) -> Coroutine[Any, Any, Outcome[OutT]]:
         """The phase in which a run of the task ends, whatever it is: `run` without raising."""
-        return self._outcome(task, history, options)
-
-    def _outcome(
-        self, task: Task, history: Sequence[Message], options: ConversationKeywords[DepsT_contra]
-    ) -> Coroutine[Any, Any, Outcome[OutT]]:
         if "conversation" in options or self._playbook is not None or self._asks_for_instructions:
             return self._prepared(task, history, options)
         given = run_options(options) if options else NO_OPTIONS

@@ -19,7 +19,7 @@ from wesichain.policy import (
 )
 from wesichain.tools import ToolSearch
 
-from .handoffs.team import team_of
+from .handoffs.current_agent import team_of
 
 _GRACE = 2.0  # seconds after its limit in which a run is surely over: what it stops is given time to clean up
 _PAYING = (
@@ -200,7 +200,7 @@ def limits_of(
         summaries=max(sum(hasattr(view, "llm") for view in one.context) for one in settings),
         models=max(len(models) for models in asked),
         request_tokens=_most([_window(one.context) for one in settings]),
-        reply_tokens=_most([_reply_tokens(runtime) for runtime in runtimes]),
+        reply_tokens=_most([one.model_settings.max_tokens for one in settings]),
         prices=tuple(above.get(model) for models in asked for model in models),
         below=tuple(limits_of(one, (*known, agent), prices=above) for one in inner if one not in known),
     )
@@ -230,14 +230,6 @@ def _window(context: Sequence[Any]) -> int | None:
     return min(limits) if limits else None
 
 
-def _reply_tokens(runtime: Any) -> int | None:
-    most: int | None = runtime.settings.model_settings.max_tokens
-    return most
-
-
 def _most(values: Sequence[int | None]) -> int | None:
-    return (
-        None
-        if any(value is None for value in values)
-        else max(value for value in values if value is not None)
-    )
+    known = [value for value in values if value is not None]
+    return max(known) if len(known) == len(values) else None

@@ -25,11 +25,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from wesichain.core import Action, Advice, AdviceShown, Decided, ErrorStep, LlmResponse, ToolCall
-from wesichain.core.internal import Decision, PendingCall
+from wesichain.core.internal import Decision, PendingCall, dataclass
 from wesichain.errors import (
     AgentError,
     BudgetExceededError,
@@ -40,12 +40,13 @@ from wesichain.errors import (
     ReplayMismatchError,
 )
 
-from .calls import Batch, InnerRun
+from .calls.batch import Batch
+from .calls.open_call import InnerRun
 from .model_turn import ModelTurn
-from .outcomes import failed_phase
 from .phases import (
     Acting,
     Active,
+    AnyPhase,
     Completed,
     Failed,
     Idle,
@@ -56,8 +57,10 @@ from .phases import (
     Thinking,
     Unfinished,
     begin,
+    failed_phase,
 )
-from .rules import Refused, sentences
+from .rules import sentences
+from .rules.checks import Refused
 from .run_state import TASK_CANCELLED, CutOff, LimitAbove, RunState, Stopped
 from .trail import Observed
 
@@ -66,52 +69,31 @@ OutT = TypeVar("OutT")
 _ENDED = (Completed, Failed, Interrupted)
 
 
+@dataclass(slots=True, eq=False)
 class Drive(Generic[OutT]):
     """Drives one run. Made for it, used once."""
 
-    __slots__ = (
-        "_batch",
-        "_decided",
-        "_has_begun",
-        "_held",
-        "_previous",
-        "_turn",
-        "_was_interrupted",
-        "advice",
-        "holds_completion",
-        "inner",
-        "instructions",
-        "is_handed_over",
-        "outcome",
-        "phase",
-        "run",
-    )
+    run: RunState[OutT]
+    phase: Phase[OutT]
+    inner: InnerRun | None  # the place of this run inside a call
+    turn: ModelTurn[OutT]
+    advice: Advice | None = field(default=None, init=False)  # that the run begins with
+    instructions: str = field(default="", init=False)  # of this run alone
+    # The completion is emitted by `release`, after middleware has seen it.
+    holds_completion: bool = field(default=False, init=False)
+    is_handed_over: bool = field(default=False, init=False)  # set when another agent takes the run over
+    outcome: Outcome[OutT] | None = field(default=None, init=False)
+    _batch: Batch[OutT] | None = field(default=None, init=False)  # the calls that are being run
+    _decided: tuple[Decided, ...] | None = field(default=None, init=False)
+    _has_begun: bool = field(default=False, init=False)
+    _held: Completed[OutT] | None = field(default=None, init=False)  # a completion that is not emitted yet
+    _was_interrupted: bool = field(default=False, init=False)  # in the middle of its calls
+    _previous: Phase[OutT] = field(init=False)  # the one before
 
-    is_handed_over: bool  # set when another agent takes the run over
-
-    def __init__(
-        self,
-        run: RunState[OutT],
-        phase: Active[OutT],
-        inner: InnerRun | None = None,
-        stream: bool = False,  # made by the runtime alone
-    ) -> None:
-        self.run = run
-        self._turn = ModelTurn(run, phase, stream)
-        self.inner = inner  # the place of this run inside a call
-        self._has_begun = False
-        self._decided: tuple[Decided, ...] | None = None
-        self._batch: Batch[OutT] | None = None  # the calls that are being run
-        self._was_interrupted = False  # in the middle of its calls
-        self.holds_completion = False  # the completion is emitted by `release`, after middleware has seen it
-        self._held: Completed[OutT] | None = None  # a completion that is not emitted yet
-        self.advice: Advice | None = None  # that the run begins with
-        self.instructions = ""  # of this run alone
-        self._previous: Phase[OutT] = phase  # the one before
-        self.phase: Phase[OutT] = phase
-        self.outcome: Outcome[OutT] | None = None
+    def __post_init__(self) -> None:
+        self._previous = phase = self.phase
         if phase.info.step or phase.trail.length > 2:  # a run from before, or a history: its ids are taken
-            run.used_ids.update((call.id, None) for call in _calls_before(phase))
+            self.run.used_ids.update((call.id, None) for call in _calls_before(phase))
 
     def resume_from(
         self, outcome: Interrupted[OutT], decided: tuple[Decided, ...], decisions: Mapping[str, Decision]
@@ -120,7 +102,7 @@ class Drive(Generic[OutT]):
         self._decided = decided
         phase, unfinished = self.phase, outcome.unfinished
         arrived = unfinished.reply if unfinished is not None and not unfinished.judged else None
-        self._turn.resume(arrived, phase.messages)
+        self.turn.resume(arrived, phase.messages)
         if unfinished is not None and isinstance(phase, Acting):
             self._batch = Batch(self.run, phase, [])
             self._batch.resume(outcome, decisions)
@@ -143,7 +125,7 @@ class Drive(Generic[OutT]):
         if not self._has_begun:
             self.begin()
         run, phase = self.run, self.phase
-        turn, pressure = self._turn, run.pressure
+        turn, pressure = self.turn, run.pressure
         while not isinstance(phase, _ENDED):
             try:
                 if pressure is not None:
@@ -234,7 +216,7 @@ class Drive(Generic[OutT]):
     # --- acting --------------------------------------------------------------------------------------
 
     async def _act(self, phase: Acting[OutT]) -> Phase[OutT]:
-        run, turn = self.run, self._turn
+        run, turn = self.run, self.turn
         batch = self._batch
         if batch is None:
             batch = self._batch = Batch(run, phase, turn.slots or [None] * len(phase.reply.tool_calls))
@@ -303,7 +285,7 @@ class Drive(Generic[OutT]):
             thinking: Thinking[OutT] = await run.current_agent.hand_over(phase, handoff)
         except AgentError as error:
             return self._fail(phase, error)
-        self._turn.hand_over(thinking)
+        self.turn.hand_over(thinking)
         self.is_handed_over = True
         return thinking
 
@@ -315,7 +297,7 @@ class Drive(Generic[OutT]):
         try:
             output, text = run.settings.judge.output.read(result.value), result.text
             if run.settings.checks is not None:
-                output, text = await self._turn.check(phase, output, text, run.settings.checks)
+                output, text = await self.turn.check(phase, output, text, run.settings.checks)
         except (CodecError, Refused) as error:
             where = f"the result of {result.tool_name!r} was to end the run, and is no answer: "
             why = str(error) if isinstance(error, Refused) else f"{where}{error}"
@@ -332,7 +314,7 @@ class Drive(Generic[OutT]):
             output, text = checked
             return thinking.complete(output, text=text, spent=run.spent(), step=run.step)
         try:
-            self._turn.retry(run.decide(thinking, checked))
+            self.turn.retry(run.decide(thinking, checked))
         except AgentError as error:
             return self._fail(phase, error)
         text = sentences.invalid_call(str(checked))
@@ -349,7 +331,7 @@ class Drive(Generic[OutT]):
     def _interrupt(
         self, phase: Active[OutT], reason: str, pending: tuple[PendingCall, ...] = ()
     ) -> Interrupted[OutT]:
-        run, turn, batch, unfinished = self.run, self._turn, self._batch, None
+        run, turn, batch, unfinished = self.run, self.turn, self._batch, None
         cuts = None if turn.context is None else turn.context.cuts()
         if cuts is not None:
             run.tally.cuts = cuts
@@ -391,8 +373,8 @@ class Drive(Generic[OutT]):
                 return self._interrupt(phase, str(cause))
             case LimitAbove(error=error):
                 return self._fail(phase, error)
-            case BudgetExceededError() if may_answer and self._turn.limit is None:
-                self._turn.limit = cause
+            case BudgetExceededError() if may_answer and self.turn.limit is None:
+                self.turn.limit = cause
                 self.run.tally.limit = cause.resource
                 return phase
             case AgentError():
@@ -441,7 +423,7 @@ class Drive(Generic[OutT]):
             return given
         run, active = self.run, self._last_active
         if run.is_stopped and isinstance(active, Thinking):
-            self._turn.arrived = self._turn.last_reply
+            self.turn.arrived = self.turn.last_reply
             stopped = self._interrupt(active, run.token.reason or "cancelled")
             self._emit_end(stopped)
             return stopped
@@ -473,7 +455,7 @@ class Drive(Generic[OutT]):
         if held is not None and not isinstance(self._last_active, Thinking):
             self._emit_end(held)  # its calls were run, and are not run again
             return
-        self._turn.arrived = None if held is None else self._turn.last_reply
+        self.turn.arrived = None if held is None else self.turn.last_reply
         self.outcome = None
         self._cut_off(self._last_active, reason)
 
@@ -529,7 +511,7 @@ class PastRun(Generic[OutT]):
         raise ConfigError("the run has ended, and nothing goes on from there; see its outcome")
 
 
-def _calls_before(phase: Active[Any]) -> Iterator[ToolCall]:
+def _calls_before(phase: AnyPhase) -> Iterator[ToolCall]:
     for message in phase.messages:
         yield from message.tool_calls
     if phase.info.opened_by:  # its messages may have been left behind with the agent before

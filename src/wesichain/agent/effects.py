@@ -132,30 +132,17 @@ class Effects(Protocol):
 
 
 class _Wrapped(Effects):
-    """Effects of anybody's that ask and call, and leave the rest to what they wrap."""
+    """Effects of anybody's that ask and call; the rest is as by default."""
 
-    __slots__ = ("_given", "_live")
-
-    def __init__(self, given: Any, live: Effects) -> None:
-        self._given = given
-        self._live = live
-
-    @override
-    def ask(
-        self, request: LlmRequest, *, step_id: int, on_text: OnText | None
-    ) -> Coroutine[Any, Any, LlmResponse]:
-        asked: Coroutine[Any, Any, LlmResponse] = self._given.ask(request, step_id=step_id, on_text=on_text)
-        return asked
-
-    @override
-    def call(self, prepared: PreparedCall, caller: Caller) -> Coroutine[Any, Any, ToolResult]:
-        called: Coroutine[Any, Any, ToolResult] = self._given.call(prepared, caller)
-        return called
+    def __init__(self, given: Any) -> None:
+        vars(self).update(ask=given.ask, call=given.call)
 
 
-def complete_effects(given: Any, live: Effects) -> Effects:
+def complete_effects(given: Any) -> Effects:
     """Effects that a caller gave, with all that the loop needs of them: `ask` and `call` are enough."""
-    return given if hasattr(given, "remember") else _Wrapped(given, live)
+    wrapped: Any = _Wrapped  # whose instances have the two methods
+    effects: Effects = given if hasattr(given, "remember") else wrapped(given)
+    return effects
 
 
 class LiveEffects(Effects):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
@@ -30,14 +30,14 @@ from wesichain.core import (
     ToolDispatched,
     ToolSpec,
 )
-from wesichain.core.internal import PendingCall, Spent, constructor_of, events_in
+from wesichain.core.internal import PendingCall, Spent, constructor_of, dataclass, events_in
 from wesichain.errors import WesichainError
 from wesichain.tools import ToolResult
 
 if TYPE_CHECKING:
     from wesichain.trace import Redactor
 
-    from .outcomes import RunInfo
+    from .phases import RunInfo
 
 _log = logging.getLogger("wesichain")
 _FLUSH_EVERY = 64  # steps
@@ -96,21 +96,14 @@ def _own_listeners(sink: EventSink, *run: Any) -> tuple[Listener, Listener | Non
     return None if make is None else make(*run)
 
 
+@dataclass(slots=True, eq=False)
 class _Audience:
     """Several sinks, and the run above."""
 
-    __slots__ = ("_failed_sinks", "_redactor", "_relay", "_sinks")
-
-    def __init__(
-        self,
-        sinks: list[tuple[EventSink, Listener | None]],
-        redactor: Redactor | None,
-        relay: Listener | None,
-    ) -> None:
-        self._relay = relay
-        self._redactor = redactor
-        self._failed_sinks: list[EventSink] = []
-        self._sinks = sinks
+    _sinks: list[tuple[EventSink, Listener | None]]
+    _redactor: Redactor | None
+    _relay: Listener | None
+    _failed_sinks: list[EventSink] = field(default_factory=list[EventSink])
 
     def receive(self, event: Event) -> None:
         if self._relay is not None:

@@ -10,18 +10,20 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypedDict
 
 from wesichain.context import ContextView
-from wesichain.core import Advice, Clock, ModelSettings
+from wesichain.core import Advice, Clock, ModelSettings, StrategySource
 from wesichain.core.internal import CancellationToken
 from wesichain.middleware import Middleware
 from wesichain.policy import Budget, PolicyEngine
 from wesichain.tools import ToolContext
 
+from .capability import Capability
 from .effects import Effects
 from .handoffs.handoff import Actor, Handoff
-from .memory.conversation import RunMemory
+from .memory.stores import RunMemory
 from .model_names import AnyModel
-from .options import DepsT, OutT, Sinks
-from .rules import LoopGuard, OnLimit, OutputCheck, OutputMode
+from .options import DepsT, LoopGuard, OnLimit, OutT, Sinks
+from .rules.answers import OutputMode
+from .rules.checks import OutputCheck
 
 if TYPE_CHECKING:
     from wesichain.trace import Redactor
@@ -47,6 +49,16 @@ class LoopKeywords(TypedDict, Generic[OutT, DepsT], total=False):
     redactor: Redactor | None
     clock: Clock | None
     new_id: Callable[[], str] | None
+
+
+class CommonKeywords(LoopKeywords[OutT, DepsT], Generic[OutT, DepsT], total=False):
+    """The keywords of an `Agent` that are the same whatever its deps and its answer are."""
+
+    name: str
+    description: str
+    playbook: StrategySource | None
+    domain: str
+    capabilities: Sequence[Capability]
 
 
 class AgentKeywords(LoopKeywords[OutT, Any], Generic[OutT], total=False):

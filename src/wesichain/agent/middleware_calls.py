@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
 from typing_extensions import override
 
 from wesichain.core import LlmRequest, LlmResponse, ToolCall
-from wesichain.core.internal import NO_USAGE, CallToken, Spent, constructor_of
+from wesichain.core.internal import NO_USAGE, CallToken, Spent, constructor_of, dataclass
 from wesichain.errors import (
     AgentError,
     ConfigError,
@@ -24,31 +24,28 @@ from wesichain.middleware import Middleware
 from wesichain.tools import PreparedCall, RunContext, ToolContext, ToolResult
 
 from .effects import Caller, Effects, OnText
-from .extra_replies import set_aside, step_again
-from .rules import is_response
+from .rules.reply_judge import is_response
 from .run_state import CutOff, LimitAbove, RunState, Stopped
 
 _context = constructor_of(RunContext[Any], "step_id", "deps", "source")
 # Replies that nobody has paid for yet: the step, and when it was asked and answered.
 Arrived: TypeAlias = tuple[tuple[int, LlmResponse, float, float], ...]
+CallNext: TypeAlias = Callable[[Any], Coroutine[Any, Any, Any]]
 _PASSING = (AgentError, ConfigError, CutOff, ReplayMismatchError, LimitAbove, Stopped)  # they end the run
 
 
+@dataclass(slots=True, eq=False)
 class WrappedEffects(Effects):
     """The world behind middleware around model and tool calls: what it answers stands for the world.
 
     The first of `models` and of `tools` is the outermost.
     """
 
-    __slots__ = ("ctx", "live", "models", "run", "tools")
-
-    ctx: RunContext[Any]  # from which the contexts of the run's model calls differ in little
-    run: RunState[Any]
-
-    def __init__(self, live: Effects, models: Sequence[Middleware], tools: Sequence[Middleware]) -> None:
-        self.live = live
-        self.models = models
-        self.tools = tools
+    live: Effects
+    models: Sequence[Middleware]
+    tools: Sequence[Middleware]
+    run: RunState[Any] = field(init=False)
+    ctx: RunContext[Any] = field(init=False)  # from which the contexts of model calls differ in little
 
     @override
     def attach(self, run: RunState[Any]) -> None:
@@ -91,36 +88,45 @@ def raiser(middleware: Sequence[Middleware], error: BaseException) -> str | None
     return name
 
 
+def onion(middleware: Sequence[Middleware], method: str, ctx: RunContext[Any], inner: CallNext) -> CallNext:
+    """The function that passes through these, the first outermost, to the `inner` one."""
+    for one in reversed(middleware):
+        inner = partial(_pass, getattr(one, method), ctx, inner)
+    return inner
+
+
+def _pass(wrap: Callable[..., Any], ctx: RunContext[Any], inner: CallNext, value: Any) -> Any:
+    return wrap(ctx, value, inner)
+
+
 def overriding(middleware: Sequence[Middleware], method: str) -> tuple[Middleware, ...]:
     """Those that do something in a method, in their order: the others need not be asked."""
     plain = getattr(Middleware, method)
     return tuple(one for one in middleware if getattr(type(one), method) is not plain)
 
 
+@dataclass(slots=True, eq=False)
 class _Question:
     """One request of the loop: the model calls that are made for it, of which it is given one reply.
 
     Which reply an answer was made from is known by its `usage`, which a changed reply still holds.
     """
 
-    __slots__ = ("arrived", "calls", "effects", "fault", "is_over", "on_text", "reported", "request")
-
-    def __init__(self, effects: WrappedEffects, request: LlmRequest, on_text: OnText | None) -> None:
-        self.effects = effects
-        self.request = request
-        self.on_text = on_text
-        self.calls = 0
-        self.is_over = False
-        self.arrived: Arrived = ()
-        self.reported: tuple[LlmResponse, ...] = ()  # those that were set aside
-        self.fault: Exception | None = None  # that the model itself raised last
+    effects: WrappedEffects
+    request: LlmRequest
+    on_text: OnText | None
+    calls: int = 0
+    is_over: bool = False
+    arrived: Arrived = ()
+    reported: tuple[LlmResponse, ...] = ()  # those that were set aside
+    fault: Exception | None = None  # that the model itself raised last
 
     async def answer(self) -> LlmResponse:
         """The reply that the middleware returns, as the loop pays for it."""
         run, models = self.effects.run, self.effects.models
         ctx = _context(run.step, run.deps, self)
         try:
-            answer = await self.ask(models, ctx, self.request)
+            answer = await onion(models, "wrap_model", ctx, self.ask_model)(self.request)
         except BaseException as error:
             self.is_over = True
             self.set_aside()
@@ -152,13 +158,6 @@ class _Question:
             "link": self,
         }
 
-    def ask(
-        self, models: Sequence[Middleware], ctx: RunContext[Any], request: LlmRequest
-    ) -> Coroutine[Any, Any, LlmResponse]:
-        """Ask from the first of these middlewares inwards; behind the last one is the model."""
-        inner = self.ask_model if len(models) == 1 else partial(self.ask, models[1:], ctx)
-        return models[0].wrap_model(ctx, request, inner)
-
     async def ask_model(self, request: Any) -> LlmResponse:
         effects, is_late = self.effects, self.is_over
         if is_late or not isinstance(request, LlmRequest):
@@ -170,7 +169,7 @@ class _Question:
             refusal = run.refusal()
             if refusal is not None:
                 raise refusal
-            step_again(run)
+            run.step_again()
         step, started = run.step, run.now()
         try:
             reply: Any = await effects.live.ask(request, step_id=step, on_text=self.on_text)
@@ -186,7 +185,7 @@ class _Question:
 
     def set_aside(self) -> None:
         for step, reply, started, ended in self.arrived:
-            set_aside(self.effects.run, step, reply, int((ended - started) * 1e6) / 1000)
+            self.effects.run.set_aside(step, reply, int((ended - started) * 1e6) / 1000)
             self.reported += (reply,)
         self.arrived = ()
 
@@ -218,16 +217,14 @@ def _misused(request: Any) -> ConfigError:
     return ConfigError("call_next was called after wrap_model had answered; await it before that")
 
 
+@dataclass(slots=True, eq=False)
 class _Call(Caller):
     """One call of a tool, through its middleware."""
 
-    __slots__ = ("_begun", "_ctx", "_effects", "_prepared")
-
-    def __init__(self, effects: WrappedEffects, prepared: PreparedCall, ctx: ToolContext) -> None:
-        self._effects = effects
-        self._prepared = prepared
-        self._ctx = ctx
-        self._begun = False
+    _effects: WrappedEffects
+    _prepared: PreparedCall
+    _ctx: ToolContext
+    _begun: bool = False
 
     @override
     def context(self, call: object) -> ToolContext:
@@ -235,9 +232,8 @@ class _Call(Caller):
 
     async def result(self) -> ToolResult:
         call, tools = self._prepared.call, self._effects.tools
-        inner = self._run_tool if len(tools) == 1 else partial(self._pass, tools[1:])
         try:
-            result: Any = await tools[0].wrap_tool(self._ctx, call, inner)
+            result: Any = await onion(tools, "wrap_tool", self._ctx, self._run_tool)(call)
         except ToolError as error:  # raised on purpose: the call has failed
             return self._failure(str(error), error)
         except Exception as error:
@@ -251,11 +247,6 @@ class _Call(Caller):
         if result.call_id != call.id or result.name != call.name:  # from an earlier call, perhaps
             return replace(result, call_id=call.id, name=call.name)
         return result
-
-    def _pass(self, tools: Sequence[Middleware], call: ToolCall) -> Coroutine[Any, Any, ToolResult]:
-        """Call from the first of these middlewares inwards; behind the last one is the tool."""
-        inner = self._run_tool if len(tools) == 1 else partial(self._pass, tools[1:])
-        return tools[0].wrap_tool(self._ctx, call, inner)
 
     def _run_tool(self, call: ToolCall) -> Coroutine[Any, Any, ToolResult]:
         prepared, tool = self._prepared, self._prepared.tool

@@ -13,30 +13,19 @@ from wesichain.middleware import Middleware
 from wesichain.tools import RunContext
 
 from .drive import Drive, program_ended
-from .middleware_calls import raiser
+from .middleware_calls import onion, raiser
 from .phases import Completed, Failed, Idle, Interrupted, Outcome, Phase
 from .run_state import TASK_CANCELLED
-from .stepper import Stepper
 
 OutT = TypeVar("OutT")
 
 Start: TypeAlias = Callable[..., Idle[Any]]
 Again: TypeAlias = Callable[[Any], Drive[Any]]
-Carry: TypeAlias = Callable[[Any], Coroutine[Any, Any, Any]]
 
 
 def has_ended(outcome: object) -> TypeGuard[Outcome[Any]]:
     """Whether a middleware returned an outcome."""
     return isinstance(outcome, Completed | Failed | Interrupted)
-
-
-def through(
-    middleware: Sequence[Middleware], ctx: RunContext[Any], carry: Carry, task: Any
-) -> Coroutine[Any, Any, Any]:
-    """Run a task from the first of these middlewares inwards; behind the last one is `carry`."""
-    if not middleware:
-        return carry(task)
-    return middleware[0].wrap_run(ctx, task, partial(through, middleware[1:], ctx, carry))
 
 
 class MiddlewareRun(Generic[OutT]):
@@ -72,7 +61,7 @@ class MiddlewareRun(Generic[OutT]):
         first, task = self._drive, asyncio.current_task()
         cancels = 0 if task is None else task.cancelling()
         try:
-            outcome: Any = await through(self._middleware, self._ctx, self._carry, first.task)
+            outcome: Any = await onion(self._middleware, "wrap_run", self._ctx, self._carry)(first.task)
             self.outcome = self._drive.release(_checked(outcome))
         except (ConfigError, ReplayMismatchError) as error:  # the caller's mistake, not the run's
             self.outcome = self._drive.fail(error)
@@ -214,7 +203,7 @@ async def _through_part(
         is_begun = True
         return carry()
 
-    outcome: Any = await through(middleware, ctx, begin, own)
+    outcome: Any = await onion(middleware, "wrap_run", ctx, begin)(own)
     if not has_ended(outcome) or not is_begun:
         what = f"gave a {type(outcome).__name__}" if is_begun else "did not call on"
         raise ConfigError(
@@ -222,3 +211,66 @@ async def _through_part(
             f"before: return the outcome that call_next(task) gives, or raise a GuardrailError"
         )
     return outcome
+
+
+T = TypeVar("T")
+
+
+class Stepper(Generic[T]):
+    """Carries something in a task of its own, which waits for its turn before each of its steps.
+
+    What stands around a run is one coroutine from its beginning to its end: it cannot return between two
+    steps, so it is let wait there instead.
+    """
+
+    def __init__(self, run_to_end: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        self._work = run_to_end
+        self._task: asyncio.Task[T] | None = None
+        self._turn: asyncio.Future[None] | None = None  # that the task waits for
+        self._waits: asyncio.Future[None] | None = None  # done when the task waits
+        self.left: str | None = None  # why nobody takes the steps any more
+
+    @property
+    def is_over(self) -> bool:
+        return self._task is not None and self._task.done()
+
+    async def step(self) -> T | None:
+        """Let one step be taken. Returns what was carried when it is at its end, None before."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._work())
+            await self._until_it_waits(self._task)
+        if not self._task.done():
+            self._give_turn()
+            await self._until_it_waits(self._task)
+        return self._task.result() if self._task.done() else None
+
+    async def turn(self) -> None:
+        """Wait, inside, until the next step is to be taken."""
+        self._turn = asyncio.get_running_loop().create_future()
+        if self._waits is not None and not self._waits.done():
+            self._waits.set_result(None)
+        if self.left is None:
+            await self._turn
+
+    async def leave(self, reason: str) -> T:
+        """Nobody takes another step: what is carried is let end, with this reason."""
+        assert self._task is not None, "a step was taken before"
+        self.left = reason
+        self._give_turn()
+        return await self._task
+
+    def _give_turn(self) -> None:
+        if self._turn is not None and not self._turn.done():
+            self._turn.set_result(None)
+
+    async def _until_it_waits(self, task: asyncio.Task[T]) -> None:
+        self._waits = asyncio.get_running_loop().create_future()
+        try:
+            either: set[asyncio.Future[Any]] = {task, self._waits}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:  # whoever takes the step was cancelled: so is what is carried
+            task.cancel()
+            await asyncio.wait({task})
+            raise
+        finally:
+            self._waits.cancel()

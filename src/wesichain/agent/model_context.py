@@ -11,9 +11,8 @@ from wesichain.core.internal import NO_USAGE, Cut, LogView
 from wesichain.policy import cost_of
 
 from .model_names import name_of_model
-from .outcomes import AnyPhase
-from .phases import Thinking
-from .rules import is_response
+from .phases import AnyPhase, Thinking
+from .rules.reply_judge import is_response
 from .run_state import PASSING, CutOff, RunState, Stopped
 
 _NO_SUMMARY = "the model answered, and gave no summary"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Generic, TypeVar, assert_never
+from typing import Any, Generic, TypeVar, assert_never, cast
 
 from wesichain.core import ContentOmitted, LlmRequest, LlmResponse, Message, Role
 from wesichain.core.internal import NO_SETTINGS, constructor_of
@@ -17,23 +17,13 @@ from wesichain.errors import (
 )
 from wesichain.policy import Retry
 
-from .calls import Slot
+from .calls.batch import Slot
 from .effects import JournalEntry, OnText
 from .model_context import ModelContext
 from .phases import Acting, Active, Completed, LimitName, Observing, Phase, Thinking
-from .rules import (
-    Answer,
-    CallPlan,
-    Checks,
-    FlawedPlan,
-    Malformed,
-    Pause,
-    Refused,
-    Rejected,
-    Verdict,
-    is_response,
-    sentences,
-)
+from .rules import sentences
+from .rules.checks import Checks, Refused
+from .rules.reply_judge import Answer, CallPlan, Malformed, Pause, Rejected, Verdict, is_response
 from .run_state import PASSING, CutOff, FaultDecision, LimitAbove, RunState, Stopped
 from .trail import Observed
 
@@ -188,9 +178,11 @@ class ModelTurn(Generic[OutT]):
         """Take the transition that a reply leads to; None asks the same again."""
         run, self.last_reply = self._run, reply
         if isinstance(verdict, CallPlan):  # as in the loop: a class pattern costs more
+            if verdict.is_flawed:
+                return self._settle(phase, verdict)
             sound = verdict.reply
             run.tally.row = None  # a good step
-            self.slots = [*verdict.calls]
+            self.slots = cast("list[Slot]", [*verdict.calls])
             self.follows = sound is reply is not self.carried_over
             return self._begin(phase, sound)
         if isinstance(verdict, Answer):
@@ -198,8 +190,6 @@ class ModelTurn(Generic[OutT]):
                 verdict.output, text=verdict.text, spent=run.spent(), step=run.step, citations=reply.citations
             )
         match verdict:
-            case FlawedPlan():
-                return self._settle(phase, verdict)
             case Malformed():
                 return self._correct(phase, verdict)
             case Pause(reply=sound):
@@ -283,7 +273,7 @@ class ModelTurn(Generic[OutT]):
             self._run.used_ids[call.id] = None
         return phase.act(reply)
 
-    def _settle(self, phase: Thinking[OutT], plan: FlawedPlan) -> Acting[OutT] | None:
+    def _settle(self, phase: Thinking[OutT], plan: CallPlan) -> Acting[OutT] | None:
         """Go on with the calls when those that cannot be run are settled; None asks the model again.
 
         Several bad calls in one reply are one fault: all their errors are returned to the model at once.

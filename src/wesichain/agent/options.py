@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from types import GenericAlias, UnionType
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, cast, get_origin
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, cast, get_origin
 
 from typing_extensions import TypeVar
 
@@ -22,17 +22,32 @@ from wesichain.tools import ToolContext
 
 from .effects import Effects
 from .model_names import AnyModel
-from .rules import GUARD, LoopGuard, OnLimit, OutputCheck, OutputMode
+from .rules.answers import OutputMode
+from .rules.checks import OutputCheck
 
 if TYPE_CHECKING:
     from wesichain.trace import Redactor
 
     from .handoffs.handoff import Actor, Handoff
-    from .memory.conversation import RunMemory
+    from .memory.stores import RunMemory
 
 DepsT = TypeVar("DepsT", default=Any)
 OutT = TypeVar("OutT", default=Any)
 Sinks: TypeAlias = EventSink | Iterable[EventSink] | None
+
+
+OnLimit: TypeAlias = Literal["fail", "partial", "answer"]
+
+
+@dataclass(frozen=True, slots=True)
+class LoopGuard:
+    """When the same call in a row is pointed out to the model, and when it ends the run."""
+
+    tell_at: int = 3
+    stop_at: int = 4
+
+
+GUARD = LoopGuard()
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,6 +315,6 @@ def memory_in(options: dict[str, Any]) -> RunMemory | None:
     given = options.pop("conversation", None)
     if given is None:
         return None
-    from .memory.conversation import checked_memory  # loaded with the first conversation
+    from .memory.stores import checked_memory  # loaded with the first conversation
 
     return checked_memory(given)

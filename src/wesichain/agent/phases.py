@@ -12,53 +12,380 @@ Only `Idle` can be made from outside, with `AgentRuntime.start(task)`.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from copy import copy
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Never, Self, TypeAlias, TypeVar, cast
 
-from wesichain.core import Citation, ErrorStep, LlmResponse, Message, ModelSettings, Role
-from wesichain.core.internal import PendingCall, Spent, constructor_of, dataclass, turn_of
+from typing_extensions import override
+
+from wesichain import errors
+from wesichain.core import (
+    Citation,
+    ErrorStep,
+    Event,
+    LlmResponse,
+    Message,
+    ModelSettings,
+    Part,
+    ReActStep,
+    Role,
+    Usage,
+)
+from wesichain.core.internal import (
+    OMIT,
+    Decision,
+    LogView,
+    PendingCall,
+    Spent,
+    constructor_of,
+    dataclass,
+    events_in,
+    from_plain,
+    is_object,
+    turn_of,
+)
 from wesichain.errors import AgentError, CodecError
 from wesichain.policy import Budget
 
-from .outcomes import (
-    AnyPhase,
-    Child,
-    Completed,
-    Failed,
-    Interrupted,
-    LimitName,
-    Outcome,
-    RunInfo,
-    Unfinished,
-    completed_phase,
-    failed_phase,
-    interrupted_phase,
-)
-from .rules import Tally
+from .rules.tally import Tally
 from .trail import Observed, Trail
 
-__all__ = [
-    "Acting",
-    "Active",
-    "Child",
-    "Completed",
-    "Failed",
-    "Idle",
-    "Interrupted",
-    "LimitName",
-    "Observing",
-    "Outcome",
-    "Phase",
-    "RunInfo",
-    "Thinking",
-    "Unfinished",
-    "begin",
-    "handed_over",
-    "resumed",
-]
-
 OutT = TypeVar("OutT")
+LimitName: TypeAlias = Literal["steps", "tokens", "cost", "seconds", "tool_calls"]
+
+_SCALARS = (str, int, float, bool)
+STATE_KEYS = frozenset({"input", "agent_scratchpad", "final_output", "iteration_count", "stopped_by"})
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """The facts that are the same in every phase of a run."""
+
+    run_id: str
+    task: str
+    state: object  # as it was given; of a run that was given a text alone, that text
+    first_new: int = 0  # messages before this index were there before the run
+    earlier: int = 0  # model calls of finished runs that the state has counted already
+    last_seq: int = 0  # the number of the last event before `events`, where the run was resumed
+    step: int = 0  # the last step before this part of the run
+    told: int = 0  # messages that the events before this part have; a stored name
+    before: Spent | None = None  # what it had spent already, where it goes on from a state or an outcome
+    parts: tuple[Part, ...] = ()  # of a task that is more than text
+    agent: str = "agent"  # the name of whoever runs it now
+    opened_by: str = ""  # of whoever began it, where it was handed over since
+    model: str = ""  # that the run has in place of the agent's
+    settings: ModelSettings | None = None  # of this run, over those of its agent
+    budget: Budget | None = None  # that the run has in place of the agent's
+    events: list[Any] = field(default_factory=list[Any], repr=False, compare=False)  # see `events_in`
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A run inside a call that has not ended; when the call is entered again, it is reused or resumed.
+
+    `number` counts the runs of an attempt as they were started; `branch` those of the tool's tasks that start
+    runs. The number 0 is that of a question of the call itself. `limit_level` says whose limit a failed run
+    met, where it was not its own: 1 is the run that made the call, 2 the one above that.
+    """
+
+    call_id: str
+    agent: str
+    attempt: int
+    outcome: Completed[Any] | Failed[Any] | Interrupted[Any]
+    number: int = field(default=1, metadata=OMIT)
+    branch: int = field(default=1, metadata=OMIT)
+    limit_level: int = field(default=0, metadata=OMIT)
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """The work that an interrupted run has in hand: a reply, and what has become of its calls so far.
+
+    A reply that is not `judged` had arrived when the run was stopped; it is looked at when the run goes on.
+    `attempts` says how often each call was begun, `decisions` what people have decided on them.
+    """
+
+    reply: LlmResponse
+    done: tuple[Observed, ...] = ()
+    judged: bool = field(default=True, metadata=OMIT)
+    children: tuple[Child, ...] = field(default=(), metadata=OMIT)
+    attempts: Mapping[str, int] = field(default_factory=dict[str, int])
+    decisions: Mapping[str, Decision] = field(default_factory=dict[str, Decision])
+
+
+@dataclass(frozen=True, slots=True)
+class AnyPhase:
+    """The base of every phase. A phase is made by a transition: nobody else can make one."""
+
+    if TYPE_CHECKING:  # what nobody can give
+        only_a_transition_makes_one: Never
+    info: RunInfo
+    trail: Trail
+
+    def __post_init__(self) -> None:
+        raise TypeError(f"{type(self).__name__} is made by a transition; begin with runtime.start(task)")
+
+    @property
+    def run_id(self) -> str:
+        return self.info.run_id
+
+    @property
+    def user_input(self) -> str:
+        return self.info.task
+
+    @property
+    def messages(self) -> LogView[Message]:
+        """All messages of the requests, with the instructions; `RunResult.messages` is without those."""
+        return self.trail.messages
+
+    @property
+    def steps(self) -> LogView[ReActStep]:
+        return self.trail.steps
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended(AnyPhase, Generic[OutT]):
+    """A phase that ends the run."""
+
+    kind: ClassVar[str] = "ended"
+    spent: Spent
+    step: int  # the number of the last step
+
+    @property
+    def usage(self) -> Usage:
+        return self.spent.usage
+
+    @property
+    def cost(self) -> float | None:
+        """The cost of the run in dollars, runs below it included; None where a model has no known price."""
+        from wesichain.policy import cost_of_spent  # looks prices up, which loads a table
+
+        return cost_of_spent(self.spent)
+
+    @property
+    def iteration_count(self) -> int:
+        """Model calls of this run alone, with those that the state had counted already."""
+        return self.info.earlier + self.step
+
+    @property
+    def state(self) -> Any:
+        """The user's state, of the type that was given, with the run in it."""
+        from wesichain.core import ReActState
+        from wesichain.core.internal import write_state  # loaded with the first state
+
+        given = self.info.state
+        return write_state(
+            ReActState(given) if isinstance(given, str) else given,
+            ReActState(
+                user_input=self.info.task,
+                scratchpad=list(self.trail.steps),
+                final_output=getattr(self, "text", None),  # of a run that completed
+                iteration_count=self.iteration_count,
+                stopped_by=getattr(self, "stopped_by", None),
+            ),
+        )
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        return tuple(events_in(self.info.events, self.info.run_id, self.info.last_seq))
+
+    @property
+    def new_messages(self) -> tuple[Message, ...]:
+        return self.trail.messages_since(self.info.first_new)
+
+    @property
+    def last_seq(self) -> int:
+        return self.events[-1].seq if self.info.events else self.info.last_seq
+
+    @abstractmethod
+    def to_plain(self) -> Mapping[str, Any]:
+        """The outcome as data, without its events; `from_plain` makes it one again."""
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
+        """The outcome again, from its data."""
+        saved = from_plain(_Saved, plain)
+        if saved.kind != cls.kind:
+            raise CodecError(f"kind: expected {cls.kind!r}, got {saved.kind[:60]!r}")
+        restored: Any = _MAKERS[cls.kind](*saved.restored(), *cls._own(saved))
+        return restored  # type: ignore[no-any-return]  # of this class, which nobody derives from
+
+    @staticmethod
+    @abstractmethod
+    def _own(saved: _Saved) -> tuple[Any, ...]:
+        """The fields of this kind of end alone, from what was saved."""
+
+    def _plain(self) -> dict[str, Any]:
+        info, given = self.info, self.info.state
+        rest = None
+        if is_object(given):
+            rest = {key: value for key, value in given.items() if key not in STATE_KEYS}
+        own: dict[str, Any] = {"model": info.model} if info.model else {}
+        if info.settings is not None:
+            own["settings"] = info.settings
+        if info.budget is not None:
+            own["budget"] = info.budget
+        return {
+            **own,
+            "kind": self.kind,
+            "run_id": info.run_id,
+            "task": info.task,
+            "state": rest,
+            "first_new": info.first_new,
+            "earlier": info.earlier,
+            "last_seq": self.last_seq,
+            "messages": self.trail.messages,
+            "steps": self.trail.steps,
+            "spent": self.spent,
+            "step": self.step,
+            "agent": info.agent,
+            "opened_by": info.opened_by,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Completed(_Ended[OutT]):
+    """The run ended with an answer."""
+
+    kind: ClassVar[str] = "completed"
+    output: OutT
+    text: str
+    stopped_by: LimitName | None = None
+
+    @override
+    def to_plain(self) -> Mapping[str, Any]:
+        return {**self._plain(), "text": self.text, "stopped_by": self.stopped_by}
+
+    @staticmethod
+    @override
+    def _own(saved: _Saved) -> tuple[Any, ...]:
+        """Its output is the text, which `AgentRuntime.read_output` makes a typed one."""
+        return saved.text, saved.text, saved.stopped_by
+
+
+@dataclass(frozen=True, slots=True)
+class Failed(_Ended[OutT]):
+    """The run ended with an error; the scratchpad ends in an ErrorStep."""
+
+    kind: ClassVar[str] = "failed"
+    error: AgentError
+
+    @override
+    def to_plain(self) -> Mapping[str, Any]:
+        error = self.error
+        fields = {name: value for name, value in vars(error).items() if isinstance(value, _SCALARS)}
+        failure = {"error": type(error).__name__, "message": str(error), "fields": fields}
+        return {**self._plain(), **failure}
+
+    @staticmethod
+    @override
+    def _own(saved: _Saved) -> tuple[Any, ...]:
+        """Its error is of the class that it was; what caused it is not kept."""
+        known = getattr(errors, saved.error, AgentError)
+        is_one = isinstance(known, type) and issubclass(known, AgentError)
+        error = (known if is_one else AgentError)(saved.message)
+        for name, value in saved.fields.items():
+            if name in vars(error):
+                setattr(error, name, value)
+        return (error,)
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted(_Ended[OutT]):
+    """The run was stopped, or waits for approval; `AgentRuntime.resume` continues it.
+
+    It can be written with `to_json` and read in another process. Of a state of the user's own only
+    a dict is kept; any other comes back as a `ReActState`.
+    """
+
+    kind: ClassVar[str] = "interrupted"
+    reason: str
+    pending: tuple[PendingCall, ...] = ()
+    unfinished: Unfinished | None = None
+    tally: Tally = field(default_factory=Tally)
+    told: int = 0
+
+    @override
+    def to_plain(self) -> Mapping[str, Any]:
+        held = {
+            "pending": self.pending,
+            "unfinished": self.unfinished,
+            "tally": self.tally,
+            "told": self.told,
+        }
+        return {**self._plain(), "reason": self.reason, **held}
+
+    @staticmethod
+    @override
+    def _own(saved: _Saved) -> tuple[Any, ...]:
+        told = len(saved.messages) if saved.told is None else saved.told
+        return saved.reason, saved.pending, saved.unfinished, saved.tally or Tally(), told
+
+
+@dataclass(frozen=True, slots=True)
+class _Saved:
+    """The fields of an outcome as they stand in JSON."""
+
+    kind: str
+    run_id: str
+    task: str
+    state: dict[str, Any] | None
+    first_new: int
+    earlier: int
+    last_seq: int
+    messages: tuple[Message, ...]
+    steps: tuple[ReActStep, ...]
+    spent: Spent
+    text: str = ""
+    stopped_by: LimitName | None = None
+    error: str = ""
+    message: str = ""
+    fields: dict[str, Any] = field(default_factory=dict[str, Any])
+    reason: str = ""
+    pending: tuple[PendingCall, ...] = ()
+    unfinished: Unfinished | None = None
+    tally: Tally | None = None
+    step: int | None = None  # of data of the first version, the steps spent
+    told: int | None = None  # likewise, all of them
+    agent: str = "agent"
+    opened_by: str = ""
+    model: str = ""
+    settings: ModelSettings | None = None
+    budget: Budget | None = None
+
+    def restored(self) -> tuple[RunInfo, Trail, Spent, int]:
+        from wesichain.core import ReActState
+
+        rest = self.state
+        state: object = ReActState(self.task) if rest is None else {**rest, "input": self.task}
+        begun = (self.first_new, self.earlier, self.last_seq)
+        info = RunInfo(
+            self.run_id,
+            self.task,
+            state,
+            *begun,
+            agent=self.agent,
+            opened_by=self.opened_by,
+            model=self.model,
+            settings=self.settings,
+            budget=self.budget,
+        )
+        step = self.spent.steps if self.step is None else self.step
+        return info, Trail.of([*self.messages], self.steps), self.spent, step
+
+
+# What makes them: a transition, or what was saved.
+completed_phase: Callable[..., Completed[Any]] = constructor_of(Completed)
+failed_phase: Callable[..., Failed[Any]] = constructor_of(Failed)
+interrupted_phase: Callable[..., Interrupted[Any]] = constructor_of(Interrupted)
+_MAKERS = {"completed": completed_phase, "failed": failed_phase, "interrupted": interrupted_phase}
+
+Outcome: TypeAlias = Completed[OutT] | Failed[OutT] | Interrupted[OutT]
+
+
+# --- the phases before the end ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,3 +536,19 @@ def resumed(
         return _acting(info, outcome.trail, unfinished.reply)
     trail = outcome.trail.with_last_reply(turn_of(reply), reply, instead_of=unfinished.reply)
     return _acting(info, trail, reply)
+
+
+def with_events(outcome: Outcome[OutT], events: list[Event]) -> Outcome[OutT]:
+    """The same outcome with the whole log of a run that was recorded in several parts."""
+    again: Any = copy(outcome)
+    object.__setattr__(again, "info", replace(outcome.info, events=events))
+    return again  # type: ignore[no-any-return]  # of the same class
+
+
+def with_output(outcome: Completed[Any], output: OutT, *, text: str | None = None) -> Completed[OutT]:
+    """The same outcome with its typed answer, where it was read as data, or with another one."""
+    again: Any = copy(outcome)
+    object.__setattr__(again, "output", output)
+    if text is not None:
+        object.__setattr__(again, "text", text)
+    return again  # type: ignore[no-any-return]  # of the same class

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from math import inf
 from typing import Any, Generic, TypeGuard, TypeVar
 
 from wesichain.context import ContextView
-from wesichain.core import Clock, Message, ModelSettings, ToolSpec
+from wesichain.core import Clock, LlmResponse, Message, ModelResponded, ModelSettings, ToolSpec
 from wesichain.core.internal import (
     NO_SETTINGS,
     CancellationToken,
@@ -44,9 +44,12 @@ from wesichain.tools import PreparedCall, RunContext, ToolRegistry
 
 from .effects import Effects
 from .emitter import Emitter
-from .outcomes import AnyPhase
-from .phases import Active
-from .rules import Checks, LoopGuard, OnLimit, PolicyView, ReplyJudge, Tally, sentences
+from .options import LoopGuard, OnLimit
+from .phases import Active, AnyPhase
+from .rules import sentences
+from .rules.checks import Checks
+from .rules.reply_judge import ReplyJudge
+from .rules.tally import PolicyView, Tally
 
 OutT = TypeVar("OutT")
 TASK_CANCELLED = "the task that ran it was cancelled"
@@ -106,75 +109,45 @@ class CutOff(Exception):  # noqa: N818  # likewise
 
 
 _MAKING = threading.RLock()
-_NO_OFFER: tuple[tuple[ToolSpec, ...], int, tuple[ToolSpec, ...]] = ((), -1, ())
 PASSING = (AgentError, ConfigError, ReplayMismatchError, LimitAbove)  # what a model does not raise by itself
 
 
+@dataclass(slots=True, eq=False)
 class RunState(Generic[OutT]):
     """The bookkeeping of one run. The loop is the only one that holds it."""
 
-    __slots__ = (
-        "_cancels",
-        "_offer",
-        "_token",
-        "account",
-        "batch",
-        "current_agent",
-        "deps",
-        "effects",
-        "emitter",
-        "has_own_clock",
-        "is_bare",
-        "now",
-        "own_settings",
-        "pending_deltas",
-        "pressure",
-        "remembers",
-        "scope",
-        "settings",
-        "step",
-        "tally",
-        "task",
-        "used_ids",
-    )  # fmt: skip
-
-    pressure: Callable[[], Coroutine[Any, Any, None]] | None  # waits for a slow reader
-    pending_deltas: list[tuple[Any, int, Any]] | None  # pieces of an answer that is checked first
+    settings: Settings[OutT]
+    effects: Effects
+    emitter: Emitter
+    account: Account
+    _token: CancellationToken | None
+    step: int
+    tally: Tally
+    deps: Any
+    scope: tuple[str, ...]
     own_settings: ModelSettings | None  # of this run, over those of whoever acts in it
+    # A set, but one that the garbage collector need not look at.
+    used_ids: dict[str, None] = field(default_factory=dict[str, None], init=False)
+    task: asyncio.Task[Any] | None = field(default=None, init=False)
+    # It waits for a slow reader.
+    pressure: Callable[[], Coroutine[Any, Any, None]] | None = field(default=None, init=False)
+    # Pieces of an answer that is checked first.
+    pending_deltas: list[tuple[Any, int, Any]] | None = field(default=None, init=False)
+    batch: Any = field(default=None, init=False)  # the `Batch` of calls that are being run
+    current_agent: Any = field(default=None, init=False)  # where the agent or its tools can change
+    _cancels: int = field(default=0, init=False)
+    _offer: tuple[tuple[ToolSpec, ...], int, tuple[ToolSpec, ...]] = field(default=((), -1, ()), init=False)
+    now: Callable[[], float] = field(init=False)
+    remembers: bool = field(init=False)
+    has_own_clock: bool = field(init=False)  # durations are by a clock that was injected, not by a journal
+    is_bare: bool = field(init=False)  # nothing but its end can end a wait
 
-    def __init__(  # noqa: PLR0917  # given by name, they would make a dict for every run
-        self,
-        settings: Settings[OutT],
-        effects: Effects,
-        emitter: Emitter,
-        account: Account,
-        token: CancellationToken | None,
-        step: int = 0,
-        tally: Tally | None = None,
-        deps: Any = None,
-        scope: tuple[str, ...] = (),
-    ) -> None:
-        self.settings = settings
-        self.effects = effects
-        self.emitter = emitter
-        self.account = account
-        self.tally = tally or Tally()
-        self.step = step
-        self.deps = deps
-        self.scope = scope
-        self._token = token
-        self.used_ids: dict[str, None] = {}  # a set, but one that the garbage collector need not look at
-        self._offer: tuple[tuple[ToolSpec, ...], int, tuple[ToolSpec, ...]] = _NO_OFFER
-        self.task: asyncio.Task[Any] | None = None
-        self.pressure = self.pending_deltas = self.own_settings = None
-        self.batch: Any = None  # the `Batch` of calls that are being run
-        self.current_agent: Any = None  # a `CurrentAgent`, where the agent or its tools can change
-        self._cancels = 0
-        self.now = settings.clock.monotonic
-        self.remembers = effects.remembers
-        # Whether durations come from a clock that was injected, and not from a journal.
-        self.has_own_clock = type(settings.clock) is not SystemClock and not self.remembers
-        self.is_bare = token is None and not account.is_timed  # nothing but its end can end a wait
+    def __post_init__(self) -> None:
+        clock = self.settings.clock
+        self.now = clock.monotonic
+        self.remembers = self.effects.remembers
+        self.has_own_clock = type(clock) is not SystemClock and not self.remembers
+        self.is_bare = self._token is None and not self.account.is_timed
 
     @property
     def name(self) -> str:
@@ -216,6 +189,17 @@ class RunState(Generic[OutT]):
             return own
         above = self.account.refusal_above(now, free=free)
         return None if above is None else LimitAbove(above)
+
+    def step_again(self) -> None:
+        """Begin another step, in which the model is asked the same or something like it."""
+        self.account.spend_step()
+        self.step += 1
+        self.emitter.step_started(self.step, (), follows=False)
+
+    def set_aside(self, step: int, reply: LlmResponse, duration_ms: float) -> None:
+        """Charge the tokens of a reply that the loop does not receive, and emit its event."""
+        cost = self.account.spend_reply(reply)
+        self.emitter.emit(ModelResponded, step, reply, duration_ms, cost, True)
 
     def driven_by(self, task: asyncio.Task[Any] | None) -> None:
         """The task that takes the next steps: a cancel of it stops the run."""
@@ -419,14 +403,12 @@ def _is_decision(decision: Any) -> TypeGuard[PolicyDecision]:
             return False
 
 
+@dataclass(slots=True, eq=False)
 class _Link:
     """The link through which a context looks things up in its run."""
 
-    __slots__ = ("_look", "_run")
-
-    def __init__(self, run: RunState[Any], look: Callable[[], Sequence[Message]]) -> None:
-        self._run = run
-        self._look = look
+    _run: RunState[Any]
+    _look: Callable[[], Sequence[Message]]
 
     @property
     def messages(self) -> Sequence[Message]:

@@ -39,16 +39,20 @@ from wesichain.middleware import Middleware
 from wesichain.policy import Account, Budget, ObserveErrors
 from wesichain.tools import ToolContext, ToolRegistry, ToolSet
 
-from .calls import InnerRun, UsedTokens, inner_run, token_for, with_decided_args
+from .calls.call_approvals import UsedTokens, with_decided_args
+from .calls.open_call import InnerRun, inner_run, token_for
 from .drive import Drive, OpenRun, PastRun
 from .effects import Effects, LiveEffects, complete_effects
 from .emitter import Emitter, Listener, listeners, signed
 from .memory.history import is_over, messages_of, opening, question_of
 from .model_names import AnyModel, Models, name_of_model
+from .model_turn import ModelTurn
 from .options import Deps, RunOptions, agent_options, as_sinks, random_id, run_options
-from .outcomes import with_output
-from .phases import Active, Completed, Idle, Interrupted, Outcome, RunInfo, begin, resumed
-from .rules import Checks, OutputForm, Tally, judge_of, output_form
+from .phases import Active, Completed, Idle, Interrupted, Outcome, RunInfo, begin, resumed, with_output
+from .rules.answers import OutputForm, output_form
+from .rules.checks import Checks
+from .rules.reply_judge import judge_of
+from .rules.tally import Tally
 from .run_state import RunState, Settings
 from .trail import Trail
 
@@ -106,7 +110,7 @@ class AgentRuntime(Generic[OutT]):
         registry = tools if isinstance(tools, ToolRegistry) else ToolSet.of(tools).build()
         counter_of(given.context)  # what cannot be counted is found here, not at the first run
         self._given = given
-        self._deps = Deps(given.deps_type)
+        self.deps = Deps(given.deps_type)
         self.run_middleware: Sequence[Middleware] = ()  # around whole runs
         self._call_middleware: tuple[Any, ...] | None = None
         if given.middleware:
@@ -167,8 +171,8 @@ class AgentRuntime(Generic[OutT]):
 
     def add_handoff(self, other: Actor | Handoff) -> None:
         """Let the model hand its runs to another agent, or as a `Handoff` says."""
+        from .handoffs.current_agent import check_handoff, team_of
         from .handoffs.handoff import Transfer  # loaded with the first handoff
-        from .handoffs.team import check_handoff, team_of
 
         transfer = Transfer(check_handoff(self, other))
         settings, before = self.settings, self.transfers
@@ -236,16 +240,12 @@ class AgentRuntime(Generic[OutT]):
         deps = options.deps
         if deps is None and options.parent is not None:
             deps = options.parent.deps
-        self.check_deps(deps, needed=needed)
+        self.deps.check(deps, self.settings.name, needed=needed)
         if self.transfers:
-            from .handoffs.team import check_deps  # loaded with the first handoff
+            from .handoffs.current_agent import check_deps  # loaded with the first handoff
 
             check_deps(self, deps, needed=needed)
         return deps
-
-    def check_deps(self, deps: Any, *, needed: bool) -> None:
-        """See that a run with these deps can be handed to this agent; a `ConfigError` where it cannot."""
-        self._deps.check(deps, self.settings.name, needed=needed)
 
     def offered(self) -> tuple[ToolSpec, ...]:
         """The tools that a run begins with, those for its typed answer included."""
@@ -412,7 +412,7 @@ class AgentRuntime(Generic[OutT]):
             )
         clock, decided = options.get("clock") or self.settings.clock, decisions or {}
         if interrupted.info.opened_by:
-            from .handoffs.team import acting_in
+            from .handoffs.current_agent import acting_in
 
             acting_in(self, interrupted.info)
         with self._used_tokens.used(interrupted, decided, clock.time(), self.refusal_of):
@@ -464,7 +464,7 @@ class AgentRuntime(Generic[OutT]):
             raise
         if options.stream or inner is not None:
             self._attach_reader(run, options, inner, middleware)
-        return Drive(run, phase, inner, options.stream), middleware
+        return Drive(run, phase, inner, ModelTurn(run, phase, options.stream)), middleware
 
     def _opened(
         self,
@@ -529,15 +529,16 @@ class AgentRuntime(Generic[OutT]):
         is_plain = not self._may_change and self._call_middleware is None and not info.opened_by
         effects = live = self._live if is_plain else self._effects(info, account)
         if wrap is not None:
-            effects = complete_effects(wrap(live), live)
+            effects = complete_effects(wrap(live))
             middleware, token = effects.around(middleware), effects.token(token)
         deps = options.deps
-        if parent is not None or self._deps.is_declared or self.transfers:
+        if parent is not None or self.deps.is_declared or self.transfers:
             deps = self.deps_of(options, needed=effects.needs_deps)
-        run = RunState(settings, effects, emitter, account, token, info.step, tally, deps, scope)
+        counts = Tally() if tally is None else tally
+        place = (info.step, counts, deps, scope, info.settings)
+        run = RunState(settings, effects, emitter, account, token, *place)
         if inner is not None:
             inner.call.run_began(inner.number, run)
-        run.own_settings = info.settings
         if effects is not self._live:
             live.attach(run)
             effects.attach(run)
@@ -571,7 +572,7 @@ class AgentRuntime(Generic[OutT]):
     def _effects(self, info: RunInfo, account: Account) -> Effects:
         """What answers a run whose agent or tools can change, or whose calls have middleware around them."""
         if self._may_change or info.opened_by:
-            from .handoffs.team import current_agent_of
+            from .handoffs.current_agent import current_agent_of
 
             return current_agent_of(self, info, account)
         return self._wrapped(self._live)
@@ -593,6 +594,6 @@ class AgentRuntime(Generic[OutT]):
 
     def refusal_of(self, call: ToolCall) -> Exception | None:
         """Why a call with these arguments cannot be run, by this agent or one that it hands over to."""
-        from .handoffs.team import refusal_in
+        from .handoffs.current_agent import refusal_in
 
         return refusal_in(self, call)

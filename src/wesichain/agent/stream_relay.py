@@ -8,7 +8,7 @@ from wesichain.core import JsonValue, LlmResponse, OutputDelta, TextDelta, ToolC
 from wesichain.core.internal import parse_json
 from wesichain.errors import CodecError
 
-from .rules import unfenced
+from .rules.answers import unfenced
 from .run_state import RunState
 
 _LEAST = 16  # characters between two looks at an answer

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wesichain.core.internal import is_loopback, listening_socket
-from wesichain.errors import ConfigError, MissingDependencyError, WesichainError
+from wesichain.errors import ConfigError, MissingDependencyError
 
 from .loading import opened
-from .terminal import OK, fail, note
+from .options import AgentName, Host, Port
+from .terminal import OK, note
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -26,15 +27,10 @@ _GRACE = 5  # seconds that streams have to end when the server stops
 
 
 def api(
-    agent: Annotated[
-        str,
-        typer.Argument(
-            help="file.py:agent or package.module:agent; a function or an async context manager may give it."
-        ),
-    ],
+    agent: AgentName,
     *,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8000,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
     token: Annotated[
         str | None,
         typer.Option(
@@ -50,11 +46,8 @@ def api(
     path: Annotated[str, typer.Option(help="A prefix of every route, such as /v1.")] = "",
 ) -> None:
     """Serve an agent over HTTP: runs and streams, AG-UI, the AI SDK and A2A. Ctrl-C ends it."""
-    try:
-        secret = _checked_token(token or os.environ.get(_VARIABLE), host)
-        asyncio.run(_serve(agent, host, port, token=secret, cors=cors or [], path=path))
-    except WesichainError as error:
-        fail(error)
+    secret = _checked_token(token or os.environ.get(_VARIABLE), host)
+    asyncio.run(_serve(agent, host, port, token=secret, cors=cors or [], path=path))
 
 
 def _checked_token(token: str | None, host: str) -> str | None:
@@ -90,12 +83,8 @@ async def _serve(target: str, host: str, port: int, *, token: str | None, cors: 
             print(f"http://{name}:{listener.getsockname()[1]}{path}", flush=True)
             # Once its requests have ended, the server raises the signal again: what the agent has opened is
             # closed on the way out.
-            signal.signal(signal.SIGTERM, _end)
+            signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(OK))
             await uvicorn.Server(config).serve(sockets=[listener])
-
-
-def _end(_number: int, _frame: object) -> None:
-    sys.exit(OK)
 
 
 def _bearer(token: str | None) -> Any:

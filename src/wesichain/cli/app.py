@@ -13,12 +13,11 @@ import typer
 from wesichain import __version__
 
 from . import ask, durable_runs, learning, playbooks, traces
+from .agent_ci import drift, simulate
 from .api import api
-from .drifting import drift
 from .machine import doctor, models
 from .mcp import mcp
 from .serving import serve
-from .simulating import simulate
 from .tasks import eval_, improve
 from .terminal import fail, note
 

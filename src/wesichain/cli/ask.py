@@ -14,13 +14,14 @@ import typer
 from wesichain.agent import Agent, Conversation, RunMemory, SqliteConversations
 from wesichain.core import RunCompleted
 from wesichain.core.internal import home_folder
-from wesichain.errors import MissingDependencyError, WesichainError
+from wesichain.errors import MissingDependencyError
 from wesichain.policy import Budget
 from wesichain.trace import CollectingSink
 
 from .demo import ANSWER, ORDERS, QUESTION, SENTENCE, SERVICE, Correction, Office, task_of
 from .loading import DEFAULT_MODEL, chosen_model, fetch, load_agent, load_tools
 from .mcp import connect
+from .options import Database, Domain, Instructions, NoRecord, Playbook, Runs, Tools, Workers
 from .playbooks import advised_by
 from .tasks import run_batch
 from .terminal import FAILED, OK, fail, note, read_line
@@ -33,20 +34,9 @@ Model = Annotated[
         show_default=f"$WESICHAIN_MODEL, else {DEFAULT_MODEL}",
     ),
 ]
-Tools = Annotated[Path | None, typer.Option(help="A Python file with tools: functions marked with @tool.")]
-Json = Annotated[bool, typer.Option("--json", help="Events as lines of JSON on standard output.")]
-NoRecord = Annotated[bool, typer.Option("--no-record", help="Do not record the run.")]
+Events = Annotated[bool, typer.Option("--json", help="Events as lines of JSON on standard output.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the answer.")]
-Runs = Annotated[
-    Path | None,
-    typer.Option(help="The folder that recordings go to.", show_default="$WESICHAIN_HOME/runs"),
-]
 Steps = Annotated[int, typer.Option(min=1, help="The most model calls of a run.")]
-Instructions = Annotated[str | None, typer.Option(help="Instructions, sent before the task.")]
-Learned = Annotated[
-    Path | None, typer.Option("--playbook", help="A playbook's folder: lessons from earlier runs.")
-]
-Domain = Annotated[str, typer.Option(help="With a playbook: the domain of its lessons.")]
 Servers = Annotated[
     list[str] | None,
     typer.Option(
@@ -75,12 +65,9 @@ def build(
     learned: Mapping[str, Any],
 ) -> Agent[Any, str]:
     """`learned`: the options that give the agent a playbook."""
-    try:
-        found: list[Any] = [*(load_tools(tools) if tools is not None else ()), *more]
-        limit = Budget(steps=steps)
-        return Agent(chosen_model(model), tools=found, instructions=instructions, budget=limit, **learned)
-    except WesichainError as error:
-        fail(error)
+    found: list[Any] = [*(load_tools(tools) if tools is not None else ()), *more]
+    limit = Budget(steps=steps)
+    return Agent(chosen_model(model), tools=found, instructions=instructions, budget=limit, **learned)
 
 
 def ask(
@@ -90,13 +77,13 @@ def ask(
     tools: Tools = None,
     instructions: Instructions = None,
     steps: Steps = 12,
-    as_json: Json = False,
+    as_json: Events = False,
     quiet: Quiet = False,
     no_record: NoRecord = False,
     runs: Runs = None,
     mcp: Servers = None,
     mcp_protocol: Protocol = None,
-    playbook: Learned = None,
+    playbook: Playbook = None,
     domain: Domain = "general",
     resume: Annotated[str | None, typer.Option(help="Continue an interrupted run, by its id.")] = None,
 ) -> None:
@@ -121,7 +108,7 @@ def chat(
     steps: Steps = 12,
     quiet: Quiet = False,
     no_record: NoRecord = False,
-    playbook: Learned = None,
+    playbook: Playbook = None,
     domain: Domain = "general",
     runs: Runs = None,
     max_tokens: Annotated[
@@ -146,11 +133,8 @@ def chat(
 
 def _open_conversation(id: str, max_tokens: int) -> RunMemory:
     """The conversation of that id, in the user's own file."""
-    try:
-        home_folder().mkdir(parents=True, exist_ok=True)
-        return SqliteConversations(home_folder() / "conversations.sqlite").open(id, max_tokens)
-    except (WesichainError, OSError) as error:
-        fail(error)
+    home_folder().mkdir(parents=True, exist_ok=True)
+    return SqliteConversations(home_folder() / "conversations.sqlite").open(id, max_tokens)
 
 
 def run(
@@ -159,31 +143,28 @@ def run(
     ],
     task: Annotated[str, typer.Argument(help="The task, or tasks.jsonl with many.")] = "",
     *,
-    workers: Annotated[int, typer.Option(min=1, help="tasks.jsonl: how many at once.")] = 4,
+    workers: Workers = 4,
     out: Annotated[Path | None, typer.Option(help="tasks.jsonl: where the results go.")] = None,
-    database_url: Annotated[str | None, typer.Option(help="tasks.jsonl: where the runs are kept.")] = None,
+    database_url: Database = None,
     model: Model = None,
-    as_json: Json = False,
+    as_json: Events = False,
     quiet: Quiet = False,
     no_record: NoRecord = False,
-    playbook: Learned = None,
+    playbook: Playbook = None,
     domain: Domain = "general",
     runs: Runs = None,
 ) -> None:
     """Run an agent of your own, from a file or a module: one task, or all the tasks of a file."""
     learned = advised_by(playbook, domain)
-    try:
-        if agent.endswith(".jsonl") and not task:
-            usual, tasks = build(model, None, None, 12, learned=learned), Path(agent)
-            raise typer.Exit(run_batch(usual, tasks, workers=workers, out=out, database_url=database_url))
+    if agent.endswith(".jsonl") and not task:
+        found, task = build(model, None, None, 12, learned=learned), agent
+    else:
         found = load_agent(agent)
         if learned:
             found = found.with_playbook(learned["playbook"], domain)
-        tasks = Path(task)
-        if task.endswith(".jsonl") and (tasks.is_file() or " " not in task):  # one word names a file
-            raise typer.Exit(run_batch(found, tasks, workers=workers, out=out, database_url=database_url))
-    except WesichainError as error:
-        fail(error)
+    tasks = Path(task)
+    if task.endswith(".jsonl") and (tasks.is_file() or " " not in task):  # one word names a file
+        raise typer.Exit(run_batch(found, tasks, workers=workers, out=out, database_url=database_url))
     if not task:
         fail('there is no task: wesichain run file.py:agent "...", or a file of tasks: tasks.jsonl')
     raise typer.Exit(run_task(found, task, DisplayOptions(as_json, quiet, not no_record, runs)))
@@ -204,14 +185,13 @@ def demo(
     with TemporaryDirectory(prefix="wesichain-demo-") as folder:
         office = Office(Path(folder))
         answers = CollectingSink()
-        try:
-            agent = office.agent(chosen, events=[answers])
-        except WesichainError as error:
-            fail(error)
+        agent = office.agent(chosen, events=[answers])
         fetch(chosen)
         note(f"\n1 of 3: a question, tools, an answer: {QUESTION}")
         status = run_task(agent, QUESTION, shown)
-        is_right = ANSWER in _answer_in(answers)
+        is_right = any(
+            ANSWER in str(event.output) for event in answers.events if isinstance(event, RunCompleted)
+        )
         note(f"the answer is {'right' if is_right else 'wrong'}")
         try:
             is_learned = _corrected(office, chosen, shown, Path(folder))
@@ -243,7 +223,3 @@ def _sent(office: Office, order: str) -> bool:
     verdict = f"sent by {service}" if service else "not sent"
     note(f"in the database: order {order} was {verdict}, which is {'right' if is_right else 'wrong'}")
     return is_right
-
-
-def _answer_in(sink: CollectingSink) -> str:
-    return "".join(str(event.output) for event in sink.events if isinstance(event, RunCompleted))

@@ -16,12 +16,13 @@ import typer
 
 from wesichain.agent import Agent, Approve, ApproveWith, Decision, Provide, Refuse
 from wesichain.core.internal import home_folder, parse_json, to_plain
-from wesichain.errors import CodecError, WesichainError
+from wesichain.errors import CodecError
 from wesichain.tools import CancellationToken
 from wesichain.trace import Recorder
 from wesichain.web import AllRuns, Filter, RunStore
 
 from .loading import opened
+from .options import AgentName, Json, NoRecord, OfAgent, Url
 from .terminal import CTRL_C, OK, fail, note, print_json, say, table
 from .traces import After, durable_of, folder, is_stuck, list_runs, moment
 
@@ -32,15 +33,6 @@ app = typer.Typer(
     no_args_is_help=True, help="Durable runs: list, count, show, decide, cancel, resume, prune."
 )
 
-Url = Annotated[
-    str | None,
-    typer.Option(
-        "--database-url",
-        help="sqlite:///FILE or postgresql://...",
-        show_default="durable.db in $WESICHAIN_HOME",
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
 Run = Annotated[str, typer.Argument(help="The id of a run.")]
 STATUSES = ("pending", "running", "completed", "failed", "interrupted", "cancelled")
 Token = Annotated[str, typer.Argument(help="The token of a waiting call, as 'runs show' prints it.")]
@@ -53,7 +45,7 @@ def list_(
     status: Annotated[
         str | None, typer.Option(help="pending, running, completed, failed, interrupted or cancelled.")
     ] = None,
-    agent: Annotated[str | None, typer.Option(help="Of one agent only.")] = None,
+    agent: OfAgent = None,
     search: Annotated[
         str, typer.Option(help="Words that the task, the answer, the agent or the id has.")
     ] = "",
@@ -70,10 +62,7 @@ def list_(
 
     if status is not None and status not in STATUSES:
         fail(f"{status!r} is no state of a run: {', '.join(STATUSES)}")
-    try:
-        durable = DurableRuns(database_url, agent=agent)
-    except WesichainError as error:
-        fail(error)
+    durable = DurableRuns(database_url, agent=agent)
     store = RunStore(home_folder() / "no recordings" if runs is None else folder(runs))
     wanted = Filter(search, status or "", tool)
     found = list_runs(AllRuns(store, durable), wanted, limit, after, as_json=as_json)
@@ -86,7 +75,7 @@ def list_(
 def stats(
     *,
     database_url: Url = None,
-    agent: Annotated[str | None, typer.Option(help="Of one agent only.")] = None,
+    agent: OfAgent = None,
     as_json: Json = False,
 ) -> None:
     """The length of each queue and the number of its live workers, for people and autoscalers."""
@@ -203,7 +192,7 @@ def prune(
     *,
     database_url: Url = None,
     older_than: Annotated[float, typer.Option(min=0, help="Seconds since a run ended.")],
-    agent: Annotated[str | None, typer.Option(help="Of one agent only.")] = None,
+    agent: OfAgent = None,
 ) -> None:
     """Erase runs that ended long ago. Runs that wait for a decision stay."""
     number = _ask(database_url, lambda runs: runs.prune(older_than=older_than), agent=agent)
@@ -225,7 +214,7 @@ def _ask(
     *,
     agent: str | None = None,
 ) -> Any:
-    """Ask a database; what is wrong is one line."""
+    """Ask a database."""
 
     async def ask() -> Any:
         from wesichain.durable import DurableRuns  # it takes a second to load: no other command pays for it
@@ -233,23 +222,13 @@ def _ask(
         async with DurableRuns(database_url, agent=agent) as runs:
             return await question(runs)
 
-    try:
-        return asyncio.run(ask())
-    except WesichainError as error:
-        fail(error)
+    return asyncio.run(ask())
 
 
 def worker(
-    agent: Annotated[
-        str,
-        typer.Argument(
-            help="package.module:NAME or file.py:NAME: an agent, durable or not, or a factory of one"
-        ),
-    ],
+    agent: AgentName,
     *,
-    database_url: Annotated[
-        str | None, typer.Option(help="sqlite:///FILE or postgresql://...; a file of yours by default.")
-    ] = None,
+    database_url: Url = None,
     name: Annotated[str | None, typer.Option(help="The name of the runs; by default the agent's.")] = None,
     concurrency: Annotated[
         int | None, typer.Option(min=1, help="How many runs at once; by default the object's setting, or 10.")
@@ -258,7 +237,7 @@ def worker(
         bool, typer.Option("--adopt", help="Continue runs of other versions of the program, too.")
     ] = False,
     grace: Annotated[float, typer.Option(min=0, help="Seconds that runs have to end when it stops.")] = 30.0,
-    no_record: Annotated[bool, typer.Option("--no-record", help="Do not record the runs.")] = False,
+    no_record: NoRecord = False,
 ) -> None:
     """Run the queue of an agent, and the runs of dead workers. Ctrl-C or SIGTERM ends it."""
     settings = {
@@ -267,11 +246,8 @@ def worker(
         "concurrency": concurrency,
         "on_change": "adopt" if adopt else None,
     }
-    try:
-        recorders = [] if no_record else [Recorder(home_folder() / "runs")]
-        raise typer.Exit(asyncio.run(_serve(agent, settings, recorders, grace=grace)))
-    except WesichainError as error:
-        fail(error)
+    recorders = [] if no_record else [Recorder(home_folder() / "runs")]
+    raise typer.Exit(asyncio.run(_serve(agent, settings, recorders, grace=grace)))
 
 
 @asynccontextmanager

@@ -48,4 +48,10 @@ def _app() -> None:
         if error.name not in _NEEDED:
             raise
         raise MissingDependencyError("the command line", package=error.name, extra="cli") from error
-    app()
+    from .terminal import WRONG_USE, print_line
+
+    try:
+        app()
+    except WesichainError as error:  # whatever command it comes from: a mistake of the user's
+        print_line("[red]error:[/red] {}", str(error))
+        sys.exit(WRONG_USE)

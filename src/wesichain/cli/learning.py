@@ -14,10 +14,9 @@ from wesichain.errors import ConfigError
 from wesichain.store import read_json_lines
 from wesichain.trace import find_run, load
 
+from .options import Domain, Playbook, Runs
 from .playbooks import Using, opened
 from .terminal import fail, note, say
-
-Playbook = Annotated[Path | None, typer.Option("--playbook", help="The playbook's folder.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ def learn(
     labels: Annotated[
         Path | None, typer.Option(help='Lines of JSON: {"run": ID, "good": true, "why": "", "by": "owner"}.')
     ] = None,
-    domain: Annotated[str, typer.Option(help="What is learned is shown to runs of this domain.")] = "general",
+    domain: Domain = "general",
     agent: Annotated[
         str | None, typer.Option(help="Of runs with a hand-off, the part of this agent.")
     ] = None,
@@ -48,20 +47,17 @@ def learn(
     ] = None,
     playbook: Playbook = None,
     embedder: Using = None,
-    folder: Annotated[Path | None, typer.Option("--runs", help="Where the recordings are.")] = None,
+    folder: Runs = None,
 ) -> None:
     """Teach a playbook from recorded runs: the named ones, or those that were labelled in the viewer."""
     where = folder or home_folder() / "runs"
     marked = where / "labels.jsonl"
-    try:
-        if labels is None:
-            marks = [*_labels_from_options(runs or [], good=good, bad=bad, why=why)]
-            if not marks and marked.is_file():
-                marks = [*_with_recordings(_read(marked), where)]
-        else:
-            marks = [*_labelled(_read(labels), runs or [], good=good, bad=bad, why=why)]
-    except ConfigError as error:
-        fail(error)
+    if labels is None:
+        marks = [*_labels_from_options(runs or [], good=good, bad=bad, why=why)]
+        if not marks and marked.is_file():
+            marks = [*_with_recordings(_read(marked), where)]
+    else:
+        marks = [*_labelled(_read(labels), runs or [], good=good, bad=bad, why=why)]
     if not marks:
         fail(
             "say which runs were good or bad: wesichain learn RUN --good, --labels FILE, or mark them in "

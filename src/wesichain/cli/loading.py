@@ -16,10 +16,8 @@ from types import ModuleType
 from typing import Any, cast
 
 from wesichain.agent import Agent
-from wesichain.errors import ConfigError, WesichainError
+from wesichain.errors import ConfigError
 from wesichain.tools import Tool, TypedTool
-
-from .terminal import fail
 
 _PACKAGE = Path(__file__).parents[1]
 DEFAULT_MODEL = "local:qwen2.5-coder-0.5b"
@@ -39,12 +37,9 @@ def fetch(model: str) -> None:
         return
     from wesichain.llm.local import StderrProgress, cached_model, fetch_model, find_model
 
-    try:
-        card = find_model(name)
-        if cached_model(card) is None:
-            fetch_model(card, progress=StderrProgress())
-    except WesichainError as error:
-        fail(error)
+    card = find_model(name)
+    if cached_model(card) is None:
+        fetch_model(card, progress=StderrProgress())
 
 
 def load_tools(path: Path) -> list[Any]:

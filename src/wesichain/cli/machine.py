@@ -16,10 +16,9 @@ import typer
 
 from wesichain import __version__
 from wesichain.core.internal import home_folder
-from wesichain.errors import WesichainError
 from wesichain.llm.local import MODELS, StderrProgress, cached_model, fetch_model, find_model, models_folder
 
-from .terminal import FAILED, OK, fail, say, table, waiting
+from .terminal import FAILED, OK, say, table, waiting
 
 _OLLAMA = "http://127.0.0.1:11434"
 # What each provider reads: one variable of a row is enough.
@@ -118,11 +117,7 @@ def models(
 ) -> None:
     """The known local models, and whether they are on this machine."""
     if fetch is not None:
-        try:
-            path = fetch_model(find_model(fetch), progress=StderrProgress())
-        except WesichainError as error:
-            fail(error)
-        say(str(path))
+        say(str(fetch_model(find_model(fetch), progress=StderrProgress())))
         return
     table(
         ("model", "size", "licence", "here", "about"),

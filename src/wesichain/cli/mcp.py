@@ -15,11 +15,11 @@ from typing import Annotated, Any
 import typer
 
 from wesichain.agent import Agent
-from wesichain.errors import ConfigError, WesichainError
+from wesichain.errors import ConfigError
 from wesichain.tools import ToolSet, ToolWarning
 
 from .loading import load_tools
-from .terminal import fail, note
+from .terminal import note
 
 
 def mcp(
@@ -43,22 +43,19 @@ def mcp(
     ] = False,
 ) -> None:
     """Serve the tools of a file to an MCP client, over standard input and output."""
-    try:
-        from wesichain.tools.mcp import serve_http, serve_stdio
+    from wesichain.tools.mcp import serve_http, serve_stdio
 
-        with redirect_stdout(sys.stderr):  # standard output belongs to the protocol
-            registry = ToolSet.of(load_tools(tools)).build()
-        if http is None:
-            if token is not None:
-                raise ConfigError("a token goes with --http; a program that starts this one needs none")
-            signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing else ends a read of standard input
-            asyncio.run(serve_stdio(registry, name=tools.stem, approved=approved))
-        else:
-            asyncio.run(
-                serve_http(registry, http, name=tools.stem, approved=approved, token=token, announce=note)
-            )
-    except WesichainError as error:
-        fail(error)
+    with redirect_stdout(sys.stderr):  # standard output belongs to the protocol
+        registry = ToolSet.of(load_tools(tools)).build()
+    if http is not None:
+        asyncio.run(
+            serve_http(registry, http, name=tools.stem, approved=approved, token=token, announce=note)
+        )
+        return
+    if token is not None:
+        raise ConfigError("a token goes with --http; a program that starts this one needs none")
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing else ends a read of standard input
+    asyncio.run(serve_stdio(registry, name=tools.stem, approved=approved))
 
 
 async def connect(

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wesichain.core.internal import home_folder
-from wesichain.errors import ConfigError, WesichainError
+from wesichain.errors import ConfigError
 
 from .loading import load_object
+from .options import Yes
 from .terminal import fail, is_interactive, read_line, say, table
 
 if TYPE_CHECKING:
@@ -39,18 +40,17 @@ def opened(
     url: str | None = None,
     create: bool = False,
 ) -> Generator[Playbook]:
-    """The playbook, with every mistake as one line; `create`: a folder that is named need not be there."""
-    try:
-        from wesichain.learning import Playbook
+    """The playbook; `create`: a folder that is named need not be there."""
+    from wesichain.learning import Playbook
 
-        chosen = load_embedder(embedder) if embedder else None
-        folder = path or home_folder() / "playbook"
-        if path is not None and not (url or create or path.is_dir()):
-            raise ConfigError(f"there is no playbook in {path}: there is no such folder")
-        opening = Playbook.postgres(url, chosen) if url else Playbook.open(folder, chosen)
-        with opening as book:
+    chosen = load_embedder(embedder) if embedder else None
+    folder = path or home_folder() / "playbook"
+    if path is not None and not (url or create or path.is_dir()):
+        raise ConfigError(f"there is no playbook in {path}: there is no such folder")
+    try:
+        with Playbook.postgres(url, chosen) if url else Playbook.open(folder, chosen) as book:
             yield book
-    except (WesichainError, ValueError) as error:
+    except ValueError as error:  # of what cannot be recorded
         fail(error)
 
 
@@ -60,14 +60,11 @@ def advised_by(path: Path | None, domain: str) -> dict[str, Any]:
         return {}
     if not path.is_dir():
         fail(f"--playbook {path}: there is no such folder; 'wesichain learn' or 'playbook record' makes one")
-    try:
-        from wesichain.learning import Playbook
+    from wesichain.learning import Playbook
 
-        book = Playbook.open(path)
-        book.bullets(domain)  # a name that is none is said now, not at the first run
-        return {"playbook": book, "domain": domain}
-    except WesichainError as error:
-        fail(error)
+    book = Playbook.open(path)
+    book.bullets(domain)  # a name that is none is said now, not at the first run
+    return {"playbook": book, "domain": domain}
 
 
 def load_embedder(target: str) -> Embedder:
@@ -264,7 +261,7 @@ def export(
 def load(
     page: Annotated[Path, typer.Argument(help="The page to load.")] = Path("PLAYBOOK.md"),
     *,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask at a terminal.")] = False,
+    yes: Yes = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the changes.")] = False,
     path: Where = None,
     embedder: Using = None,

@@ -9,11 +9,12 @@ import typer
 
 from wesichain.core import from_json
 from wesichain.core.internal import Price, home_folder
-from wesichain.errors import ConfigError, WesichainError
+from wesichain.errors import ConfigError
 
 from .loading import load_agent
-from .terminal import fail, note
-from .traces import Database, folder, open_database
+from .options import Database, Host, Port, Runs
+from .terminal import note
+from .traces import folder, open_database
 
 
 def serve(
@@ -25,12 +26,10 @@ def serve(
         ),
     ] = None,
     *,
-    runs: Annotated[
-        Path | None, typer.Option(help="The folder of recordings.", show_default="$WESICHAIN_HOME/runs")
-    ] = None,
+    runs: Runs = None,
     database_url: Database = None,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")] = 8777,
+    host: Host = "127.0.0.1",
+    port: Port = 8777,
     playbook: Annotated[
         Path | None,
         typer.Option(help="The playbook's folder.", show_default="$WESICHAIN_HOME/playbook"),
@@ -51,31 +50,25 @@ def serve(
     """Show runs in the browser, live; fork, compare and label them; approve calls; chat with an agent."""
     from wesichain.web import run_server
 
-    home = home_folder()
-    try:
-        place = folder(runs)
-        program = None if agent is None else load_agent(agent)
-        database = None if database_url is None else open_database(database_url)
+    home, place = home_folder(), folder(runs)
 
-        def announce(address: str) -> None:
-            note(f"the runs of {place}, while this command runs; Ctrl-C ends it")
-            print(address, flush=True)
+    def announce(address: str) -> None:
+        note(f"the runs of {place}, while this command runs; Ctrl-C ends it")
+        print(address, flush=True)
 
-        run_server(
-            host,
-            port,
-            runs=place,
-            agent=program,
-            database=database,
-            playbook=playbook or home / "playbook",
-            approvals=home / "approvals",
-            prices=None if prices is None else read_prices(prices),
-            allow_remote=bool(allow_remote),
-            hosts=allow_remote or (),
-            announce=announce,
-        )
-    except WesichainError as error:
-        fail(error)
+    run_server(
+        host,
+        port,
+        runs=place,
+        agent=None if agent is None else load_agent(agent),
+        database=None if database_url is None else open_database(database_url),
+        playbook=playbook or home / "playbook",
+        approvals=home / "approvals",
+        prices=None if prices is None else read_prices(prices),
+        allow_remote=bool(allow_remote),
+        hosts=allow_remote or (),
+        announce=announce,
+    )
 
 
 def read_prices(path: Path) -> dict[str, Price]:

@@ -17,7 +17,7 @@ from typing_extensions import override
 from wesichain.agent import Agent, Completed, Decision, Failed, Interrupted, Outcome, RunMemory
 from wesichain.core import Event, EventSink, RunCompleted, StepStarted, TextDelta, ToolDispatched, to_json
 from wesichain.core.internal import dataclass, home_folder, text_of
-from wesichain.errors import RunFailedError, RunInterruptedError, WesichainError
+from wesichain.errors import RunFailedError, RunInterruptedError
 from wesichain.tools import CancellationToken
 from wesichain.trace import ConsoleSink, Recorder, Recording
 from wesichain.web import ApprovalFolder, fork
@@ -29,7 +29,6 @@ from .terminal import (
     OK,
     Waiting,
     ask_person,
-    fail,
     is_interactive,
     note,
     on_ctrl_c,
@@ -197,8 +196,6 @@ def _execute(
     run = partial(_run, start, events, stream=shown.is_watched, conversation=conversation)
     try:
         outcome, pressed = asyncio.run(_with_agent(program, run))
-    except WesichainError as error:
-        fail(error)
     finally:
         for sink in events:
             if isinstance(sink, Watchable):

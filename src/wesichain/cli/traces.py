@@ -17,9 +17,10 @@ import typer
 from wesichain.agent import Agent, replay
 from wesichain.core import to_json
 from wesichain.core.internal import home_folder, to_plain
-from wesichain.errors import ReplayMismatchError, WesichainError
+from wesichain.errors import ReplayMismatchError
 from wesichain.evals import case_of
 from wesichain.policy import cost_of_events, find_cost
+from wesichain.testing import ScriptedLlm
 from wesichain.trace import (
     ConsoleSink,
     Metrics,
@@ -34,6 +35,7 @@ from wesichain.trace import (
 from wesichain.web import AllRuns, Filter, RunStore
 
 from .loading import chosen_model, load_agent, load_tools
+from .options import Database, Instructions, Json, NoRecord, Runs, Tools
 from .terminal import FAILED, OK, fail, note, print_json, say, table, waiting
 from .terminal_run import DisplayOptions, fork_run
 
@@ -43,15 +45,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Recordings: list, show, replay, diff, export.")
 Run = Annotated[str, typer.Argument(help="A run's id, the beginning of it, or the path of its file.")]
-Json = Annotated[bool, typer.Option("--json", help="As JSON.")]
-Runs = Annotated[
-    Path | None,
-    typer.Option("--runs", help="The folder of the recordings.", show_default="$WESICHAIN_HOME/runs"),
-]
-Database = Annotated[
-    str | None,
-    typer.Option("--database-url", help="Durable runs: sqlite:///FILE or postgresql://..., not a folder."),
-]
 After = Annotated[
     str | None, typer.Option(metavar="RUN", help="The last run of the page before, as it is named there.")
 ]
@@ -66,13 +59,10 @@ def folder(runs: Path | None) -> Path:
 
 def recording(run: str, runs: Path | None, database_url: str | None = None) -> Recording:
     """The recording that an id or a path stands for."""
-    try:
-        if database_url is not None:
-            return asyncio.run(_recorded(open_database(database_url), run))
-        path = Path(run)
-        return load(path if path.is_file() else find_run(folder(runs), run))
-    except WesichainError as error:
-        fail(error)
+    if database_url is not None:
+        return asyncio.run(_recorded(open_database(database_url), run))
+    path = Path(run)
+    return load(path if path.is_file() else find_run(folder(runs), run))
 
 
 @app.command("list")
@@ -82,9 +72,7 @@ def list_(
     limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 20,
     after: After = None,
     runs: Runs = None,
-    database_url: Annotated[
-        str | None, typer.Option("--database-url", help="List the durable runs of this database, too.")
-    ] = None,
+    database_url: Database = None,
     as_json: Json = False,
 ) -> None:
     """The newest runs."""
@@ -107,10 +95,7 @@ def list_runs(
             if runs.database is not None:
                 await runs.database.close()
 
-    try:
-        found, following = asyncio.run(listed())
-    except WesichainError as error:
-        fail(error)
+    found, following = asyncio.run(listed())
     if as_json:
         print_json([_plain(run) for run in found])
     elif found:
@@ -132,7 +117,7 @@ def _plain(run: RunSummary | DurableRun) -> dict[str, Any]:
         "task": run.user_input,
         "result": run.result,
         "tokens": None if run.usage is None else run.usage.total_tokens,
-        "cost": _cost(run),
+        "cost": None if run.usage is None else find_cost(run.usage, run.model),
     }
 
 
@@ -159,10 +144,6 @@ def durable_of(runs: Sequence[RunSummary | DurableRun]) -> list[DurableRun]:
 def is_stuck(run: DurableRun) -> bool:
     """Whether a durable run waits for a worker of a version that nobody serves."""
     return run.status == "pending" and not run.served
-
-
-def _cost(run: RunSummary) -> float | None:
-    return None if run.usage is None else find_cost(run.usage, run.model)
 
 
 def moment(seconds: float) -> str:
@@ -194,14 +175,14 @@ def replay_(
     agent: Annotated[
         str | None, typer.Option(help="The agent: file.py:agent. Else one of the options below.")
     ] = None,
-    tools: Annotated[Path | None, typer.Option(help="The tools that the run had.")] = None,
-    instructions: Annotated[str | None, typer.Option(help="The instructions that the run had.")] = None,
+    tools: Tools = None,
+    instructions: Instructions = None,
     from_step: Annotated[
         int | None, typer.Option("--from", min=1, help="Continue live from this step.")
     ] = None,
     model: Annotated[str | None, typer.Option(help="With --from: the model that continues.")] = None,
     runs: Runs = None,
-    no_record: Annotated[bool, typer.Option("--no-record", help="Do not record a fork.")] = False,
+    no_record: NoRecord = False,
 ) -> None:
     """Run the agent again from the recording, offline, to the same events; or fork at a step."""
     found = recording(run, runs)
@@ -217,8 +198,6 @@ def replay_(
     except ReplayMismatchError as error:
         hint = "; --tools or --agent says what it ran with" if found.tools and not (agent or tools) else ""
         fail(f"{error}{hint}", FAILED)
-    except WesichainError as error:
-        fail(error)
     for difference in differences:
         say(str(difference))
     say(
@@ -226,17 +205,6 @@ def replay_(
         + ("all the same" if not differences else f"{len(differences)} differ")
     )
     raise typer.Exit(FAILED if differences else OK)
-
-
-class _Nobody:
-    """Stands for the model in a replay: it is never asked."""
-
-    def __init__(self, model: str) -> None:
-        self.model = model
-
-    async def complete(self, request: Any) -> Any:
-        del request
-        raise ReplayMismatchError("the replay asked the model, which a recording should have answered")
 
 
 def _program(
@@ -250,7 +218,7 @@ def _program(
 ) -> Agent[Any]:
     if agent is not None:
         return load_agent(agent)
-    chosen: Any = chosen_model(model) if live else _Nobody(found.model)
+    chosen: Any = chosen_model(model) if live else ScriptedLlm((), model=found.model)  # it is never asked
     return Agent(chosen, tools=load_tools(tools) if tools else [], instructions=instructions)
 
 
@@ -321,10 +289,7 @@ def cases(
     database_url: Database = None,
 ) -> None:
     """Cases for 'wesichain eval' from runs that went well: task, answer and tools, to be looked over."""
-    try:
-        lines = [f"{to_json(case_of(recording(name, runs, database_url)))}\n" for name in run]
-    except WesichainError as error:
-        fail(error)
+    lines = [f"{to_json(case_of(recording(name, runs, database_url)))}\n" for name in run]
     if output is None:
         say("".join(lines).rstrip())
         return

@@ -1,4 +1,4 @@
-"""`@dataclass(frozen=True, slots=True)`, made four times as fast.
+"""`@dataclass(slots=True)`, made four times as fast: values are frozen, states (`frozen=False`) are not.
 
 Importing the project makes more than a hundred such classes, and the standard decorator compiles six
 functions for each: 0.8 ms a class, most of the time that the import may take. This one reads the fields
@@ -9,6 +9,8 @@ The values are faster to make, too (0.6 us against 1.2 us for six fields, 0.3 us
 a slot takes a tenth of calling its setter, which is all that a frozen class leaves: so an instance is, while
 its fields are filled, one of a twin class that is not frozen. To a type checker, and to
 `dataclasses.fields`, `replace` and `asdict`, they are dataclasses.
+
+A state, such as that of a run, has no `==` and can be changed; its `__init__` does what one would write.
 """
 
 from __future__ import annotations
@@ -49,12 +51,15 @@ else:
     _PARAMS = _Plain.__dataclass_params__
     _KIND = dataclasses.fields(_Plain)[0]._field_type
 
-    def dataclass(*, frozen: bool, slots: bool):
-        if not (frozen and slots):
-            raise TypeError("values are frozen and slotted; use dataclasses.dataclass for anything else")
-        return _make
+    def dataclass(*, slots: bool, frozen: bool = False, eq: bool = True):
+        if not slots or frozen is not eq:
+            raise TypeError("a value is frozen, a state has eq=False, and both are slotted")
+        return _make if frozen else _make_state
 
-    def _make(cls: type) -> type:
+    def _make_state(cls: type) -> type:
+        return _make(cls, {})
+
+    def _make(cls: type, shared: dict[str, Any] | None = None) -> type:
         """The class, made once more with slots for its fields: what `dataclasses` does, in half the time."""
         own = dict(cls.__dict__)
         found: dict[str, dataclasses.Field[Any]] = {}
@@ -69,7 +74,7 @@ else:
         compared = [field.name for field in fields if field.compare]
         hashed = [field.name for field in fields if (field.compare if field.hash is None else field.hash)]
         made = {
-            **_SHARED,
+            **(_SHARED if shared is None else shared),
             **own,
             "__slots__": tuple(name for name in found if name not in slotted),
             "__dataclass_fields__": found,
@@ -83,7 +88,7 @@ else:
         again = type(cls)(cls.__name__, cls.__bases__, made)
         again.__qualname__ = cls.__qualname__
         if "__init__" not in own:
-            again.__init__ = _FirstUse(again)
+            again.__init__ = _FirstUse(again, is_frozen=shared is None)
         return again
 
     def _field(name: str, annotation: Any, default: Any) -> dataclasses.Field[Any]:
@@ -109,7 +114,7 @@ else:
 
     def _write_maker(make: types.FunctionType, cls: type, names: tuple[str, ...]) -> None:
         """Give a maker its code, at its first use: `make` is the same function as before."""
-        values = _values(dataclasses.fields(cls))
+        values = _values(cls)
         stores = [f"self.{name} = {name if names else values[name]}" for name in names or values]
         body = ["self = _draft_()", *stores, "self.__class__ = _own_", "return self"]
         written = _function("", body, cls, names)
@@ -120,28 +125,32 @@ else:
     class _FirstUse:
         """Stands for `__init__` until somebody looks at it: most classes of an import are never made."""
 
-        __slots__ = ("_cls",)
+        __slots__ = ("_cls", "_is_frozen")
 
-        def __init__(self, cls: type) -> None:
+        def __init__(self, cls: type, *, is_frozen: bool) -> None:
             self._cls = cls
+            self._is_frozen = is_frozen
 
         def __get__(self, instance: object, owner: type | None = None) -> Any:
-            init = _init(self._cls)
+            init = _init(self._cls, is_frozen=self._is_frozen)
             self._cls.__init__ = init
             return init if instance is None else init.__get__(instance)
 
-    def _init(cls: type) -> types.FunctionType:
-        values = _values(dataclasses.fields(cls))
+    def _init(cls: type, *, is_frozen: bool) -> types.FunctionType:
+        values = _values(cls)
+        stores = [f"self.{name} = {value}" for name, value in values.items()] or ["pass"]
         body = [
             "if self.__class__ is _own_:",
             " _become_(self, _draft_)",
-            *(f" self.{name} = {value}" for name, value in values.items()),
+            *(f" {store}" for store in stores),
             " self.__class__ = _own_",
             "else:",  # a subclass without fields of its own
             *(f" _put_(self, {name!r}, {value})" for name, value in values.items()),
             *([" pass"] if not values else []),
-            *(["self.__post_init__()"] if hasattr(cls, "__post_init__") else []),
         ]
+        body = body if is_frozen else stores
+        if hasattr(cls, "__post_init__"):
+            body.append("self.__post_init__()")
         init = _function("self", body, cls)
         init.__annotations__ = {
             **{field.name: field.type for field in dataclasses.fields(cls)},
@@ -150,16 +159,25 @@ else:
         init.__qualname__ = f"{cls.__qualname__}.__init__"
         return init
 
-    def _values(fields: tuple[dataclasses.Field[Any], ...]) -> dict[str, str]:
-        """For each field the expression of its value, as the arguments give it."""
-        made = "_make_{0}() if {0} is _FACTORY_ else {0}"
-        return {field.name: (made if _has_factory(field) else "{0}").format(field.name) for field in fields}
+    def _values(cls: type) -> dict[str, str]:
+        """For each field the expression of its value, as the arguments give it.
+
+        A field that is no argument has its default, or is `__post_init__`'s to set.
+        """
+        values: dict[str, str] = {}
+        for field in dataclasses.fields(cls):
+            name, made = field.name, f"_make_{field.name}()"
+            if field.init:
+                values[name] = f"{made} if {name} is _FACTORY_ else {name}" if _has_factory(field) else name
+            elif _has_default(field):
+                values[name] = made if _has_factory(field) else f"_default_{name}"
+        return values
 
     def _function(first: str, body: list[str], cls: type, only: tuple[str, ...] = ()) -> types.FunctionType:
         """A function that takes `first` and the fields of `cls`, in the scope of what its body names."""
-        fields = () if only else dataclasses.fields(cls)
-        given = [field for field in fields if not field.kw_only]
-        named = [field for field in fields if field.kw_only]
+        fields = [] if only else dataclasses.fields(cls)
+        given = [field for field in fields if field.init and not field.kw_only]
+        named = [field for field in fields if field.init and field.kw_only]
         names = [field.name for field in given] + (["*"] if named else []) + [field.name for field in named]
         signature = ", ".join([first, *names] if first else only or names)
         source = f"def __init__({signature}):\n " + "\n ".join(body)
@@ -168,7 +186,9 @@ else:
             for field in fields
             if _has_factory(field)
         }
-        scope |= {"_own_": cls, "_draft_": _draft(cls), "_FACTORY_": _FACTORY}  # names that no field has
+        draft = _draft(cls) if "_draft_" in source else None
+        scope |= {f"_default_{field.name}": field.default for field in fields if not field.init}
+        scope |= {"_own_": cls, "_draft_": draft, "_FACTORY_": _FACTORY}  # names that no field has
         scope |= {"_put_": object.__setattr__, "_become_": _become}
         code = compile(source, f"<fields of {cls.__name__}>", "exec").co_consts[0]
         function = types.FunctionType(code, scope, "__init__")

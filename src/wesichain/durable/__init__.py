@@ -4,7 +4,8 @@ from .agent import DurableAgent
 from .graph import DurableGraph
 from .runs import DurableRuns
 from .states import PendingDecision, RunState, RunStatus, RunSummary
-from .store import Concurrency, Rate, RunFilters, RunStats, RunTotal
+from .store.ledger import RunFilters, RunStats, RunTotal
+from .store.queue import Concurrency, Rate
 
 __all__ = [
     "Concurrency",

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from itertools import pairwise
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from typing_extensions import Unpack, override
@@ -20,27 +24,30 @@ from wesichain.agent import (
     RunResult,
     result_of,
 )
-from wesichain.core import Clock, Event, EventSink, Message, ModelSettings, Part, to_json
+from wesichain.core import Clock, Event, EventSink, Message, ModelSettings, Part, Role, to_json
 from wesichain.core.internal import SystemClock
-from wesichain.errors import ConfigError, DurableError, RunIdConflictError
+from wesichain.errors import ConfigError, DurableError, RunIdConflictError, WesichainError
 from wesichain.policy import Budget
 from wesichain.tools import Tool
 
-from .conversation_turns import ConversationTurns
 from .engine import Engine
 from .execution import Execution
-from .journal import MAX_STEP, Program
+from .journal.step_journal import MAX_STEP, Program
 from .live_text import LiveText
 from .runs import mapped
 from .served import ServedRuns
 from .states import task_preview
-from .store import Concurrency, NewRun, Rate
+from .store.ledger import NewRun
+from .store.queue import Concurrency, Rate
 from .versions import checked_version, version_of
-from .work import PRIORITY, MakeWorld, OnChange, ServiceSettings, Work, checked_maker, service_of
+from .work import PRIORITY, MakeWorld, OnChange, ServiceSettings, Work, checked_maker
 from .workflow_ids import Begin, NewTask, asked_of_begin, begin_order, new_id, read_order
 
+_log = logging.getLogger("wesichain.durable")
 OutT = TypeVar("OutT")
 _LOOK = 0.02  # seconds between two looks for a run that is about to be stored
+_DECIDING = 2.0  # seconds between two looks at a run that waits for a person
+_OPEN = ("pending", "running", "interrupted")
 Task: TypeAlias = str | Part | Sequence[str | Part]
 
 
@@ -89,17 +96,19 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         self._live = LiveText(clock)
         self._turns = ConversationTurns(self.outcome, self.status)
         self._execution = Execution(agent, program, named, sinks, clock, max_step, self._live, make_deps)
-        service = service_of(
+        super().__init__(
             named,
             program.version,
             self._execution.run_to_end,
+            database_url=database_url,
             on_change=on_change,
             concurrency=concurrency,
             rate=rate,
             max_recoveries=max_recoveries,
+            lease=lease,
+            clock=clock,
+            own={"deps": deps, "version": version, "max_step": max_step, "events": sinks},
         )
-        own = {"deps": deps, "version": version, "max_step": max_step, "events": sinks}
-        super().__init__(service, database_url, lease=lease, clock=clock, own=own)
 
     def configured(self, **changes: Unpack[ServiceSettings]) -> DurableAgent[OutT]:
         """The same with other settings: those that are given. `events` are sinks beside its own."""
@@ -328,3 +337,77 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         await self._turns.close()
         await super().close(grace=grace)
         self._execution.models.clear()
+
+
+# --- turns of conversations -------------------------------------------------------------------------
+
+
+class ConversationTurns:
+    """Follows the runs that belong to conversations, and extends these when the runs complete."""
+
+    def __init__(
+        self,
+        outcome: Callable[[str], Awaitable[Outcome[Any]]],
+        status: Callable[[str], Awaitable[str]],
+    ) -> None:
+        self._outcome = outcome
+        self._status = status
+        self._following: dict[str, tuple[object, asyncio.Task[None]]] = {}  # by run, with its conversation
+
+    def follow(self, run_id: str, conversation: RunMemory, order: Begin, *, is_new: bool) -> None:
+        """Add the turn of a run once that has completed, wherever it runs. A run is followed once, anew."""
+        before = self._following.get(run_id)
+        if before is not None:
+            before[1].cancel()
+        task = asyncio.create_task(self._follow(run_id, conversation, order, is_new=is_new))
+        self._following[run_id] = _key_of(conversation), task
+        task.add_done_callback(partial(self._left, run_id))
+
+    async def catch_up(self, conversation: RunMemory | None = None) -> None:
+        """Wait until the turns of runs that have completed are added: those of a conversation, or all."""
+        for run_id, (key, task) in [*self._following.items()]:
+            is_asked = conversation is None or key == _key_of(conversation)
+            if is_asked and await self._status(run_id) == "completed":
+                await asyncio.wait([task])
+
+    async def add(
+        self, conversation: RunMemory, order: Begin, outcome: Completed[Any], *, is_new: bool
+    ) -> None:
+        """Add the question and the answer of a run. Those of a run that is not new may be there already."""
+        turn = (Message(Role.USER, order.parts or order.task), Message(Role.ASSISTANT, outcome.text))
+        if is_new or turn not in pairwise(_since(order.earlier, await conversation.read())):
+            await conversation.extend(*turn)
+
+    async def close(self) -> None:
+        """Follow no more runs; the turns of those that have completed are added."""
+        with suppress(WesichainError):  # a database that is away
+            await self.catch_up()
+        for _, task in self._following.values():
+            task.cancel()
+
+    def _left(self, run_id: str, task: asyncio.Task[None]) -> None:
+        if (known := self._following.get(run_id)) is not None and known[1] is task:
+            del self._following[run_id]
+
+    async def _follow(self, run_id: str, conversation: RunMemory, order: Begin, *, is_new: bool) -> None:
+        try:
+            outcome = await self._outcome(run_id)
+            while isinstance(outcome, Interrupted) and outcome.pending:
+                is_new = False  # a person decides, here or in another process, which then follows it, too
+                await asyncio.sleep(_DECIDING)
+                if await self._status(run_id) not in _OPEN:
+                    outcome = await self._outcome(run_id)
+            if isinstance(outcome, Completed):
+                await self.add(conversation, order, outcome, is_new=is_new)
+        except WesichainError as error:
+            _log.warning("the run %s is not added to its conversation: %s", run_id, error)
+
+
+def _since(earlier: tuple[Message, ...], said: Sequence[Message]) -> Sequence[Message]:
+    """The messages after those that were there when the run began: the same may have been said before."""
+    return said[len(earlier) :] if tuple(said[: len(earlier)]) == earlier else said
+
+
+def _key_of(conversation: RunMemory) -> object:
+    """A key that is the same for what a store opens twice under one id."""
+    return getattr(conversation, "id", id(conversation))

@@ -21,23 +21,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from wesichain.agent import Outcome
 from wesichain.tools import CancellationToken
 
-from .journal import Inside
-from .store import (
-    AWAY,
-    CANCELLED,
-    Claimed,
-    Lease,
-    LostRunError,
-    NewRun,
-    Note,
-    Step,
-    StepRow,
-    Store,
-    WorkflowResult,
-    brief,
-    keep_children,
-)
-from .store.machine import this_machine
+from .journal.inside import Inside
+from .store.children import keep_children
+from .store.database import AWAY, brief
+from .store.leases import Lease, this_machine
+from .store.ledger import NewRun, Note, WorkflowResult
+from .store.queue import Claimed
+from .store.step_table import CANCELLED, LostRunError, Step, StepRow
+from .store.store import Store
 from .store.watch import Census, start_watch
 from .work import ServedProgram, Work
 from .workflow_ids import run_of, workflow_ids_of

@@ -13,18 +13,15 @@ from wesichain.core.internal import dataclass, from_plain, to_plain
 from wesichain.errors import ConfigError, DurableError, ReplayMismatchError
 from wesichain.tools import CancellationToken, RunContext
 
-from .journal import (
-    DurableEffects,
-    Inside,
-    Program,
-    StepJournal,
-    StepRecord,
-    fingerprint,
-    is_of,
-)
+from .journal.durable_effects import DurableEffects, is_of
+from .journal.inside import Inside
+from .journal.records import StepRecord, fingerprint
+from .journal.step_journal import Program, StepJournal
 from .live_text import LiveText
 from .run_records import FinishedRun, error_of, new_events, note_of
-from .store import CANCELLED, CancelledRunError, Store, WorkflowResult
+from .store.ledger import WorkflowResult
+from .store.step_table import CANCELLED, CancelledRunError
+from .store.store import Store
 from .versions import adopting
 from .work import MakeWorld, Work, make_world
 from .workflow_ids import (

@@ -6,12 +6,15 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, Generic, Protocol, TypeVar, cast, get_args, get_type_hints
+from typing import Any, Generic, TypeVar, cast, get_args, get_type_hints
 
-from typing_extensions import Unpack
+from typing_extensions import Unpack, override
 
-from wesichain.core import Clock, EventSink, JsonValue
+from wesichain.core import Clock, Event, EventSink, JsonValue
 from wesichain.core.internal import Decision, SystemClock, dump_json, parse_json, to_plain
+from wesichain.durable.journal.inside import Inside
+from wesichain.durable.journal.records import JournalRecord, StepRecord, written
+from wesichain.durable.journal.step_journal import MAX_STEP, Step
 from wesichain.errors import (
     CheckpointError,
     ConfigError,
@@ -21,13 +24,15 @@ from wesichain.errors import (
 )
 from wesichain.tools import CancellationToken
 
-from .journal import EventJournal, fingerprint
+from .journal.records import fingerprint
 from .questions import GraphEnding, questions_of, write_graph_ending
 from .run_records import graph_note
 from .runs import mapped
 from .served import ServedRuns
 from .states import RunState, task_preview
-from .store import CANCELLED, CancelledRunError, Concurrency, NewRun, Rate, WorkflowResult
+from .store.ledger import NewRun, WorkflowResult
+from .store.queue import Concurrency, Rate
+from .store.step_table import CANCELLED, CancelledRunError
 from .versions import checked_version
 from .work import (
     PRIORITY,
@@ -37,24 +42,10 @@ from .work import (
     Work,
     checked_maker,
     make_world,
-    service_of,
 )
 from .workflow_ids import asked_of, new_id, run_of
 
 StateT = TypeVar("StateT")
-
-
-class Graphlike(Protocol):
-    """A graph with a checkpointer, as `GraphBuilder.build(checkpointer)` makes it."""
-
-    @property
-    def checkpointer(self) -> Any: ...
-    def invoke(self, state: Any = None, options: Any = None, *, context: Any = None) -> Any: ...
-    def resume(
-        self, thread_id: str, value: Any = None, options: Any = None, *, context: Any = None
-    ) -> Any: ...
-    def get_state(self, thread_id: str, checkpoint_id: str | None = None) -> Any: ...
-    def to_mermaid(self) -> str: ...
 
 
 class DurableGraph(ServedRuns, Generic[StateT]):
@@ -84,23 +75,25 @@ class DurableGraph(ServedRuns, Generic[StateT]):
     ) -> None:
         if getattr(graph, "checkpointer", None) is None:
             raise ConfigError("a DurableGraph needs a graph with a checkpointer: builder.build(checkpointer)")
-        self.graph: Graphlike = graph
+        self.graph: Any = graph  # of a room beside this one
         self._make_context = checked_maker(context, "context of a DurableGraph")
         self._sinks = tuple(events)
         self._options = _options_of(graph)
         drawn = fingerprint(graph.to_mermaid())[:12]
         named = drawn if version is None else checked_version(version)
-        service = service_of(
+        super().__init__(
             name,
             named,
             self._execute,
+            database_url=database_url,
             on_change=on_change,
             concurrency=concurrency,
             rate=rate,
             max_recoveries=max_recoveries,
+            lease=lease,
+            clock=clock or SystemClock(),
+            own={"context": context, "version": version, "events": self._sinks},
         )
-        own = {"context": context, "version": version, "events": self._sinks}
-        super().__init__(service, database_url, lease=lease, clock=clock or SystemClock(), own=own)
 
     def configured(self, **changes: Unpack[ServiceSettings]) -> DurableGraph[StateT]:
         """The same with other settings: those that are given. `events` are sinks beside its own."""
@@ -259,3 +252,61 @@ def _options_of(graph: Any) -> Any:
             make: Any = kind
             return make()
     raise ConfigError(f"{made.__name__} is no graph: its runs take no thread_id")
+
+
+# --- the events of a graph's run --------------------------------------------------------------------
+
+_PAUSE = 0.2  # seconds between two looks at what was told
+
+
+class EventJournal(EventSink):
+    """A sink that keeps what it hears as steps of the run, and has the runs in its nodes listed."""
+
+    def __init__(
+        self, recorded: Mapping[str, str], step: Step, *, clock: Clock, version: str, inside: Inside
+    ) -> None:
+        self._events: list[Event] = []
+        self._step = step
+        self._clock = clock
+        self._version = version
+        self._number = len(recorded)
+        self._inside = inside
+        self._keeping = asyncio.Lock()
+
+    @override
+    def emit(self, event: Event) -> None:
+        self._events.append(event)
+
+    async def flush_until_cancelled(self) -> None:
+        """Keep what is told, until it is cancelled; raises where the run is not ours any more."""
+        while True:
+            await asyncio.sleep(_PAUSE)
+            await self.keep()
+
+    async def keep(self) -> None:
+        """Keep what was told and is not kept yet."""
+        async with self._keeping:
+            events = self._drain()
+            if not events:
+                return
+            self._number += 1
+
+            async def write() -> str:
+                record = JournalRecord("", self._clock.time(), 0.0, StepRecord(), self._version, events)
+                return written(record, limit=MAX_STEP)[1]
+
+            try:
+                await self._step(f"told {self._number}", write)
+            except BaseException:
+                self._events[:0] = events  # for the ending, if there is one
+                raise
+
+    async def rest(self) -> tuple[Event, ...]:
+        """What was told and is not kept yet, once what is being kept is: for the ending of the run."""
+        async with self._keeping:
+            return self._drain()
+
+    def _drain(self) -> tuple[Event, ...]:
+        events, self._events = self._events, []
+        self._inside.receive(events)
+        return tuple(events)

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 from wesichain.agent import Completed, Failed, Interrupted, Outcome
 from wesichain.core import Action, Event, RunStarted, from_json, to_json
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import PendingCall, dataclass
 from wesichain.errors import DurableError
 
-from .journal import Inside, read_record
+from .journal.inside import Inside
+from .journal.records import read_record
 from .questions import GraphEnding, decisions_on, graph_ending
 from .states import PendingDecision, RunSummary, task_preview
-from .store import EXPLAINED, ChildRow, Note, RunRow, Store
+from .store.children import ChildRow
+from .store.ledger import EXPLAINED, Note, RunRow
+from .store.store import Store
 from .workflow_ids import Ending, read_ending, workflow_ids_of
+
+_OF_CALL = tuple(one.name for one in fields(PendingCall))  # what a decision says of the call that waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +70,7 @@ def note_of(run_id: str, agent: str, outcome: Outcome[Any], *, model: str | None
     """What lists show of an outcome."""
     called = dict.fromkeys(step.call.name for step in outcome.steps if isinstance(step, Action))
     waiting = [
-        PendingDecision(
-            run_id,
-            agent,
-            item.call,
-            item.token,
-            item.scope,
-            item.expires_at,
-            item.external,
-            item.question,
-            parameters=item.parameters,
-        )
+        PendingDecision(run_id, agent, **{name: getattr(item, name) for name in _OF_CALL})
         for item in (outcome.pending if isinstance(outcome, Interrupted) else ())
     ]
     return Note(

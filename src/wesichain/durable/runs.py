@@ -30,18 +30,10 @@ from .run_records import (
     waiting_of,
 )
 from .states import PendingDecision, RunState, RunStatus, RunSummary, checked_id
-from .store import (
-    ChildRow,
-    Follow,
-    RunFilters,
-    RunPage,
-    RunRow,
-    RunStats,
-    RunTotal,
-    Store,
-    checked_url,
-)
-from .store.database import as_durable, is_away
+from .store.children import ChildRow
+from .store.database import as_durable, checked_url, is_away
+from .store.ledger import Follow, RunFilters, RunPage, RunRow, RunStats, RunTotal
+from .store.store import Store
 from .workflow_ids import Resume
 
 R = TypeVar("R")

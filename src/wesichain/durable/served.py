@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -14,9 +14,11 @@ from wesichain.tools import CancellationToken
 
 from .engine import Engine, engine_for, release
 from .runs import DurableRuns, Pending, mapped
-from .states import RunStatus, RunSummary
-from .store import CANCELLED, NewRun, RunFilters
-from .work import ServedProgram, ServiceSettings
+from .states import RunStatus, RunSummary, checked_name
+from .store.ledger import NewRun, RunFilters
+from .store.queue import Concurrency, Rate, Serving, concurrency_of, rates_of
+from .store.step_table import CANCELLED
+from .work import Execute, ServedProgram, ServiceSettings
 from .workflow_ids import run_of
 
 
@@ -25,19 +27,30 @@ class ServedRuns:
 
     def __init__(
         self,
-        service: ServedProgram,
-        database_url: str | None,
+        name: str,
+        version: str,
+        execute: Execute,
         *,
+        database_url: str | None,
+        on_change: str,
+        concurrency: int | Concurrency,
+        rate: Rate | tuple[int, float] | Sequence[Rate] | None,
+        max_recoveries: int,
         lease: float,
         clock: Clock,
         own: Mapping[str, Any],
     ) -> None:
         """`own` are the settings that only an agent or only a graph has, and the sinks of events."""
+        if on_change not in ("wait", "adopt"):
+            raise ConfigError(f"on_change={on_change!r} must be 'wait' or 'adopt'")
+        if max_recoveries < 0:
+            raise ConfigError(f"max_recoveries={max_recoveries} must not be below zero")
         if lease <= 0:
             raise ConfigError(f"lease={lease} must be above zero")
-        self.name = service.serving.agent
-        self.version = service.serving.version
-        self._service = service
+        self.name, self.version = checked_name(name), version
+        limits = concurrency_of(concurrency), rates_of(rate)
+        serving = Serving(self.name, version, max_recoveries, on_change == "adopt", *limits)
+        self._service = ServedProgram(serving, execute)
         self._lease = lease
         self._clock = clock
         self._own = own

@@ -21,7 +21,7 @@ from wesichain.core import JsonValue, ToolCall
 from wesichain.errors import ConfigError, InvalidArgsError, UnknownToolError
 from wesichain.tools import JsonTool, PreparedCall, ToolContext, ToolRegistry, ToolSearch
 
-from .journal import fingerprint
+from .journal.records import fingerprint
 
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
 

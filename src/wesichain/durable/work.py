@@ -11,9 +11,10 @@ from wesichain.core.internal import dataclass, positions_of
 from wesichain.errors import ConfigError
 from wesichain.tools import CancellationToken
 
-from .journal import Inside, Step
-from .states import checked_name
-from .store import Concurrency, Rate, Serving, WorkflowResult, concurrency_of, rates_of
+from .journal.inside import Inside
+from .journal.step_journal import Step
+from .store.ledger import WorkflowResult
+from .store.queue import Serving
 
 PRIORITY = 10  # of a run that is given none
 OnChange = Literal["wait", "adopt"]
@@ -81,24 +82,3 @@ class ServiceSettings(TypedDict, total=False):
     on_change: OnChange | None
     events: Iterable[EventSink]
     clock: Clock
-
-
-def service_of(
-    name: str,
-    version: str,
-    execute: Execute,
-    *,
-    on_change: str,
-    concurrency: int | Concurrency,
-    rate: Rate | tuple[int, float] | Sequence[Rate] | None,
-    max_recoveries: int,
-) -> ServedProgram:
-    """A service with its settings checked."""
-    if on_change not in ("wait", "adopt"):
-        raise ConfigError(f"on_change={on_change!r} must be 'wait' or 'adopt'")
-    if max_recoveries < 0:
-        raise ConfigError(f"max_recoveries={max_recoveries} must not be below zero")
-    limits = concurrency_of(concurrency), rates_of(rate)
-    return ServedProgram(
-        Serving(checked_name(name), version, max_recoveries, on_change == "adopt", *limits), execute
-    )

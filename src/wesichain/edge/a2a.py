@@ -27,7 +27,7 @@ from wesichain.core.internal import PendingCall, is_object, to_plain
 from wesichain.trace import redact
 
 from .bodies import checked_conversation, checked_run_id, decisions_of, task_of
-from .event_stream import PING, json_frames
+from .event_stream import json_frames
 from .http_api import pending_of
 from .parts import CallBegan, Exchange, TextPiece, value_of
 from .runs import Order, Run, RunEnd, new_run_id
@@ -148,7 +148,7 @@ class A2a:
     ) -> Exchange:
         """The run that a message starts or resumes. It goes on when the client leaves."""
         message = asked.message
-        options = await self._service.callers.options(request)
+        options = await self._service.options(request)
         if not message.task_id:
             context = checked_conversation(message.context_id or uuid4().hex)
             order = Order(
@@ -216,9 +216,14 @@ def _status(run: Run, end: RunEnd | None) -> a2a.TaskStatus:
 
 def _question(pending: Sequence[PendingCall]) -> list[a2a.Part]:
     names = ", ".join(item.call.name for item in pending)
+    asked = _data({"pending": [pending_of(item) for item in pending]})
+    return [a2a.Part(text=f"decide on: {names}"), asked]
+
+
+def _data(value: object) -> a2a.Part:
     part = a2a.Part(media_type="application/json")
-    ParseDict({"pending": [pending_of(item) for item in pending]}, part.data)
-    return [a2a.Part(text=f"decide on: {names}"), part]
+    ParseDict(to_plain(value), part.data)
+    return part
 
 
 def _message(run: Run, parts: Sequence[a2a.Part]) -> a2a.Message:
@@ -232,11 +237,7 @@ def _message(run: Run, parts: Sequence[a2a.Part]) -> a2a.Message:
 
 
 def _artifact(value: JsonValue) -> a2a.Artifact:
-    if isinstance(value, str):
-        return a2a.Artifact(artifact_id=_ANSWER, parts=[a2a.Part(text=value)])
-    part = a2a.Part(media_type="application/json")
-    plain: Any = to_plain(value)
-    ParseDict(plain, part.data)
+    part = a2a.Part(text=value) if isinstance(value, str) else _data(value)
     return a2a.Artifact(artifact_id=_ANSWER, parts=[part])
 
 
@@ -275,6 +276,6 @@ async def _frames(exchange: Exchange, id: str | int | None) -> AsyncIterator[byt
                     text = ""
                 case _:
                     pass
-        yield frame(*found) or PING
+        yield frame(*found)
     status = _status(run, await run.ending())
     yield frame(a2a.StreamResponse(status_update=a2a.TaskStatusUpdateEvent(**names, status=status)))

@@ -29,7 +29,6 @@ from wesichain.core.internal import (
 )
 
 from .bodies import checked_conversation, text_of
-from .event_stream import PING
 from .parts import (
     CallBegan,
     CallEnded,
@@ -71,7 +70,7 @@ class AgUi:
         keeper = self._service.runs.keeper(text_of(props, "agent") if is_object(props) else None)
         translation = _Translation(asked)
         try:
-            options = await self._service.callers.options(request)
+            options = await self._service.options(request)
             exchange = await _open(keeper, asked, owner, options)
         except HTTPException as error:
             if error.status_code not in (400, 409):
@@ -189,7 +188,7 @@ class _Translation:
     async def frames(self, exchange: Exchange) -> AsyncIterator[bytes]:
         yield _frames([self._started()])
         async for batch in exchange:
-            yield _frames([event for part in batch for event in self._events(part)]) or PING
+            yield _frames([event for part in batch for event in self._events(part)])
 
     def refused(self, why: str) -> list[ag.BaseEvent]:
         """The whole run, where it was not even begun."""

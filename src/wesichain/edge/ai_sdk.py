@@ -18,7 +18,7 @@ from wesichain.core.internal import Approve, Decision, PendingCall, Provide, Ref
 from wesichain.tools import JsonTool
 
 from .bodies import checked_conversation, text_of
-from .event_stream import PING, json_frames
+from .event_stream import json_frames
 from .parts import (
     CallBegan,
     CallEnded,
@@ -57,7 +57,7 @@ class AiSdk:
         if chat is None or not messages:
             raise HTTPException(400, 'send {"id": ..., "messages": [...]} as useChat does')
         keeper = self._service.runs.keeper(text_of(body, "agent"))
-        options = await self._service.callers.options(request)
+        options = await self._service.options(request)
         last = messages[-1]
         if last.get("role") == "assistant":
             parts = [part for part in _list(last.get("parts")) if is_object(part) and "toolCallId" in part]
@@ -169,7 +169,7 @@ async def _frames(exchange: Exchange, message_id: str) -> AsyncIterator[bytes]:
     translation = _Translation()
     yield json_frames([{"type": "start", "messageId": message_id}])
     async for batch in exchange:
-        yield json_frames([chunk for part in batch for chunk in translation.chunks(part)]) or PING
+        yield json_frames([chunk for part in batch for chunk in translation.chunks(part)])
     yield _END
 
 

@@ -22,14 +22,13 @@ try:
 except ModuleNotFoundError as error:
     raise MissingDependencyError("an agent over HTTP", package="starlette", extra="edge") from error
 
-from .callers import Authorize, Callers, MakeDeps
 from .gate import Gate
 from .http_api import HttpApi
 from .limits import Limits
 from .openapi import document
 from .plain_runs import PlainRuns
 from .runs import Inbox, RunDirectory, Talks
-from .service import Service
+from .service import Authorize, MakeDeps, Service
 from .stored_runs import DurableRunner, StoredRuns
 
 AnyAgent: TypeAlias = Agent[Any, Any] | DurableRunner
@@ -83,7 +82,7 @@ def create_app(
             "what waits is in its database, and needs no inbox"
         )
     runs = RunDirectory(keepers)
-    service = Service(runs, Callers(authorize, deps), limits)
+    service = Service(runs, limits, authorize, deps)
     api = HttpApi(service)
     endpoints: dict[str, tuple[str, Endpoint]] = {
         "/runs": ("POST", api.run),
@@ -151,7 +150,8 @@ def _checked(
     agent: AnyAgent | Mapping[str, AnyAgent], path: str, cors: Sequence[str]
 ) -> Mapping[str, AnyAgent]:
     """The agents by name; a `ConfigError` where they, the path or the origins cannot be served."""
-    agents: dict[str, Any] = dict(agent) if isinstance(agent, Mapping) else {_name_of(agent): agent}
+    alone = {str(getattr(agent, "name", "agent")): agent}
+    agents: dict[str, Any] = dict(agent) if isinstance(agent, Mapping) else alone
     if not agents:
         raise ConfigError("an app needs at least one agent")
     for name, one in agents.items():
@@ -169,10 +169,6 @@ def _checked(
 def _description_of(agent: AnyAgent) -> str:
     inside: Any = agent if isinstance(agent, Agent) else getattr(agent, "agent", agent)
     return str(getattr(inside, "description", "") or agent.name)
-
-
-def _name_of(agent: Any) -> str:
-    return str(getattr(agent, "name", "agent"))
 
 
 def _safe(endpoint: Endpoint) -> Endpoint:

@@ -22,33 +22,11 @@ class EventsExpiredError(Exception):
 class _Reader:
     """One reader. `place` is the number of events, since the log began, that it has been given."""
 
-    __slots__ = ("_timer", "_waiter", "place")
+    __slots__ = ("news", "place")
 
     def __init__(self, place: int) -> None:
         self.place = place
-        self._waiter: asyncio.Future[bool] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-
-    async def wait(self) -> bool:
-        """Return when there is news (True), or when it is time for a ping (False)."""
-        self._waiter = asyncio.get_running_loop().create_future()
-        return await self._waiter
-
-    def wake(self, *, has_news: bool = True) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(has_news)
-
-    def ping_every(self, seconds: float) -> None:
-        """Wake the reader again and again, until `stop`.
-
-        One timer serves all of its waits: a timeout around each would cost as much as the wait.
-        """
-        self._timer = asyncio.get_running_loop().call_later(seconds, self.ping_every, seconds)
-        self.wake(has_news=False)
-
-    def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self.news = asyncio.Event()
 
 
 class EventLog:
@@ -95,7 +73,7 @@ class EventLog:
 
     def _wake(self) -> None:
         for reader in self._readers:
-            reader.wake()
+            reader.news.set()
 
     async def _make_room(self) -> None:
         """Drop all that is older than the newest `most` events, an eighth of the log at a time."""
@@ -113,11 +91,10 @@ class EventLog:
         del self._seqs[:count]
         self._dropped = goal
 
-    def follow(self, after: int, *, ping: float = 15.0) -> AsyncIterator[Sequence[Event]]:
+    def follow(self, after: int) -> AsyncIterator[Sequence[Event]]:
         """The events numbered above `after`, as they come, in batches, until nobody works on the run.
 
-        A reader that waits is given an empty batch every `ping` seconds. Events that are gone raise a
-        `EventsExpiredError`, here or, for a reader that is too slow, later.
+        Events that are gone raise a `EventsExpiredError`, here or, for a reader that is too slow, later.
         """
         start = bisect_right(self._seqs, after)
         if self._dropped and start == 0 and after < self._seqs[0] - 1:
@@ -127,10 +104,9 @@ class EventLog:
         if self._expected is not None:
             self._readers.discard(self._expected)
             self._expected = None
-        return self._read(reader, ping)
+        return self._read(reader)
 
-    async def _read(self, reader: _Reader, ping: float) -> AsyncIterator[Sequence[Event]]:
-        reader.ping_every(ping)
+    async def _read(self, reader: _Reader) -> AsyncIterator[Sequence[Event]]:
         try:
             while True:
                 index = reader.place - self._dropped
@@ -144,9 +120,8 @@ class EventLog:
                     continue
                 if not self._is_open:
                     return
-                if not await reader.wait():
-                    yield ()
+                reader.news.clear()
+                await reader.news.wait()
         finally:
-            reader.stop()
             self._readers.discard(reader)
             self._room.set()

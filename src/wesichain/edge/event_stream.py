@@ -16,12 +16,16 @@ from wesichain.core import Event, to_json
 from .event_log import EventsExpiredError
 from .runs import Run
 
-PING = b": ping\n\n"
+_PING = b": ping\n\n"
 T = TypeVar("T")
 
 
 class EventStream(Response):
-    """Sends the frames of one run until the client leaves, or reads nothing for too long."""
+    """Sends the frames of one run until the client leaves, or reads nothing for `write_seconds`.
+
+    A client for whom there is nothing is sent a ping four times in that time: proxies and clients close
+    connections that are silent.
+    """
 
     media_type = "text/event-stream"
 
@@ -38,12 +42,13 @@ class EventStream(Response):
         self._run = run
         self._frames = frames
         self._write_seconds = write_seconds
+        self._pause = write_seconds / 4
         self._sending_since: float | None = None
 
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         writing = await while_connected(
-            self._run, self._write(send), receive, is_stuck=self._is_stuck, look=self._write_seconds / 4
+            self._run, self._write(send), receive, is_stuck=self._is_stuck, look=self._pause
         )
         if not writing.cancelled():
             with suppress(OSError, EventsExpiredError):  # the client is gone, or too slow
@@ -58,13 +63,26 @@ class EventStream(Response):
         return since is not None and asyncio.get_running_loop().time() - since > self._write_seconds
 
     async def _write(self, send: Send) -> None:
-        clock = asyncio.get_running_loop().time
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        async for frame in self._frames:
-            self._sending_since = clock()
-            await send({"type": "http.response.body", "body": frame, "more_body": True})
-            self._sending_since = None
+        pinging = asyncio.create_task(self._ping(send))
+        try:
+            async for frame in self._frames:
+                if frame:
+                    await self._send(send, frame)
+        finally:
+            pinging.cancel()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _ping(self, send: Send) -> None:
+        while True:
+            await asyncio.sleep(self._pause)
+            if self._sending_since is None:
+                await self._send(send, _PING)
+
+    async def _send(self, send: Send, frame: bytes) -> None:
+        self._sending_since = asyncio.get_running_loop().time()
+        await send({"type": "http.response.body", "body": frame, "more_body": True})
+        self._sending_since = None
 
 
 async def _until_left(receive: Receive) -> None:
@@ -102,7 +120,7 @@ async def while_connected(
 async def event_frames(run: Run, batches: AsyncIterator[Sequence[Event]]) -> AsyncIterator[bytes]:
     """Events as frames, whose `id` is the number that the client can come back to."""
     async for batch in batches:
-        yield b"".join(_frame(event, run.number(event)) for event in batch) or PING
+        yield b"".join(_frame(event, run.number(event)) for event in batch)
 
 
 def _frame(event: Event, number: int | None) -> bytes:

@@ -47,7 +47,7 @@ class HttpApi:
 
     async def events(self, request: Request) -> Response:
         """`GET /runs/{id}/events`: the run's events, those after `Last-Event-ID` alone."""
-        owner = await self._service.callers.owner(request)
+        owner = await self._service.owner(request)
         after = last_event_id(request)
         return self._events(await self._find(request, owner), after)
 
@@ -60,7 +60,7 @@ class HttpApi:
         after = last_event_id(request)
         run = await self._find(request, owner)
         is_streamed = "text/event-stream" in request.headers.get("accept", "")
-        options = await self._service.callers.options(request)
+        options = await self._service.options(request)
         await run.decide(decisions_of(body), options, is_streamed=is_streamed)
         if is_streamed:
             return self._events(run, after)
@@ -68,7 +68,7 @@ class HttpApi:
 
     async def cancel(self, request: Request) -> Response:
         """`POST /runs/{id}/cancel`: stop the run."""
-        owner = await self._service.callers.owner(request)
+        owner = await self._service.owner(request)
         if request.headers.get("content-type") or request.headers.get("content-length", "0") != "0":
             await read_object(request, self._service.limits)  # it says nothing more, and must be JSON
         run = await self._find(request, owner)
@@ -96,7 +96,7 @@ class HttpApi:
             stay=stay,
             is_streamed=is_streamed,
             options={
-                **await self._service.callers.options(request),
+                **await self._service.options(request),
                 **({} if settings is None else {"settings": settings}),
             },
         )

@@ -9,31 +9,35 @@ from wesichain._version import __version__
 
 from .bodies import RUN_ID
 
+
+def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": [*required]}
+
+
 _TEXT = {"type": "string"}
-_ERROR = {
-    "type": "object",
-    "properties": {"error": _TEXT, "kind": _TEXT, "run_id": _TEXT},
-    "required": ["error"],
-}
 _USAGE = {"type": "object", "additionalProperties": {"type": "integer"}}
 _ABOUT = {"run_id": _TEXT, "conversation": _TEXT, "cost": {"type": ["number", "null"]}, "usage": _USAGE}
-_CALL = {
-    "type": "object",
-    "properties": {"id": _TEXT, "name": _TEXT, "args": {}},
-    "required": ["id", "name", "args"],
-}
-_PENDING = {
-    "type": "object",
-    "properties": {
+_PENDING = _object(
+    {
         "token": _TEXT,
-        "call": _CALL,
+        "call": _object({"id": _TEXT, "name": _TEXT, "args": {}}, "id", "name", "args"),
         "scope": {"type": "array", "items": _TEXT},
         "external": {"type": "boolean"},
         "expires_at": {"type": "number"},
         "question": {"type": "object"},
     },
-    "required": ["token", "call", "scope", "external"],
-}
+    *("token", "call", "scope", "external"),
+)
+_DECISION = _object(
+    {
+        "kind": {"enum": ["approve", "approve_with", "refuse", "provide"]},
+        "args": {},
+        "reason": _TEXT,
+        "value": {},
+        "error": _TEXT,
+    },
+    "kind",
+)
 ORDER_FIELDS: dict[str, Any] = {
     "task": _TEXT,
     "conversation": _TEXT,
@@ -44,38 +48,19 @@ ORDER_FIELDS: dict[str, Any] = {
 }
 """The fields of a request that starts a run, with their schemas."""
 _SCHEMAS: dict[str, Any] = {
-    "Order": {
-        "type": "object",
-        "properties": ORDER_FIELDS,
-        "required": ["task"],
-        "additionalProperties": False,
-    },
-    "Completed": {
-        "type": "object",
-        "properties": {**_ABOUT, "output": {}, "stopped_by": {"type": ["string", "null"]}},
-        "required": ["run_id", "output", "cost"],
-    },
-    "Waiting": {
-        "type": "object",
-        "properties": {**_ABOUT, "reason": _TEXT, "pending": {"type": "array", "items": _PENDING}},
-        "required": ["run_id", "pending"],
-    },
+    "Order": {**_object(ORDER_FIELDS, "task"), "additionalProperties": False},
+    "Completed": _object(
+        {**_ABOUT, "output": {}, "stopped_by": {"type": ["string", "null"]}}, "run_id", "output", "cost"
+    ),
+    "Waiting": _object(
+        {**_ABOUT, "reason": _TEXT, "pending": {"type": "array", "items": _PENDING}}, "run_id", "pending"
+    ),
     "Decisions": {
         "type": "object",
         "description": "A decision for each token of the calls that wait.",
-        "additionalProperties": {
-            "type": "object",
-            "properties": {
-                "kind": {"enum": ["approve", "approve_with", "refuse", "provide"]},
-                "args": {},
-                "reason": _TEXT,
-                "value": {},
-                "error": _TEXT,
-            },
-            "required": ["kind"],
-        },
+        "additionalProperties": _DECISION,
     },
-    "Error": _ERROR,
+    "Error": _object({"error": _TEXT, "kind": _TEXT, "run_id": _TEXT}, "error"),
 }
 
 

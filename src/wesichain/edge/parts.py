@@ -214,7 +214,7 @@ class Exchange:
         return cls(run, end.last_seq, [*parts.resumed(end.pending, decisions)], parts)
 
     async def __aiter__(self) -> AsyncIterator[Sequence[Part]]:
-        """The parts in batches, as they come, until nobody works on the run; an empty batch is a ping."""
+        """The parts in batches, as they come, until nobody works on the run."""
         if self._first:
             yield self._first
         async for batch in self.run.follow(self._after):

@@ -52,6 +52,8 @@ class PlainRun(Run):
     def __init__(self, agent: Agent[Any], order: Order, conversation: Any, *, keeper: PlainRuns) -> None:
         limits = keeper.limits
         self.order = order
+        self.run_id = order.run_id
+        self.conversation = order.conversation
         self.log = EventLog(most=limits.tail, patience=limits.write_seconds)
         self._agent = agent
         self._conversation = conversation
@@ -63,16 +65,6 @@ class PlainRun(Run):
         self._task: asyncio.Task[None] | None = None
         self._ending: RunEnd | None = None
         self._problem: HTTPException | None = None
-
-    @property
-    @override
-    def run_id(self) -> str:
-        return self.order.run_id
-
-    @property
-    @override
-    def conversation(self) -> str | None:
-        return self.order.conversation
 
     @property
     def is_waiting(self) -> bool:

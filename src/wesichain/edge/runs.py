@@ -89,14 +89,13 @@ class RunEnd:
 class Run(Protocol):
     """One run of an owner. `conversation` is None where it is part of none."""
 
-    @property
-    def run_id(self) -> str: ...
-    @property
-    def conversation(self) -> str | None: ...
+    run_id: str
+    conversation: str | None
+
     def follow(self, after: int) -> AsyncIterator[Sequence[Event]]:
         """Iterate over the events numbered above `after`, in batches, until the run ends or waits.
 
-        An empty batch is a ping. Raises `EventsExpiredError` where the events are not kept any more.
+        Raises `EventsExpiredError` where the events are not kept any more.
         """
         ...
 

@@ -2,33 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+import inspect
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from wesichain.core import JsonValue
+from wesichain.core import JsonValue, to_json
 
 from .bodies import read_object
-from .callers import Callers
 from .event_stream import EventStream
 from .limits import Limits
 from .runs import Run, RunDirectory
 
+Authorize: TypeAlias = Callable[[Request], Any | Awaitable[Any]]
+MakeDeps: TypeAlias = Callable[[Request], Any | Awaitable[Any]]
+
+_log = logging.getLogger("wesichain.edge")
+_NOBODY = ""  # the owner of runs whose callers have no identity
+
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The parts that every endpoint of an app has."""
+    """The parts that every endpoint of an app has.
+
+    `authorize` gives the identity of a caller, and `deps` the deps of the caller's run.
+    """
 
     runs: RunDirectory
-    callers: Callers
     limits: Limits
+    authorize: Authorize | None
+    deps: MakeDeps | None
 
     async def receive(self, request: Request) -> tuple[str, Mapping[str, JsonValue]]:
         """The owner of a request and the JSON object of its body; an HTTPException where one is missing."""
-        owner = await self.callers.owner(request)
+        owner = await self.owner(request)
         return owner, await read_object(request, self.limits)
+
+    async def owner(self, request: Request) -> str:
+        """Return the identity of the caller as text, _NOBODY where it has none; raises a 401.
+
+        None and an empty text count as a refusal: a lookup that finds nobody returns them.
+        """
+        if self.authorize is None:
+            return _NOBODY
+        found = self.authorize(request)
+        if inspect.isawaitable(found):
+            found = await found
+        if found is True:
+            return _NOBODY
+        if found is False or found is None or found == "":
+            raise HTTPException(401, "the credentials are missing or wrong", {"www-authenticate": "Bearer"})
+        return found if isinstance(found, str) else to_json(found)
+
+    async def options(self, request: Request) -> dict[str, Any]:
+        """Return the keyword `deps` for a run, where the app has any. Its errors are logged, not sent."""
+        if self.deps is None:
+            return {}
+        try:
+            made = self.deps(request)
+            return {"deps": await made if inspect.isawaitable(made) else made}
+        except HTTPException:
+            raise
+        except Exception:  # noqa: BLE001  # of the user's own function; its words may hold secrets
+            _log.exception("deps(request) failed")
+            raise HTTPException(500, "the service could not prepare this request") from None
 
     def stream(
         self, run: Run, frames: AsyncIterator[bytes], headers: Mapping[str, str] | None = None

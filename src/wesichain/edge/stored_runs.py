@@ -33,8 +33,6 @@ from .runs import (
 if TYPE_CHECKING:
     from wesichain.durable import PendingDecision, RunSummary
 
-_PING = 15.0  # seconds
-
 
 @runtime_checkable
 class DurableRunner(Protocol):
@@ -68,43 +66,16 @@ class DurableRun(Run):
         talk: RunMemory | None,
         prices: Prices | None,
     ) -> None:
+        self.run_id = run_id
+        self.conversation = conversation
         self._agent = agent
-        self._run_id = run_id
-        self._conversation = conversation
         self._talk = talk
         self._prices = prices
 
-    @property
-    @override
-    def run_id(self) -> str:
-        return self._run_id
-
-    @property
-    @override
-    def conversation(self) -> str | None:
-        return self._conversation
-
     @override
     async def follow(self, after: int) -> AsyncIterator[Sequence[Event]]:
-        events = aiter(self._agent.events(self._run_id, after=after))
-        upcoming: asyncio.Task[Event] | None = None
-        try:
-            while True:
-                upcoming = upcoming or asyncio.ensure_future(_next(events))
-                done, _ = await asyncio.wait([upcoming], timeout=_PING)
-                if not done:
-                    yield ()
-                    continue
-                try:
-                    event = upcoming.result()
-                except StopAsyncIteration:
-                    return
-                upcoming = None
-                yield (event,)
-        finally:
-            if upcoming is not None:
-                upcoming.cancel()
-                await asyncio.wait([upcoming])
+        async for event in self._agent.events(self.run_id, after=after):
+            yield (event,)
 
     @override
     def number(self, event: Event) -> int | None:
@@ -114,41 +85,41 @@ class DurableRun(Run):
     @override
     async def ending(self) -> RunEnd:
         try:
-            outcome = await self._agent.outcome(self._run_id)
+            outcome = await self._agent.outcome(self.run_id)
         except DurableError as error:
             raise HTTPException(500, redact(str(error))[:500]) from None
         meter = CostMeter(self._prices)
         for event in outcome.events:
             meter.add(event)
-        is_cancelled = await self._agent.status(self._run_id) == "cancelled"
+        is_cancelled = await self._agent.status(self.run_id) == "cancelled"
         return RunEnd(outcome, meter.cost(outcome), is_dropped=is_cancelled)
 
     @override
     async def now(self) -> RunEnd | None:
-        status = await self._agent.status(self._run_id)
+        status = await self._agent.status(self.run_id)
         return None if status in ("pending", "running") else await self.ending()
 
     @override
     async def decide(
         self, decisions: Mapping[str, Decision], options: Mapping[str, Any], *, is_streamed: bool
     ) -> None:
-        wrong = missing_decisions(await self._agent.pending(self._run_id), decisions)
+        wrong = missing_decisions(await self._agent.pending(self.run_id), decisions)
         if wrong is not None:
             raise HTTPException(409, wrong)
         try:
-            await self._agent.decide(self._run_id, decisions)
+            await self._agent.decide(self.run_id, decisions)
         except DurableError as error:
             refusal = error.__cause__  # of a decision that does not fit, as that of a plain run
             status = status_of(refusal) if isinstance(refusal, ConfigError) else 409
             raise HTTPException(status, redact(str(error))[:500]) from None
         if self._talk is not None:  # whoever began the run may be gone
-            await self._agent.follow(self._run_id, self._talk)
+            await self._agent.follow(self.run_id, self._talk)
 
     @override
     async def cancel(self) -> None:
-        if await self._agent.status(self._run_id) in ("completed", "failed", "cancelled"):
+        if await self._agent.status(self.run_id) in ("completed", "failed", "cancelled"):
             raise HTTPException(409, "the run has ended")
-        await self._agent.cancel(self._run_id)
+        await self._agent.cancel(self.run_id)
 
     @override
     def join(self) -> None:
@@ -157,10 +128,6 @@ class DurableRun(Run):
     @override
     def leave(self) -> None:
         pass
-
-
-async def _next(events: AsyncIterator[Event]) -> Event:
-    return await anext(events)
 
 
 class StoredRuns(RunRegistry):

@@ -26,7 +26,7 @@ from .context import ExecutionOptions, GraphContext
 from .definition import END, START, Migrate, Migration, RetryPolicy
 from .graph import Graph
 from .questions import Answered, GraphInterrupt, interrupt
-from .react.failures import ToolFailurePolicy
+from .react.hosting import ToolFailurePolicy
 from .react.node import ReActAgentNode
 from .react.stepwise import react_graph
 from .snapshots import Snapshot, TaskState

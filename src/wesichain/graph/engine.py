@@ -24,16 +24,22 @@ import asyncio
 import inspect
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from wesichain.core.internal import constructor_of
+from wesichain.core import JsonValue, RunCompleted, RunFailed, RunInterrupted, RunStarted, Usage
+from wesichain.core.internal import around, constructor_of
 from wesichain.errors import (
+    CodecError,
     CycleDetectedError,
+    GraphError,
+    GraphInterruptedError,
     MaxStepsExceededError,
     MaxVisitsExceededError,
     NodeFailedError,
 )
 
+from .checkpoints.coding import ANYTHING
 from .checkpoints.fold import Pending
 from .checkpoints.journal import OuterWrites
 from .definition import START, Router
@@ -41,7 +47,8 @@ from .nodes.cycles import CycleWatch
 from .nodes.frame import Frame
 from .nodes.node_run import OuterUpdate
 from .nodes.performer import Performer
-from .state.kinds import is_items, is_some
+from .questions import Paused
+from .state.kinds import is_items, is_mapping, is_some
 from .state.schema import StateValues, copies
 from .state.updates import Send
 from .superstep import Done, Folded, Frontier, NodeTask, Position, advance, check_target, fold
@@ -255,3 +262,78 @@ def _targets(router: Router, answer: Any, source: str) -> list[Any]:
                 node=source,
             )
     return chosen
+
+
+# --- the first and the last event -------------------------------------------------------------------
+
+_NO_USAGE = Usage()  # the agents inside report theirs
+
+
+async def run_graph(
+    frame: Frame, run: GraphRun, first: Folded | Pending, *, given: Any = None
+) -> StateValues:
+    """Run a graph from its first event to its last; return the values at its end.
+
+    `first`: the input, folded, or what is pending on the checkpoint that a thread is resumed at.
+    """
+    if around.hook is None:
+        return await _run(frame, run, first, given)
+    with around.hook.workflow(frame.log.run_id) as failing:
+        try:
+            return await _run(frame, run, first, given)
+        except (GraphInterruptedError, Paused, OuterUpdate):
+            raise
+        except BaseException as error:
+            failing(error)
+            raise
+
+
+async def _run(frame: Frame, run: GraphRun, first: Folded | Pending, given: Any) -> StateValues:
+    log, scope = frame.log, frame.scope
+    log.emit(RunStarted, scope, 0, _task(given), "graph", resumed=not isinstance(first, Folded))
+    try:
+        await run.run_to_end(first)
+    except BaseException as error:
+        for stop in frame.on_stop:
+            stop(error, run.position.values)
+        _report_stop(frame, run, error)
+        raise
+    if log.has_listeners:
+        log.emit(RunCompleted, scope, run.position.step, _output(run.position.values), _NO_USAGE)
+    return run.position.values
+
+
+def _report_stop(frame: Frame, run: GraphRun, error: BaseException) -> None:
+    """Give the error the state so far, and make the last event of a run that did not come to its end."""
+    step, name = run.position.step, type(error).__name__
+    if isinstance(error, GraphError) and error.state is None:
+        with suppress(Exception):  # a class of the user's may refuse its own values
+            error.state = frame.definition.schema.build(copies(run.position.values))
+    match error:
+        case GraphInterruptedError():
+            reason = str(error)
+        case Paused():
+            reason = f"{len(error.asked)} questions wait for an answer"
+        case OuterUpdate():
+            reason = "it handed over to the graph outside"
+        case asyncio.CancelledError():
+            reason = "the task that ran it was cancelled"
+        case _:
+            frame.log.emit(RunFailed, frame.scope, step, name, str(error), _NO_USAGE)
+            return
+    frame.log.emit(RunInterrupted, frame.scope, step, reason, _NO_USAGE)
+
+
+def _task(given: Any) -> str:
+    """The task of the run, for its first event: the question, where the state has one."""
+    found = given.get("input", "") if is_mapping(given) else getattr(given, "user_input", "")
+    return found if isinstance(found, str) else ""
+
+
+def _output(values: StateValues) -> JsonValue:
+    """The state at the end as JSON data, for the last event; keys that have none are left out."""
+    output: dict[str, JsonValue] = {}
+    for name, value in copies(values).items():
+        with suppress(CodecError, RecursionError):
+            output[name] = ANYTHING.encode(value)
+    return output

@@ -21,21 +21,17 @@ from .checkpoints.fold import Pending
 from .checkpoints.journal import Loaded, OuterWrites, ThreadJournal
 from .compatibility import continued, still_waiting
 from .context import ALONE, ExecutionOptions, Sinks
-from .definition import START, Definition
-from .engine import GraphRun, route
-from .intake import take_input, take_update
-from .lifecycle import run_graph
+from .definition import START, Definition, mermaid
+from .engine import GraphRun, route, run_graph
 from .nodes.frame import Frame
 from .questions import CURRENT, NO_ANSWER, TaskQuestions, match_answers
 from .snapshots import History, Snapshot, snapshot
 from .state.kinds import is_typed_dict
 from .state.schema import StateValues, copies
-from .superstep import Folded, Frontier, Position, added, advance
+from .superstep import Folded, Frontier, Position, added, advance, take_input, take_update
 from .sync import run_sync
 from .threads import Threads, unknown_thread
-from .watch.drawing import mermaid
-from .watch.narrate import RunLog
-from .watch.report import RunReport
+from .watch.report import RunLog, RunReport
 from .watch.stream import GraphStream, Mode, StreamItem, Tap
 
 StateT = TypeVar("StateT")

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from wesichain.errors import CheckpointError, MissingDependencyError
-from wesichain.store import Layout
+import asyncio
+
+from wesichain.errors import CheckpointError
+from wesichain.store import Layout, PostgresStore, TableSchema
+from wesichain.store.postgres import PostgresLogs
 
 from .checkpoints.checkpointer import LogCheckpointer, conflict
 
 __all__ = ["PostgresCheckpointer", "PostgresStore"]
-
-try:
-    from wesichain.store import PostgresStore
-    from wesichain.store.postgres import PostgresLogs, PostgresSchema
-except (ImportError, MissingDependencyError) as error:
-    raise MissingDependencyError("the Postgres checkpointer", package="psycopg", extra="postgres") from error
 
 MIGRATIONS = (
     """
@@ -37,7 +34,7 @@ MIGRATIONS = (
     """,
 )
 VERSION = len(MIGRATIONS)
-_SCHEMA = PostgresSchema("the checkpoints", "wesichain_schema", 0x57534347, MIGRATIONS, CheckpointError)
+_SCHEMA = TableSchema("the checkpoints", 0x57534347, MIGRATIONS, CheckpointError, "wesichain_schema")
 _LAYOUT = Layout("wesichain_threads", "wesichain_entries", "thread", conflict, parts="wesichain_parts")
 
 
@@ -58,4 +55,4 @@ class PostgresCheckpointer(LogCheckpointer):
 
     async def close(self) -> None:
         """Close the connections. The checkpointer opens new ones if it is used again."""
-        await self._logs.close()
+        await asyncio.to_thread(self._logs.close)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from wesichain.errors import CheckpointError
-from wesichain.store import Layout, SqliteStore
-from wesichain.store.sqlite import SqliteLogs, SqliteSchema
+from wesichain.store import Layout, SqliteStore, TableSchema
+from wesichain.store.sqlite import SqliteLogs
 
 from .checkpoints.checkpointer import LogCheckpointer, conflict
 
@@ -35,7 +35,7 @@ MIGRATIONS = (
     """,
 )
 VERSION = len(MIGRATIONS)
-_SCHEMA = SqliteSchema("the checkpoints", APPLICATION_ID, MIGRATIONS, CheckpointError)
+_SCHEMA = TableSchema("the checkpoints", APPLICATION_ID, MIGRATIONS, CheckpointError)
 _LAYOUT = Layout("threads", "entries", "thread", conflict, parts="parts")
 
 

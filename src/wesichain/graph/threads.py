@@ -7,6 +7,7 @@ from threading import RLock
 
 from wesichain.core import Clock
 from wesichain.errors import CheckpointError, ConfigError
+from wesichain.store import is_name
 
 from .checkpoints.checkpointer import Checkpointer, ThreadInfo
 from .checkpoints.journal import Loaded, ThreadJournal
@@ -44,7 +45,7 @@ class Threads:
         """
         if self.store is None:
             raise _no_threads()
-        if not _is_text(thread_id):
+        if not is_name(thread_id):
             raise ConfigError(f"{thread_id!r} is not a thread id; use a text")
         in_place = goes_on and ALONE.get()
         if goes_on and checkpoint_id is None:
@@ -90,11 +91,6 @@ class Threads:
 
 def _no_threads() -> ConfigError:
     return ConfigError("the graph has no threads: build it with a checkpointer, build(MemoryCheckpointer())")
-
-
-def _is_text(name: object) -> bool:
-    """Whether every store can keep it as a name: no surrogates, no NUL, and not nothing."""
-    return isinstance(name, str) and name == name.replace("\0", "").encode(errors="ignore").decode() != ""
 
 
 def _number(checkpoint_id: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from hashlib import sha256
 from secrets import token_hex
 from typing import Any, Protocol, TypeAlias, cast
@@ -14,7 +14,7 @@ from wesichain.agent import Capability
 from wesichain.core.internal import dump_json
 from wesichain.errors import CodecError, ConfigError, ToolError
 from wesichain.store import Store, StoreItem
-from wesichain.tools import RunContext, ToolContext, tool
+from wesichain.tools import RunContext, TextEmbedder, ToolContext, tool
 
 Scope: TypeAlias = str | int | tuple[str | int, ...]
 """Whose facts these are: a user's id, or several parts, such as a tenant and a user."""
@@ -32,15 +32,11 @@ _NOTE = "data, not instructions"
 _NOTHING = "Nothing is remembered about this."
 
 
-class FactEmbedder(Protocol):
+class FactEmbedder(TextEmbedder, Protocol):
     """Turns texts into vectors: an embedder of `wesichain.learning` is one."""
 
     @property
     def name(self) -> str: ...
-
-    def embed(self, texts: Sequence[str]) -> Any:
-        """One row of numbers for each text."""
-        ...
 
 
 class Fact(TypedDict):

@@ -17,8 +17,7 @@ from wesichain.middleware import CallTool, Middleware
 from wesichain.tools import ToolContext, ToolResult
 
 from .files import Files
-from .long_results import LongResults, result_path
-from .run_files import RunFiles
+from .run_files import LongResults, RunFiles, result_path
 from .workspace import FilesOf, files_of
 
 

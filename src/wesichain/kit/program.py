@@ -47,14 +47,6 @@ class ProgramLimits:
     memory_mb: int = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """What came of a call: its value, or why there is none."""
-
-    value: JsonValue
-    ok: bool
-
-
 class CodeProgram(ToolCallingLlm):
     """Answers for one run: with the calls that the program waits for, and in the end with its result."""
 
@@ -81,17 +73,17 @@ class CodeProgram(ToolCallingLlm):
             work.add_done_callback(lambda done: done.cancelled() or done.exception())
             raise
 
-    def _settled(self, request: LlmRequest) -> dict[int, Settled]:
-        """The results so far, by the numbers of their calls."""
+    def _settled(self, request: LlmRequest) -> dict[int, Any]:
+        """The results so far, by the numbers of their calls, as the interpreter takes them."""
         failed = {message.tool_call_id for message in request.messages if message.is_error}
         answered = {message.tool_call_id for message in request.messages if message.role is Role.TOOL}
         return {
-            _number(step.call_id): Settled(step.value, step.call_id not in failed)
+            int(step.call_id.removeprefix("call-")): _answer(step.value, is_error=step.call_id in failed)
             for step in self._run.phase.steps
             if isinstance(step, Observation) and step.call_id is not None and step.call_id in answered
         }
 
-    def _reply(self, settled: Mapping[int, Settled]) -> LlmResponse:
+    def _reply(self, settled: Mapping[int, Any]) -> LlmResponse:
         """Run the program until it waits for calls that are not settled, or ends."""
         printed = _Printed()
         try:
@@ -105,7 +97,7 @@ class CodeProgram(ToolCallingLlm):
             return _ended(error=_described(error), printed=printed)
         return calls
 
-    def _advance(self, settled: Mapping[int, Settled], printed: _Printed) -> LlmResponse:
+    def _advance(self, settled: Mapping[int, Any], printed: _Printed) -> LlmResponse:
         limits, bounds = self._limits, self._limits.max_calls * 10 + 1_000
         allowed: Any = {
             "max_memory": limits.memory_mb * 1_000_000,
@@ -130,7 +122,7 @@ class CodeProgram(ToolCallingLlm):
                     if waiting:
                         calls = tuple(asked[number] for number in waiting)
                         return LlmResponse(tool_calls=calls, finish_reason="tool_calls")
-                    at = at.resume({number: _answer(settled[number]) for number in at.pending_call_ids})
+                    at = at.resume({number: settled[number] for number in at.pending_call_ids})
             left = [call for number, call in asked.items() if number not in settled]
             try:
                 return _ended(value=plain(at.output), printed=printed, left=left)
@@ -198,10 +190,8 @@ def _key(name: Any) -> str:
     raise TypeError(f"the key {name!r} of a dict is not a text")
 
 
-def _answer(settled: Settled) -> Any:
-    if settled.ok:
-        return {"return_value": settled.value}
-    return {"exc_type": "RuntimeError", "message": str(settled.value)}
+def _answer(value: JsonValue, *, is_error: bool) -> dict[str, Any]:
+    return {"exc_type": "RuntimeError", "message": str(value)} if is_error else {"return_value": value}
 
 
 def _ended(
@@ -226,7 +216,3 @@ def _ended(
 def _described(error: Any) -> str:
     display = getattr(error, "display", None)
     return str(display() if display is not None else error)[:_PRINTED]
-
-
-def _number(call_id: str | None) -> int:
-    return int((call_id or "").removeprefix("call-"))

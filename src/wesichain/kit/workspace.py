@@ -12,8 +12,7 @@ from wesichain.agent import Capability
 from wesichain.errors import ConfigError, ToolError
 from wesichain.tools import RunContext, ToolContext, tool
 
-from .files import Files
-from .paths import parts_of
+from .files import Files, parts_of
 
 FilesOf: TypeAlias = Callable[[RunContext[Any]], Files]
 """The files of a run: a function of its context."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from wesichain.core import JsonValue, LlmRequest, Message, Role
 from wesichain.core.internal import dump_json, is_array, is_object, parse_json
@@ -27,7 +27,8 @@ class ToolNames:
 
     def __init__(self, names: Iterable[str]) -> None:
         distinct = dict.fromkeys(names)
-        self._out = {name: name for name in distinct if _is_legal(name)}
+        legal = [name for name in distinct if 0 < len(name) <= _LONGEST and not _ILLEGAL.search(name)]
+        self._out = {name: name for name in legal}
         self._back = dict(self._out)
         for name in distinct:
             if name not in self._out:
@@ -57,17 +58,6 @@ class ToolNames:
         return wire
 
 
-def _is_legal(name: str) -> bool:
-    return 0 < len(name) <= _LONGEST and not _ILLEGAL.search(name)
-
-
-_CHOICES: dict[str, Literal["auto", "required", "none"]] = {
-    "auto": "auto",
-    "required": "required",
-    "none": "none",
-}
-
-
 class ToolChoice(NamedTuple):
     """A choice of tools: "auto", "required", "none", or "tool" with the name that one has on the wire."""
 
@@ -81,8 +71,8 @@ def tool_choice(request: LlmRequest, names: ToolNames) -> ToolChoice | None:
     if choice is None or (choice in ("auto", "none") and not request.tools):
         return None
     offered = [tool.name for tool in request.tools]
-    if choice in _CHOICES and offered:
-        return ToolChoice(_CHOICES[choice])
+    if choice in ("auto", "required", "none") and offered:
+        return ToolChoice(cast("Any", choice))
     if choice not in offered:
         raise ConfigError(
             f"tool_choice={choice!r}: the tools of this request are {', '.join(offered) or 'none'}; "

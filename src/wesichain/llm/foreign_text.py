@@ -133,7 +133,10 @@ class _TextStream:
             self._is_call = self._begins_call(text)
             if self._reasoning.is_marked:
                 text = text.lstrip()
-        return "" if self._is_call is not False else self._show(text)
+        if self._is_call is not False:
+            return ""
+        self._shown.append(text)
+        return text
 
     def rest_of(self, content: str) -> str:
         """The part of the complete answer not shown yet; empty, if the text shown is not its beginning."""
@@ -158,11 +161,6 @@ class _TextStream:
         if found := marker(start):
             return found[0] == "action"
         return undecided if "action".startswith(start.strip("*# \t0123456789").lower()) else False
-
-    def _show(self, text: str) -> str:
-        if text:
-            self._shown.append(text)
-        return text
 
 
 def _begins_native(text: str) -> bool | None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from wesichain.core import ModelSettings
 from wesichain.core.internal import NO_SETTINGS
@@ -23,29 +23,19 @@ Demand: TypeAlias = str
 ReasoningForm: TypeAlias = Literal["effort", "budget", "adaptive", "between_tools", "level", "nova"]
 
 
-class _Row:
+class _Row(NamedTuple):
     """The models of some providers that match a pattern: what they take, what they refuse, and why.
 
     `models` is a regular expression that is searched for in the model's name; `reasoning` is how the effort
     is put to them. Providers and demands are words in a text.
     """
 
-    def __init__(
-        self,
-        providers: str,
-        models: str = "",
-        *,
-        takes: str = "",
-        refuses: str = "",
-        why: str = "",
-        reasoning: ReasoningForm | None = None,
-    ) -> None:
-        self.providers = tuple(providers.split())
-        self.names = re.compile(models)
-        self.takes: frozenset[Demand] = frozenset(takes.split())
-        self.refuses: frozenset[Demand] = frozenset(refuses.split())
-        self.why = why
-        self.reasoning: ReasoningForm | None = reasoning
+    providers: str
+    models: str = ""
+    takes: str = ""
+    refuses: str = ""
+    why: str = ""
+    reasoning: ReasoningForm | None = None
 
 
 _SAMPLING = "temperature top_p"
@@ -232,10 +222,10 @@ class SupportedSettings:
         verdict: str | None = ""
         for row in self.rows:
             for name in (demand, demand.partition(":")[0]):  # what is said of the kind of value goes first
-                if name in row.refuses:
+                if name in row.refuses.split():
                     verdict = row.why
                     break
-                if name in row.takes:
+                if name in row.takes.split():
                     verdict = None
                     break
         return verdict
@@ -245,7 +235,9 @@ class SupportedSettings:
 def supported(provider: str, model: str, *, api: str = "") -> SupportedSettings:
     """What a model takes, by the rows of the table that name it; `api` is a version of the provider's API."""
     named = {provider, f"{provider}/{api}"}
-    rows = tuple(row for row in TABLE if named.intersection(row.providers) and row.names.search(model))
+    rows = tuple(
+        row for row in TABLE if named.intersection(row.providers.split()) and re.search(row.models, model)
+    )
     return SupportedSettings(provider, model, rows)
 
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from wesichain.core.internal import lazy_getattr
 
-from .items import MemoryStore, Store, StoreItem
+from .items import MemoryStore, Store, StoreItem, is_name
 from .lines import (
     APPENDING,
     PRIVATE,
@@ -17,15 +17,13 @@ from .lines import (
 )
 from .log import Entry, LogInfo, Logs, is_settled
 from .memory import MemoryLogs
-from .tables import Layout
+from .tables import Layout, TableSchema
 
 if TYPE_CHECKING:
-    from .postgres_items import PostgresStore as PostgresStore
-    from .sqlite_items import SqliteStore as SqliteStore
+    from .postgres import PostgresStore as PostgresStore
+    from .sqlite import SqliteStore as SqliteStore
 else:
-    __getattr__ = lazy_getattr(
-        __name__, {".postgres_items": ("PostgresStore",), ".sqlite_items": ("SqliteStore",)}
-    )
+    __getattr__ = lazy_getattr(__name__, {".postgres": ("PostgresStore",), ".sqlite": ("SqliteStore",)})
 
 __all__ = [
     "APPENDING",
@@ -41,8 +39,10 @@ __all__ = [
     "SqliteStore",
     "Store",
     "StoreItem",
+    "TableSchema",
     "append_all",
     "append_line",
+    "is_name",
     "is_settled",
     "read_json_lines",
     "replace_file",

@@ -151,18 +151,18 @@ ItemRow: TypeAlias = tuple[str, str, str, float]
 def path_of(namespace: Sequence[str]) -> str:
     """The namespace as one text, of which each part ends in a slash: those below it begin with it."""
     parts: Any = namespace
-    if isinstance(parts, str) or not all(_is_name(part) for part in parts):
+    if isinstance(parts, str) or not all(is_name(part) for part in parts):
         raise ConfigError(f"{namespace!r} is not a namespace; use a tuple of texts, such as ('users', 'ann')")
     return "".join([part.replace("%", "%25").replace("/", "%2F") + "/" for part in parts])
 
 
 def checked_key(key: str) -> str:
-    if not _is_name(key):
+    if not is_name(key):
         raise ConfigError(f"{key!r} is not the key of an item; use a text")
     return key
 
 
-def _is_name(name: object) -> bool:
+def is_name(name: object) -> bool:
     """Whether every store can keep it: a text that is not empty, without NUL and lone surrogates."""
     return isinstance(name, str) and name == name.replace("\0", "").encode(errors="ignore").decode() != ""
 

@@ -14,7 +14,7 @@ ever added to, settled and shortened at its beginning. The laws, which `testing.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Protocol
 
@@ -22,9 +22,8 @@ from wesichain.core.internal import KEPT, dataclass
 from wesichain.errors import WesichainError
 
 Conflict = Callable[[str], WesichainError]
-Fetch = Callable[[frozenset[str]], Mapping[str, bytes]]
 
-HAS_HASH = f'"url":"{KEPT}'
+_HAS_HASH = f'"url":"{KEPT}'
 _HASHES = re.compile(rf'"url":"{KEPT}([0-9a-f]{{64}})"')
 _TICK = 0.000_001  # seconds
 
@@ -106,22 +105,6 @@ def not_before(at: float, newest: float | None) -> float:
 # --- the bytes that bodies name -------------------------------------------------------------------
 
 
-def hashes(entries: Iterable[Entry]) -> frozenset[str]:
-    """The parts that entries name."""
-    return frozenset(
-        found for entry in entries if HAS_HASH in entry.body for found in _HASHES.findall(entry.body)
-    )
-
-
-def with_parts(entries: list[Entry], fetch: Fetch) -> list[Entry]:
-    """Entries as a store read them, with the bytes that they name."""
-    named = hashes(entries)
-    if not named:
-        return entries
-    parts = fetch(named)
-    return [
-        replace(entry, parts={name: parts[name] for name in hashes([entry]) if name in parts})
-        if HAS_HASH in entry.body
-        else entry
-        for entry in entries
-    ]
+def hashes(entry: Entry) -> list[str]:
+    """The parts that an entry names."""
+    return _HASHES.findall(entry.body) if _HAS_HASH in entry.body else []

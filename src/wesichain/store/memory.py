@@ -66,7 +66,6 @@ class MemoryLogs(Logs):
 
     def __init__(self, conflict: Conflict) -> None:
         self._logs: dict[str, MemoryLog] = {}
-        self._newest: float | None = None  # when a log was last added to
         self._lock = RLock()
         self._conflict = conflict
 
@@ -78,16 +77,11 @@ class MemoryLogs(Logs):
             log, at = self._logs.get(name) or MemoryLog(), entries[-1].at
             if after is None:
                 entries = numbered(entries, log.seq)
-                at = not_before(at, self._newest)
+                at = not_before(at, max((other.at for other in self._logs.values()), default=None))
             elif log.seq != after:
                 raise self._conflict(name)
-            was = log.at
             log.take(entries, at=at, settles=settles)
             self._logs[name] = log
-            if self._newest is None or at >= self._newest:
-                self._newest = at
-            elif was == self._newest:  # its writer's clock is behind: another log may be the newest now
-                self._newest = max(log.at for log in self._logs.values())
 
     @override
     async def read(
@@ -103,7 +97,6 @@ class MemoryLogs(Logs):
             log = self._logs.get(name)
             if before is None or log is None:
                 self._logs.pop(name, None)
-                self._newest = max((log.at for log in self._logs.values()), default=None)
             else:
                 log.drop(before)
 

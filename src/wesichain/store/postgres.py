@@ -1,4 +1,4 @@
-"""Logs in a Postgres: a few connections, each in a thread, for any number of event loops."""
+"""Logs and items in a Postgres: a few connections, each in a thread, for any number of event loops."""
 
 from __future__ import annotations
 
@@ -10,41 +10,28 @@ from contextlib import contextmanager
 from functools import partial
 from hashlib import sha256
 from threading import RLock
-from typing import Any, LiteralString, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-import psycopg
-from psycopg import pq, sql
-from psycopg.errors import error_from_result
-from psycopg.pq.abc import PGresult
 from typing_extensions import override
 
-from wesichain.core.internal import dataclass
-from wesichain.errors import ConfigError, WesichainError
+from wesichain.core import Clock
+from wesichain.errors import ConfigError, MissingDependencyError, StoreError, WesichainError
 
-from .log import Entry, LogInfo, Logs
-from .tables import Layout, Tables
-from .workers import Workers
+from .items import SqlStore
+from .log import Entry
+from .tables import Job, Layout, SqlLogs, Tables, TableSchema
+from .workers import SessionPool
+
+try:
+    import psycopg
+    from psycopg import pq, sql
+    from psycopg.errors import error_from_result
+    from psycopg.pq.abc import PGresult
+except ImportError as error:
+    raise MissingDependencyError("Postgres", package="psycopg", extra="postgres") from error
 
 T = TypeVar("T")
 Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class PostgresSchema:
-    """The schema of the tables, in words and in SQL, and the error that says they cannot be used.
-
-    `table` keeps the number of the schema; `lock` is the advisory lock under which it is changed.
-    """
-
-    holds: str
-    table: LiteralString
-    lock: int
-    migrations: tuple[LiteralString, ...]
-    error: Callable[[str], WesichainError]
-
-    @property
-    def version(self) -> int:
-        return len(self.migrations)
 
 
 _APPEND = (
@@ -107,98 +94,38 @@ def _checked(result: PGresult) -> PGresult:
     return result
 
 
-class PostgresPool:
-    """Up to `connections` connections, opened when they are needed, and again after they were lost."""
-
-    def __init__(self, url: str, schema: PostgresSchema, *, connections: int) -> None:
-        self._make = partial(PostgresSession, url, schema)
-        self._workers = Workers(self._make, name="wesichain-postgres", most=connections)
-        self._here, self._lock, self._process = self._make(), RLock(), os.getpid()
-        weakref.finalize(self, _let_go, self._workers, self._here)
-
-    async def run(self, job: Callable[[Connection], T]) -> T:
-        """Do a job; once more, on a new connection, if the one in hand was lost."""
-        return await self._workers.run(lambda session: session.do(job))
-
-    def start(self, job: Callable[[Connection], T]) -> asyncio.Future[T]:
-        """Begin a job; the future, which cannot be cancelled, says how it ended."""
-        return self._workers.start(lambda session: session.do(job))
-
-    def run_now(self, job: Callable[[Connection], T]) -> T:
-        """Do a job in this thread, for a caller that nobody waits beside."""
-        with self._lock:
-            if self._process != os.getpid():  # a forked child has no use for its parent's connection
-                self._here, self._process = self._make(), os.getpid()
-            return self._here.do(job)
-
-    async def close(self) -> None:
-        """Close the connections. New ones are opened if the store is used again."""
-        self._here.close()
-        for thread in self._workers.dismiss():
-            await asyncio.to_thread(thread.join)
+def open_database(url: str, schema: TableSchema, *, connections: int, what: str) -> SessionPool[Connection]:
+    """Up to `connections` connections, each in a thread; `what` wants them."""
+    if connections < 1:
+        raise ConfigError(f"{what}(connections={connections}): use at least 1")
+    return SessionPool(partial(PostgresSession, url, schema), name="wesichain-postgres", most=connections)
 
 
-def _let_go(workers: Workers[PostgresSession], here: PostgresSession) -> None:
-    """Let go of a pool that nobody has any more."""
-    workers.dismiss()
-    here.close()
-
-
-class PostgresLogs(Logs):
+class PostgresLogs(SqlLogs):
     """Logs in the tables of a database. `what` is told who wants no connection at all."""
 
-    def __init__(
-        self, url: str, schema: PostgresSchema, layout: Layout, *, connections: int, what: str
-    ) -> None:
-        if connections < 1:
-            raise ConfigError(f"{what}(connections={connections}): use at least 1")
-        self.pool = PostgresPool(url, schema, connections=connections)
-        self._tables = tables = Tables(layout, mark="%s", made=str.encode)
-        self.keeps_parts = bool(layout.parts)
+    def __init__(self, url: str, schema: TableSchema, layout: Layout, *, connections: int, what: str) -> None:
+        tables = Tables(layout, mark="%s", made=str.encode)
+        database = open_database(url, schema, connections=connections, what=what)
+        super().__init__(database, tables, Connection.transaction)
         begin = "INSERT INTO {logs} (seq, at, name) VALUES (?, ?, ?) ON CONFLICT DO NOTHING RETURNING id"
         move = "UPDATE {logs} SET seq = ?, at = ? WHERE {find} AND seq = ? RETURNING id"
         self._begin, self._move = tables.query(begin), tables.query(move)
         self._append_first = _Append(tables, begin)
         self._append_next = _Append(tables, move)
         self._append_settling = _Append(tables, move, settled=_SETTLED)
-        self._newest = tables.query(
-            "SELECT {columns} FROM {entries} WHERE {of} AND seq >= coalesce((SELECT base FROM {entries} "
-            "WHERE {of} AND owner = '' ORDER BY seq DESC LIMIT 1), 0) ORDER BY seq"
-        )
-        self._since = tables.query("SELECT {columns} FROM {entries} WHERE {of} AND seq >= ? ORDER BY seq")
         self._hold = tables.query("SELECT id, seq FROM {logs} WHERE {find} FOR UPDATE")
         self._is_there = tables.query(
             "SELECT 1 FROM {entries} WHERE {of} AND seq = ? AND at = ? AND body = ?"
         )
 
     @override
-    async def append(
-        self, name: str, entries: Sequence[Entry], *, after: int | None, settles: str | None = None
-    ) -> None:
-        await self.pool.run(self._append(name, entries, after, settles))
-
-    def start(
-        self, name: str, entries: Sequence[Entry], *, after: int | None, settles: str | None = None
-    ) -> asyncio.Future[None]:
-        """Begin to append; the future, which cannot be cancelled, says how that ended."""
-        return self.pool.start(self._append(name, entries, after, settles))
-
-    def append_now(
-        self, name: str, entries: Sequence[Entry], *, after: int | None, settles: str | None = None
-    ) -> None:
-        """Append in this thread, for a caller that nobody waits beside."""
-        self.pool.run_now(self._append(name, entries, after, settles))
-
-    def _append(
-        self, name: str, entries: Sequence[Entry], after: int | None, settles: str | None
-    ) -> Callable[[Connection], None]:
+    def _append(self, name: str, entries: Sequence[Entry], after: int | None, settles: str | None) -> Job:
         if after is None or any(entry.parts for entry in entries):
             return self._in_transaction(name, entries, after, settles)
         return self._in_one_statement(name, entries, after, settles)
 
-    def _in_one_statement(
-        self, name: str, entries: Sequence[Entry], after: int, settles: str | None
-    ) -> Callable[[Connection], None]:
+    def _in_one_statement(self, name: str, entries: Sequence[Entry], after: int, settles: str | None) -> Job:
         """Move the log on, settle and insert at once: one statement, one transaction, one round trip."""
         key, last, is_second_try = self._tables.layout.key(name), entries[-1], False
         query = self._append_first if after == 0 else self._append_next
@@ -224,7 +151,7 @@ class PostgresLogs(Logs):
 
     def _in_transaction(
         self, name: str, entries: Sequence[Entry], after: int | None, settles: str | None
-    ) -> Callable[[Connection], None]:
+    ) -> Job:
         written: Entry | None = None
 
         def write(db: Connection) -> None:
@@ -261,65 +188,62 @@ class PostgresLogs(Logs):
         values = (self._tables.layout.key(name), entry.seq, entry.at, entry.body)
         return db.execute(self._is_there, values).fetchone() is not None
 
-    @override
-    async def read(
-        self, name: str, *, since: int | None = None, newest: int | None = None
-    ) -> Sequence[Entry]:
-        return await self.pool.run(lambda db: self._read(db, name, since, newest))
 
-    def read_now(self, name: str, *, since: int | None = None) -> Sequence[Entry]:
-        """Read in this thread, for a caller that nobody waits beside."""
-        return self.pool.run_now(lambda db: self._read(db, name, since, None))
+class PostgresStore(SqlStore):
+    """Keeps items in the table `wesichain_items` of a database, over a few connections."""
 
-    def _read(self, db: Connection, name: str, since: int | None, newest: int | None) -> list[Entry]:
-        if newest is not None:
-            with db.transaction():
-                return self._tables.read(db, name, since, newest)
-        key = self._tables.layout.key(name)
-        query, values = (self._newest, (key, key)) if since is None else (self._since, (key, since))
-        entries = [Entry(*row) for row in db.execute(query, values, prepare=True).fetchall()]
-        return self._tables.with_parts_of(db, name, entries)
-
-    @override
-    async def delete(self, name: str, *, before: int | None = None) -> None:
-        def job(db: Connection) -> None:
-            with db.transaction():
-                self._tables.delete(db, name, before)
-
-        await self.pool.run(job)
-
-    @override
-    async def names(self) -> Sequence[LogInfo]:
-        return await self.pool.run(self._tables.names)
+    def __init__(self, url: str, *, connections: int = 4, clock: Clock | None = None) -> None:
+        self._database = open_database(url, _ITEMS, connections=connections, what="PostgresStore")
+        super().__init__(self._database.run, "wesichain_items", mark="%s", clock=clock)
 
     async def close(self) -> None:
-        """Close the connections. New ones are opened if it is used again."""
-        await self.pool.close()
+        """Close the connections. New ones are opened if the store is used again."""
+        await asyncio.to_thread(self._database.close)
+
+
+_ITEMS = TableSchema(
+    "the items",
+    0x57534353,
+    (
+        """
+        CREATE TABLE wesichain_items (
+            namespace TEXT COLLATE "C" NOT NULL, key TEXT COLLATE "C" NOT NULL, value TEXT NOT NULL,
+            at DOUBLE PRECISION NOT NULL, PRIMARY KEY (namespace, key)
+        )
+        """,
+    ),
+    StoreError,
+    "wesichain_items_schema",
+)
 
 
 class PostgresSession:
     """One connection, opened when it is needed, and again after it was lost; of one thread at a time."""
 
-    def __init__(self, url: str, schema: PostgresSchema) -> None:
+    def __init__(self, url: str, schema: TableSchema) -> None:
         self._url = url
         self._schema = schema
         self._connection: Connection | None = None
-        self._guard = RLock()
+        self._guard, self._process = RLock(), os.getpid()
 
     def do(self, job: Callable[[Connection], T]) -> T:
         """Do a job; once more, on a new connection, if the one in hand was lost.
 
         Each statement is a transaction by itself: a job of several opens its own.
         """
-        was_open = self._connection is not None
-        try:
+        if self._process != os.getpid():  # a forked child has no use for its parent's connection, or its lock
+            self._connection, self._guard, self._process = None, RLock(), os.getpid()
+        with self._guard:
+            was_open = self._connection is not None
+            try:
+                with self.use() as db:
+                    return job(db)
+            except WesichainError as error:
+                is_lost = isinstance(error.__cause__, psycopg.Error) and self._connection is None
+                if not (was_open and is_lost):
+                    raise
             with self.use() as db:
                 return job(db)
-        except WesichainError as error:
-            if not isinstance(error.__cause__, psycopg.Error) or not was_open or self._connection is not None:
-                raise
-        with self.use() as db:
-            return job(db)
 
     @contextmanager
     def use(self) -> Generator[Connection]:
@@ -348,7 +272,7 @@ def _is_lost(connection: Connection | None) -> bool:
     return connection is None or connection.closed or connection.broken
 
 
-def _open(url: str, schema: PostgresSchema) -> Connection:
+def _open(url: str, schema: TableSchema) -> Connection:
     db = psycopg.connect(url, autocommit=True)
     try:
         _migrate(db, schema)
@@ -358,18 +282,14 @@ def _open(url: str, schema: PostgresSchema) -> Connection:
     return db
 
 
-def _migrate(db: Connection, schema: PostgresSchema) -> None:
+def _migrate(db: Connection, schema: TableSchema) -> None:
     table = sql.Identifier(schema.table)
     with db.transaction():
-        db.execute("SELECT pg_advisory_xact_lock(%s)", (schema.lock,))
+        db.execute("SELECT pg_advisory_xact_lock(%s)", (schema.number,))
         db.execute(sql.SQL("CREATE TABLE IF NOT EXISTS {} (version INTEGER NOT NULL)").format(table))
         row = db.execute(sql.SQL("SELECT max(version) FROM {}").format(table)).fetchone()
         version = (row[0] if row is not None else None) or 0
-        if version > schema.version:
-            raise schema.error(
-                f"the database was written by a newer version (schema {version}, this one reads up "
-                f"to {schema.version}); upgrade wesichain"
-            )
-        for number in range(version, schema.version):
-            db.execute(schema.migrations[number])
+        schema.check(version, "the database")
+        for number in range(version, len(schema.migrations)):
+            db.execute(schema.migrations[number].encode())
             db.execute(sql.SQL("INSERT INTO {} VALUES (%s)").format(table), (number + 1,))

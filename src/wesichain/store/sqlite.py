@@ -1,166 +1,123 @@
-"""Logs in a SQLite file, which any number of processes open at once, used off the event loop."""
+"""Logs and items in a SQLite file, which any number of processes open at once, used off the event loop."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sqlite3
 import threading
 import time
-import weakref
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 from typing_extensions import override
 
-from wesichain.core.internal import dataclass
-from wesichain.errors import WesichainError
+from wesichain.core import Clock
+from wesichain.errors import StoreError
 
-from .log import Entry, LogInfo, Logs
-from .tables import Layout, Tables
-from .workers import Workers
+from .items import SqlStore
+from .log import Entry
+from .tables import Job, Layout, SqlLogs, Tables, TableSchema
+from .workers import SessionPool
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class SqliteSchema:
-    """The schema of a file, in words and in tables, and the error that says it cannot be used.
-
-    `application_id` marks the file as ours; migration number n takes a file of schema n to n + 1.
-    """
-
-    holds: str
-    application_id: int
-    migrations: tuple[str, ...]
-    error: Callable[[str], WesichainError]
-
-    @property
-    def version(self) -> int:
-        return len(self.migrations)
-
-
-class SqliteDatabase:
-    """A SQLite file in WAL mode, readable by its owner alone, and one thread that works on it.
-
-    `":memory:"` keeps everything in memory. A commit survives the death of the process; with `durable` a
-    power cut too, at the price of waiting for the disk. Dropping the store ends its thread.
-    """
-
-    def __init__(
-        self, path: str | os.PathLike[str], schema: SqliteSchema, *, durable: bool, timeout: float
-    ) -> None:
-        self._file = file = _File(os.fspath(path), schema, durable=durable, timeout=timeout)
-        self._workers = Workers(lambda: file, name="wesichain-sqlite")
-        weakref.finalize(self, _let_go, self._workers, file)
-
-    async def run(self, job: Callable[[sqlite3.Connection], T]) -> T:
-        """Do a job in the store's thread. Who is cancelled meanwhile does not stop it."""
-        return await self._workers.run(lambda file: file.do(job))
-
-    def start(self, job: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
-        """Begin a job; the future, which cannot be cancelled, says how it ended."""
-        return self._workers.start(lambda file: file.do(job))
-
-    def run_now(self, job: Callable[[sqlite3.Connection], T]) -> T:
-        """Do a job in this thread, for a caller that nobody waits beside."""
-        return self._file.do(job)
-
-    def close(self) -> None:
-        """Close the file. It is opened again if it is used again."""
-        self._workers.close()
-        self._file.close()
-
-
-class SqliteLogs(Logs):
+class SqliteLogs(SqlLogs):
     """Logs in the tables of a file."""
 
     def __init__(
         self,
         path: str | os.PathLike[str],
-        schema: SqliteSchema,
+        schema: TableSchema,
         layout: Layout,
         *,
         durable: bool = True,
         timeout: float = 30.0,
     ) -> None:
-        self.database = SqliteDatabase(path, schema, durable=durable, timeout=timeout)
-        self._tables = Tables(layout)
-        self.keeps_parts = bool(layout.parts)
+        database = open_file(path, schema, durable=durable, timeout=timeout)
+        super().__init__(database, Tables(layout), transaction)
 
     @override
-    async def append(
-        self, name: str, entries: Sequence[Entry], *, after: int | None, settles: str | None = None
-    ) -> None:
-        await self.database.run(lambda db: self._append(db, name, entries, after, settles))
+    def _append(self, name: str, entries: Sequence[Entry], after: int | None, settles: str | None) -> Job:
+        tables, key = self._tables, self._tables.layout.key(name)
 
-    def start(
-        self, name: str, entries: Sequence[Entry], *, after: int | None, settles: str | None = None
-    ) -> asyncio.Future[None]:
-        """Begin to append; the future, which cannot be cancelled, says how that ended."""
-        return self.database.start(lambda db: self._append(db, name, entries, after, settles))
-
-    def append_now(
-        self, name: str, entries: Sequence[Entry], *, after: int | None, settles: str | None = None
-    ) -> None:
-        """Append in this thread, for a caller that nobody waits beside."""
-        self.database.run_now(lambda db: self._append(db, name, entries, after, settles))
-
-    def _append(
-        self,
-        db: sqlite3.Connection,
-        name: str,
-        entries: Sequence[Entry],
-        after: int | None,
-        settles: str | None,
-    ) -> None:
-        tables, key, at = self._tables, self._tables.layout.key(name), entries[-1].at
-        with transaction(db):
-            found = db.execute(tables.find, (key,)).fetchone()
-            head = 0 if found is None else found[1]
-            if after is None:
-                entries, at = tables.as_last(db, entries, head)
-            elif head != after:
-                raise tables.layout.conflict(name)
-            if found is None:
-                log = db.execute(tables.begin, (entries[-1].seq, at, key)).lastrowid or 0
-            else:
-                log = found[0]
-                db.execute(tables.move, (entries[-1].seq, at, log))
-            tables.insert(db, log, entries, settles)
-
-    @override
-    async def read(
-        self, name: str, *, since: int | None = None, newest: int | None = None
-    ) -> Sequence[Entry]:
-        return await self.database.run(lambda db: self._tables.read(db, name, since, newest))
-
-    def read_now(self, name: str, *, since: int | None = None) -> Sequence[Entry]:
-        """Read in this thread, likewise."""
-        return self.database.run_now(lambda db: self._tables.read(db, name, since))
-
-    @override
-    async def delete(self, name: str, *, before: int | None = None) -> None:
-        def job(db: sqlite3.Connection) -> None:
+        def append(db: sqlite3.Connection) -> None:
+            new, at = entries, entries[-1].at
             with transaction(db):
-                self._tables.delete(db, name, before)
+                found = db.execute(tables.find, (key,)).fetchone()
+                head = 0 if found is None else found[1]
+                if after is None:
+                    new, at = tables.as_last(db, entries, head)
+                elif head != after:
+                    raise tables.layout.conflict(name)
+                if found is None:
+                    log = db.execute(tables.begin, (new[-1].seq, at, key)).lastrowid or 0
+                else:
+                    log = found[0]
+                    db.execute(tables.move, (new[-1].seq, at, log))
+                tables.insert(db, log, new, settles)
 
-        await self.database.run(job)
+        return append
+
+
+class SqliteStore(SqlStore):
+    """Keeps items in a SQLite file, readable by its owner alone; `":memory:"` keeps them in memory.
+
+    What was deleted or replaced is overwritten in the file, and in its log.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, timeout: float = 30.0, clock: Clock | None = None
+    ) -> None:
+        self._database = open_file(path, _ITEMS, durable=True, timeout=timeout)
+        super().__init__(self._run_erasing, "items", mark="?", clock=clock)
+
+    async def _run_erasing(self, job: Callable[[sqlite3.Connection], Any]) -> Any:
+        """Do a job on a connection that overwrites what it deletes or replaces."""
+
+        def erasing(db: sqlite3.Connection) -> Any:
+            db.execute("PRAGMA secure_delete = ON")
+            return job(db)
+
+        return await self._database.run(erasing)
 
     @override
-    async def names(self) -> Sequence[LogInfo]:
-        return await self.database.run(self._tables.names)
+    async def delete(self, namespace: Sequence[str], key: str) -> None:
+        await super().delete(namespace, key)
+        await self._database.run(lambda db: db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall())
 
     def close(self) -> None:
-        """Close the file. It is opened again if it is used again."""
-        self.database.close()
+        """Close the file. It is opened again if the store is used again."""
+        self._database.close()
 
 
-def _let_go(workers: Workers[_File], file: _File) -> None:
-    """Let go of a store that nobody has any more: the last thread closes the file."""
-    if not workers.dismiss():
-        file.close()
+_ITEMS = TableSchema(
+    "the items",
+    0x57534353,  # says that the file is ours: "WSCS"
+    (
+        """
+        CREATE TABLE items (
+            namespace TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, at REAL NOT NULL,
+            PRIMARY KEY (namespace, key)
+        ) WITHOUT ROWID
+        """,
+    ),
+    StoreError,
+)
+
+
+def open_file(
+    path: str | os.PathLike[str], schema: TableSchema, *, durable: bool, timeout: float
+) -> SessionPool[sqlite3.Connection]:
+    """A SQLite file in WAL mode, readable by its owner alone, and one thread that works on it.
+
+    `":memory:"` keeps everything in memory. A commit survives the death of the process; with `durable` a
+    power cut too, at the price of waiting for the disk.
+    """
+    make = partial(_File, os.fspath(path), schema, durable=durable, timeout=timeout)
+    return SessionPool(make, name="wesichain-sqlite")
 
 
 @contextmanager
@@ -179,7 +136,7 @@ def transaction(db: sqlite3.Connection) -> Generator[None, None, None]:
 class _File:
     """The file, opened when it is first needed, and used by one thread at a time. It must be new or ours."""
 
-    def __init__(self, path: str, schema: SqliteSchema, *, durable: bool, timeout: float) -> None:
+    def __init__(self, path: str, schema: TableSchema, *, durable: bool, timeout: float) -> None:
         self._path = path
         self._schema = schema
         self._durable = durable
@@ -242,26 +199,21 @@ class _File:
 
     def _check(self, db: sqlite3.Connection) -> None:
         schema = self._schema
-        version = _number(db, "PRAGMA user_version")
         is_empty = _number(db, "SELECT count(*) FROM sqlite_master") == 0
-        if not is_empty and _number(db, "PRAGMA application_id") != schema.application_id:
+        if not is_empty and _number(db, "PRAGMA application_id") != schema.number:
             raise schema.error(f"{self._path} is a database of something else; name another file")
-        if version > schema.version:
-            raise schema.error(
-                f"{self._path} was written by a newer version (schema {version}, this one reads up "
-                f"to {schema.version}); upgrade wesichain"
-            )
+        schema.check(_number(db, "PRAGMA user_version"), self._path)
 
     def _migrate(self, db: sqlite3.Connection) -> None:
         schema = self._schema
-        if _number(db, "PRAGMA user_version") == schema.version:
+        if _number(db, "PRAGMA user_version") == len(schema.migrations):
             return
         with transaction(db):
-            for version in range(_number(db, "PRAGMA user_version"), schema.version):
+            for version in range(_number(db, "PRAGMA user_version"), len(schema.migrations)):
                 for statement in schema.migrations[version].split(";"):
                     db.execute(statement)
                 db.execute(f"PRAGMA user_version = {version + 1}")
-            db.execute(f"PRAGMA application_id = {schema.application_id}")
+            db.execute(f"PRAGMA application_id = {schema.number}")
 
 
 _PARENTS: list[object] = []  # connections that a fork left here: to close one would undo the parent's locks

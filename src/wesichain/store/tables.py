@@ -7,15 +7,45 @@ parts     log, hash, data; (log, hash) is the key
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import Any, Protocol
+import asyncio
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from typing_extensions import override
 
 from wesichain.core.internal import dataclass
+from wesichain.errors import WesichainError
 
-from .log import Conflict, Entry, LogInfo, hashes, not_before, numbered, with_parts
+from .log import Conflict, Entry, LogInfo, Logs, hashes, not_before, numbered
+from .workers import SessionPool
 
 _MANY = 500  # values in a list of a query: SQLite once took a thousand at most
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    """The schema of a client's tables, in words and in SQL, and the error that says they cannot be used.
+
+    Migration number n takes tables of schema n to n + 1. `number` marks a SQLite file as the client's, and is
+    the lock under which Postgres changes the schema; `table` has the version there.
+    """
+
+    holds: str
+    number: int
+    migrations: Sequence[str]
+    error: Callable[[str], WesichainError]
+    table: str = ""
+
+    def check(self, version: int, where: str) -> None:
+        """Refuse tables that a newer version has made."""
+        if version > len(self.migrations):
+            raise self.error(
+                f"{where} was written by a newer version (schema {version}, this one reads up "
+                f"to {len(self.migrations)}); upgrade wesichain"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,22 +64,6 @@ class Layout:
     find: str = "name = ?"
     key: Callable[[str], Any] = str
     name: Callable[[Any], str] = str
-
-
-class Rows(Protocol):
-    def fetchone(self) -> Any: ...
-    def fetchall(self) -> list[Any]: ...
-
-
-class Cursor(Protocol):
-    def executemany(self, query: Any, rows: Any, /) -> Any: ...
-
-
-class Connected(Protocol):
-    """The interface that the connections of both databases have."""
-
-    def execute(self, query: Any, values: Any = ..., /) -> Rows: ...
-    def cursor(self) -> Cursor: ...
 
 
 class Tables:
@@ -79,13 +93,14 @@ class Tables:
         )
         self._insert = query("INSERT INTO {entries} ({log}, {columns}) VALUES (?, ?, ?, ?, ?, ?)")
         self._keep = query("INSERT INTO {parts} ({log}, hash, data) VALUES (?, ?, ?) ON CONFLICT DO NOTHING")
-        self._base = query(
-            "SELECT base FROM {entries} WHERE {log} = ? AND owner = '' ORDER BY seq DESC LIMIT 1"
-        )
-        self._first = query("SELECT seq FROM {entries} WHERE {log} = ? ORDER BY seq DESC LIMIT 1 OFFSET ?")
-        self._read = query("SELECT {columns} FROM {entries} WHERE {log} = ? AND seq >= ? ORDER BY seq")
-        self._owned = query(
-            "SELECT {columns} FROM {entries} WHERE {log} = ? AND owner <> '' AND seq < ? ORDER BY seq"
+        columns = "SELECT {columns} FROM {entries} WHERE {of}"
+        base = "(SELECT base FROM {entries} WHERE {of} AND owner = '' ORDER BY seq DESC LIMIT 1)"
+        first = "(SELECT seq FROM {entries} WHERE {of} ORDER BY seq DESC LIMIT 1 OFFSET ?)"
+        self._from_base = query(f"{columns} AND seq >= coalesce({base}, 0) ORDER BY seq")
+        self._since = query(f"{columns} AND seq >= ? ORDER BY seq")
+        self._newest = query(
+            f"{columns} AND owner <> '' AND seq < coalesce({first}, 0) "
+            f"UNION ALL {columns} AND seq >= coalesce({first}, 0) ORDER BY seq"
         )
 
     def query(self, text: str) -> Any:
@@ -94,11 +109,11 @@ class Tables:
 
     # --- in a transaction --------------------------------------------------------------------------
 
-    def as_last(self, db: Connected, entries: Sequence[Entry], after: int) -> tuple[Sequence[Entry], float]:
+    def as_last(self, db: Any, entries: Sequence[Entry], after: int) -> tuple[Sequence[Entry], float]:
         """The entries of a writer who comes after whatever is there, and the time that the log gets."""
         return numbered(entries, after), not_before(entries[-1].at, db.execute(self._latest).fetchone()[0])
 
-    def insert(self, db: Connected, log: int, entries: Sequence[Entry], settles: str | None) -> None:
+    def insert(self, db: Any, log: int, entries: Sequence[Entry], settles: str | None) -> None:
         """Add entries to a log whose row is the writer's already."""
         if settles is not None:  # "0" comes after "/"
             db.execute(self._settle, (log, settles, f"{settles}/", f"{settles}0"))
@@ -111,38 +126,34 @@ class Tables:
                 rows = [(log, name, data) for name, data in entry.parts.items()]
                 db.cursor().executemany(self._keep, rows)
 
-    def read(self, db: Connected, name: str, since: int | None, newest: int | None = None) -> list[Entry]:
-        row = db.execute(self.find, (self.layout.key(name),)).fetchone()
-        if row is None:
-            return []
-        log, rows = row[0], list[Any]()
+    def read(self, db: Any, name: str, since: int | None, newest: int | None = None) -> list[Entry]:
+        key = self.layout.key(name)
+        values: tuple[Any, ...] = (key, since)
+        query = self._since
         if newest is not None:
-            first = db.execute(self._first, (log, max(0, newest - 1))).fetchone()
-            since = 0 if first is None else first[0]
-            rows = db.execute(self._owned, (log, since)).fetchall()
+            query, values = self._newest, (key, key, max(0, newest - 1)) * 2
         elif since is None:
-            base = db.execute(self._base, (log,)).fetchone()
-            since = 0 if base is None else base[0]
-        rows += db.execute(self._read, (log, since)).fetchall()
-        entries = [Entry(*one) for one in rows]
-        return with_parts(entries, partial(self._parts, db, log)) if self.layout.parts else entries
-
-    def with_parts_of(self, db: Connected, name: str, entries: list[Entry]) -> list[Entry]:
-        """Entries that were read, with the bytes that they name."""
-        if not self.layout.parts or not hashes(entries):
+            query, values = self._from_base, (key, key)
+        entries = [Entry(*row) for row in db.execute(query, values).fetchall()]
+        named = sorted({one for entry in entries for one in hashes(entry)}) if self.layout.parts else ()
+        if not named:
             return entries
-        log = db.execute(self.find, (self.layout.key(name),)).fetchone()[0]
-        return with_parts(entries, partial(self._parts, db, log))
+        parts = self._parts(db, key, named)
+        return [
+            replace(entry, parts={one: parts[one] for one in own if one in parts}) if own else entry
+            for entry, own in [(entry, hashes(entry)) for entry in entries]
+        ]
 
-    def _parts(self, db: Connected, log: int, names: frozenset[str]) -> dict[str, bytes]:
+    def _parts(self, db: Any, key: Any, names: Sequence[str]) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
-        for some in _in_pieces(sorted(names)):
-            text = "SELECT hash, data FROM {parts} WHERE {log} = ? AND hash IN (?{more})"
+        for start in range(0, len(names), _MANY):
+            some = names[start : start + _MANY]
+            text = "SELECT hash, data FROM {parts} WHERE {of} AND hash IN (?{more})"
             query = self.query(text.replace("{more}", ", ?" * (len(some) - 1)))
-            found |= {name: bytes(data) for name, data in db.execute(query, (log, *some)).fetchall()}
+            found |= {name: bytes(data) for name, data in db.execute(query, (key, *some)).fetchall()}
         return found
 
-    def delete(self, db: Connected, name: str, before: int | None) -> None:
+    def delete(self, db: Any, name: str, before: int | None) -> None:
         key = self.layout.key(name)
         if before is None:
             db.execute(self.query("DELETE FROM {logs} WHERE {find}"), (key,))
@@ -155,11 +166,69 @@ class Tables:
             )
             db.execute(self.query(unneeded), (key,))
 
-    def names(self, db: Connected) -> list[LogInfo]:
+    def names(self, db: Any) -> list[LogInfo]:
         rows = db.execute(self.query("SELECT name, seq, at FROM {logs} ORDER BY at DESC, id DESC")).fetchall()
         return [LogInfo(self.layout.name(name), seq, at) for name, seq, at in rows]
 
 
-def _in_pieces(names: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(names), _MANY):
-        yield names[start : start + _MANY]
+Job: TypeAlias = Callable[[Any], None]
+
+
+class SqlLogs(Logs):
+    """Logs in the tables of a database. `begin` begins a transaction on one of its connections."""
+
+    def __init__(
+        self, database: SessionPool[Any], tables: Tables, begin: Callable[[Any], AbstractContextManager[Any]]
+    ) -> None:
+        self.database = database
+        self.keeps_parts = bool(tables.layout.parts)
+        self._tables = tables
+        self._transaction = begin
+
+    @abstractmethod
+    def _append(self, name: str, entries: Sequence[Entry], after: int | None, settles: str | None) -> Job:
+        """An append, to be done on a connection: all of it, or nothing."""
+
+    @override
+    async def append(
+        self, name: str, entries: Sequence[Entry], *, after: int | None, settles: str | None = None
+    ) -> None:
+        await self.database.run(self._append(name, entries, after, settles))
+
+    def start(
+        self, name: str, entries: Sequence[Entry], *, after: int | None, settles: str | None = None
+    ) -> asyncio.Future[None]:
+        """Begin to append; the future, which cannot be cancelled, says how that ended."""
+        return self.database.start(self._append(name, entries, after, settles))
+
+    def append_now(
+        self, name: str, entries: Sequence[Entry], *, after: int | None, settles: str | None = None
+    ) -> None:
+        """Append in this thread, for a caller that nobody waits beside."""
+        self.database.run_now(self._append(name, entries, after, settles))
+
+    @override
+    async def read(
+        self, name: str, *, since: int | None = None, newest: int | None = None
+    ) -> Sequence[Entry]:
+        return await self.database.run(lambda db: self._tables.read(db, name, since, newest))
+
+    def read_now(self, name: str, *, since: int | None = None) -> Sequence[Entry]:
+        """Read in this thread, for a caller that nobody waits beside."""
+        return self.database.run_now(lambda db: self._tables.read(db, name, since))
+
+    @override
+    async def delete(self, name: str, *, before: int | None = None) -> None:
+        def job(db: Any) -> None:
+            with self._transaction(db):
+                self._tables.delete(db, name, before)
+
+        await self.database.run(job)
+
+    @override
+    async def names(self) -> Sequence[LogInfo]:
+        return await self.database.run(self._tables.names)
+
+    def close(self) -> None:
+        """Close the database. It is opened again if it is used again."""
+        self.database.close()

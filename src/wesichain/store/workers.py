@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import weakref
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
@@ -16,13 +17,13 @@ from wesichain.core.internal import Delivery
 T = TypeVar("T")
 
 
-class Session(Protocol):
+class Closable(Protocol):
     """A connection in the hands of one thread; made when that begins, closed when it ends."""
 
     def close(self) -> None: ...
 
 
-S = TypeVar("S", bound=Session)
+S = TypeVar("S", bound=Closable)
 _Job: TypeAlias = "tuple[asyncio.AbstractEventLoop, asyncio.Future[Any], Callable[[S], Any]] | None"
 
 
@@ -115,3 +116,49 @@ def _work(jobs: SimpleQueue[_Job[S]], make: Callable[[], S], idle: list[None]) -
         del delivery
     if session is not None:
         session.close()
+
+
+C = TypeVar("C")
+C_co = TypeVar("C_co", covariant=True)
+
+
+class Session(Closable, Protocol[C_co]):
+    """A connection that is opened when it is needed, and again after it was lost or closed."""
+
+    def do(self, job: Callable[[C_co], T]) -> T: ...
+
+
+class SessionPool(Generic[C]):
+    """A database, used in threads that have sessions with it, or in the thread of the caller.
+
+    Without a number of sessions all threads share the caller's, one at a time. Dropping it ends the threads.
+    """
+
+    def __init__(self, make: Callable[[], Session[C]], *, name: str, most: int | None = None) -> None:
+        self._here = here = make()
+        own = (lambda: here) if most is None else make
+        self._workers: Workers[Session[C]] = Workers(own, name=name, most=most or 1)
+        weakref.finalize(self, _let_go, self._workers, here, is_shared=most is None)
+
+    async def run(self, job: Callable[[C], T]) -> T:
+        """Do a job in a thread. Who is cancelled meanwhile does not stop it."""
+        return await self._workers.run(lambda session: session.do(job))
+
+    def start(self, job: Callable[[C], T]) -> asyncio.Future[T]:
+        """Begin a job; the future, which cannot be cancelled, says how it ended."""
+        return self._workers.start(lambda session: session.do(job))
+
+    def run_now(self, job: Callable[[C], T]) -> T:
+        """Do a job in this thread, for a caller that nobody waits beside."""
+        return self._here.do(job)
+
+    def close(self) -> None:
+        """Close the sessions. They are opened again if the database is used again."""
+        self._workers.close()
+        self._here.close()
+
+
+def _let_go(workers: Workers[Session[Any]], here: Session[Any], *, is_shared: bool) -> None:
+    """Let go of a database that nobody has any more; the last thread closes a session that it shares."""
+    if not (workers.dismiss() and is_shared):
+        here.close()

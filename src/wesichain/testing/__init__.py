@@ -14,18 +14,10 @@ if TYPE_CHECKING:
     from .models import FunctionLlm, ScriptedLlm, StreamingScriptedLlm, calls
     from .providers import Answer, ProviderContract, ProviderReply, Served, Wire
     from .recordings import assert_replays
-    from .simulation import (
-        Effect,
-        Fault,
-        Faults,
-        Report,
-        Scenario,
-        ToolEffects,
-        Trace,
-        Violation,
-        simulate,
-        simulate_sync,
-    )
+    from .simulation.faults import Fault, Faults
+    from .simulation.scenario import Effect, Scenario, ToolEffects, Trace
+    from .simulation.simulate import simulate, simulate_sync
+    from .simulation.violations import Report, Violation
 else:
     # pytest loads the plugin of this package in every project: the rest is imported when it is asked for.
     __getattr__ = lazy_getattr(
@@ -40,18 +32,10 @@ else:
             ".models": ("FunctionLlm", "ScriptedLlm", "StreamingScriptedLlm", "calls"),
             ".providers": ("Answer", "ProviderContract", "Served", "ProviderReply", "Wire"),
             ".recordings": ("assert_replays",),
-            ".simulation": (
-                "Effect",
-                "Fault",
-                "Faults",
-                "Report",
-                "Scenario",
-                "ToolEffects",
-                "Trace",
-                "Violation",
-                "simulate",
-                "simulate_sync",
-            ),
+            ".simulation.faults": ("Fault", "Faults"),
+            ".simulation.scenario": ("Effect", "Scenario", "ToolEffects", "Trace"),
+            ".simulation.simulate": ("simulate", "simulate_sync"),
+            ".simulation.violations": ("Report", "Violation"),
         },
         renamed={"Spoken": "ProviderReply"},
     )

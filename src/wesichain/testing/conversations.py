@@ -8,38 +8,21 @@ class TestMyConversations(ConversationsContract):
 from __future__ import annotations
 
 import asyncio
-import threading
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 from wesichain.agent import Agent, Approve, Conversation, Conversations, Failed, Interrupted
 from wesichain.core import Document, Image, LlmResponse, Message, Role, Text, ToolCall
 from wesichain.tools import tool
 
 from .models import ScriptedLlm
+from .store_contract import StoreContract, law, run_in_loops
 
 
-class ConversationsContract(ABC):
+class ConversationsContract(StoreContract[Conversations]):
     """The contract of a store of conversations: all that an agent relies on."""
 
-    @abstractmethod
-    async def make(self) -> Conversations:
-        """An empty store."""
-
-    async def done(self, store: Conversations) -> None:  # noqa: B027  # most have nothing to release
-        """Release it."""
-
-    def _run(self, check: Callable[[Conversations], Awaitable[None]]) -> None:
-        async def main() -> None:
-            store = await self.make()
-            try:
-                await check(store)
-            finally:
-                await self.done(store)
-
-        asyncio.run(main())
-
-    def test_what_was_said_is_read_back_as_it_was(self) -> None:
+    @law
+    async def test_what_was_said_is_read_back_as_it_was(self, store: Conversations) -> None:
         said = (
             Message(Role.SYSTEM, "be brief"),
             Message(Role.USER, (Text("look"), Image(b"\x89PNG\r\n\x1a\n", media_type="image/png"))),
@@ -49,174 +32,140 @@ class ConversationsContract(ABC):
             Message(Role.ASSISTANT, "\x00 ü 😀 ' \" % ? \\", reasoning="hm", opaque={"signature": "x"}),
         )
 
-        async def check(store: Conversations) -> None:
-            await store.open("c").extend(*said)
-            assert tuple(await store.open("c").read()) == said
+        await store.open("c").extend(*said)
+        assert tuple(await store.open("c").read()) == said
 
-        self._run(check)
+    @law
+    async def test_opening_and_reading_leave_nothing_behind(self, store: Conversations) -> None:
+        assert list(await store.open("new").read()) == []
+        assert list(await store.open("new", max_tokens=10).read()) == []
+        await store.open("new").extend()
+        assert await store.list() == []
 
-    def test_opening_and_reading_leave_nothing_behind(self) -> None:
-        async def check(store: Conversations) -> None:
-            assert list(await store.open("new").read()) == []
-            assert list(await store.open("new", max_tokens=10).read()) == []
-            await store.open("new").extend()
-            assert await store.list() == []
-
-        self._run(check)
-
-    def test_a_run_reads_it_and_extends_it_with_the_question_and_the_answer(self) -> None:
+    @law
+    async def test_a_run_reads_it_and_extends_it_with_the_question_and_the_answer(
+        self, store: Conversations
+    ) -> None:
         @tool
         async def look() -> str:
             """Look."""
             return "rain"
 
-        async def check(store: Conversations) -> None:
-            llm = ScriptedLlm([_call("look"), "rain", "sure", "what?"])
-            agent = Agent(llm, tools=[look], instructions="be brief")
-            await agent.run("weather?", conversation=store.open("c"))
-            await agent.run("really?", conversation=store.open("c"))
-            await agent.run("really?", conversation=store.open("other"))
-            assert texts(llm.requests[2].messages[-3:]) == ["weather?", "rain", "really?"]
-            assert texts(llm.requests[3].messages)[-1:] == ["really?"]
-            kept = await store.open("c").read()
-            assert texts(kept) == ["weather?", "rain", "really?", "sure"]
-            assert [message.role for message in kept] == [Role.USER, Role.ASSISTANT] * 2
-            assert texts(await store.open("other").read()) == ["really?", "what?"]
+        llm = ScriptedLlm([_call("look"), "rain", "sure", "what?"])
+        agent = Agent(llm, tools=[look], instructions="be brief")
+        await agent.run("weather?", conversation=store.open("c"))
+        await agent.run("really?", conversation=store.open("c"))
+        await agent.run("really?", conversation=store.open("other"))
+        assert texts(llm.requests[2].messages[-3:]) == ["weather?", "rain", "really?"]
+        assert texts(llm.requests[3].messages)[-1:] == ["really?"]
+        kept = await store.open("c").read()
+        assert texts(kept) == ["weather?", "rain", "really?", "sure"]
+        assert [message.role for message in kept] == [Role.USER, Role.ASSISTANT] * 2
+        assert texts(await store.open("other").read()) == ["really?", "what?"]
 
-        self._run(check)
+    @law
+    async def test_a_run_that_fails_leaves_no_trace(self, store: Conversations) -> None:
+        outcome = await Agent(ScriptedLlm([])).outcome("q", conversation=store.open("c"))
+        assert isinstance(outcome, Failed)
+        assert await store.list() == []
 
-    def test_a_run_that_fails_leaves_no_trace(self) -> None:
-        async def check(store: Conversations) -> None:
-            outcome = await Agent(ScriptedLlm([])).outcome("q", conversation=store.open("c"))
-            assert isinstance(outcome, Failed)
-            assert await store.list() == []
-
-        self._run(check)
-
-    def test_a_run_that_waited_for_a_person_is_kept_when_it_has_completed(self) -> None:
+    @law
+    async def test_a_run_that_waited_for_a_person_is_kept_when_it_has_completed(
+        self, store: Conversations
+    ) -> None:
         @tool(approval=True)
         async def erase() -> str:
             """Erase."""
             return "gone"
 
-        async def check(store: Conversations) -> None:
-            agent = Agent(ScriptedLlm([_call("erase"), "done"]), tools=[erase])
-            waiting = await agent.outcome("erase it", conversation=store.open("c"))
-            assert isinstance(waiting, Interrupted)
-            assert list(await store.open("c").read()) == []
-            decisions = {item.token: Approve() for item in waiting.pending}
-            await agent.resume(waiting, decisions, conversation=store.open("c"))
-            assert texts(await store.open("c").read()) == ["erase it", "done"]
+        agent = Agent(ScriptedLlm([_call("erase"), "done"]), tools=[erase])
+        waiting = await agent.outcome("erase it", conversation=store.open("c"))
+        assert isinstance(waiting, Interrupted)
+        assert list(await store.open("c").read()) == []
+        decisions = {item.token: Approve() for item in waiting.pending}
+        await agent.resume(waiting, decisions, conversation=store.open("c"))
+        assert texts(await store.open("c").read()) == ["erase it", "done"]
 
-        self._run(check)
+    @law
+    async def test_runs_at_the_same_time_are_each_kept_in_whole(self, store: Conversations) -> None:
+        conversation = store.open("c")
 
-    def test_runs_at_the_same_time_are_each_kept_in_whole(self) -> None:
-        async def check(store: Conversations) -> None:
-            conversation = store.open("c")
+        async def run(name: int) -> None:
+            for turn in range(3):
+                agent = Agent(ScriptedLlm([f"answer {name}.{turn}"]))
+                await agent.run(f"question {name}.{turn}", conversation=conversation)
 
-            async def run(name: int) -> None:
-                for turn in range(3):
-                    agent = Agent(ScriptedLlm([f"answer {name}.{turn}"]))
-                    await agent.run(f"question {name}.{turn}", conversation=conversation)
-
-            await asyncio.gather(*[run(name) for name in range(8)])
-            assert_complete(await conversation.read(), writers=8, turns=3)
-
-        self._run(check)
+        await asyncio.gather(*[run(name) for name in range(8)])
+        assert_complete(await conversation.read(), writers=8, turns=3)
 
     def test_several_event_loops_share_it_at_once(self) -> None:
         store = asyncio.run(self.make())
-        failures: list[BaseException] = []
 
-        def work(name: int) -> None:
-            async def main() -> None:
-                for turn in range(8):
-                    await store.open("c").extend(*_turn(name, turn))
-                    await store.open("c", max_tokens=20).read()
+        async def work(name: int) -> None:
+            for turn in range(8):
+                await store.open("c").extend(*_turn(name, turn))
+                await store.open("c", max_tokens=20).read()
 
-            try:
-                asyncio.run(main())
-            except BaseException as error:  # noqa: BLE001  # told by the thread that waits
-                failures.append(error)
-
-        threads = [threading.Thread(target=work, args=(name,), daemon=True) for name in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-        assert not any(thread.is_alive() for thread in threads), "a call never came back"
-        assert failures == []
-        assert_complete(asyncio.run(_all(store, "c")), writers=4, turns=8)
+        run_in_loops(work)
+        assert_complete(asyncio.run(store.open("c").read()), writers=4, turns=8)
         asyncio.run(self.done(store))
 
-    def test_a_run_sees_what_a_conversation_in_memory_would_show_it(self) -> None:
-        async def check(store: Conversations) -> None:
-            for turn in range(150):
-                if turn in (0, 70):
-                    await store.open("c").extend(Message(Role.SYSTEM, f"rule {turn}"), *_turn(0, turn))
-                else:
-                    await store.open("c").extend(*_turn(0, turn))
-            everything = await store.open("c").read()
-            assert len(everything) == 302
-            for max_tokens in (0, 10, 30, 400, 1500, 100_000):
-                memory = Conversation(max_tokens)
-                memory.add(*everything)
-                assert tuple(await store.open("c", max_tokens).read()) == memory.window()
+    @law
+    async def test_a_run_sees_what_a_conversation_in_memory_would_show_it(self, store: Conversations) -> None:
+        for turn in range(150):
+            if turn in (0, 70):
+                await store.open("c").extend(Message(Role.SYSTEM, f"rule {turn}"), *_turn(0, turn))
+            else:
+                await store.open("c").extend(*_turn(0, turn))
+        everything = await store.open("c").read()
+        assert len(everything) == 302
+        for max_tokens in (0, 10, 30, 400, 1500, 100_000):
+            memory = Conversation(max_tokens)
+            memory.add(*everything)
+            assert tuple(await store.open("c", max_tokens).read()) == memory.window()
 
-        self._run(check)
+    @law
+    async def test_the_newest_turns_come_with_every_older_system_message(self, store: Conversations) -> None:
+        await store.append("c", (Message(Role.SYSTEM, "rule"),))
+        for turn in range(9):
+            await store.append("c", _turn(0, turn))
+        found = [texts(turn)[0] for turn in await store.read("c", newest=2)]
+        assert found == ["rule", "question 0.7", "question 0.8"]
+        assert len(await store.read("c", newest=10)) == len(await store.read("c", newest=11)) == 10
 
-    def test_the_newest_turns_come_with_every_older_system_message(self) -> None:
-        async def check(store: Conversations) -> None:
-            await store.append("c", (Message(Role.SYSTEM, "rule"),))
-            for turn in range(9):
-                await store.append("c", _turn(0, turn))
-            found = [texts(turn)[0] for turn in await store.read("c", newest=2)]
-            assert found == ["rule", "question 0.7", "question 0.8"]
-            assert len(await store.read("c", newest=10)) == len(await store.read("c", newest=11)) == 10
+    @law
+    async def test_they_are_listed_the_newest_first(self, store: Conversations) -> None:
+        for name in ("a", "b", "c", "a"):
+            await store.open(name).extend(*_turn(0, 0))
+        assert await store.list() == ["a", "c", "b"]
 
-        self._run(check)
+    @law
+    async def test_deleting_forgets_one_conversation_wholly(self, store: Conversations) -> None:
+        await store.open("c").extend(*_turn(0, 0))
+        await store.open("other").extend(*_turn(1, 0))
+        await store.delete("c")
+        await store.delete("never there")
+        assert await store.list() == ["other"]
+        assert list(await store.open("c").read()) == []
+        assert texts(await store.open("other").read()) == ["question 1.0", "answer 1.0"]
+        await store.open("c").extend(*_turn(0, 1))
+        assert texts(await store.open("c").read()) == ["question 0.1", "answer 0.1"]
 
-    def test_they_are_listed_the_newest_first(self) -> None:
-        async def check(store: Conversations) -> None:
-            for name in ("a", "b", "c", "a"):
-                await store.open(name).extend(*_turn(0, 0))
-            assert await store.list() == ["a", "c", "b"]
+    @law
+    async def test_a_conversation_may_be_named_anything(self, store: Conversations) -> None:
+        mixed = "".join(chr(0x4E00 + 7 * place) for place in range(2500))
+        names = ("", " ", "a'; DROP TABLE turns; --", "%s", "../../etc", "ü😀", "a\x00b", "a", mixed)
+        for place, name in enumerate(names):
+            await store.open(name).extend(*_turn(0, place))
+        for place, name in enumerate(names):
+            assert texts(await store.open(name).read())[0] == f"question 0.{place}"
+        assert await store.list() == [*reversed(names)]
 
-        self._run(check)
-
-    def test_deleting_forgets_one_conversation_wholly(self) -> None:
-        async def check(store: Conversations) -> None:
-            await store.open("c").extend(*_turn(0, 0))
-            await store.open("other").extend(*_turn(1, 0))
-            await store.delete("c")
-            await store.delete("never there")
-            assert await store.list() == ["other"]
-            assert list(await store.open("c").read()) == []
-            assert texts(await store.open("other").read()) == ["question 1.0", "answer 1.0"]
-            await store.open("c").extend(*_turn(0, 1))
-            assert texts(await store.open("c").read()) == ["question 0.1", "answer 0.1"]
-
-        self._run(check)
-
-    def test_a_conversation_may_be_named_anything(self) -> None:
-        async def check(store: Conversations) -> None:
-            mixed = "".join(chr(0x4E00 + 7 * place) for place in range(2500))
-            names = ("", " ", "a'; DROP TABLE turns; --", "%s", "../../etc", "ü😀", "a\x00b", "a", mixed)
-            for place, name in enumerate(names):
-                await store.open(name).extend(*_turn(0, place))
-            for place, name in enumerate(names):
-                assert texts(await store.open(name).read())[0] == f"question 0.{place}"
-            assert await store.list() == [*reversed(names)]
-
-        self._run(check)
-
-    def test_a_large_message_is_kept_whole(self) -> None:
-        async def check(store: Conversations) -> None:
-            said = Message(Role.USER, "ä" * 2_000_000)
-            await store.open("c").extend(said)
-            assert list(await store.open("c").read()) == [said]
-
-        self._run(check)
+    @law
+    async def test_a_large_message_is_kept_whole(self, store: Conversations) -> None:
+        said = Message(Role.USER, "ä" * 2_000_000)
+        await store.open("c").extend(said)
+        assert list(await store.open("c").read()) == [said]
 
 
 def texts(messages: Sequence[Message]) -> list[str]:
@@ -241,7 +190,3 @@ def _turn(name: int, turn: int) -> tuple[Message, ...]:
 
 def _call(name: str) -> LlmResponse:
     return LlmResponse("", (ToolCall(f"{name}-1", name, {}),), finish_reason="tool_calls")
-
-
-async def _all(store: Conversations, id: str) -> Sequence[Message]:
-    return await store.open(id).read()

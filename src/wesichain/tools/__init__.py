@@ -6,15 +6,13 @@ from wesichain.core.internal import lazy_getattr
 from wesichain.errors import ToolError, ToolErrorKind
 
 from .context import CancellationToken, RunContext, ToolContext
-from .definition import Approval, Effect, Id, Tool, ToolOptions, ToolWarning
-from .finish import Finish
+from .definition import Approval, Effect, Id, Isolation, Tool, ToolOptions, ToolWarning, TypedTool
 from .function import FunctionTool, tool
-from .isolation import Isolation
-from .json_schema import Issue
+from .json_schema.issues import Issue
 from .registry import Offered, ToolLike, ToolRegistry, ToolSet
 from .results import PreparedCall, ToolResult, ToolStats
+from .return_values import Finish
 from .tool_sources import DynamicTools, ToolSource
-from .typed import TypedTool
 
 if TYPE_CHECKING:
     from .json_tool import JsonTool, validate_json

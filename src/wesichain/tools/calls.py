@@ -27,9 +27,8 @@ from wesichain.errors import (
 from .context import CancellationToken, ToolContext
 from .definition import Parts, Tool
 from .failures import clean, describe
-from .finish import Finish
-from .media import parts_in
 from .results import Counter, DraftResult, PreparedCall, ToolResult
+from .return_values import Finish, parts_in
 from .running import CallDrive, OutOfTimeError, Steps, in_thread
 
 Perform: TypeAlias = Callable[..., Coroutine[Any, Any, ToolResult]]

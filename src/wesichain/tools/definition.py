@@ -1,26 +1,44 @@
-"""Tool: what every tool is to the registry: a description, a check, a call, a rendering."""
+"""Tool: what every tool is to the registry, and `TypedTool`, a tool as a class.
+
+To the registry a tool is a description, a check, a call, a rendering.
+"""
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, TypeAlias
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import cached_property
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    Literal,
+    NamedTuple,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_origin,
+)
 
-from typing_extensions import TypedDict, Unpack
+from typing_extensions import TypedDict, Unpack, override
 
 from wesichain._elsewhere import TOOL, likely
 from wesichain.core import JsonValue, ToolSpec
+from wesichain.core.internal import dataclass
 from wesichain.errors import InvalidArgsError, ToolDefinitionError
 
 from .context import DepsT_contra, RunContext, ToolContext
-from .isolation import Isolation
-from .json_schema import Issue, RejectedError, shorten
+from .json_schema.issues import Issue, RejectedError, shorten
 
 if TYPE_CHECKING:
     from .schema.plan import SchemaPlan
 
+Args = TypeVar("Args")
+Result = TypeVar("Result")
 Effect: TypeAlias = Literal["pure", "idempotent", "once"]
 Approval: TypeAlias = bool | Callable[[Any], bool] | Callable[[RunContext[Any], Any], bool]
 
@@ -48,6 +66,40 @@ _OPTIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
         "a number of bytes above 0",
     ),
 }
+
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Isolation:
+    """The limits of an isolated tool: `@tool(isolate=Isolation(memory_mb=256, env=("API_KEY",)))`.
+
+    `memory_mb` is what it may allocate beyond the interpreter it starts with, `cpu_seconds` what it may
+    compute, `file_mb` the size of the largest file that it may write; each holds for every process of the
+    tool by itself. `env` names the variables of our environment that it gets.
+    """
+
+    memory_mb: int | None = None
+    cpu_seconds: int | None = None
+    env: tuple[str, ...] = ()
+    file_mb: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("memory_mb", "cpu_seconds", "file_mb"):
+            value: Any = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+                raise ToolDefinitionError(f"Isolation: {name} is {value!r:.80}; it is a whole number above 0")
+        names: Any = self.env
+        if isinstance(names, str) or not isinstance(names, Iterable):
+            raise ToolDefinitionError(
+                f"Isolation: env is {names!r:.80}; it is a tuple of names of variables, such as ('API_KEY',)"
+            )
+        given: tuple[Any, ...] = tuple(names)  # pyright: ignore[reportUnknownArgumentType,reportUnknownVariableType]  # any value at all
+        for name in given:
+            if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
+                raise ToolDefinitionError(f"Isolation: env has {name!r:.80}, which is no name of a variable")
+        object.__setattr__(self, "env", given)
 
 
 class ToolWarning(UserWarning):
@@ -206,3 +258,61 @@ class Id:
         cls, core: Any, handler: Callable[[Any], dict[str, Any]]
     ) -> dict[str, Any]:
         return {**handler(core), "format": cls.FORMAT}
+
+
+class TypedTool(Tool[DepsT_contra], Generic[Args, Result, DepsT_contra]):
+    """Subclass with the two types, set `name` and `description`, write `run`.
+
+    A third type says what deps it wants of the run: `TypedTool[Args, Result, Desk]`.
+
+    The options of `@tool` are class attributes here. `Args` is a pydantic model, a dataclass or a
+    TypedDict; `run` may also be a plain function, and then runs in a thread.
+    """
+
+    @abstractmethod
+    def run(self, args: Args, ctx: ToolContext[DepsT_contra]) -> Awaitable[Result] | Result:
+        """Do what the tool does."""
+
+    @override
+    def call(self, args: Args, ctx: ToolContext[DepsT_contra] | None) -> Any:
+        return self.run(args, ctx or ToolContext[Any]())
+
+    def types(self) -> tuple[Any, Any]:
+        """The types of its arguments and its result; a tool that is made at run time says them here."""
+        return _types(type(self))
+
+    @override
+    def plan(self) -> SchemaPlan:
+        return self._plan
+
+    @cached_property
+    def _plan(self) -> SchemaPlan:  # made at first use: a subclass may have an __init__ of its own
+        from .schema.plan import plan_types  # it loads pydantic
+        from .schema.signature import read_docstring
+
+        cls = type(self)
+        description = self.description or read_docstring(cls.__doc__).description
+        self.configure(self.name if _says_its_name(self) else cls.__name__, description)
+        self.is_async = inspect.iscoroutinefunction(cls.run)
+        takes, gives = self.types()
+        return plan_types(
+            takes, gives, name=self.name, description=self.description, max_output=self.max_output
+        )
+
+
+def _says_its_name(tool: Tool) -> bool:
+    """Whether a name was set, be it "", by the tool, its class or one that it inherits from."""
+    holders = [tool, *(cls for cls in type(tool).__mro__ if cls is not Tool)]
+    return any("name" in vars(holder) for holder in holders)
+
+
+def _types(cls: type) -> tuple[Any, Any]:
+    """The types in `TypedTool[Args, Result]`, on the class or on one that it inherits from."""
+    for ancestor in cls.__mro__:
+        for base in getattr(ancestor, "__orig_bases__", ()):
+            found = get_args(base)
+            if get_origin(base) is TypedTool and not any(isinstance(item, TypeVar) for item in found):
+                return found[0], found[1]
+    raise ToolDefinitionError(
+        f"{cls.__name__} does not say its types: class {cls.__name__}(TypedTool[Args, Result])"
+    )

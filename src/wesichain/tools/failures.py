@@ -6,7 +6,7 @@ import asyncio
 
 from wesichain.core.internal import stray_cancel
 
-from .json_schema import shorten
+from .json_schema.issues import shorten
 
 _MAX_MESSAGE = 2_000
 

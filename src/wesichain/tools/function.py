@@ -41,8 +41,11 @@ class FunctionTool(Tool[DepsT_contra], Generic[P, R, DepsT_contra]):
         description: str | None = None,
         **options: Unpack[ToolOptions],
     ) -> None:
-        from .schema.docstring import read_docstring  # what reads functions is loaded with the first of them
-        from .schema.signature import is_or_calls, outside
+        from .schema.signature import (
+            is_or_calls,
+            outside,
+            read_docstring,  # what reads functions is loaded with the first of them
+        )
 
         given: Any = function
         self.function: Callable[..., Any] = given
@@ -183,6 +186,13 @@ def _docstring(function: Any) -> str | None:
     return called.__doc__ or type(function).__doc__
 
 
+class FunctionOptions(ToolOptions, total=False):
+    """The options of `@tool`: what it is called, beside those of every kind of tool."""
+
+    name: str | None
+    description: str | None
+
+
 class MakesTool(Protocol):
     """`@tool(...)` with its options: makes a tool of the function below it."""
 
@@ -197,34 +207,13 @@ class MakesTool(Protocol):
 # Checkers know which deps a tool wants where its context is the first parameter.
 @overload
 def tool(
-    function: Callable[Concatenate[ToolContext[DepsT], P], R],
-    /,
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    **options: Unpack[ToolOptions],
+    function: Callable[Concatenate[ToolContext[DepsT], P], R], /, **options: Unpack[FunctionOptions]
 ) -> FunctionTool[Concatenate[ToolContext[DepsT], P], R, DepsT]: ...
 @overload
-def tool(
-    function: Callable[P, R],
-    /,
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    **options: Unpack[ToolOptions],
-) -> FunctionTool[P, R, object]: ...
+def tool(function: Callable[P, R], /, **options: Unpack[FunctionOptions]) -> FunctionTool[P, R, object]: ...
 @overload
-def tool(
-    *, name: str | None = None, description: str | None = None, **options: Unpack[ToolOptions]
-) -> MakesTool: ...
-def tool(
-    function: Callable[..., Any] | None = None,
-    /,
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    **options: Unpack[ToolOptions],
-) -> Any:
+def tool(**options: Unpack[FunctionOptions]) -> MakesTool: ...
+def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[FunctionOptions]) -> Any:
     """Make a tool of a sync or async function, method, partial or callable object.
 
     Its schema comes from type hints and docstring (Google, NumPy, Sphinx). A parameter annotated
@@ -236,21 +225,25 @@ def tool(
         inner: Any = getattr(function, "__func__", None)
         if inspect.ismethod(function) and isinstance(inner, FunctionTool):  # @classmethod over @tool
             return cast("FunctionTool[..., Any]", inner).__get__(function.__self__)
-        return FunctionTool(function, name=name, description=description, **options)
+        return FunctionTool(function, **options)
 
     return make if function is None else make(function)
 
 
 def _signature() -> inspect.Signature:
     """The signature of `tool` with every option in it, each with the default that the class of tools has."""
-    own = inspect.signature(tool)
-    named = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    own, keyword = inspect.signature(tool), inspect.Parameter.KEYWORD_ONLY
+    function = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    named = [
+        inspect.Parameter(name, keyword, default=None, annotation="str | None")
+        for name in ("name", "description")
+    ]
     options = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=getattr(Tool, name), annotation=hint)
+        inspect.Parameter(name, keyword, default=getattr(Tool, name), annotation=hint)
         for name, hint in Tool.__annotations__.items()
         if name in ToolOptions.__annotations__
     ]
-    return own.replace(parameters=[*named, *options])
+    return own.replace(parameters=[*function, *named, *options])
 
 
 setattr(tool, "__signature__", _signature())  # noqa: B010  # a checker allows no assignment

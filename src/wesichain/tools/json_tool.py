@@ -15,13 +15,14 @@ from wesichain.errors import CodecError, ToolDefinitionError, ToolSerializationE
 
 from .context import ToolContext
 from .definition import Tool, ToolOptions
-from .json_schema import RejectedError, preview
-from .schema.first_look import as_text
+from .json_schema.issues import RejectedError, as_text, preview
+from .schema.describe import signature_line
 from .schema.output import Output
+from .schema.plan import SchemaPlan
+from .schema.signature import is_or_calls
 
 if TYPE_CHECKING:
     from .json_schema.compile import Validator
-    from .schema.plan import SchemaPlan
 
 
 class JsonTool(Tool[object]):
@@ -41,10 +42,6 @@ class JsonTool(Tool[object]):
         returns: Mapping[str, Any] | None = None,
         **options: Unpack[ToolOptions],
     ) -> None:
-        from .schema.describe import signature_line
-        from .schema.plan import SchemaPlan
-        from .schema.signature import is_or_calls
-
         self.configure(name, description, **options)
         if invoke is None and self.external:
             invoke = never_run

@@ -22,12 +22,11 @@ from wesichain.errors import (
 )
 
 from .context import ToolContext
-from .definition import Tool, ToolWarning
+from .definition import Tool, ToolWarning, TypedTool
 from .function import tool as function_tool
-from .json_schema import Issue, closest, one_of, preview
+from .json_schema.issues import Issue, closest, one_of, preview
 from .results import Counter, PreparedCall, ToolResult, ToolStats
 from .tool_sources import ToolSource
-from .typed import TypedTool
 
 if TYPE_CHECKING:
     from .calls import Perform

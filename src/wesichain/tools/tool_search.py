@@ -15,7 +15,7 @@ from wesichain.core.internal import is_array, is_object
 from wesichain.errors import ToolDefinitionError
 
 from .definition import Tool
-from .json_schema import shorten
+from .json_schema.issues import shorten
 from .json_tool import JsonTool
 from .registry import ToolLike, ToolSet
 from .running import in_thread
@@ -89,7 +89,10 @@ class ToolSearch(ToolSource):
     async def _search(self, args: Any) -> JsonValue:
         query: str = args["query"]
         places = await self._places(query)
-        found: list[JsonValue] = [_listed(self._tools[place]) for place in places]
+        found: list[JsonValue] = [
+            {"name": tool.name, "description": shorten(tool.description, _SHOWN)}
+            for tool in (self._tools[place] for place in places)
+        ]
         if found:
             return {"found": found}
         some = ", ".join(self.names[:_NAMED])
@@ -112,7 +115,7 @@ class ToolSearch(ToolSource):
         if self._rows is None:
             self._rows = [unit(row) for row in embedder.embed(self._texts)]
         question = unit(embedder.embed([query.encode(errors="replace").decode()])[0])
-        return similarities(question, self._rows)
+        return [sum(map(mul, question, row)) for row in self._rows]  # 1 is the same direction
 
 
 def _text_of(tool: Tool) -> str:
@@ -125,10 +128,6 @@ def _text_of(tool: Tool) -> str:
 def _described(schema: Any) -> str:
     text = schema.get("description") if is_object(schema) else None
     return text if isinstance(text, str) else ""
-
-
-def _listed(tool: Tool) -> JsonValue:
-    return {"name": tool.name, "description": shorten(tool.description, _SHOWN)}
 
 
 _WORD = re.compile(r"[^\W_]+")
@@ -188,11 +187,6 @@ def unit(row: Iterable[Any]) -> list[float]:
     numbers = [float(number) for number in row]
     length = sqrt(sum(map(mul, numbers, numbers)))
     return [number / length for number in numbers] if length else numbers
-
-
-def similarities(question: Sequence[float], rows: Iterable[Sequence[float]]) -> list[float]:
-    """How near each row is to that of the question: 1 is the same direction."""
-    return [sum(map(mul, question, row)) for row in rows]
 
 
 def best(scores: Sequence[float], k: int) -> list[int]:

@@ -12,7 +12,7 @@ from wesichain.errors import AgentError, ToolDefinitionError, WesichainError
 from .context import RunContext
 from .definition import Tool
 from .failures import describe
-from .json_schema import preview
+from .json_schema.issues import preview
 
 
 class ToolSource:

@@ -6,20 +6,11 @@
 from .compare import Change, Difference, diff
 from .console import ConsoleSink
 from .metrics import Figures, Metrics
-from .recordings import (
-    RecordedCall,
-    RecordedStep,
-    Recorder,
-    Recording,
-    RunSummary,
-    find_run,
-    list_runs,
-    load,
-    parts_folder,
-    prune,
-    read_new,
-)
-from .redaction import Redactor, redact
+from .recordings.folder import RunSummary, find_run, list_runs, prune
+from .recordings.parts_folder import parts_folder
+from .recordings.recorder import Recorder
+from .recordings.recording import RecordedCall, RecordedStep, Recording, load, read_new
+from .redaction.redactor import Redactor, redact
 from .sinks import BufferedSink, CollectingSink
 from .terminal import neutralise
 

@@ -13,8 +13,8 @@ from typing_extensions import override
 from wesichain.core import Event, JsonValue, OutputDelta, TextDelta, to_json
 from wesichain.core.internal import dataclass, json_changes
 
-from .recordings import Recording, load
-from .redaction import Redactor
+from .recordings.recording import Recording, load
+from .redaction.redactor import Redactor
 from .terminal import neutralise
 
 _IGNORED = frozenset({"run_id", "at", "seq", "duration_ms", "seconds", "token", "expires_at"})

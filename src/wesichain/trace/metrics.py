@@ -23,7 +23,7 @@ from wesichain.core import (
 )
 from wesichain.core.internal import Prices, cost_of
 
-from .recordings import STATUS_OF
+from .recordings.format import STATUS_OF
 from .terminal import neutralise
 
 QUANTILES = (0.5, 0.95, 0.99)

@@ -13,7 +13,7 @@ from typing import Self
 from wesichain.core import Event, EventSink
 from wesichain.errors import ConfigError
 
-from .recordings import STATUS_OF
+from .recordings.format import STATUS_OF
 
 _log = logging.getLogger("wesichain.trace")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -98,45 +99,38 @@ def create_app(
     return app
 
 
+@dataclass(frozen=True, slots=True)
 class _Viewer:
     """The handlers of the API. What reads files does so off the loop."""
 
-    def __init__(
-        self,
-        runs: AllRuns,
-        playbook: PlaybookShelf | None,
-        approvals: ApprovalFolder | None,
-        desk: AgentDesk | None,
-    ) -> None:
-        self._runs = runs
-        self._playbook = playbook
-        self._approvals = approvals
-        self._desk = desk
-        self._database = runs.database
+    runs: AllRuns
+    playbook: PlaybookShelf | None
+    approvals: ApprovalFolder | None
+    desk: AgentDesk | None
 
     # --- runs ---
 
     async def list_runs(self, request: Request) -> Response:
-        found = await self._runs.rows(
+        found = await self.runs.rows(
             filter_of(request),
             limit=number_of(request, "limit", 50, least=1, most=1_000),
             after=request.query_params.get("after") or request.query_params.get("before") or None,
         )
-        return JSONResponse(found, background=BackgroundTask(self._runs.store.read_ahead))
+        return JSONResponse(found, background=BackgroundTask(self.runs.store.read_ahead))
 
     async def show_run(self, request: Request) -> Response:
-        run = await run_of(self._runs, request.path_params["id"])
+        run = await run_of(self.runs, request.path_params["id"])
         cursor = number_of(request, "cursor", 0)
         limit = number_of(request, "limit", PAGE_EVENTS, least=1, most=10_000)
-        body = await self._runs.page(run, cursor=cursor, limit=limit)
+        body = await self.runs.page(run, cursor=cursor, limit=limit)
         return Response(body, media_type="application/json")
 
     async def compare(self, request: Request) -> Response:
-        runs = [await run_of(self._runs, request.query_params.get(side, "")) for side in ("a", "b")]
+        runs = [await run_of(self.runs, request.query_params.get(side, "")) for side in ("a", "b")]
         return JSONResponse(await self._compare(*runs))
 
     async def _compare(self, ours: AnyRun, theirs: AnyRun) -> dict[str, Any]:
-        left, right = [await self._runs.recording(run) for run in (ours, theirs)]
+        left, right = [await self.runs.recording(run) for run in (ours, theirs)]
         found = await run_in_threadpool(diff, left, right)
         shown = [
             {
@@ -147,18 +141,18 @@ class _Viewer:
             }
             for one in found[:_DIFFERENCES]
         ]
-        plain = self._runs.plain
+        plain = self.runs.plain
         return {"a": plain(ours), "b": plain(theirs), "differences": shown, "total": len(found)}
 
     async def stats(self, _: Request) -> Response:
-        found = await self._runs.statistics()
-        rest = BackgroundTask(self._runs.store.read_all_digests) if found["counted"] < found["runs"] else None
+        found = await self.runs.statistics()
+        rest = BackgroundTask(self.runs.store.read_all_digests) if found["counted"] < found["runs"] else None
         return JSONResponse(found, background=rest)
 
     # --- the playbook ---
 
     async def domains(self, _: Request) -> Response:
-        shelf = self._playbook
+        shelf = self.playbook
         return JSONResponse({"domains": [] if shelf is None else await _reading(shelf.domains)})
 
     async def domain(self, request: Request) -> Response:
@@ -175,7 +169,7 @@ class _Viewer:
         return JSONResponse({"delta": delta})
 
     async def _domain(self, request: Request) -> tuple[PlaybookShelf, dict[str, Any]]:
-        shelf = self._playbook
+        shelf = self.playbook
         name = str(request.path_params["domain"])
         shown = None if shelf is None else await _reading(lambda: shelf.show(name))
         if shelf is None or shown is None:
@@ -185,24 +179,24 @@ class _Viewer:
     # --- approvals ---
 
     async def waiting(self, _: Request) -> Response:
-        folder = self._approvals
+        folder = self.approvals
         found = () if folder is None else await run_in_threadpool(folder.pending)
         shown = [_waiting(call.pending, call.run_id, call.task) for call in found]
-        if self._database is not None:
-            shown += [_waiting(item, item.run_id, item.task) for item in await self._database.pending()]
+        if self.runs.database is not None:
+            shown += [_waiting(item, item.run_id, item.task) for item in await self.runs.database.pending()]
         return JSONResponse({"approvals": shown})
 
     async def decide(self, request: Request) -> Response:
         token = str(request.path_params["token"])
         decision = _decision(await body_of(request))
-        folder = self._approvals
+        folder = self.approvals
         status = "unknown" if folder is None else await run_in_threadpool(folder.token_status, token)
         if status == "unknown" and await self._decide_stored(token, decision):
             return JSONResponse({"token": token, "decision": decision.kind})
         if folder is None or status in _UNDECIDABLE:
             raise HTTPException(*_UNDECIDABLE[status])
         try:
-            if self._desk is None or not await self._desk.decide(token, decision):
+            if self.desk is None or not await self.desk.decide(token, decision):
                 await run_in_threadpool(folder.decide, token, decision)
         except ConfigError as error:  # somebody else was quicker
             raise HTTPException(HTTPStatus.CONFLICT, str(error)) from None
@@ -210,12 +204,14 @@ class _Viewer:
 
     async def _decide_stored(self, token: str, decision: Decision) -> bool:
         """Decide on a call of a durable run; whether one waits for this token."""
-        if self._database is None:
+        if self.runs.database is None:
             return False
         try:
-            run = next((item.run_id for item in await self._database.pending() if item.token == token), None)
+            run = next(
+                (item.run_id for item in await self.runs.database.pending() if item.token == token), None
+            )
             if run is not None:
-                await self._database.approve(run, token, decision)
+                await self.runs.database.approve(run, token, decision)
         except WesichainError as error:
             raise HTTPException(HTTPStatus.CONFLICT, redact(str(error))) from None
         return run is not None

@@ -73,13 +73,16 @@ class Workbench:
         step = body.get("step")
         if not isinstance(step, int) or isinstance(step, bool):
             raise HTTPException(HTTPStatus.BAD_REQUEST, 'send {"step": number}')
-        desk = self._the_desk()
+        if self._desk is None:
+            raise HTTPException(
+                HTTPStatus.CONFLICT, "there is no agent here: start with 'wesichain serve module:agent'"
+            )
         recording = await self._runs.recording(await self._find(request))
         try:
             check_step(recording, step)
         except ConfigError as error:
             raise HTTPException(HTTPStatus.BAD_REQUEST, str(error)) from None
-        return JSONResponse({"run_id": await desk.fork(recording, step)}, HTTPStatus.CREATED)
+        return JSONResponse({"run_id": await self._desk.fork(recording, step)}, HTTPStatus.CREATED)
 
     async def cancel(self, request: Request) -> Response:
         """Stop a durable run, wherever it runs."""
@@ -121,13 +124,6 @@ class Workbench:
     def _stored(self) -> DurableRuns:
         assert self._database is not None  # which a durable run was found in
         return self._database
-
-    def _the_desk(self) -> AgentDesk:
-        if self._desk is None:
-            raise HTTPException(
-                HTTPStatus.CONFLICT, "there is no agent here: start with 'wesichain serve module:agent'"
-            )
-        return self._desk
 
     # --- runs --------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from wesichain.core import Action, JsonObject, Observation, ReActState, ReActSte
 from wesichain.core.internal import Question
 from wesichain.errors import ConfigError, GraphError
 from wesichain.graph import GraphBuilder, GraphContext, RetryPolicy
-from wesichain.graph.react.approvals import decisions
+from wesichain.graph.react.hosting import decisions
 from wesichain.policy import FailFast
 from wesichain.testing import ScriptedLlm
 

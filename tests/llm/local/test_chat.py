@@ -27,7 +27,8 @@ from wesichain.llm.calls import ToolNames
 from wesichain.llm.local.chat import Written, read_asked
 from wesichain.llm.openai.chat_reply import ChatReply
 from wesichain.llm.openai.wire import to_wire
-from wesichain.llm.transport import Endpoint, SseEvent
+from wesichain.llm.transport.faults import Endpoint
+from wesichain.llm.transport.sse import SseEvent
 
 NAMES = st.from_regex(r"[a-z_][a-z0-9_-]{0,20}", fullmatch=True)
 TEXTS = st.text(max_size=20)

@@ -246,6 +246,14 @@ def test_a_long_list_is_checked_in_one_pass() -> None:
     assert time.process_time() - start < 10
 
 
+def test_a_long_path_is_cut() -> None:
+    value: Any = "x"
+    for _ in range(200):
+        value = [value]
+    (issue,) = validate_json({"type": "array", "items": {"$ref": "#"}}, value)
+    assert issue == f'{("[0]" * 200)[:317]}...: expected a list, got "x"'
+
+
 def test_huge_numbers_are_numbers() -> None:
     assert validate_json({"type": "integer", "minimum": 0}, 10**4000) == []
     assert validate_json({"type": "integer"}, 1e308) == []

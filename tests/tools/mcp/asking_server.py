@@ -84,6 +84,7 @@ async def check_in(ctx: Context) -> str:
 @server.tool(structured_output=False)
 async def slow(seconds: float) -> str:
     """Take some time."""
+    note("began slow")
     await asyncio.sleep(seconds)
     return "slept"
 

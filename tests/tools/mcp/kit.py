@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import subprocess
 import sys
@@ -13,14 +12,15 @@ from typing import Any
 
 import psutil
 
-from tests.conftest import ROOT
+from tests.conftest import SOURCES
+from tests.waiting import until
 from tests.warm import python
 from wesichain.core import ToolCall
 from wesichain.tools import ToolResult, ToolSet
 from wesichain.tools.mcp import McpServer
 
 HERE = Path(__file__).parent
-ENV = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+ENV = {"PYTHONPATH": SOURCES}
 
 
 def raw(how: str, env: dict[str, str] | None = None, **options: Any) -> McpServer:
@@ -47,11 +47,8 @@ def is_gone(pid: int) -> bool:
 
 async def are_gone(pids: list[int]) -> bool:
     """A process that was killed needs a moment to go."""
-    for _ in range(100):
-        if all(map(is_gone, pids)):
-            return True
-        await asyncio.sleep(0.05)
-    return False
+    await until(lambda: all(map(is_gone, pids)))
+    return True
 
 
 @contextmanager

@@ -78,6 +78,12 @@ def send(number: Any, **what: Any) -> None:
     write(json.dumps({"jsonrpc": "2.0", "id": number, **what}))
 
 
+def say_so() -> None:
+    """That it has come to where it waits."""
+    if "THERE" in os.environ:
+        Path(os.environ["THERE"]).touch()
+
+
 def start() -> None:
     match HOW:
         case "handshake-or-end":
@@ -89,14 +95,18 @@ def start() -> None:
             sys.exit(f"cannot log in with {os.environ['API_KEY']}")
         case "prints-and-waits":
             write("Welcome to the server!")
+            say_so()
             time.sleep(600)
         case "prints-for-ever":
+            write("y")
+            say_so()
             while True:
                 write("y")
         case "never-ends-its-line":
             while True:
                 sys.stdout.write("x" * 65536)
         case "waits":
+            say_so()
             time.sleep(600)
         case "complains":
             sys.stderr.write("warning: " * 1_000_000)
@@ -145,7 +155,9 @@ def listed(number: Any, params: dict[str, Any]) -> None:
     elif HOW == "grows":
         count = int(Path(os.environ["COUNT"]).read_text(encoding="utf-8"))
         send(number, result={"tools": [tool(f"tool{n}") for n in range(count)]})
-    elif HOW != "lists-nothing":
+    elif HOW == "lists-nothing":
+        say_so()
+    else:
         send(number, result={"tools": tools})
         if HOW == "turns-deaf":
             time.sleep(600)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest
 from mcp import Client, types
 from pydantic import BaseModel
 
+from tests.waiting import until
 from tests.warm import python
 from wesichain import Agent, tool
 from wesichain.agent import Interrupted
@@ -145,8 +148,7 @@ async def test_results_have_schemas_and_failures_have_data() -> None:
         cut = await call(server, "large")
         assert isinstance(cut.error, ToolExecutionError)
         assert "larger than this tool may give" in str(cut.error)
-        asked = types.CallToolRequest(params=types.CallToolRequestParams(name="place", arguments={"town": 1}))
-        refused = await server._connected().request(asked, types.CallToolResult)
+        refused = await server._connected().use(lambda by: by.call_tool("place", {"town": 1}))
         assert refused.is_error
         data: Any = refused.structured_content
         assert (data["error"]["type"], data["error"]["issues"]) == (
@@ -157,8 +159,7 @@ async def test_results_have_schemas_and_failures_have_data() -> None:
 
 async def test_what_is_no_text_is_content_of_its_kind() -> None:
     async with served(*TOOLS) as url, McpServer.http(url, approval=False) as server:
-        asked = types.CallToolRequest(params=types.CallToolRequestParams(name="test_multiple_content_types"))
-        result = await server._connected().request(asked, types.CallToolResult)
+        result = await server._connected().use(lambda by: by.call_tool("test_multiple_content_types"))
         assert [block.type for block in result.content] == ["text", "image", "resource"]
         assert isinstance(result.content[1], types.ImageContent)
         assert result.content[1].data == IMAGE.base64
@@ -310,6 +311,30 @@ async def test_other_clients_can_be_asked(mode: Any) -> None:
         assert getattr(result.content[0], "text", "") == "erased it"
 
 
+@tool
+async def report() -> str:
+    """Log something."""
+    log = logging.getLogger("wesichain.mcp.report")
+    log.info("all is well")
+    log.warning("the disk is nearly full")
+    return "reported"
+
+
+@pytest.mark.parametrize(("level", "count"), [("info", 2), ("warning", 1), ("error", 0)])
+@pytest.mark.filterwarnings("ignore:The logging capability is deprecated")
+async def test_what_a_served_tool_logs_reaches_a_client_that_wants_it(level: Any, count: int) -> None:
+    heard: list[Any] = []
+
+    async def hear(params: Any) -> None:
+        heard.append((params.level, params.data, params.logger))
+
+    async with served(report) as url, Client(url, mode="legacy", logging_callback=hear) as client:
+        await client.set_logging_level(level)
+        assert not (await client.call_tool("report", {})).is_error
+    logged = [("info", "all is well"), ("warning", "the disk is nearly full")]
+    assert heard == [(*each, "wesichain.mcp.report") for each in logged[2 - count :]]
+
+
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_a_client_that_cannot_ask_is_told_what_a_served_agent_needs(mode: Any) -> None:
     async with served(clerk()) as url, Client(url, mode=mode) as client:
@@ -393,6 +418,29 @@ def test_a_resource_without_a_scheme_is_a_mistake() -> None:
     assert ServedPrompt("p", lambda a, b="x": a + b).arguments[1].required is False
 
 
+BREWING = """
+from mcp.server.mcpserver import Context, MCPServer
+from mcp_types import InputRequiredResult
+
+server = MCPServer("brewing")
+
+@server.tool()
+async def brew(ctx: Context) -> str | InputRequiredResult:
+    "Take three requests to be ready."
+    asked = int(ctx.request_state or 0)
+    return "tea" if asked == 3 else InputRequiredResult(request_state=str(asked + 1))
+
+server.run("stdio")
+"""
+
+
+async def test_a_result_that_is_not_ready_is_requested_again(tmp_path: Path) -> None:
+    program = tmp_path / "server.py"
+    program.write_text(BREWING, encoding="utf-8")
+    async with McpServer.stdio(sys.executable, str(program), approval=False, protocol="2026-07-28") as server:
+        assert (await call(server, "brew")).value == {"result": "tea"}
+
+
 CHANGING = """
 import asyncio, sys
 from mcp.server.mcpserver import Context, MCPServer
@@ -418,10 +466,7 @@ async def test_a_list_that_changes_is_followed(tmp_path: Path, protocol: str) ->
     async with McpServer.stdio(*program, approval=False, protocol=protocol) as server:
         before = server.tools
         assert (await call(server, "grow")).ok
-        for _ in range(200):
-            if len(server.tools) == 2:
-                break
-            await asyncio.sleep(0.02)
+        await until(lambda: len(server.tools) == 2)
         assert [each.name for each in server.tools] == ["grow", "grown"]
         assert len(before) == 1  # what somebody holds does not change
         assert (await call(server, "grown")).ok

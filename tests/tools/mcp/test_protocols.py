@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import until
 from tests.warm import python
 from wesichain import Agent
 from wesichain.agent import Completed, Interrupted
@@ -144,13 +145,10 @@ async def test_a_call_that_is_cancelled_is_cancelled_at_the_server(
 ) -> None:
     async with asking(notes, protocol, over=over) as server:
         task = asyncio.create_task(agent_of(server, calls(("slow", {"seconds": 60})), "x").outcome("wait"))
-        while "began slow" not in lines(notes):
-            await asyncio.sleep(0.02)
+        await until(lambda: "began slow" in lines(notes))
         task.cancel()
         await asyncio.wait({task})
-        async with asyncio.timeout(30):
-            while "gave up slow" not in lines(notes):
-                await asyncio.sleep(0.02)
+        await until(lambda: "gave up slow" in lines(notes))
         ended = await agent_of(server, calls(("slow", {"seconds": 0})), "done").run("again")
     assert ended.output == "done"
 
@@ -378,8 +376,7 @@ async def test_a_server_that_restarts_in_the_middle_of_a_call_fails_that_call_al
         server = McpServer.http(url, approval=False, timeout=60.0)
         await server.__aenter__()
         task = asyncio.create_task(call(server, "slow", {"seconds": 600}))
-        while "began slow" not in lines(notes):
-            await asyncio.sleep(0.02)
+        await until(lambda: "began slow" in lines(notes))
     try:
         result = await asyncio.wait_for(task, 60)
         assert getattr(result.error, "kind", None) == ToolErrorKind.UNAVAILABLE

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import subprocess
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -13,6 +12,8 @@ from typing import Any
 import pytest
 
 from tests.durable.databases import database_in
+from tests.ports import reserved_port
+from tests.waiting import until
 from tests.warm import python
 from wesichain import Agent, Budget, CancellationToken
 from wesichain.agent import ApproveWith, Completed, Interrupted, replay
@@ -28,12 +29,6 @@ from .kit import ENV, HERE, serving
 
 SERVER = str(HERE / "asking_server.py")
 ORDER = ("order", {"item": "hat"})
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 @pytest.fixture
@@ -54,7 +49,7 @@ async def asking(notes: Path, *, over: str = "stdio", **options: Any) -> AsyncIt
         async with McpServer.stdio(*python(), SERVER, env={"NOTES": str(notes)}, **given) as server:
             yield server
         return
-    port = free_port()
+    port = reserved_port()
     with serving(SERVER, str(port), pattern="running on", env={"NOTES": str(notes)}):
         async with McpServer.http(f"http://127.0.0.1:{port}/mcp", **given) as server:
             yield server
@@ -186,7 +181,7 @@ async def test_siblings_of_a_call_that_asks_are_let_finish(notes: Path, over: st
 async def test_over_stdio_a_question_is_not_put_to_another_run(notes: Path) -> None:
     async with asking(notes) as server:
         one = asyncio.create_task(orderer(server, calls(("slow", {"seconds": 30})), "done").outcome("wait"))
-        await asyncio.sleep(0.5)
+        await until(lambda: "began slow" in lines(notes))
         other = await orderer(server).outcome("a hat")
         one.cancel()
         await asyncio.wait({one})
@@ -242,11 +237,7 @@ async def test_the_run_is_the_same_as_where_a_function_answers(notes: Path, size
 async def test_leaving_the_server_gives_up_what_waits(notes: Path) -> None:
     async with asking(notes) as server:
         await waits(orderer(server))
-    for _ in range(100):
-        if lines(notes) == ["began hat", "gave up hat"]:
-            return
-        await asyncio.sleep(0.05)
-    raise AssertionError(lines(notes))
+    await until(lambda: lines(notes) == ["began hat", "gave up hat"])
 
 
 async def test_a_run_that_is_cancelled_while_it_goes_on_gives_its_request_up(notes: Path) -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Coroutine, Generator
 from math import inf
 from typing import Any
 
 import pytest
 
+from tests.virtual_time import in_virtual_time, run
 from wesichain.tools.running import CallDrive, OutOfTimeError
 
-SLACK = 1.5  # for a machine that is busy with other things
+SLACK = 0.1  # in virtual time: some turns of the loop
 GRACE = 0.1  # shorter than the real one, for the sake of these tests; `test_timeouts` has that
 
 
@@ -28,6 +28,10 @@ async def driven(coro: Coroutine[Any, Any, Any], seconds: float = inf) -> Any:
     except StopIteration as end:
         return end.value
     return await CallDrive(coro, yielded, seconds=seconds)
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 async def swallow() -> None:
@@ -48,8 +52,8 @@ async def spin() -> None:
 
 async def wait_for_stubborn_task() -> None:
     async def swallow_for_a_while() -> None:  # for ever, and no asyncio program could end
-        end = time.monotonic() + 3 * GRACE
-        while time.monotonic() < end:
+        end = now() + 3 * GRACE
+        while now() < end:
             try:
                 await asyncio.sleep(0.1)
             except asyncio.CancelledError:
@@ -155,6 +159,7 @@ async def test_a_tool_runs_as_if_awaited(
     assert task.cancelling() == 0
 
 
+@in_virtual_time
 async def test_an_exception_comes_through_with_its_traceback() -> None:
     async def fail() -> None:
         await asyncio.sleep(0)
@@ -165,6 +170,7 @@ async def test_an_exception_comes_through_with_its_traceback() -> None:
     assert caught.traceback[-1].name == "fail"
 
 
+@in_virtual_time
 async def test_a_cancelled_error_of_the_tool_s_own_is_not_the_caller_s() -> None:
     async def pretend() -> None:
         await asyncio.sleep(0)
@@ -174,6 +180,7 @@ async def test_a_cancelled_error_of_the_tool_s_own_is_not_the_caller_s() -> None
         await driven(pretend())
 
 
+@in_virtual_time
 async def test_waiting_for_a_cancelled_task_is_not_the_caller_s_cancellation_either() -> None:
     async def wait() -> None:
         other = asyncio.create_task(asyncio.sleep(10))
@@ -184,6 +191,7 @@ async def test_waiting_for_a_cancelled_task_is_not_the_caller_s_cancellation_eit
         await driven(wait())
 
 
+@in_virtual_time
 async def test_what_is_no_future_of_this_loop_is_an_error_inside_the_tool() -> None:
     class Odd:
         def __await__(self) -> Generator[Any, None, None]:
@@ -203,16 +211,18 @@ async def test_what_is_no_future_of_this_loop_is_an_error_inside_the_tool() -> N
 
 
 @pytest.mark.parametrize("tool", STUBBORN)
+@in_virtual_time
 async def test_a_tool_that_swallows_cancellation_is_abandoned_in_time(
     tool: Callable[[], Coroutine[Any, Any, Any]],
 ) -> None:
-    start = time.monotonic()
+    start = now()
     with pytest.raises(OutOfTimeError) as caught:
         await driven(tool(), 0.05)
     assert caught.value.abandoned
-    assert GRACE <= time.monotonic() - start < 0.05 + GRACE + SLACK
+    assert GRACE <= now() - start < 0.05 + GRACE + SLACK
 
 
+@in_virtual_time
 async def test_a_tool_that_stops_is_not_abandoned() -> None:
     cleaned: list[str] = []
 
@@ -230,6 +240,7 @@ async def test_a_tool_that_stops_is_not_abandoned() -> None:
 
 
 @pytest.mark.parametrize("last_word", ["value", "error"])
+@in_virtual_time
 async def test_a_late_end_is_still_late(last_word: str) -> None:
     async def late() -> str:
         try:
@@ -244,6 +255,7 @@ async def test_a_late_end_is_still_late(last_word: str) -> None:
     assert isinstance(caught.value.__cause__, ValueError if last_word == "error" else type(None))
 
 
+@in_virtual_time
 async def test_an_abandoned_tool_still_finishes_its_cleanup() -> None:
     done = asyncio.Event()
 
@@ -261,14 +273,13 @@ async def test_an_abandoned_tool_still_finishes_its_cleanup() -> None:
 
 
 def test_an_abandoned_tool_does_not_hold_up_the_end_of_the_loop() -> None:
-    async def main() -> None:
+    async def main() -> asyncio.AbstractEventLoop:
         for tool in STUBBORN:
             with pytest.raises(OutOfTimeError):
                 await driven(tool(), 0.01)
+        return asyncio.get_running_loop()
 
-    start = time.monotonic()
-    asyncio.run(main())
-    assert time.monotonic() - start < len(STUBBORN) * GRACE + 3 * GRACE + 2 * SLACK
+    assert run(main()).time() < len(STUBBORN) * GRACE + 3 * GRACE + 2 * SLACK
 
 
 # --- the caller's cancellation -------------------------------------------------------------------
@@ -278,14 +289,15 @@ async def cancelled(tool: Callable[[], Coroutine[Any, Any, Any]], after: float =
     """Cancel a caller; how long it took to end."""
     task = asyncio.create_task(driven(tool(), 60))
     await asyncio.sleep(after)
-    start = time.monotonic()
+    start = now()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert task.cancelled()
-    return time.monotonic() - start
+    return now() - start
 
 
+@in_virtual_time
 async def test_a_cancelled_caller_stops_its_tool() -> None:
     seen: list[str] = []
 
@@ -301,10 +313,12 @@ async def test_a_cancelled_caller_stops_its_tool() -> None:
 
 
 @pytest.mark.parametrize("tool", STUBBORN)
+@in_virtual_time
 async def test_a_cancelled_caller_is_free_in_time(tool: Callable[[], Coroutine[Any, Any, Any]]) -> None:
     assert await cancelled(tool) < GRACE + SLACK
 
 
+@in_virtual_time
 async def test_a_tool_cannot_swallow_the_caller_s_cancellation() -> None:
     async def ignore() -> str:
         try:
@@ -316,6 +330,7 @@ async def test_a_tool_cannot_swallow_the_caller_s_cancellation() -> None:
     assert await cancelled(ignore) < SLACK
 
 
+@in_virtual_time
 async def test_an_outer_timeout_is_an_ordinary_timeout() -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.02):
@@ -325,6 +340,7 @@ async def test_an_outer_timeout_is_an_ordinary_timeout() -> None:
     assert task.cancelling() == 0
 
 
+@in_virtual_time
 async def test_a_caller_that_was_cancelled_before_can_still_run_tools() -> None:
     """As in a `finally` of a cancelled run: its old cancellation is not taken for a new one."""
 
@@ -341,6 +357,7 @@ async def test_a_caller_that_was_cancelled_before_can_still_run_tools() -> None:
     assert await task == "went on"
 
 
+@in_virtual_time
 async def test_closing_the_caller_closes_the_tool() -> None:
     closed: list[bool] = []
 

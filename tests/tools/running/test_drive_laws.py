@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
@@ -12,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.draws import draws
-from tests.tools.running.test_drive import GRACE, SLACK, driven, short_grace
+from tests.tools.running.test_drive import GRACE, SLACK, driven, now, short_grace
+from tests.virtual_time import run as run_virtually
 
 __all__ = ["short_grace"]  # a fixture
 
@@ -114,7 +114,7 @@ def test_law_a_driven_tool_ends_as_an_awaited_one_does(program: Program) -> None
         expected = await asyncio.create_task(outcome(_as_coroutine(program)))
         assert await asyncio.create_task(drive()) == expected
 
-    asyncio.run(both())
+    run_virtually(both())
 
 
 @draws(40)
@@ -137,10 +137,10 @@ def test_law_a_driven_tool_can_be_cancelled_at_any_moment(
         task = asyncio.create_task(driven(stubborn(), 60))
         for _ in range(turns + 1):
             await asyncio.sleep(0)
-        start = time.monotonic()
+        start = now()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert time.monotonic() - start < GRACE + SLACK
+        assert now() - start < GRACE + SLACK
 
-    asyncio.run(main())
+    run_virtually(main())

@@ -20,8 +20,10 @@ from wesichain.tools.running.threads import _Pool, _Worker
 NAME = contextvars.ContextVar("NAME", default="nobody")
 
 
-def tool_threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "wesichain-tool"]
+@pytest.fixture
+def new_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads of the test's own; those of earlier tests may still be busy."""
+    monkeypatch.setattr("wesichain.tools.running.threads._pool", _Pool())
 
 
 async def test_the_outcome_is_the_function_s() -> None:
@@ -58,15 +60,8 @@ async def test_system_exit_is_only_an_outcome() -> None:
     assert isinstance(future.exception(), SystemExit)
 
 
-async def test_one_thread_serves_calls_in_a_row() -> None:
-    first = await in_thread(threading.get_ident)
-    await asyncio.sleep(0.05)
-    assert {await _later() for _ in range(5)} == {first}
-
-
-async def _later() -> int:
-    await asyncio.sleep(0.01)  # until the thread is idle again
-    return await in_thread(threading.get_ident)
+async def test_one_thread_serves_calls_in_a_row(new_pool: None) -> None:
+    assert len({await in_thread(threading.get_ident) for _ in range(6)}) == 1
 
 
 async def test_no_job_waits_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +91,9 @@ async def test_a_cancelled_future_frees_the_caller_and_the_thread_goes_on() -> N
     assert done.wait(10)
 
 
-async def test_what_was_given_up_before_it_began_never_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_was_given_up_before_it_began_never_begins(
+    monkeypatch: pytest.MonkeyPatch, new_pool: None
+) -> None:
     began: list[str] = []
     waiting = threading.Event()
 
@@ -104,7 +101,6 @@ async def test_what_was_given_up_before_it_began_never_begins(monkeypatch: pytes
         waiting.wait(30)
         threading.Thread.start(self)
 
-    monkeypatch.setattr("wesichain.tools.running.threads._pool", _Pool())
     monkeypatch.setattr(_Worker, "start", start)
     future = in_thread(lambda: began.append("it"))
     future.cancel()
@@ -113,7 +109,9 @@ async def test_what_was_given_up_before_it_began_never_begins(monkeypatch: pytes
     assert began == []
 
 
-async def test_a_system_without_threads_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_system_without_threads_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, new_pool: None
+) -> None:
     refusals = iter([RuntimeError("can't start new thread")] * 2)
 
     def start(self: _Worker) -> None:
@@ -121,21 +119,14 @@ async def test_a_system_without_threads_is_waited_for(monkeypatch: pytest.Monkey
             raise refusal
         threading.Thread.start(self)
 
-    monkeypatch.setattr("wesichain.tools.running.threads._pool", _Pool())
     monkeypatch.setattr(_Worker, "start", start)
     assert await asyncio.wait_for(in_thread(lambda: "in the end"), 20) == "in the end"
 
 
-async def test_idle_threads_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_idle_threads_end(monkeypatch: pytest.MonkeyPatch, new_pool: None) -> None:
     monkeypatch.setattr("wesichain.tools.running.threads.IDLE_SECONDS", 0.05)
-    monkeypatch.setattr(
-        "wesichain.tools.running.threads._pool", _Pool()
-    )  # those of earlier tests wait longer
-    before = set(tool_threads())
-    await asyncio.gather(*(in_thread(lambda: time.sleep(0.02)) for _ in range(5)))
-    ours = set(tool_threads()) - before
-    assert ours
-    await until(lambda: not ours & set(tool_threads()))
+    ours = await asyncio.gather(*(in_thread(threading.current_thread) for _ in range(5)))
+    await until(lambda: not any(thread.is_alive() for thread in ours))
 
 
 def test_the_loop_may_be_gone_when_the_thread_is_done() -> None:

@@ -32,7 +32,7 @@ from wesichain.core import (
 from wesichain.core.internal import constructor_of, events_in, forms_in, forms_to_jsonl, to_jsonl
 from wesichain.testing import FakeClock, ScriptedLlm, StreamingScriptedLlm, calls
 from wesichain.trace import CollectingSink, Recorder, Recording, list_runs, load
-from wesichain.trace.recordings.unwritten import Unwritten
+from wesichain.trace.recordings.lines import Unwritten
 
 KINDS = get_args(Event)
 USUAL = [StepStarted, ModelResponded, ToolDispatched, ToolCompleted, StepFailed, ToolProgress]

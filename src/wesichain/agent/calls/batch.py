@@ -15,8 +15,11 @@ from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from wesichain.agent.effects import JournalEntry
+from wesichain.agent.options import LoopGuard
 from wesichain.agent.phases import Acting, Child, Interrupted, Unfinished
-from wesichain.agent.rules import LoopGuard, Rejected, sentences, short_result
+from wesichain.agent.rules import sentences
+from wesichain.agent.rules.reply_judge import Rejected
+from wesichain.agent.rules.tally import short_result
 from wesichain.agent.run_state import LimitAbove, RunState, Stopped
 from wesichain.agent.trail import Observed, failed, observed_of
 from wesichain.core import ToolCall
@@ -153,16 +156,14 @@ class Batch(Generic[OutT]):
                 and not self._was_asked(ready)
             ):
                 entry: JournalEntry[bool] = JournalEntry("approve", run.step, bool, bool, ready.call.id)
-                self._rulings = {
-                    **self._rulings,
-                    ready.call.id: await run.effects.remember(entry, partial(self._ask_rule, ready)),
-                }
+                ruling = await run.effects.remember(entry, partial(self._ask_rule, ready))
+                self._rulings = {**self._rulings, ready.call.id: ruling}
 
     async def _ask_rule(self, prepared: PreparedCall) -> bool:
         return self.run.needs_approval(prepared, self._phase)
 
     def _was_asked(self, prepared: PreparedCall) -> bool:
-        return self._approvals is not None and self._approvals.was_asked(prepared.call)
+        return self._approvals is not None and self._approvals.asked(prepared.call) is not None
 
     def _needs_approval(self, prepared: PreparedCall) -> bool:
         ruling = self._rulings.get(prepared.call.id)
@@ -333,7 +334,7 @@ class Batch(Generic[OutT]):
             return found
 
     def _new_call(self, call: ToolCall, attempt: int, kept: Sequence[Child] = ()) -> OpenCall:
-        return OpenCall(self.run, self._phase.messages, self.decisions, call, attempt, kept=kept)
+        return OpenCall(self.run, self._phase.messages, self.decisions, call, attempt, [*kept])
 
     async def _settle(self, index: int, gate: asyncio.Semaphore | None, delay: float = 0.0) -> None:
         """One call to its end: its result, or the error for the model, is in its slot."""

@@ -1,19 +1,57 @@
-"""Approvals: what people are asked about the calls of one reply, and what becomes of the calls then."""
+"""Approvals: what people are asked about the calls of one reply, and what their decisions make of them.
+
+A token binds a decision to exactly one call. A decision is checked before it is followed, and used once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections import OrderedDict
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from wesichain.agent.phases import Acting, Interrupted
-from wesichain.agent.rules import approval_token, sentences
+from wesichain.agent.rules import sentences
 from wesichain.agent.run_state import RunState
 from wesichain.agent.trail import Observed, failed, observed_of
-from wesichain.core import LlmResponse, ToolCall
-from wesichain.core.internal import Approve, ApproveWith, Decision, PendingCall, Provide, Refuse, is_object
-from wesichain.errors import ConfigError
+from wesichain.core import JsonValue, LlmResponse, ToolCall
+from wesichain.core.internal import (
+    Approve,
+    ApproveWith,
+    Decision,
+    PendingCall,
+    Provide,
+    Question,
+    RefusalOf,
+    Refuse,
+    check_decisions,
+    is_object,
+)
+from wesichain.errors import ApprovalExpiredError, ConfigError
 from wesichain.tools import PreparedCall
+
+
+def approval_token(run_id: str, position: int, call: ToolCall) -> str:
+    """The token of one call at one point of one run: another call, or other arguments, have another."""
+    text = json.dumps([run_id, position, call.id, call.name, call.args], sort_keys=True, default=repr)
+    return _digest(text)
+
+
+def question_token(run_id: str, position: int, call: ToolCall, question: Question, number: int) -> str:
+    """The token of one question of one call; `number` counts those that are the same.
+
+    A call that is made anew and asks the same again has the same token, so that what was answered stands.
+    """
+    asked = [approval_token(run_id, position, call), question.message, dict(question.schema), number]
+    return _digest(json.dumps(asked, sort_keys=True, default=repr))
+
+
+def _digest(text: str) -> str:
+    from hashlib import sha256  # three milliseconds of an import, for those who ask somebody
+
+    return sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:32]
 
 
 class Approvals:
@@ -37,8 +75,8 @@ class Approvals:
     def question(self, prepared: PreparedCall) -> PendingCall:
         """The question about a call: the one that was asked before, or a new one."""
         run, call = self._run, prepared.call
-        asked = self._asked.get(call.id)
-        if asked is not None and self._is_about(asked, call):
+        asked = self.asked(call)
+        if asked is not None:
             return asked
         ttl = run.settings.approval_ttl
         expires_at = None if ttl is None else run.settings.clock.time() + ttl
@@ -47,21 +85,18 @@ class Approvals:
         parameters = None if tool.external else tool.spec.parameters
         return PendingCall(call, token, expires_at, run.scope, tool.external, parameters=parameters)
 
-    def was_asked(self, call: ToolCall) -> bool:
-        """Whether people were asked about this very call before."""
+    def asked(self, call: ToolCall) -> PendingCall | None:
+        """The stored question about this call, if it still is about it, and its token bound to it."""
         asked = self._asked.get(call.id)
-        return asked is not None and self._is_about(asked, call)
-
-    def _is_about(self, asked: PendingCall, call: ToolCall) -> bool:
-        """Whether a question that was stored is still about this call, and its token bound to it."""
+        if asked is None:
+            return None
         run, decision = self._run, self.decisions.get(asked.token)
         is_same = asked.call == call or (
             isinstance(decision, ApproveWith) and asked.call.name == call.name and decision.args == call.args
         )
         positions = (run.step, self._phase.trail.length)  # the second is that of the first version
-        return is_same and any(
-            asked.token == approval_token(run.run_id, position, asked.call) for position in positions
-        )
+        tokens = [approval_token(run.run_id, position, asked.call) for position in positions]
+        return asked if is_same and asked.token in tokens else None
 
     def check_changed_args(self, call: ToolCall, error: Exception) -> None:
         """Raise a `ConfigError` where a person has given the arguments that do not fit."""
@@ -118,3 +153,99 @@ def check_answer(item: PendingCall, answer: Provide) -> None:
     )
     if issues:
         raise ConfigError(f"the answer to {item.call.name!r} is not what it asks for: {issues[0]}")
+
+
+_REMEMBERED = 10_000
+
+
+class UsedTokens:
+    """The tokens that were used already: a decision is followed once."""
+
+    def __init__(self) -> None:
+        self._used: OrderedDict[str, None] = OrderedDict()
+
+    @contextmanager
+    def used(
+        self,
+        interrupted: Interrupted[Any],
+        decisions: Mapping[str, Decision],
+        now: float,
+        refusal_of: RefusalOf,
+    ) -> Generator[None]:
+        """Every waiting call has its decision, none is stale, none is used twice; the tokens are used now.
+
+        What could not be followed inside, in a run below or by mistake, may be decided again.
+        """
+        check_decisions(decisions)
+        waiting = {item.token: item for item in interrupted.pending}
+        unknown = [token for token in decisions if token not in waiting]
+        if unknown:
+            raise ConfigError(f"no call waits for the token {unknown[0]!r}; take tokens from outcome.pending")
+        missing = [
+            f"{item.call.name!r} (call {item.call.id}, token {token})"
+            for token, item in waiting.items()
+            if token not in decisions
+        ]
+        if missing:
+            raise ConfigError(
+                f"decide on every waiting call: there is no decision yet on {', '.join(missing)}"
+            )
+        for token, item in waiting.items():
+            if token in self._used:
+                raise ConfigError(f"the approval of {item.call.name!r} was used already; a token works once")
+            check_decision(item, decisions[token], refusal_of, now=now, remedy="run the task again")
+        for token in waiting:
+            self._used[token] = None
+        while len(self._used) > _REMEMBERED:
+            self._used.popitem(last=False)
+        try:
+            yield
+        except ConfigError:
+            for token in waiting:
+                self._used.pop(token, None)
+            raise
+
+
+def check_decision(
+    item: PendingCall,
+    decision: Any,
+    refusal_of: RefusalOf | None,
+    *,
+    now: float,
+    remedy: str,
+) -> None:
+    """A decision that cannot be followed is refused before it uses up its token.
+
+    `refusal_of` is None where the program is not here; `remedy`: how to go on with a call whose approval has
+    expired.
+    """
+    call = item.call
+    if item.expires_at is not None and now > item.expires_at:
+        raise ApprovalExpiredError(f"the approval of {call.name!r} has expired; {remedy}")
+    match decision:
+        case Refuse():
+            pass
+        case Provide() if item.external:
+            check_answer(item, decision)
+        case Approve() if not item.external:
+            pass
+        case ApproveWith(args=args) if not item.external:
+            # The program of a run below is not here; its question has the schema.
+            if refusal_of is None or item.scope:
+                refusal: object = misfit(item, args)
+            else:
+                refusal = refusal_of(ToolCall(call.id, call.name, args))
+            if refusal is not None:
+                raise ConfigError(f"the approved arguments do not fit: {refusal}")
+        case _:
+            use = "Provide(value), Provide(error=...)" if item.external else "Approve(), ApproveWith(args)"
+            raise ConfigError(f"{decision!r} is no decision on {call.name!r}; use {use} or Refuse(reason)")
+
+
+def misfit(item: PendingCall, args: JsonValue) -> str | None:
+    """Why arguments do not fit the schema of a waiting call; None where they do, or it was stored without."""
+    if item.parameters is None:
+        return None
+    from wesichain.tools import validate_json  # loaded with the first arguments that a person gives
+
+    return "; ".join(validate_json(item.parameters, args)) or None

@@ -13,13 +13,11 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, cast
 
 from wesichain.agent.effects import Effects
-from wesichain.agent.outcomes import RunInfo, interrupted_phase
-from wesichain.agent.phases import Child, Completed, Failed, Interrupted, Outcome
-from wesichain.agent.rules import question_token
+from wesichain.agent.phases import Child, Completed, Failed, Interrupted, Outcome, RunInfo, interrupted_phase
 from wesichain.agent.run_state import CALL_ENDED, RunState, Settings
 from wesichain.agent.trail import Trail
 from wesichain.core import Event, Message, ToolCall, ToolProgress
@@ -31,25 +29,26 @@ from wesichain.core.internal import (
     PendingCall,
     Question,
     Spent,
+    dataclass,
 )
 from wesichain.errors import BudgetExceededError, RunInterruptedError, ToolError, ToolErrorKind
 from wesichain.policy import Account, Budget, chain_of
 from wesichain.tools import ToolContext
 
+from .call_approvals import question_token
+
 ITSELF = ""  # in place of an agent's name: the call itself waits, with a question of its own
 _NUMBERING = threading.RLock()  # runs may be started from a tool's thread
 
 
+@dataclass(slots=True, eq=False)
 class InnerRun:
     """The place of one run inside a call: its number within the attempt, and its outcome from before."""
 
-    __slots__ = ("branch", "call", "number", "outcome")
-
-    def __init__(self, call: OpenCall, number: int, branch: int, outcome: Outcome[Any] | None = None) -> None:
-        self.call = call
-        self.number = number
-        self.branch = branch
-        self.outcome = outcome  # of before an interruption
+    call: OpenCall
+    number: int
+    branch: int
+    outcome: Outcome[Any] | None = None  # of before an interruption
 
     @property
     def run_id(self) -> str:
@@ -88,40 +87,32 @@ class InnerRun:
         )
 
 
+@dataclass(slots=True, eq=False)
 class OpenCall:
     """One attempt at one call that has not ended. Most calls need none: it is made when somebody looks."""
 
-    __slots__ = (
-        "_begun", "_branches", "_kept", "_last", "_places", "_quiet", "_runs",
-        "attempt", "call", "decisions", "failure", "limit", "messages", "must_wait", "run", "token",
-    )  # fmt: skip
+    run: RunState[Any]
+    messages: LogView[Message]
+    decisions: Mapping[str, Decision]
+    call: ToolCall
+    attempt: int
+    _kept: list[Child]  # runs from before an interruption that were not entered again yet
+    failure: Exception | None = None  # a mistake of the program's, which no policy decides on
+    must_wait: bool = False  # a replay knows that the call waited
+    limit: BudgetExceededError | None = None  # of the run above, or one higher, met by a run inside
+    token: CallToken = field(init=False)
+    # By the task that starts runs: its number, and how many.
+    _branches: dict[object, list[int]] = field(default_factory=dict[object, list[int]])
+    _runs: dict[int, Child] = field(default_factory=dict[int, Child])  # runs that have ended, by number
+    _begun: dict[int, RunState[Any]] = field(default_factory=dict[int, Any])  # runs inside, by number
+    _quiet: asyncio.Future[None] | None = None
+    _places: dict[tuple[int, int], Child] = field(init=False)
+    _last: int = field(init=False)
 
-    def __init__(
-        self,
-        run: RunState[Any],
-        messages: LogView[Message],
-        decisions: Mapping[str, Decision],
-        call: ToolCall,
-        attempt: int,
-        *,
-        kept: Sequence[Child] = (),
-    ) -> None:
-        self.run = run
-        self.messages = messages
-        self.decisions = decisions
-        self.call = call
-        self.attempt = attempt
-        self.token = CallToken(run)
-        self.failure: Exception | None = None  # a mistake of the program's, which no policy decides on
-        self.must_wait = False  # a replay knows that the call waited
-        self.limit: BudgetExceededError | None = None  # of the run above, or one higher, met by a run inside
-        self._kept = [*kept]  # runs from before an interruption that were not entered again yet
-        self._places = _places(kept)
-        self._last = max((child.number for child in kept), default=0)
-        self._branches: dict[object, list[int]] = {}  # by the task that starts runs: its number, and how many
-        self._runs: dict[int, Child] = {}  # runs that have ended, by number
-        self._begun: dict[int, RunState[Any]] = {}  # runs inside, by number
-        self._quiet: asyncio.Future[None] | None = None
+    def __post_init__(self) -> None:
+        self.token = CallToken(self.run)
+        self._places = _places(self._kept)
+        self._last = max((child.number for child in self._kept), default=0)
 
     # --- what a run inside is given ----------------------------------------------------------------
 

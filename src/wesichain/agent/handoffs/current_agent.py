@@ -1,13 +1,14 @@
-"""The current agent of a run and its tools. Most runs need none: neither ever changes.
+"""The current agent of a run and its tools, and the team of agents that the run may be handed to.
 
-It stands between the loop and the world of the agent that acts. Which agent that is, and which tools searches
-have found, is part of the run's state; the rest follows from it and from the functions of `DynamicTools`.
+Most runs need none: neither ever changes. A `CurrentAgent` stands between the loop and the world of the agent
+that acts. Which agent that is, and which tools searches have found, is part of the run's state; the rest
+follows from it and from the functions of `DynamicTools`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -22,8 +23,7 @@ from wesichain.agent.effects import (
     instructions_at,
 )
 from wesichain.agent.memory.history import clean_history
-from wesichain.agent.outcomes import AnyPhase
-from wesichain.agent.phases import Acting, Observing, Thinking, handed_over
+from wesichain.agent.phases import Acting, AnyPhase, Observing, RunInfo, Thinking, handed_over
 from wesichain.agent.rules import sentences
 from wesichain.agent.run_state import RunState, Settings
 from wesichain.agent.trail import Observed
@@ -39,9 +39,10 @@ from wesichain.core import (
     ToolsOffered,
     ToolSpec,
 )
-from wesichain.core.internal import LogView, from_plain, to_plain
+from wesichain.core.internal import LogView, dataclass, from_plain, to_plain
 from wesichain.errors import AgentError, ConfigError, DuplicateToolError
 from wesichain.middleware import Middleware
+from wesichain.policy import Account
 from wesichain.tools import (
     DynamicTools,
     JsonTool,
@@ -53,7 +54,7 @@ from wesichain.tools import (
     ToolSet,
 )
 
-from .handoff import Actor, Handoff, Transfer
+from .handoff import Actor, Handoff, Transfer, as_handoff
 
 
 class TeamMember(Protocol):
@@ -86,34 +87,26 @@ class TeamMember(Protocol):
         ...
 
 
+@dataclass(slots=True, eq=False)
 class CurrentAgent(Effects):
     """The effects of one run whose agent or tools can change."""
 
-    __slots__ = (
-        "_base",
-        "_first",
-        "_live",
-        "_made",
-        "_opener",
-        "_reported",
-        "_run",
-        "_runtime",
-        "_team",
-        "_tools",
-    )
-
-    def __init__(self, first: TeamMember, team: Mapping[str, Actor], name: str) -> None:
-        self._opener = first  # with the model of this run, or with stand-ins for tools
-        self._runtime = first if name == first.name else team[name].runtime
-        self._team = team
-        self._reported: tuple[ToolSpec, ...] = ()  # the tools that the log has last
-        self._tools: dict[str, ToolRegistry] = {}  # those that are offered beside the agent's own
-        self._made: dict[int, tuple[Any, str, ToolRegistry]] = {}  # what dynamic tools gave last, compiled
+    _opener: TeamMember  # with the model of this run, or with stand-ins for tools
+    _team: Mapping[str, Actor]
+    _runtime: TeamMember  # of whoever acts now
+    _reported: tuple[ToolSpec, ...] = ()  # the tools that the log has last
+    _tools: dict[str, ToolRegistry] = field(default_factory=dict[str, ToolRegistry])  # beside the agent's own
+    # What dynamic tools gave last, compiled.
+    _made: dict[int, tuple[Any, str, ToolRegistry]] = field(default_factory=dict[int, Any])
+    _run: RunState[Any] = field(init=False)
+    _first: Settings[Any] = field(init=False)  # whose time and limits are those of the whole run
+    _base: Settings[Any] = field(init=False)
+    _live: Effects = field(init=False)
 
     @override
     def attach(self, run: RunState[Any]) -> None:
         self._run = run
-        self._first = run.settings  # whose time and limits are those of the whole run
+        self._first = run.settings
         run.current_agent = self
         self._act_as(self._runtime)
         self._reported = run.specs()
@@ -147,7 +140,7 @@ class CurrentAgent(Effects):
         if adapt is not None and runtime is not self._opener:
             tools = adapt(base.registry)
             base = replace(base, judge=base.judge.with_tools(tools))
-        self._base: Settings[Any] = base
+        self._base = base
         run.account.use_model(runtime.model)
         self._made = {}
         self._offer(self._discovered_tools())
@@ -348,3 +341,86 @@ def _compiled(item: Any) -> tuple[Any, str, ToolRegistry]:
     """A tool with its registry; the item itself is kept, so that nothing else takes its place in memory."""
     registry = ToolSet.of([item]).build()
     return item, registry.names[0], registry
+
+
+def check_handoff(first: TeamMember, given: Any) -> Handoff:
+    """A handoff that the agent can have; what cannot be is a `ConfigError`."""
+    handoff = as_handoff(given)
+    agent = handoff.agent
+    if agent.runtime.identity is first.identity:
+        raise ConfigError(f"the agent {first.name!r} cannot hand over to itself")
+    if agent.runtime.output_type != first.output_type:
+        raise ConfigError(
+            f"the agent {first.name!r} answers with {_named(first.output_type)}, and {agent.name!r}, to whom "
+            f"it would hand over, with {_named(agent.runtime.output_type)}; all agents of a run have one "
+            f"output_type"
+        )
+    return handoff
+
+
+def _named(output_type: Any) -> str:
+    return getattr(output_type, "__name__", None) or str(output_type)
+
+
+def team_of(first: TeamMember) -> dict[str, Actor]:
+    """The agents that runs of this one may be handed to, in one or more steps, by their names."""
+    team: dict[str, Actor] = {}
+    known: dict[str, object] = {first.name: first.identity}
+    waiting = [*first.transfers.values()]
+    while waiting:
+        agent = waiting.pop(0).handoff.agent
+        identity = known.setdefault(agent.name, agent.runtime.identity)
+        if identity is not agent.runtime.identity:
+            raise ConfigError(
+                f"two agents of one run are called {agent.name!r}; give each a name of its own: "
+                f"Agent(..., name=...)"
+            )
+        if agent.name not in team:
+            team[agent.name] = agent
+            waiting += agent.runtime.transfers.values()
+    return team
+
+
+def current_agent_of(first: TeamMember, info: RunInfo, account: Account) -> CurrentAgent:
+    """Who acts in a run, and with which tools: the agent that opens it, or that it was handed to before."""
+    team = team_of(first)
+    for agent in team.values():
+        for model in (agent.runtime.model, *agent.runtime.settings.other_models):
+            account.price_of(model)  # a limited cost needs one
+    name = acting_in(first, info, team)
+    return CurrentAgent(first, team, first if name == first.name else team[name].runtime)
+
+
+def check_deps(first: TeamMember, deps: Any, *, needed: bool) -> None:
+    """See that the deps of a run suit every agent that it may be handed to, before it begins."""
+    for agent in team_of(first).values():
+        try:
+            agent.runtime.deps.check(deps, agent.name, needed=needed)
+        except ConfigError as error:
+            raise ConfigError(f"{error}; a run of {first.name!r} may be handed to it") from None
+
+
+def acting_in(first: TeamMember, info: RunInfo, team: Mapping[str, Actor] | None = None) -> str:
+    """Who acts in a run that this agent opens, or goes on with; one that is not known here is an error."""
+    name = info.agent if info.opened_by else first.name
+    if name != first.name:
+        team = team_of(first) if team is None else team
+        if name not in team:
+            others = ", ".join(map(repr, team)) or "nobody"
+            raise ConfigError(
+                f"the run was handed to the agent {name!r}, which {first.name!r} does not know: it hands "
+                f"over to {others}; resume it with a program that has that agent"
+            )
+    return name
+
+
+def refusal_in(first: TeamMember, call: ToolCall) -> Exception | None:
+    """Why no agent of the team could run a call with these arguments; None where one could, or might."""
+    registries = [first.registry, *(agent.runtime.registry for agent in team_of(first).values())]
+    sources = [source for registry in registries for source in registry.sources]
+    registries += [source.registry for source in sources if isinstance(source, ToolSearch)]
+    found = [registry.prepare(call) for registry in registries if call.name in registry]
+    if any(isinstance(one, PreparedCall) for one in found) or (sources and not found):
+        return None
+    refused: Any = found[0] if found else first.registry.prepare(call)
+    return refused  # type: ignore[no-any-return]  # one of the two errors

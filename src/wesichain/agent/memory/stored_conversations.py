@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import builtins
 import os
 from collections.abc import Sequence
@@ -11,8 +12,8 @@ from typing_extensions import override
 
 from wesichain.core import Clock
 from wesichain.core.internal import SystemClock
-from wesichain.errors import ConversationError, MissingDependencyError
-from wesichain.store import Entry, Layout, Logs
+from wesichain.errors import ConversationError
+from wesichain.store import Entry, Layout, Logs, TableSchema
 
 from .stores import Conversations, Turn, has_system, turn_of_text, turn_to_text
 
@@ -108,9 +109,9 @@ class SqliteConversations(LogConversations):
     def __init__(
         self, path: str | os.PathLike[str], *, timeout: float = 30.0, clock: Clock | None = None
     ) -> None:
-        from wesichain.store.sqlite import SqliteLogs, SqliteSchema
+        from wesichain.store.sqlite import SqliteLogs
 
-        schema = SqliteSchema("the conversations", APPLICATION_ID, SQLITE_MIGRATIONS, ConversationError)
+        schema = TableSchema("the conversations", APPLICATION_ID, SQLITE_MIGRATIONS, ConversationError)
         layout = Layout(
             "conversations", "turns", "conversation", _conflict, key=str.encode, name=bytes.decode
         )
@@ -171,19 +172,10 @@ class PostgresConversations(LogConversations):
     _logs: PostgresLogs
 
     def __init__(self, url: str, *, connections: int = 4, clock: Clock | None = None) -> None:
-        try:
-            from wesichain.store.postgres import PostgresLogs, PostgresSchema
-        except ImportError as error:
-            raise MissingDependencyError(
-                "PostgresConversations", package="psycopg", extra="postgres"
-            ) from error
-        schema = PostgresSchema(
-            "the conversations",
-            "wesichain_conversations_schema",
-            0x57534354,
-            POSTGRES_MIGRATIONS,
-            ConversationError,
-        )
+        from wesichain.store.postgres import PostgresLogs
+
+        table = "wesichain_conversations_schema"
+        schema = TableSchema("the conversations", 0x57534354, POSTGRES_MIGRATIONS, ConversationError, table)
         layout = Layout(
             "wesichain_conversations",
             "wesichain_turns",
@@ -198,4 +190,4 @@ class PostgresConversations(LogConversations):
 
     async def close(self) -> None:
         """Close the connections. The store opens new ones if it is used again."""
-        await self._logs.close()
+        await asyncio.to_thread(self._logs.close)

@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from wesichain import errors
 from wesichain.agent.phases import Completed
-from wesichain.agent.run_state import CALL_ENDED, LimitAbove, Stopped
+from wesichain.agent.run_state import CALL_ENDED, LimitAbove, RunState, Stopped
 from wesichain.core import (
     Advice,
     AdviceShown,
@@ -140,6 +140,22 @@ def reemit_one(event: Event, ctx: ToolContext, *, is_spent: bool) -> None:
             account.spend_step()
         case _:
             pass
+
+
+def extra_call_events(run: RunState[Any], since: int) -> tuple[Event, ...]:
+    """The events, behind the one numbered `since`, of model calls whose reply the loop did not receive."""
+    return tuple(
+        event for event in run.emitter.emitted_since(since) if isinstance(event, StepStarted | ModelResponded)
+    )
+
+
+def reemit_extra_calls(run: RunState[Any], events: Iterable[Event]) -> None:
+    """Emit and charge them again, where the recorded reply is returned to the loop."""
+    for event in events:
+        if isinstance(event, StepStarted):
+            run.step_again()
+        elif isinstance(event, ModelResponded):
+            run.set_aside(event.step_id, event.response, event.duration_ms)
 
 
 class RecordedRefusal(Middleware):

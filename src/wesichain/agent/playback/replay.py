@@ -18,7 +18,7 @@ from typing_extensions import override
 from wesichain import errors
 from wesichain.agent.agent import Agent
 from wesichain.agent.model_names import AnyModel
-from wesichain.agent.outcomes import Interrupted, Outcome, with_events
+from wesichain.agent.phases import Interrupted, Outcome, with_events
 from wesichain.agent.runtime import AgentRuntime
 from wesichain.core import (
     AdviceShown,

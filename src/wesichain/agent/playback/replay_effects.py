@@ -10,18 +10,11 @@ from typing import Any, Final, NoReturn, TypeVar
 
 from typing_extensions import override
 
-from wesichain.agent.calls import ITSELF, waiting_for
+from wesichain.agent.calls.open_call import ITSELF, waiting_for
 from wesichain.agent.effects import Caller, Effects, JournalEntry, OnText
-from wesichain.agent.extra_replies import reemit_extra_calls
-from wesichain.agent.outcomes import (
-    Child,
-    Outcome,
-    RunInfo,
-    completed_phase,
-    failed_phase,
-    interrupted_phase,
-)
-from wesichain.agent.rules import Misshapen, Refused
+from wesichain.agent.phases import Child, Outcome, RunInfo, completed_phase, failed_phase, interrupted_phase
+from wesichain.agent.rules.checks import Refused
+from wesichain.agent.rules.reply_judge import Misshapen
 from wesichain.agent.run_state import TASK_CANCELLED, RunState, Stopped
 from wesichain.agent.stream_relay import StreamRelay
 from wesichain.agent.trail import Trail
@@ -61,12 +54,12 @@ from wesichain.errors import (
 from wesichain.middleware import Middleware
 from wesichain.tools import PreparedCall, ToolContext, ToolResult
 
-from .comparison import mismatch
-from .cursor import ENDS, RecordingCursor, is_decision
+from .cursor import ENDS, RecordingCursor, is_decision, mismatch
 from .recorded_errors import (
     advice_in,
     end_of,
     fault_of,
+    reemit_extra_calls,
     reemit_one,
     refunded_places,
     refusal_in,

@@ -46,15 +46,8 @@ class CallPlan:
     """Calls to run, in order; `reply` has them with ids that are unique in the run."""
 
     reply: LlmResponse
-    calls: list[PreparedCall]
-
-
-@dataclass(frozen=True, slots=True)
-class FlawedPlan:
-    """Calls of which some cannot be run."""
-
-    reply: LlmResponse
     calls: Sequence[PreparedCall | Rejected]
+    is_flawed: bool = False  # some of them cannot be run
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +69,7 @@ class Pause:
     reply: LlmResponse
 
 
-Verdict: TypeAlias = Answer[OutT] | CallPlan | FlawedPlan | Malformed | Pause
+Verdict: TypeAlias = Answer[OutT] | CallPlan | Malformed | Pause
 
 _plan, _answer = constructor_of(CallPlan), constructor_of(Answer[Any])
 
@@ -125,7 +118,7 @@ class ReplyJudge(Generic[OutT]):
                     prepared = self._rejected(call, reply, step_id, prepared)
                 rest = reply.tool_calls[len(ready) + 1 :]
                 others = [self._prepare(later, reply, step_id, excluded) for later in rest]
-                return FlawedPlan(reply, [*ready, prepared, *others])
+                return CallPlan(reply, [*ready, prepared, *others], is_flawed=True)
             ready.append(prepared)
         return _plan(reply, ready)
 

@@ -113,15 +113,13 @@ def _name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
+@dataclass(slots=True, eq=False)
 class PolicyView:
     """The policy's view of a run."""
 
-    __slots__ = ("_phase", "_tally", "iteration_count")
-
-    def __init__(self, phase: Any, tally: Tally, iteration_count: int) -> None:
-        self._phase = phase
-        self._tally = tally
-        self.iteration_count = iteration_count
+    _phase: Any
+    _tally: Tally
+    iteration_count: int
 
     @property
     def user_input(self) -> str:

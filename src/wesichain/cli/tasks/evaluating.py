@@ -12,11 +12,12 @@ import typer
 
 from wesichain.agent import Agent
 from wesichain.cli.loading import load_object, opened
+from wesichain.cli.options import AgentMaker, Checks, Domain, Json, JudgeModel, Playbook, Runs, Workers
 from wesichain.cli.playbooks import advised_by
-from wesichain.cli.terminal import CTRL_C, FAILED, OK, fail, note, on_ctrl_c, print_json, progress, say, table
+from wesichain.cli.terminal import CTRL_C, FAILED, OK, note, on_ctrl_c, print_json, progress, say, table
 from wesichain.core import to_json
 from wesichain.core.internal import home_folder, to_plain
-from wesichain.errors import ConfigError, WesichainError
+from wesichain.errors import ConfigError
 from wesichain.evals import (
     Case,
     Check,
@@ -37,24 +38,15 @@ from wesichain.trace import Recorder
 def eval_(
     cases: Annotated[Path, typer.Argument(help='JSON Lines: {"task": TEXT, "expected": ANSWER, ...}.')],
     *,
-    agent: Annotated[
-        str, typer.Option(help="file.py:NAME or package.module:NAME: an agent, or a factory of one.")
-    ],
-    checks: Annotated[
-        list[str] | None,
-        typer.Option("--check", help="A function (case, outcome): file.py:name. Repeatable."),
-    ] = None,
-    judge: Annotated[
-        str | None, typer.Option(help="A model PROVIDER:NAME that reads rubrics and expected answers.")
-    ] = None,
+    agent: AgentMaker,
+    checks: Checks = None,
+    judge: JudgeModel = None,
     against: Annotated[
         str | None,
         typer.Option(help="Results of an earlier version, or 'none': the same agent without --playbook."),
     ] = None,
-    playbook: Annotated[
-        Path | None, typer.Option("--playbook", help="A playbook's folder: lessons for the agent.")
-    ] = None,
-    domain: Annotated[str, typer.Option(help="The domain of the playbook.")] = "general",
+    playbook: Playbook = None,
+    domain: Domain = "general",
     at_least: Annotated[
         float | None,
         typer.Option(
@@ -65,17 +57,14 @@ def eval_(
         ),
     ] = None,
     repeat: Annotated[int, typer.Option(min=1, help="How often each case is run.")] = 1,
-    workers: Annotated[int, typer.Option(min=1, help="How many runs at once.")] = 4,
+    workers: Workers = 4,
     tag: Annotated[str | None, typer.Option(help="Only cases with this tag.")] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The results.", show_default="CASES.results.jsonl")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue with the existing results.")] = False,
-    runs: Annotated[
-        Path | None,
-        typer.Option("--runs", help="Where the runs are recorded.", show_default="$WESICHAIN_HOME/runs"),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    runs: Runs = None,
+    as_json: Json = False,
 ) -> None:
     """Run cases through an agent, score the runs, and compare with an earlier version.
 
@@ -83,37 +72,32 @@ def eval_(
     """
     results = out or cases.with_suffix(".results.jsonl")
     is_paired = against == "none"
-    try:
-        chosen = [case for case in read_cases(cases) if tag is None or tag in case.tags]
-        if not chosen:
-            raise ConfigError(f"no case of {cases} has the tag {tag!r}")
-        if is_paired and playbook is None:
-            raise ConfigError(
-                "--against none is a comparison without a playbook: name one with --playbook PATH"
-            )
-        earlier = read_results(Path(against)) if against is not None and not is_paired else None
-        learned = advised_by(playbook, domain)
-        functions: list[Check] = [load_object(name, object) for name in checks or ()]
-        options: dict[str, Any] = {"checks": functions, "judge": Judge(judge) if judge else None}
-        options |= {"repeat": repeat, "at_once": workers}
-        folder = runs or home_folder() / "runs"
+    chosen = [case for case in read_cases(cases) if tag is None or tag in case.tags]
+    if not chosen:
+        raise ConfigError(f"no case of {cases} has the tag {tag!r}")
+    if is_paired and playbook is None:
+        raise ConfigError("--against none is a comparison without a playbook: name one with --playbook PATH")
+    earlier = read_results(Path(against)) if against is not None and not is_paired else None
+    learned = advised_by(playbook, domain)
+    functions: list[Check] = [load_object(name, object) for name in checks or ()]
+    options: dict[str, Any] = {"checks": functions, "judge": Judge(judge) if judge else None}
+    options |= {"repeat": repeat, "at_once": workers}
+    folder = runs or home_folder() / "runs"
 
-        def execute(change: Callable[[Agent[Any]], Agent[Any]], to: Path) -> tuple[Report | None, bool]:
-            known = _known(to, chosen, resume=resume)
-            work = partial(_evaluate, agent, change, chosen, done=known, **options)
-            return asyncio.run(_execute(work, len(known), len(chosen) * repeat, to, folder))
+    def execute(change: Callable[[Agent[Any]], Agent[Any]], to: Path) -> tuple[Report | None, bool]:
+        known = _known(to, chosen, resume=resume)
+        work = partial(_evaluate, agent, change, chosen, done=known, **options)
+        return asyncio.run(_execute(work, len(known), len(chosen) * repeat, to, folder))
 
-        report, pressed = None, False
-        if is_paired:
-            without = results.with_suffix(".without.jsonl")
-            first, pressed = execute(lambda one: one.with_playbook(None), without)
-            earlier = first.results if first is not None else None
-        if earlier is not None or not is_paired:
-            report, pressed = execute(
-                lambda one: one.with_playbook(learned["playbook"], domain) if learned else one, results
-            )
-    except WesichainError as error:
-        fail(error)
+    report, pressed = None, False
+    if is_paired:
+        without = results.with_suffix(".without.jsonl")
+        first, pressed = execute(lambda one: one.with_playbook(None), without)
+        earlier = first.results if first is not None else None
+    if earlier is not None or not is_paired:
+        report, pressed = execute(
+            lambda one: one.with_playbook(learned["playbook"], domain) if learned else one, results
+        )
     if report is None:
         note(f"stopped; what was done is in {results}: continue with --resume")
         raise typer.Exit(CTRL_C if pressed else FAILED)

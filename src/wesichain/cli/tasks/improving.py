@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from wesichain.cli.loading import load_agent, load_object
-from wesichain.cli.terminal import FAILED, OK, fail, is_interactive, note, print_json, read_line, say
+from wesichain.cli.options import AgentMaker, Checks, Json, JudgeModel, Workers, Yes
+from wesichain.cli.terminal import FAILED, OK, is_interactive, note, print_json, read_line, say
 from wesichain.core.internal import dump_json
-from wesichain.errors import WesichainError
 from wesichain.evals import Check, Improvement, Judge, read_cases
 from wesichain.evals import improve as improve_texts
 
@@ -20,44 +20,38 @@ from wesichain.evals import improve as improve_texts
 def improve(
     cases: Annotated[Path, typer.Argument(help='JSON Lines: {"task": TEXT, "expected": ANSWER, ...}.')],
     *,
-    agent: Annotated[str, typer.Option(help="The agent: file.py:agent or package.module:agent.")],
+    agent: AgentMaker,
     model: Annotated[
         str | None,
         typer.Option(help="A model PROVIDER:NAME that rewrites.", show_default="the agent's own"),
     ] = None,
     budget: Annotated[int, typer.Option(min=1, help="How many runs may be made.")] = 200,
-    checks: Annotated[
-        list[str] | None,
-        typer.Option("--check", help="A function (case, outcome): file.py:name. Repeatable."),
-    ] = None,
-    judge: Annotated[str | None, typer.Option(help="A model PROVIDER:NAME that reads rubrics.")] = None,
-    workers: Annotated[int, typer.Option(min=1, help="How many runs at once.")] = 4,
+    checks: Checks = None,
+    judge: JudgeModel = None,
+    workers: Workers = 4,
     out: Annotated[Path, typer.Option("--out", "-o", help="The new texts, as JSON.")] = Path("improved.json"),
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Write the texts without asking.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    yes: Yes = False,
+    as_json: Json = False,
 ) -> None:
     """Rewrite an agent's instructions and tool descriptions; half of the cases test them and teach nothing.
 
     The agent is not changed. The texts are written to a file once a person has said yes. Ends with 1 where
     they are not better beyond doubt.
     """
-    try:
-        chosen, program = read_cases(cases), load_agent(agent)
-        functions: list[Check] = [load_object(name, object) for name in checks or ()]
-        found = asyncio.run(
-            improve_texts(
-                program,
-                chosen,
-                llm=model,
-                budget=budget,
-                checks=functions,
-                judge=Judge(judge) if judge else None,
-                at_once=workers,
-                on_step=note,
-            )
+    chosen, program = read_cases(cases), load_agent(agent)
+    functions: list[Check] = [load_object(name, object) for name in checks or ()]
+    found = asyncio.run(
+        improve_texts(
+            program,
+            chosen,
+            llm=model,
+            budget=budget,
+            checks=functions,
+            judge=Judge(judge) if judge else None,
+            at_once=workers,
+            on_step=note,
         )
-    except WesichainError as error:
-        fail(error)
+    )
     if as_json:
         print_json({**asdict(found), "tools": dict(found.tools)})
     else:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from wesichain.core import Event, RunCompleted, RunFailed, RunInterrupted, RunStarted
 from wesichain.durable.states import is_inside_id
-from wesichain.durable.store import ChildResult, NewChild
+from wesichain.durable.store.children import ChildResult, NewChild
 
 from .records import fingerprint
 

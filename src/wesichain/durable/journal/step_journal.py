@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from wesichain.core import Clock, Event
 from wesichain.core.internal import dataclass
-from wesichain.durable.store import LostRunError
+from wesichain.durable.store.step_table import LostRunError
 from wesichain.errors import ReplayMismatchError
 from wesichain.tools import CancellationToken
 

@@ -10,7 +10,12 @@ until it has finished a step; if the process dies again before that, it alone is
 
 from __future__ import annotations
 
+import os
+import socket
+import sys
+import uuid
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wesichain.core.internal import dataclass
@@ -26,7 +31,6 @@ from .dbos_tables import (
     PUT_ONE_BACK,
     RELEASE_DELAYED,
 )
-from .machine import is_gone
 from .queue import Serving
 
 if TYPE_CHECKING:
@@ -219,3 +223,34 @@ class Leases:
 def repeated_death_message(recoveries: int) -> str:
     """Why a run is not run again."""
     return f"the process that ran it died {recoveries} times in a row, at the same step: it is not run again"
+
+
+# --- machines and their processes -------------------------------------------------------------------
+
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_NAMESPACE = Path("/proc/self/ns/pid")
+
+
+def this_machine() -> str:
+    """A name for all processes that can see each other, and for no others.
+
+    Containers may share the name of their machine, and machines made from one image share theirs and the
+    number of their process namespace: the boot id, drawn anew by every start of a system, tells them apart.
+    """
+    try:
+        return f"{socket.gethostname()} {_BOOT.read_text().strip()} {_NAMESPACE.readlink()}"
+    except OSError:
+        return f"{socket.gethostname()} {uuid.getnode():x}"
+
+
+def is_gone(host: str, pid: int) -> bool:
+    """Whether it was a process of this machine that has ended. One that cannot be asked may live."""
+    if host != this_machine() or sys.platform == "win32":  # where signal 0 ends a process
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False

@@ -456,12 +456,8 @@ def run_row_of(row: Any) -> RunRow:
         priority=row.priority,
         key=row.key,
         task=row.task or "",
-        cost=shown.cost,
-        tokens=shown.tokens,
-        model=shown.model,
-        steps=shown.steps,
         tools=tuple((shown.tools or "").split()),
-        result=shown.result,
+        **{name: getattr(shown, name) for name in ("cost", "tokens", "model", "steps", "result")},
     )
     work = row.current, row.stretch, row.outcome, bool(row.cancelled), row.asked
     return RunRow(run, *work, row.status, row.executor or "", note)

@@ -6,8 +6,7 @@ and writes the record, which costs less than half of what it does by way of DBOS
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import NamedTuple
 
 from wesichain.core.internal import dataclass
 
@@ -16,6 +15,7 @@ from .database import Database
 from .dbos_tables import KEEP_STEP_IN_FILE, KEEP_STEP_ON_SERVER, OWNER, STEP_NAME, STEPS, step_text
 
 CANCELLED = "the run was cancelled"
+_VALUES = ("id", "owner", "number", "name", "text", "began", "ended")  # of a step, in its statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,41 +49,29 @@ class StepTable:
 
     def keep(self, step: StepRow) -> None:
         """Write a step of a workflow that we own. Written twice, it stands once."""
-        workflow_id, owner, number, name = step.id, step.owner, step.number, step.name
-        values: Mapping[str, object] = {
-            "id": workflow_id,
-            "owner": owner,
-            "number": number,
-            "name": name,
-            "text": step.text,
-            "began": step.began,
-            "ended": step.ended,
-        }
+        values = {name: getattr(step, name) for name in _VALUES}
         with self._db.engine.begin() as db:
             if db.execute(self._keep, values).rowcount == 1:
-                keep_children(self._db, db, workflow_id.partition("/")[0], step.children)
+                keep_children(self._db, db, step.id.partition("/")[0], step.children)
                 return
-        row = self._db.read(OWNER, {"id": workflow_id})
+        row = self._db.read(OWNER, {"id": step.id})
         status, holder = (row[0].status, row[0].owner) if row else ("CANCELLED", None)
-        if holder != owner and status == "CANCELLED":
+        if holder != step.owner and status == "CANCELLED":
             raise CancelledRunError(CANCELLED)
-        there = self._db.read(STEP_NAME, {"id": workflow_id, "number": number})
-        is_written = bool(there) and there[0].name == name  # and the answer to an earlier try was lost
-        if holder != owner or not is_written:
+        there = self._db.read(STEP_NAME, {"id": step.id, "number": step.number})
+        is_written = bool(there) and there[0].name == step.name  # and the answer to an earlier try was lost
+        if holder != step.owner or not is_written:
             raise LostRunError("another process has taken the run over")
 
     def read(self, workflow_id: str, *, after: int = 0) -> list[Step]:
         """The finished steps, in the order in which they ended."""
         rows = self._db.read(STEPS, {"id": workflow_id, "after": after})
-        return [Step(row) for row in rows]
+        return [Step(row.number, row.name, step_text(row)) for row in rows]
 
 
-class Step:
+class Step(NamedTuple):
     """A finished step. Its text is empty if it is not one of ours."""
 
-    __slots__ = ("name", "number", "text")
-
-    def __init__(self, row: Any) -> None:
-        self.number: int = row.number
-        self.name: str = row.name
-        self.text: str = step_text(row)
+    number: int
+    name: str
+    text: str

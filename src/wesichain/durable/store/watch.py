@@ -18,8 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from typing_extensions import override
 
 from .database import as_durable, brief
-from .leases import Lease
-from .machine import is_gone
+from .leases import Lease, is_gone
 
 _log = logging.getLogger("wesichain.durable")
 

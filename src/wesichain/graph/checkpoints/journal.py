@@ -42,8 +42,7 @@ from .fold import (
     write_answered,
     write_questions,
 )
-from .migrating import MigratedState, plain_values
-from .statecode import ReadValues, StateCode, with_values
+from .statecode import MigratedState, ReadValues, StateCode, plain_values, with_values
 from .thread import Thread
 
 _REBASE_RATIO = 4  # a whole state is written once the deltas since the last one are this much larger than it

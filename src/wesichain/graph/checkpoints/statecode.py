@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple, get_args
 
-from wesichain.core.internal import dump_json
+from wesichain.core.internal import dump_json, same
 from wesichain.errors import CheckpointError, CodecError
 from wesichain.graph.definition import START, Definition, Join, task_id
-from wesichain.graph.state.kinds import is_dict
+from wesichain.graph.state.kinds import is_dict, is_mapping
 from wesichain.graph.state.owned import AppendOnlyList, clone, plain_list
 from wesichain.graph.state.reducers import Append, Overwrite, ReplacedValue, as_items
 from wesichain.graph.state.schema import HIDDEN, Key, StateValues, put
@@ -18,7 +18,6 @@ from wesichain.graph.superstep import Folded, Frontier, NodeTask
 
 from .coding import ANYTHING, Coder, coder_of, list_of, text_of
 from .deltas import delta
-from .migrating import MigratedState
 
 
 class StoredPayload:
@@ -399,3 +398,60 @@ def with_values(body: str, values: Mapping[str, str]) -> str:
 
 
 _name = lru_cache(maxsize=4096)(dump_json)  # keys of states come again and again
+
+
+# --- states of older versions -----------------------------------------------------------------------
+
+
+class MigratedState:
+    """One state on its way from the version that it was written by: as it was, and as it is now."""
+
+    def __init__(self, definition: Definition, stored: Mapping[str, Any], version: int) -> None:
+        self._definition = definition
+        self._version = version
+        self.before = plain_values(stored)
+        self.after = self.run(self.before)
+
+    def run(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """All migrations from the old version to this one, in order."""
+        data: dict[str, Any] = clone(dict(state))
+        for number in sorted(self._definition.migrations):
+            migrate = self._definition.migrations[number].function
+            if number <= self._version or migrate is None:
+                continue
+            try:
+                made = migrate(data)
+            except Exception as error:
+                raise CheckpointError(
+                    f"the migration to version {number} raised {type(error).__name__}: {error}; it was given "
+                    f"the keys {', '.join(map(repr, data)) or 'none'}"
+                ) from error
+            if made is not None:
+                if not is_mapping(made):
+                    raise CheckpointError(
+                        f"the migration to version {number} returned {type(made).__name__}; return the whole "
+                        f"state as a mapping, or change the one that it is given"
+                    )
+                data = dict(made)
+        return data
+
+    def writes(self, written: Mapping[str, Any]) -> dict[str, Any]:
+        """The writes of a task to the old state, as writes to the new one."""
+        with_it = self.run({**self.before, **{name: _plain(data) for name, data in written.items()}})
+        return {
+            name: item
+            for name, item in with_it.items()
+            if name in written or name not in self.after or not same(self.after[name], item)
+        }
+
+
+def plain_values(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Stored values as plain data, for who only looks at them."""
+    return {name: _plain(data) for name, data in stored.items() if not name.startswith(HIDDEN)}
+
+
+def _plain(data: Any) -> Any:
+    try:
+        return ANYTHING.decode(data)
+    except CodecError:
+        return data

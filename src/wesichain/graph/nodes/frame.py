@@ -17,8 +17,7 @@ from wesichain.graph.context import ExecutionOptions, GraphContext, TaskRecord
 from wesichain.graph.definition import Definition
 from wesichain.graph.questions import GraphInterrupt
 from wesichain.graph.state.schema import StateValues
-from wesichain.graph.watch.narrate import RunLog
-from wesichain.graph.watch.report import RunReport, ScopedSink
+from wesichain.graph.watch.report import RunLog, RunReport, ScopedSink
 from wesichain.policy import Account
 from wesichain.store import Store
 

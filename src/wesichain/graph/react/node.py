@@ -1,22 +1,26 @@
-"""An agent as a node: one visit is one whole run of the loop, and one update of the state at its end."""
+"""Agents as nodes: one visit is one whole run of the loop, and one update of the state at its end."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
-from wesichain.agent import LoopGuard
-from wesichain.core import PromptTemplate, ToolCallingLlm
-from wesichain.core.internal import read_state, state_update, write_state
-from wesichain.errors import ConfigError
+from wesichain.agent import Agent, LoopGuard
+from wesichain.core import Message, PromptTemplate, Role, ToolCallingLlm
+from wesichain.core.internal import positions_of, read_state, state_update, write_state
+from wesichain.errors import ConfigError, GraphDefinitionError, NodeFailedError
 from wesichain.graph.context import GraphContext
+from wesichain.graph.state.kinds import is_items, is_mapping
+from wesichain.graph.state.reducers import Append
+from wesichain.graph.state.schema import Schema
 from wesichain.graph.state.updates import StateUpdate
 from wesichain.policy import Budget
 from wesichain.tools import ToolRegistry
 
-from .failures import ToolFailurePolicy
-from .hosting import instructions, node_runtime, run_id_in, run_in_node, seconds_left
+from .hosting import ToolFailurePolicy, instructions, node_runtime, run_id_in, run_in_node, seconds_left
 
 
 class ReActAgentNode:
@@ -76,3 +80,116 @@ class ReActAgentNode:
         read = read_state(outcome.state)
         read.stopped_by = outcome.stopped_by
         return StateUpdate(state_update(state, read), whole=True)
+
+
+# --- an agent as it is ------------------------------------------------------------------------------
+
+_TASKS = ("input", "task", "question", "user_input")
+_OUTPUTS = ("output", "answer", "final_output")
+_MESSAGES = "messages"
+
+
+@runtime_checkable
+class Runs(Protocol):
+    """Whatever answers a task like an agent does."""
+
+    async def run(self, task: str, *, deps: Any = None) -> Any: ...
+
+
+class AgentNode:
+    """An agent in a graph. It reads its task from the key `input`, `task` or `question`, or else the last
+    message of `messages`, whose others are its history; and writes its answer to the key that is called like
+    the node, or to `output`, `answer` or `final_output`, and its messages to `messages`.
+    """
+
+    def __init__(
+        self, agent: Runs, name: str, schema: Schema, task: Callable[..., Any] | None = None
+    ) -> None:
+        """`task`: makes the agent's task of the state, and of the context if it takes two arguments."""
+        self._agent = agent
+        self._name = name
+        self._make_task = task
+        self._output = next((key for key in (name, *_OUTPUTS) if key in schema.keys), None)
+        if schema.is_open:
+            self._output = "output"
+        key = schema.keys.get(_MESSAGES)
+        self._has_messages = key is not None and key.reducer is Append
+        if self._output is None and not self._has_messages:
+            raise GraphDefinitionError(
+                f"node {name!r}: the state {schema.type.__name__} has no key for an agent's answer; add one "
+                f"of {', '.join(map(repr, (name, *_OUTPUTS)))}, or messages: Annotated[list[Message], Append]"
+            )
+
+    async def invoke(self, state: Any, ctx: GraphContext) -> dict[str, Any]:
+        """Run the agent on the state."""
+        if self._make_task is None:
+            task, history, is_message = self._task(state)
+        else:
+            task, history, is_message = await self._task_from_function(self._make_task, state, ctx), (), False
+        agent = self._agent
+        if not _is_ours(agent):
+            result = await agent.run(task, deps=ctx.context)
+            return {} if self._output is None else {self._output: getattr(result, "output", result)}
+        outcome = await run_in_node(
+            agent.runtime,
+            ctx,
+            partial(agent.outcome, task, history=history),
+            budget=_limited(agent.runtime.budget, ctx),
+            state_of=lambda _: state,
+        )
+        update: dict[str, Any] = {} if self._output is None else {self._output: outcome.output}
+        if self._has_messages:
+            new = [message for message in outcome.new_messages if message.role is not Role.SYSTEM]
+            update[_MESSAGES] = new[1:] if is_message else new
+        return update
+
+    async def _task_from_function(self, make: Callable[..., Any], state: Any, ctx: GraphContext) -> Any:
+        """The task that the node was given a function for: a text, or parts."""
+        made = make(state, ctx) if positions_of(make)[0] > 1 else make(state)
+        made = await made if inspect.isawaitable(made) else made
+        if not made:
+            raise NodeFailedError(
+                f"node {self._name!r}: its task function returned {made!r}", node=self._name
+            )
+        return made
+
+    def _task(self, state: Any) -> tuple[Any, Sequence[Message], bool]:
+        """The agent's task, the conversation before it, and whether the task is its last message."""
+        if isinstance(state, str):
+            return state, (), False
+        spoken = _value(state, _MESSAGES)
+        messages: list[Message] = [*spoken] if is_items(spoken) else []
+        for key in _TASKS:
+            task = _value(state, key)
+            if isinstance(task, str) and task:
+                return task, messages, False
+        if messages and messages[-1].role is Role.USER:
+            return messages[-1].content, messages[:-1], True
+        raise NodeFailedError(
+            f"node {self._name!r}: the state has no task for the agent; set one of "
+            f"{', '.join(map(repr, _TASKS))}, or let its messages end with one of a user",
+            node=self._name,
+        )
+
+
+def _limited(budget: Budget, ctx: GraphContext) -> Budget:
+    """The agent's budget, within the steps and the seconds that the graph has left."""
+    seconds = seconds_left(ctx)
+    if ctx.remaining_steps is not None:
+        budget = replace(budget, steps=max(1, min(budget.steps, ctx.remaining_steps)))
+    if seconds is not None:
+        budget = replace(budget, seconds=min(seconds, budget.seconds or seconds))
+    return budget
+
+
+def _value(state: Any, key: str) -> Any:
+    return state.get(key) if is_mapping(state) else getattr(state, key, None)
+
+
+def _is_ours(agent: object) -> TypeGuard[Agent[Any]]:
+    return isinstance(agent, Agent)
+
+
+def is_agent(node: Any) -> TypeGuard[Runs]:
+    """Whether it is an agent, rather than a callable, a graph or an object with `invoke`."""
+    return not callable(node) and not hasattr(node, "invoke") and isinstance(node, Runs)

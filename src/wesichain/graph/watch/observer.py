@@ -8,6 +8,10 @@ from typing import Any, TextIO
 
 from typing_extensions import override
 
+from wesichain.trace import neutralise
+
+_WIDTH = 500  # characters of a line
+
 
 class Observer:
     """Override the methods of the events that you want. They may be async; one that raises is logged once."""
@@ -70,7 +74,8 @@ class ConsoleObserver(Observer):
 
     def _say(self, mark: str, node: str, text: str = "") -> None:
         line = f"{mark} {node}{': ' if text else ''}{text}"
-        print(printable(line), file=self._stream or sys.stdout)
+        shown = line if len(line) <= _WIDTH else f"{line[:_WIDTH]}…"
+        print(neutralise(shown, newlines=False), file=self._stream or sys.stdout)
 
     @override
     def on_node_start(self, node: str, input: Any) -> None:
@@ -95,9 +100,3 @@ class ConsoleObserver(Observer):
     @override
     def on_checkpoint_saved(self, node: str) -> None:
         self._say("●", node, "saved")
-
-
-def printable(text: str, limit: int = 500) -> str:
-    """Text without what a terminal would act on (escape sequences, bidi overrides), and not too long."""
-    shown = "".join(char if char.isprintable() else " " for char in text[:limit])
-    return shown + ("…" if len(text) > limit else "")

@@ -14,20 +14,17 @@ from typing import LiteralString
 import numpy as np
 from typing_extensions import override
 
-from wesichain.errors import CodecError, MissingDependencyError, PlaybookError
+from wesichain.errors import CodecError, PlaybookError
 from wesichain.learning.embedders import Embedder, Vectors
 from wesichain.learning.entities.bullets import DATA_MODEL
+from wesichain.store import TableSchema
+from wesichain.store.postgres import PostgresSession
 
 from .backend import Backend, Log, Repaired
 from .index import VectorIndex, text_key
 from .journal import Delta, Head, check_format, head_line, read_record
 
-try:
-    from wesichain.store.postgres import PostgresSchema, PostgresSession
-except ImportError as error:
-    raise MissingDependencyError("a playbook in Postgres", package="psycopg", extra="postgres") from error
-
-_TABLES: LiteralString = """
+_TABLES = """
 CREATE EXTENSION IF NOT EXISTS vector;
 CREATE TABLE IF NOT EXISTS wesichain_playbook (
     one boolean PRIMARY KEY DEFAULT true CHECK (one),
@@ -41,7 +38,7 @@ CREATE TABLE IF NOT EXISTS wesichain_playbook_state (
 CREATE TABLE IF NOT EXISTS wesichain_playbook_vector (
     embedder text, key bytea, embedding vector NOT NULL, PRIMARY KEY (embedder, key));
 """
-_SCHEMA = PostgresSchema("the playbook", "wesichain_playbook_schema", 0x57535042, (_TABLES,), PlaybookError)
+_SCHEMA = TableSchema("the playbook", 0x57535042, (_TABLES,), PlaybookError, "wesichain_playbook_schema")
 _REWRITE: tuple[tuple[LiteralString, LiteralString], ...] = (
     (
         "SELECT seq, line FROM wesichain_playbook_delta WHERE domain = %s ORDER BY seq",

@@ -23,16 +23,10 @@ try:
 except ImportError as error:
     raise MissingDependencyError("the Anthropic adapter", package="anthropic", extra="anthropic") from error
 
-from wesichain.llm.transport import (
-    PLACEHOLDER,
-    Adapter,
-    Endpoint,
-    HttpLlm,
-    HttpSettings,
-    KeyAccount,
-    ProviderRoute,
-    host_of,
-)
+from wesichain.llm.transport.faults import Endpoint
+from wesichain.llm.transport.http import ProviderRoute
+from wesichain.llm.transport.keys import PLACEHOLDER, KeyAccount, host_of
+from wesichain.llm.transport.model import Adapter, HttpLlm, HttpSettings
 
 from .message_reply import MessageReply
 from .wire import to_wire

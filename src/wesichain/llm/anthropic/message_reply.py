@@ -8,12 +8,14 @@ from typing import Any
 
 from typing_extensions import override
 
-from wesichain.core import LlmResponse, StreamItem, TextChunk, ToolCall, ToolCallChunk, Usage
+from wesichain.core import LlmResponse, StreamItem, TextChunk, ToolCallChunk, Usage
 from wesichain.core.internal import is_array, is_object
 from wesichain.llm import citations
 from wesichain.llm.calls import REFUSAL, ToolNames, as_string, read_args, sealed, whole_number
-from wesichain.llm.finish_reasons import ANTHROPIC, Ending, ending_of, with_ending
-from wesichain.llm.transport import Endpoint, Reply, SseEvent, event_object
+from wesichain.llm.finish_reasons import ANTHROPIC
+from wesichain.llm.transport.faults import Endpoint
+from wesichain.llm.transport.http import Reply, event_object
+from wesichain.llm.transport.sse import SseEvent
 
 from .wire import OPAQUE
 
@@ -59,9 +61,7 @@ class MessageReply(Reply):
     def take_body(self, body: object) -> None:
         content = body.get("content") if is_object(body) else None
         if not is_object(body) or not is_array(content):
-            if is_object(body) and body.get("error"):
-                raise self._endpoint.reported(body["error"])
-            raise self._endpoint.unreadable("JSON that is not a message")
+            raise self.unreadable(body, "JSON that is not a message")
         self._blocks = {place: _Block(block) for place, block in enumerate(content) if is_object(block)}
         self._stop = body
         self._count(body)
@@ -101,13 +101,17 @@ class MessageReply(Reply):
         blocks = [block.whole() for _, block in sorted(self._blocks.items())]
         texts = [as_string(block.get("text")) for block in blocks if block.get("type") == "text"]
         thoughts = [as_string(block.get("thinking")) for block in blocks if block.get("type") == "thinking"]
-        calls = tuple(_call(block, self._names) for block in blocks if block.get("type") == "tool_use")
-        finish: Ending = "tool_calls" if calls else "stop"
-        if stop := self._stop.get("stop_reason"):
-            finish = ending_of(stop, ANTHROPIC, host=self._endpoint.host)
+        calls = tuple(
+            self.call(block.get("id"), block.get("name"), block.get("input"))
+            for block in blocks
+            if block.get("type") == "tool_use"
+        )
+        stop = self._stop.get("stop_reason")
         details = self._stop.get("stop_details")
         refusal = details.get("explanation") if is_object(details) and stop == "refusal" else None
-        layout = _layout(blocks) if any(_is_own(block) for block in blocks) else []
+        # Signed thoughts, and what the provider's own tools did, go back as they came.
+        is_own = any(block.get("type") not in ("text", "tool_use") for block in blocks)
+        layout = _layout(blocks) if is_own else []
         response = LlmResponse(
             content="".join(texts),
             tool_calls=calls,
@@ -116,7 +120,7 @@ class MessageReply(Reply):
             opaque=sealed({OPAQUE: layout, REFUSAL: refusal}),
             citations=citations.of_blocks(blocks),
         )
-        return with_ending(response, finish, word=str(stop))
+        return self.ended(response, str(stop or ""), ANTHROPIC)
 
     def _start(self, data: dict[str, Any]) -> Iterator[StreamItem]:
         block = data.get("content_block")
@@ -171,17 +175,6 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
     thought = whole_number(details.get("thinking_tokens")) if is_object(details) else 0
     read = whole_number(usage.get("input_tokens")) + cached + stored
     return Usage(read, written, cached, stored, min(thought, written))
-
-
-def _call(block: dict[str, Any], names: ToolNames) -> ToolCall:
-    args = block.get("input")
-    name = names.from_wire(as_string(block.get("name")))
-    return ToolCall(as_string(block.get("id")), name, {} if args is None else args)
-
-
-def _is_own(block: dict[str, Any]) -> bool:
-    """Whether a block is the provider's own: signed thoughts, and what its server-side tools did."""
-    return block.get("type") not in ("text", "tool_use")
 
 
 def _layout(blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

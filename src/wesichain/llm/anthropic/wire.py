@@ -14,10 +14,11 @@ from wesichain.llm.block_turns import (
     instructions_of,
     legal_id,
     marked_turns,
+    reply_limit,
+    thinking_of,
     turns_of,
 )
 from wesichain.llm.calls import ToolNames, require_ids, stops_of, tool_choice, with_settings, write_args
-from wesichain.llm.claude_reasoning import reply_limit, thinking_of
 from wesichain.llm.media_blocks import Block, blocks_of, text_in
 from wesichain.llm.supported_settings import ReasoningForm
 

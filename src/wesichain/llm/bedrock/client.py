@@ -26,14 +26,10 @@ try:
 except ImportError as error:
     raise MissingDependencyError("the Bedrock adapter", package="boto3", extra="bedrock") from error
 
-from wesichain.llm.transport import (
-    Adapter,
-    Endpoint,
-    HttpLlm,
-    HttpSettings,
-    ProviderRoute,
-    host_of,
-)
+from wesichain.llm.transport.faults import Endpoint
+from wesichain.llm.transport.http import ProviderRoute
+from wesichain.llm.transport.keys import host_of
+from wesichain.llm.transport.model import Adapter, HttpLlm, HttpSettings
 
 from .converse_reply import ConverseReply
 from .frames import FrameScanner

@@ -7,12 +7,14 @@ from typing import Any
 
 from typing_extensions import override
 
-from wesichain.core import LlmResponse, StreamItem, TextChunk, ToolCall, ToolCallChunk, Usage
+from wesichain.core import LlmResponse, StreamItem, TextChunk, ToolCallChunk, Usage
 from wesichain.core.internal import is_array, is_object
 from wesichain.llm import citations
 from wesichain.llm.calls import ToolNames, as_object, as_string, read_args, sealed, whole_number
-from wesichain.llm.finish_reasons import CONVERSE, Ending, ending_of, with_ending
-from wesichain.llm.transport import Endpoint, Reply, SseEvent, event_object
+from wesichain.llm.finish_reasons import CONVERSE
+from wesichain.llm.transport.faults import Endpoint
+from wesichain.llm.transport.http import Reply, event_object
+from wesichain.llm.transport.sse import SseEvent
 
 from .wire import OPAQUE
 
@@ -61,20 +63,17 @@ class ConverseReply(Reply):
             raise self._endpoint.cut()
         blocks = [_read_input(block) for _, block in sorted(self._blocks.items())]
         uses = [block["toolUse"] for block in blocks if is_object(block.get("toolUse"))]
-        calls = tuple(_call(use, self._names) for use in uses)
+        calls = (self.call(use.get("toolUseId"), use.get("name"), use.get("input")) for use in uses)
         is_own = any(block.keys() - {"text", "toolUse"} for block in blocks)
         response = LlmResponse(
             content="".join(_text_of(block) for block in blocks),
-            tool_calls=calls,
+            tool_calls=tuple(calls),
             usage=_usage(self._usage),
             reasoning="".join(_thought_of(block) for block in blocks),
             opaque=sealed({OPAQUE: _layout(blocks) if is_own else []}),
             citations=citations.of_converse(blocks),
         )
-        ending: Ending = "tool_calls" if calls else "stop"
-        if stop:
-            ending = ending_of(stop, CONVERSE, host=self._endpoint.host)
-        return with_ending(response, ending, word=stop)
+        return self.ended(response, stop, CONVERSE)
 
     def _start(self, data: dict[str, Any]) -> Iterator[StreamItem]:
         index, start = self._index(data), as_object(data.get("start"))
@@ -138,12 +137,6 @@ def _text_of(block: Mapping[str, Any]) -> str:
 
 def _thought_of(block: Mapping[str, Any]) -> str:
     return as_string(as_object(as_object(block.get("reasoningContent")).get("reasoningText")).get("text"))
-
-
-def _call(use: dict[str, Any], names: ToolNames) -> ToolCall:
-    args = use.get("input")
-    name = names.from_wire(as_string(use.get("name")))
-    return ToolCall(as_string(use.get("toolUseId")), name, {} if args is None else args)
 
 
 def _layout(blocks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

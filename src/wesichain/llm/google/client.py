@@ -21,17 +21,10 @@ try:
 except ImportError as error:
     raise MissingDependencyError("the Google adapter", package="google-genai", extra="google") from error
 
-from wesichain.llm.transport import (
-    PLACEHOLDER,
-    Adapter,
-    Endpoint,
-    HttpLlm,
-    HttpSettings,
-    KeyAccount,
-    ProviderRoute,
-    certificates,
-    host_of,
-)
+from wesichain.llm.transport.faults import Endpoint
+from wesichain.llm.transport.http import ProviderRoute, certificates
+from wesichain.llm.transport.keys import PLACEHOLDER, KeyAccount, host_of
+from wesichain.llm.transport.model import Adapter, HttpLlm, HttpSettings
 
 from .gemini_reply import GeminiReply
 from .wire import to_wire

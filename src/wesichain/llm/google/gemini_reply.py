@@ -22,9 +22,11 @@ from wesichain.core import (
 from wesichain.core.internal import dump_json, is_array, is_object
 from wesichain.errors import CodecError
 from wesichain.llm import citations
-from wesichain.llm.calls import REFUSAL, ToolNames, sealed, whole_number
+from wesichain.llm.calls import REFUSAL, ToolNames, as_object, sealed, whole_number
 from wesichain.llm.finish_reasons import GEMINI, Ending, ending_of, with_ending
-from wesichain.llm.transport import Endpoint, Reply, SseEvent, event_object
+from wesichain.llm.transport.faults import Endpoint
+from wesichain.llm.transport.http import Reply, event_object
+from wesichain.llm.transport.sse import SseEvent
 
 from .wire import OPAQUE
 
@@ -129,10 +131,8 @@ class GeminiReply(Reply):
             self._calls += 1
 
     def _call(self, part: dict[str, Any]) -> ToolCall:
-        call = part["functionCall"] if is_object(part["functionCall"]) else {}
-        name = self._names.from_wire(str(call.get("name") or ""))
-        args = call.get("args")
-        return ToolCall(str(call.get("id") or ""), name, {} if args is None else args)
+        call = as_object(part["functionCall"])
+        return self.call(call.get("id"), call.get("name"), call.get("args"))
 
     def _ending(self, *, has_calls: bool) -> Ending:
         if self._blocked:

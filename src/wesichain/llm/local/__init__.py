@@ -1,17 +1,9 @@
 """Local models: downloaded once, run by llama.cpp in a process of its own, with a grammar for tool calls."""
 
-from .files import (
-    DEFAULT_MODEL,
-    MODELS,
-    DataWheels,
-    ModelCard,
-    Progress,
-    StderrProgress,
-    cached_model,
-    fetch_model,
-    find_model,
-    models_folder,
-)
+from .files.cache import cached_model, models_folder
+from .files.fetch import fetch_model
+from .files.manifest import DEFAULT_MODEL, MODELS, DataWheels, ModelCard, find_model
+from .files.progress import Progress, StderrProgress
 from .model import LocalLlm, Timings
 from .served import serve_local
 

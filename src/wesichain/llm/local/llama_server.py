@@ -13,7 +13,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import xllamacpp  # type: ignore[import-untyped]  # it ships no types
@@ -21,31 +22,18 @@ import xllamacpp  # type: ignore[import-untyped]  # it ships no types
 llama: Any = xllamacpp
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
-    """The model to load, and how."""
-
-    path: str
-    name: str
-    context: int
-    threads: int
-    cores: int
-    port: int
-    key: str
-
-
-def start(load: Load, *, threads: int) -> Any:
+def start(path: str, name: str, context: int, port: int, key: str, *, threads: int) -> Any:
     """Load the model and listen on loopback, for callers that have the key."""
     params = llama.CommonParams()
-    params.model.path = load.path
-    params.model_alias = {load.name}
+    params.model.path = path
+    params.model_alias = {name}
     params.hostnames = ["127.0.0.1"]
-    params.port = load.port
-    params.api_keys = [load.key] if load.key else []
+    params.port = port
+    params.api_keys = [key] if key else []
     params.ui = False
     params.endpoint_slots = False
     params.verbosity = 1  # errors alone
-    params.n_ctx = load.context
+    params.n_ctx = context
     params.n_parallel = 1
     if not has_gpu():
         params.n_batch = params.n_ubatch = 32  # between two batches it notices that nobody waits any longer
@@ -63,24 +51,24 @@ def has_gpu() -> bool:
     return any(device["type"] in gpus for device in llama.get_device_info())
 
 
-def start_measured(load: Load) -> tuple[Any, int]:
+def start_measured(begin: Callable[..., Any], cores: int) -> tuple[Any, int]:
     """The server with the number of threads that is faster just now: all cores, or one.
 
     The threads of a step wait for the slowest of them, so on a busy machine one thread can be several
     times faster than two.
     """
-    server = start(load, threads=load.cores)
-    if load.cores == 1:
+    server = begin(threads=cores)
+    if cores == 1:
         return server, 1
     speed, busy = measure(server)
-    if busy > 0.85 * load.cores:  # every thread had its core: nobody else wants them
-        return server, load.cores
+    if busy > 0.85 * cores:  # every thread had its core: nobody else wants them
+        return server, cores
     del server  # two at once would measure each other
-    server = start(load, threads=1)
+    server = begin(threads=1)
     if measure(server)[0] >= speed:
         return server, 1
     del server
-    return start(load, threads=load.cores), load.cores
+    return begin(threads=cores), cores
 
 
 def measure(server: Any) -> tuple[float, float]:
@@ -97,11 +85,11 @@ def main() -> None:
     path, name, *numbers = sys.argv[1:]
     context, threads, cores, port = map(int, numbers)
     key = sys.stdin.buffer.readline().decode().strip()  # not an argument: those are public
-    load = Load(path, name, context, threads, cores, port, key)
+    begin = partial(start, path, name, context, port, key)
     if threads:
-        server = start(load, threads=threads)
+        server = begin(threads=threads)
     else:
-        server, threads = start_measured(load)
+        server, threads = start_measured(begin, cores)
     sys.stdout.write(f"{server.listening_address} {threads}\n")
     sys.stdout.flush()
     sys.stdin.buffer.read()

@@ -26,7 +26,8 @@ from wesichain.llm.react_text.reasoning import ReasoningStyle, opened_by
 from wesichain.llm.relay import response_of
 from wesichain.llm.supported_settings import supported
 
-from .files import DEFAULT_MODEL, Progress
+from .files.manifest import DEFAULT_MODEL
+from .files.progress import Progress
 from .grammar import answer_grammar, reply_grammar
 from .grounding import values_in
 from .llama_engine import Address

@@ -14,8 +14,11 @@ from urllib.parse import urlsplit
 
 from wesichain.core.internal import Delivery
 from wesichain.errors import ConfigError, LlmTransportError
+from wesichain.llm.transport.keys import clean_key
 
-from .files import DEFAULT_MODEL, Progress, StderrProgress, fetch_model, find_model
+from .files.fetch import fetch_model
+from .files.manifest import DEFAULT_MODEL, find_model
+from .files.progress import Progress, StderrProgress
 from .llama_engine import Address, LlamaEngine, lease, release, require_llama
 
 T = TypeVar("T")
@@ -92,7 +95,7 @@ class Elsewhere:
     def __init__(self, name: str, base_url: str, *, api_key: str | None, deadline: float | None) -> None:
         self.name = name
         self.deadline = _REPLY_SECONDS if deadline is None else deadline
-        self._address = Address(_root(base_url), _header(api_key or ""), elsewhere=True)
+        self._address = Address(_root(base_url), clean_key(api_key or ""), elsewhere=True)
         self._closed = False
 
     @asynccontextmanager
@@ -121,13 +124,6 @@ def _root(base_url: str) -> str:
         raise ConfigError("base_url holds a name or password, which is not sent; pass api_key= instead")
     path = parts.path.rstrip("/").removesuffix("/v1").rstrip("/")
     return f"{parts.scheme}://{parts.netloc}{path}"
-
-
-def _header(key: str) -> str:
-    key = key.strip()
-    if not (key.isascii() and key.isprintable()):
-        raise ConfigError("the key holds characters that no header can carry; copy it again")
-    return key
 
 
 class ModelFile:

@@ -18,7 +18,7 @@ from wesichain.core import LlmResponse, TextChunk
 from wesichain.errors import CodecError, ConfigError, LlmError, LlmRejectedError, ToolDefinitionError
 
 from .chat import ChatRequest, Written, fault, read_asked
-from .files import DEFAULT_MODEL
+from .files.manifest import DEFAULT_MODEL
 from .llama_engine import EngineSettings, LlamaEngine, require_llama
 from .model import LocalLlm
 from .places import CONTEXT, ModelFile, choose_threads
@@ -70,7 +70,8 @@ class _Door:
         server = None
         try:
             try:
-                server = asyncio.run_coroutine_threadsafe(self._listen(port), loop).result()
+                listening = asyncio.start_server(self._serve, "127.0.0.1", port, limit=_HEAD)
+                server = asyncio.run_coroutine_threadsafe(listening, loop).result()
             except OSError as error:
                 raise ConfigError(f"port {port} cannot be listened on: {error.strerror}") from error
             yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
@@ -80,9 +81,6 @@ class _Door:
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
             loop.close()
-
-    async def _listen(self, port: int) -> asyncio.Server:
-        return await asyncio.start_server(self._serve, "127.0.0.1", port, limit=_HEAD)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

@@ -12,6 +12,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from wesichain.core.internal import dump_json, is_object, parse_json
 from wesichain.errors import CodecError, LlmRejectedError, LlmResponseError, LlmTransportError
+from wesichain.llm.transport.faults import Endpoint
 
 from .llama_engine import Address
 
@@ -76,7 +77,7 @@ async def _post(
         finally:
             writer.close()
     except TimeoutError as error:
-        raise _overdue(place, deadline) from error
+        raise Endpoint(place.netloc, model="", key_variable="").silent(deadline or 0.0) from error
     except (OSError, EOFError, ValueError) as error:
         raise _broken(address, place, error) from error
 
@@ -121,14 +122,6 @@ async def _read_piece(reader: asyncio.StreamReader, headers: dict[str, str]) -> 
 
 
 # --- faults ---------------------------------------------------------------------------------------
-
-
-def _overdue(place: SplitResult, deadline: float | None) -> LlmTransportError:
-    seconds = 0 if deadline is None else deadline
-    return LlmTransportError(
-        f"no byte from {place.netloc} for {seconds:g} s; ask again, or allow more with deadline=",
-        retryable=True,
-    )
 
 
 def _broken(address: Address, place: SplitResult, error: Exception) -> LlmTransportError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from typing_extensions import override
@@ -21,8 +21,10 @@ from wesichain.core import (
 from wesichain.core.internal import dump_json, is_array, is_object
 from wesichain.llm import citations
 from wesichain.llm.calls import REFUSAL, ToolNames, as_string, read_args, sealed, whole_number
-from wesichain.llm.finish_reasons import CHAT, Ending, ending_of, with_ending
-from wesichain.llm.transport import Endpoint, Reply, SseEvent, event_object
+from wesichain.llm.finish_reasons import CHAT
+from wesichain.llm.transport.faults import Endpoint
+from wesichain.llm.transport.http import Reply, event_object
+from wesichain.llm.transport.sse import SseEvent
 
 from .wire import OPAQUE
 
@@ -64,9 +66,7 @@ class ChatReply(Reply):
     def take_body(self, body: object) -> None:
         choices = body.get("choices") if is_object(body) else None
         if not is_object(body) or not is_array(choices) or not choices:
-            if is_object(body) and body.get("error"):
-                raise self._endpoint.reported(body["error"])
-            raise self._endpoint.unreadable("JSON that is not a chat completion")
+            raise self.unreadable(body, "JSON that is not a chat completion")
         self._take_usage(body)
         for _ in self._take_choice(choices[0], part="message"):
             pass
@@ -90,26 +90,23 @@ class ChatReply(Reply):
             raise self._endpoint.cut()
         if not self._has_begun:
             raise self._endpoint.unreadable("no choice in it")
-        calls = tuple(
+        calls = (
             ToolCall(call.id, self._names.from_wire(call.name), read_args("".join(call.pieces)))
             for call in self._calls
         )
-        finish: Ending = "tool_calls" if calls else "stop"
-        if self._finish and (self._is_own or self._finish in CHAT):
-            finish = ending_of(self._finish, CHAT, host=self._endpoint.host)
-        elif self._finish:
-            finish = "stop"
-        if self._refusal and finish == "stop":  # the API says stop, whatever the model said
-            finish = "refusal"
         response = LlmResponse(
             content="".join(self._text),
-            tool_calls=calls,
+            tool_calls=tuple(calls),
             usage=self._usage,
             reasoning="".join(self._reasoning) or "".join(self._reasoning_content),
             opaque=self._opaque(),
             citations=self._citations,
         )
-        return with_ending(response, finish, word=self._finish)
+        is_known = self._is_own or self._finish in CHAT or not self._finish
+        response = self.ended(response, self._finish if is_known else "stop", CHAT)
+        if self._refusal and response.finish_reason == "stop":  # the API says stop, whatever the model said
+            return replace(response, finish_reason="refusal")
+        return response
 
     def _opaque(self) -> JsonValue:
         message: dict[str, JsonValue] = dict(self._echoed)

@@ -20,17 +20,10 @@ try:
 except ImportError as error:
     raise MissingDependencyError("the OpenAI adapter", package="openai", extra="openai") from error
 
-from wesichain.llm.transport import (
-    PLACEHOLDER,
-    Adapter,
-    Connect,
-    Endpoint,
-    HttpLlm,
-    HttpSettings,
-    KeyAccount,
-    ProviderRoute,
-    host_of,
-)
+from wesichain.llm.transport.faults import Endpoint
+from wesichain.llm.transport.http import Connect, ProviderRoute
+from wesichain.llm.transport.keys import PLACEHOLDER, KeyAccount, host_of
+from wesichain.llm.transport.model import Adapter, HttpLlm, HttpSettings
 
 from .chat_reply import ChatReply
 from .items import to_items

@@ -24,7 +24,9 @@ from wesichain.errors import LlmResponseError
 from wesichain.llm import citations
 from wesichain.llm.calls import REFUSAL, ToolNames, as_objects, as_string, read_args, sealed, whole_number
 from wesichain.llm.finish_reasons import INCOMPLETE_RESPONSES, RESPONSES, ending_of
-from wesichain.llm.transport import Endpoint, Reply, SseEvent, event_object
+from wesichain.llm.transport.faults import Endpoint
+from wesichain.llm.transport.http import Reply, event_object
+from wesichain.llm.transport.sse import SseEvent
 
 from .items import OPAQUE
 
@@ -117,7 +119,8 @@ class ResponseReply(Reply):
 
 def _check_answerable(items: Sequence[dict[str, Any]], endpoint: Endpoint) -> None:
     """Raise `LlmResponseError` for a call that the run cannot answer, and the provider has not."""
-    answered = {item.get("call_id") or item.get("approval_request_id") for item in items if _is_output(item)}
+    outputs = [item for item in items if str(item.get("type")).endswith(("_output", "_response"))]
+    answered = {item.get("call_id") or item.get("approval_request_id") for item in outputs}
     for item in items:
         kind = str(item.get("type"))
         if kind in _UNANSWERED and not {item.get("call_id"), item.get("id")} & answered:
@@ -128,10 +131,6 @@ def _check_answerable(items: Sequence[dict[str, Any]], endpoint: Endpoint) -> No
                 f"{_UNANSWERED[kind]}{which} ({kind}); take that tool out of options={{'tools': ...}}, "
                 f"or offer a function instead"
             )
-
-
-def _is_output(item: Mapping[str, Any]) -> bool:
-    return str(item.get("type")).endswith(("_output", "_response"))
 
 
 def _finish(

@@ -80,8 +80,7 @@ class TextReAct:
         self._examples = tuple(examples)
         self._prompt = Prompt.of(template, dialect=dialect)
         self._strict = strict
-        self._style = ReasoningStyle()
-        self._style.opens_in_prompt = traits_of(llm).opens_thinking
+        self._style = ReasoningStyle(traits_of(llm).opens_thinking)
         accepts = not talks or traits_of(llm).takes_stop
         self._stop = (_STOP if stop and accepts else ()) if isinstance(stop, bool) else tuple(stop)
 

@@ -12,7 +12,6 @@ from wesichain.core import (
     Action,
     ErrorStep,
     FinalAnswer,
-    JsonValue,
     Message,
     Observation,
     PromptTemplate,
@@ -152,7 +151,8 @@ class Prompt:
                         yield Role.ASSISTANT, _CUE
                     yield Role.ASSISTANT, self.dialect.action(call.name, call.args)
                 case Observation(value=value):
-                    yield Role.USER, f"Observation: {quote(_text(value))}"
+                    text = value if isinstance(value, str) else spaced_json(value)
+                    yield Role.USER, f"Observation: {quote(text)}"
                 case FinalAnswer(text=text):
                     yield Role.ASSISTANT, self.dialect.final(text)
                 case ErrorStep(message=message):
@@ -160,7 +160,3 @@ class Prompt:
                 case _:
                     assert_never(step)
             thinking = isinstance(step, Thought)
-
-
-def _text(value: JsonValue) -> str:
-    return value if isinstance(value, str) else spaced_json(value)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from .structure import TextReply
@@ -72,16 +73,14 @@ class ReasonedText(NamedTuple):
     is_final: bool = False
 
 
+@dataclass(slots=True)
 class ReasoningStyle:
     """How a model marks its reasoning, as far as its replies have shown. Kept by its client.
 
     `opens_in_prompt`: only the end of its reasoning is marked, since the beginning stands in the prompt.
     """
 
-    __slots__ = ("opens_in_prompt",)
-
-    def __init__(self) -> None:
-        self.opens_in_prompt = False
+    opens_in_prompt: bool = False
 
 
 def opened_by(prompt: str) -> str:

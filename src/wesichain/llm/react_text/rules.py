@@ -54,7 +54,8 @@ def _checked(call: TextCall, spec: ToolSpec | None, remark: str) -> TextCall:
         return replace(call, name=spec.name, args=fit(spec, call))
     if remark:
         why = f"there is more in the reply than the call of {call.name!r}"
-        raise WrongInputError(f"{why}, {_shorten(remark)!r}; {ALONE}")
+        said = remark if len(remark) <= 60 else f"{remark[:60]}..."
+        raise WrongInputError(f"{why}, {said!r}; {ALONE}")
     if call.is_bare and "\n" in call.input:
         why = f"the input of {call.name!r} is text of more than one line"
         raise WrongInputError(f"{why}; write it as one JSON object, and {ALONE}")
@@ -74,7 +75,3 @@ def _placeholder(value: JsonValue) -> str | None:
         if isinstance(item, _HOLDERS) and (hole := _placeholder(item)):
             return hole
     return None
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:60]}..."

@@ -60,7 +60,8 @@ def fit(spec: ToolSpec, call: TextCall) -> JsonValue:
         return {}
     if is_object(args) or not properties:
         return args
-    if isinstance(args, str) and (named := _NAMED.match(args)) and _knows(properties, named[1]):
+    known = map(str.casefold, properties)
+    if isinstance(args, str) and (named := _NAMED.match(args)) and named[1].casefold() in known:
         raise WrongInputError(f"the input of {spec.name!r} names a parameter; {_write(spec)}")
     names = list(properties) if len(properties) == 1 else required
     if len(names) != 1:
@@ -72,10 +73,6 @@ def fit(spec: ToolSpec, call: TextCall) -> JsonValue:
 
 
 _NAMED = re.compile(r"[\s`*\"'(\[{-]*+([A-Za-z_]\w*+)[`*\"']*+\s*+(?:=(?!=)|:(?!//))")
-
-
-def _knows(properties: Mapping[str, Any], name: str) -> bool:
-    return any(name.casefold() == known.casefold() for known in properties)
 
 
 def _write(spec: ToolSpec) -> str:

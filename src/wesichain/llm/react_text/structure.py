@@ -87,7 +87,7 @@ class TextReply:
         if "<" in text:
             places += [*map(_place, _RESULT.finditer(text)), *_elements(text)]
         if not text.isascii():
-            places += _quotations(text)
+            places += [(*found.span(), "quotation") for found in _QUOTATION.finditer(text)]
         places += _tokens(text)
         places += _calls(text)
         if marks is not None:
@@ -300,11 +300,6 @@ _QUOTATION = re.compile(
     "\u201c[^\u201c\u201d]*+\u201d|\u201e[^\u201e\u201c\u201d]*+[\u201c\u201d]|\u00ab[^\u00ab\u00bb]*+\u00bb"
     "|\u300c[^\u300c\u300d]*+\u300d|\u300e[^\u300e\u300f]*+\u300f"
 )
-
-
-def _quotations(text: str) -> Iterator[Place]:
-    for quotation in _QUOTATION.finditer(text):
-        yield quotation.start(), quotation.end(), "quotation"
 
 
 _QUOTE_MARKS = re.compile(r'"++')

@@ -71,9 +71,7 @@ def steps_of(messages: Sequence[Message]) -> Iterator[TranscriptStep]:
 def _is_question(messages: Sequence[Message], index: int) -> bool:
     if messages[index].role is not Role.USER:
         return False
-    before = messages[index - 1] if index else None
-    return before is None or not (before.role is Role.TOOL or before.tool_calls or _is_marked(before))
-
-
-def _is_marked(message: Message) -> bool:
-    return message.opaque in (UNREADABLE, ANSWER)
+    if not index:
+        return True
+    before = messages[index - 1]
+    return not (before.role is Role.TOOL or before.tool_calls or before.opaque in (UNREADABLE, ANSWER))

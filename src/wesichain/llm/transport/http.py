@@ -17,10 +17,11 @@ from typing import Any, Protocol, TypeAlias
 
 import httpx2
 
-from wesichain.core import LlmResponse, StreamItem, to_json
+from wesichain.core import JsonValue, LlmResponse, StreamItem, ToolCall, to_json
 from wesichain.core.internal import around, is_object, name_reply, parse_json
 from wesichain.errors import CodecError, ConfigError, LlmError, LlmResponseError, LlmTransportError
-from wesichain.llm.calls import ToolNames
+from wesichain.llm.calls import ToolNames, as_string
+from wesichain.llm.finish_reasons import Ending, ending_of, with_ending
 from wesichain.llm.loops import PerLoop
 
 from .faults import Endpoint
@@ -82,6 +83,23 @@ class Reply(ABC):
     @abstractmethod
     def whole(self) -> LlmResponse:
         """The response, once the events are over; of a reply that was cut, an `LlmResponseError`."""
+
+    def call(self, id: object, name: object, args: JsonValue) -> ToolCall:
+        """A call of the reply, under the tool's own name; one without arguments has an empty object."""
+        tool = self._names.from_wire(as_string(name))
+        return ToolCall(as_string(id), tool, {} if args is None else args)
+
+    def ended(self, response: LlmResponse, word: str, table: Mapping[str, Ending]) -> LlmResponse:
+        """The response with the finish reason that a word stands for; without one, what it has tells."""
+        ending: Ending = "tool_calls" if response.tool_calls else "stop"
+        if word:
+            ending = ending_of(word, table, host=self._endpoint.host)
+        return with_ending(response, ending, word=word)
+
+    def unreadable(self, body: object, what: str) -> LlmError:
+        """The error for a body that is no reply: the one that it tells of, or that it is none."""
+        error = body.get("error") if is_object(body) else None
+        return self._endpoint.reported(error) if error else self._endpoint.unreadable(what)
 
     def next_request(self, wire: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The request whose reply continues this one, which was the reply to `wire`; None if it has ended."""

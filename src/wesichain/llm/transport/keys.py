@@ -39,7 +39,7 @@ def asked_key(key: Key | None) -> Callable[[], Awaitable[str]] | None:
             raise ConfigError(
                 f"the function for the key gave {type(given).__name__}, not a key; return a text"
             )
-        return _clean(given)
+        return clean_key(given)
 
     return ask
 
@@ -62,11 +62,11 @@ class KeyAccount:
         is asked later.
         """
         if api_key:
-            return _clean(api_key) if isinstance(api_key, str) else None
+            return clean_key(api_key) if isinstance(api_key, str) else None
         origin = _origin(self.address(base_url))
         key = os.environ.get(self.key_variable)
         if key and origin == _origin(self.address(None)):
-            return _clean(key)
+            return clean_key(key)
         if self.url and origin == _origin(self.url):
             raise ConfigError(
                 f"no key for {host_of(self.url)}: set {self.key_variable}, or pass api_key=; "
@@ -75,7 +75,7 @@ class KeyAccount:
         return None
 
 
-def _clean(key: str) -> str:
+def clean_key(key: str) -> str:
     """The key without the line end of the file that it was read from; a header carries plain text alone."""
     key = key.strip()
     if not (key.isascii() and key.isprintable()):

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from math import inf
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from wesichain.core import Clock
 from wesichain.core.internal import SystemClock, backoff_delay
@@ -51,13 +51,6 @@ class RetryLimits:
         return seconds * (1 - 0.5 * self.chance())
 
 
-class _End:
-    """The mark that a generator has no more."""
-
-
-_END: Final = _End()
-
-
 async def persist(
     start: Callable[[], AsyncGenerator[T, None]],
     patience: RetryLimits,
@@ -80,8 +73,8 @@ async def persist(
             async with aclosing(start()) as items:
                 while True:
                     async with asyncio.timeout(None if end == inf else end - clock.monotonic()):
-                        item = await anext(items, _END)
-                    if isinstance(item, _End):
+                        item = await anext(items, None)
+                    if item is None:
                         return
                     has_begun = True
                     yield item

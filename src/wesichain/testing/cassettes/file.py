@@ -12,7 +12,7 @@ the order of the reply that asked for them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -82,8 +82,8 @@ def write_cassette(path: Path, runs: Iterable[Sequence[Event]]) -> None:
         run_id = events[0].run_id if events else ""
         drawn = _DRAWN.search(run_id)
         for event in in_order(plain):
-            for token in _tokens(event):
-                tokens.setdefault(token, f"token-{len(tokens) + 1}")
+            for one in (*event.get("pending", ()), *event.get("decisions", ())):
+                tokens.setdefault(one["token"], f"token-{len(tokens) + 1}")
             kept = {name: value for name, value in event.items() if name not in _VOLATILE}
             if kept.get("own_id", "").startswith(f"{run_id}:"):  # of a run inside
                 kept["own_id"] = f"run-{number}{kept['own_id'].removeprefix(run_id)}"
@@ -101,11 +101,6 @@ def _without(value: Any, name: str) -> Any:
     if is_object(value):
         return {key: _without(one, name) for key, one in value.items() if key != name}
     return [_without(one, name) for one in value] if is_array(value) else value
-
-
-def _tokens(event: Mapping[str, Any]) -> Iterator[str]:
-    for one in (*event.get("pending", ()), *event.get("decisions", ())):
-        yield one["token"]
 
 
 # --- the order of what ran side by side ------------------------------------------------------------------

@@ -47,11 +47,8 @@ class Tape:
         self._tools: dict[str, list[Any]] = {}  # agents may have tools of one name that differ
         self._entered: set[str] = set()
         for run in runs:
-            self._read(run)
-
-    def _read(self, run: Recording) -> None:
-        for scope in run.scopes:
-            self._read_scope(run, scope)
+            for scope in run.scopes:
+                self._read_scope(run, scope)
 
     def is_entered(self, call: ToolCall, path: Sequence[str]) -> bool:
         """Whether agents were run inside the call: then its code is run again, and they are answered.

@@ -28,8 +28,9 @@ async def run_agent(run: SimulatedRun, process: Process, agent: Any) -> None:
         answers = await answers_to(questions_of(outcome), run.scenario.people, run.plan, run.loop)
         if answers is None:
             return
+        awaited = ", ".join(sorted(item.call.id for item in outcome.pending))
         # It may have died meanwhile, in a call that was delivered again.
-        if process.is_dying or run.boundary.crash_here(process, f"while it waited {_awaited(outcome)}"):
+        if process.is_dying or run.boundary.crash_here(process, f"while it waited for {awaited}"):
             process.is_dead = True
         if process.is_dead:
             process, agent = await run.restart()
@@ -101,10 +102,6 @@ def questions_of(outcome: Interrupted[Any]) -> list[SimulatedQuestion]:
         )
         for item in outcome.pending
     ]
-
-
-def _awaited(outcome: Interrupted[Any]) -> str:
-    return "for " + ", ".join(sorted(item.call.id for item in outcome.pending))
 
 
 def _is_open(events: list[Event]) -> bool:

@@ -33,17 +33,13 @@ class Process(Owner):
     """
 
     def __init__(self, number: int) -> None:
+        self.process = self
         self.number = number
         self.token = CancellationToken()
         self.task: asyncio.Task[Any] | None = None  # of a run that has no token
         self.death: asyncio.Future[None] | None = None
         self.is_dying = False
         self.is_dead = False
-
-    @property
-    @override
-    def process(self) -> Process:
-        return self
 
     @property
     @override
@@ -74,15 +70,10 @@ class CallOwner(Owner):
     """One call of a tool: what its code starts belongs to it. `has_runs`: agents run inside it."""
 
     def __init__(self, process: Process, path: str, above: CallOwner | None) -> None:
-        self._process = process
+        self.process: Process = process
         self.path = path
         self.has_runs = False
         self._above = above
-
-    @property
-    @override
-    def process(self) -> Process:
-        return self._process
 
     @property
     @override

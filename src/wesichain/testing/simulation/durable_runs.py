@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from wesichain.agent import Interrupted, Outcome
 from wesichain.core import Event
@@ -116,7 +116,7 @@ class _Graph:
     def __init__(self, run: SimulatedRun, process: Process, given: DurableGraph[Any]) -> None:
         self._run = run
         sink = run.boundary.sink(process, run.events.append)
-        self._graph = graph_in_process(run, process, cast("Any", given.graph))
+        self._graph = graph_in_process(run, process, given.graph)
         self._served = given.configured(events=[sink], clock=run.loop.clock)
         self._served.graph = self._graph
         self.close: Callable[[], Coroutine[Any, Any, None]] = partial(self._served.close, grace=0.0)

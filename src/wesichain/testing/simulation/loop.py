@@ -32,10 +32,7 @@ _STEADY, _SLOWER, _LONGEST_PAUSE = 8, 2.0, 3_600.0
 class Owner(Protocol):
     """What a callback belongs to: a process, or one call of a tool in it."""
 
-    @property
-    def process(self) -> object:
-        """The process that it is, or is a part of."""
-        ...
+    process: Any  # that it is, or is a part of
 
     @property
     def is_frozen(self) -> bool:
@@ -84,8 +81,8 @@ class _Handle(asyncio.TimerHandle):
         return isinstance(getattr(self.call[0], "__self__", None), _TASK)
 
 
-class _Task(asyncio.Task[T]):
-    """A task whose place in a set does not depend on its address in memory."""
+class _Numbered:
+    """What has a place in a set that does not depend on its address in memory."""
 
     number = 0
 
@@ -94,14 +91,10 @@ class _Task(asyncio.Task[T]):
         return self.number
 
 
-class _Future(asyncio.Future[T]):
-    """A future whose place in a set does not depend on its address in memory."""
+class _Task(_Numbered, asyncio.Task[T]): ...
 
-    number = 0
 
-    @override
-    def __hash__(self) -> int:
-        return self.number
+class _Future(_Numbered, asyncio.Future[T]): ...
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, TypeAlias
 
 from wesichain.core import to_json
 from wesichain.errors import ConfigError
+from wesichain.testing.seams import installed
 
+from .agent_runs import run_agent
+from .durable_runs import run_durable
 from .faults import Fault, Faults
-from .running import simulated
-from .scenario import Invariant, Scenario, Trace, check_invariants
+from .graph_runs import is_graph, run_graph
+from .scenario import Invariant, Scenario, Trace, check_invariants, is_durable
+from .simulated_run import SimulatedRun
 from .violations import Report, Violation, name_of
 
 _DEFAULT_SEEDS = range(200)
+_SETTLED = 86_400.0  # seconds after the end of a run in which what it left behind may still act
 _MOST_SHRUNK = 8  # seeds that are shrunk for one invariant, to find one with fewer faults
 _MOST_TRIES = 120  # runs that shrinking one violation may take
 _FEW = 3  # faults: with more, others than those that happened are tried, in so many runs altogether
@@ -118,36 +124,61 @@ def _check_repeats(scenario: Scenario, trace: Trace, faults: Faults) -> None:
         )
 
 
+@contextmanager
+def simulated(scenario: Scenario, seed: int, faults: Faults) -> Generator[Trace]:
+    """One run of the scenario; it never raises for what the run does.
+
+    Inside, the world is as the run left it: the code of processes that died is closed afterwards, and what
+    stands in its `finally` blocks is run then.
+    """
+    run = SimulatedRun(scenario, seed, faults)
+    try:
+        with installed(run.boundary):
+            try:
+                run.loop.run(_run_to_end(run))
+                run.loop.settle(_SETTLED)
+            except Exception as error:  # noqa: BLE001  # a run that never ends, or that raises, is a finding
+                run.error = run.error or error
+        yield run.trace()
+    finally:
+        run.close()
+
+
+async def _run_to_end(run: SimulatedRun) -> None:
+    if run.scenario.world is not None:
+        run.world = run.scenario.world()
+    process, program = run.new_process()
+    if is_graph(program):
+        await run_graph(run, process, program)
+    elif is_durable(program):
+        await run_durable(run, process, program)
+    else:
+        await run_agent(run, process, program)
+
+
 # --- shrinking -------------------------------------------------------------------------------------------
 
 _Shown: TypeAlias = tuple[Trace, BaseException]
 
 
+@dataclass(slots=True)
 class _Shrinking:
     """Looks for the fewest faults that still break an invariant with this seed."""
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        functions: Sequence[Invariant],
-        trace: Trace,
-        name: str,
-        turns_left: int,
-    ) -> None:
-        self.turns_left = turns_left
-        self._scenario = scenario
-        self._functions = functions
-        self._trace = trace
-        self._name = name
-        self._tries = 0
+    scenario: Scenario
+    functions: Sequence[Invariant]
+    trace: Trace
+    name: str
+    turns_left: int
+    tries: int = 0
 
     def fewest(self, error: BaseException) -> _Shown:
-        happened = self._trace.faults
+        happened = self.trace.faults
         for size in range(min(3, len(happened) + 1)):  # none, one alone, two
             shown = self._first(combinations(happened, size), _MOST_TRIES)
             if shown is not None:
                 return shown
-        shown = self._thinned() or (self._trace, error)
+        shown = self._thinned() or (self.trace, error)
         if len(shown[0].faults) <= _FEW:
             return shown
         return self._one_elsewhere(shown[0].faults) or shown
@@ -155,8 +186,8 @@ class _Shrinking:
     def _thinned(self) -> _Shown | None:
         """The faults that happened, less those without which it still breaks, taken out one by one."""
         best: _Shown | None = None
-        left = [*self._trace.faults]
-        for fault in reversed(self._trace.faults):
+        left = [*self.trace.faults]
+        for fault in reversed(self.trace.faults):
             fewer = [one for one in left if one is not fault]
             shown = self._first([fewer], 2 * _MOST_TRIES)
             if shown is not None:
@@ -168,7 +199,7 @@ class _Shrinking:
         those that seem to be needed. Each of many may be needed where one at another place does as well.
         """
         for given in ((), *((one,) for one in needed)):
-            with simulated(self._scenario, self._trace.seed, Faults(only=given)) as other:
+            with simulated(self.scenario, self.trace.seed, Faults(only=given)) as other:
                 possible = other.possible
             shown = self._first(((*given, one) for one in possible), _MOST_ELSEWHERE)
             if shown is not None:
@@ -178,13 +209,13 @@ class _Shrinking:
     def _first(self, choices: Iterable[Sequence[Fault]], most: int) -> _Shown | None:
         """The first choice of faults that breaks the invariant, in `most` tries of the whole shrinking."""
         for chosen in choices:
-            if self._tries >= most or self.turns_left <= 0:
+            if self.tries >= most or self.turns_left <= 0:
                 return None
-            self._tries += 1
-            with simulated(self._scenario, self._trace.seed, Faults(only=tuple(chosen))) as again:
+            self.tries += 1
+            with simulated(self.scenario, self.trace.seed, Faults(only=tuple(chosen))) as again:
                 self.turns_left -= again.turns
-                for what, why in _broken(again, self._functions):
-                    if what == self._name:
+                for what, why in _broken(again, self.functions):
+                    if what == self.name:
                         return again, why
         return None
 

@@ -19,11 +19,10 @@ from wesichain.errors import MissingDependencyError, ToolDefinitionError
 from wesichain.tools.context import ToolContext
 from wesichain.tools.definition import Tool
 from wesichain.tools.function import FunctionTool
-from wesichain.tools.json_schema import preview
+from wesichain.tools.json_schema.issues import preview
 from wesichain.tools.schema.signature import Signature, as_written
 
-from .names import find, name_of
-from .recipe import Recipe, recipe_of
+from .names import Recipe, find, name_of, recipe_of
 
 try:
     import cloudpickle  # type: ignore[import-untyped]  # it has no types

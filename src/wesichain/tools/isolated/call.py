@@ -12,16 +12,14 @@ from wesichain.core import JsonValue, Text
 from wesichain.core.internal import MEDIA, dump_json, parse_json
 from wesichain.errors import ConfigError, ToolError, ToolErrorKind, ToolSerializationError
 from wesichain.tools.context import ToolContext
-from wesichain.tools.definition import Tool
+from wesichain.tools.definition import Isolation, Tool
 from wesichain.tools.failures import RemoteError, clean
-from wesichain.tools.finish import Finish
-from wesichain.tools.isolation import Isolation
+from wesichain.tools.return_values import Finish
 from wesichain.tools.running import GRACE, OutOfTimeError
 
 from .frames import ANSWERED, DIED, KILLED
-from .names import name_of
+from .names import name_of, recipe_of
 from .pool import ChildDiedError, Keeper, ToolRebuildError, environment, pool
-from .recipe import recipe_of
 
 _CONTEXT = (
     "correlation_id",
@@ -109,7 +107,7 @@ class IsolatedCalls:
                 keeper.close()  # it sees that, and ends all that it has
             pool.give_back(keeper)
         if expired:
-            raise OutOfTimeError(abandoned=reply.cancelled() or not reply.done())
+            raise OutOfTimeError(abandoned=not reply.done())
         answer = reply.result()
         if answer is None or answer[:1] == KILLED:
             raise ChildDiedError("its process was killed from outside")

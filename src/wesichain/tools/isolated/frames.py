@@ -16,15 +16,10 @@ def frame(data: bytes) -> bytes:
     return len(data).to_bytes(HEADER, "big") + data
 
 
-def read_frame(read: Callable[[int], bytes], *, limit: int | None = None) -> bytes | None:
-    """The next message; None where what is read from ends before it does. `ValueError`: it is too long."""
+def read_frame(read: Callable[[int], bytes]) -> bytes | None:
+    """The next message; None where what is read from ends before it does."""
     header = _exactly(read, HEADER)
-    if header is None:
-        return None
-    size = int.from_bytes(header, "big")
-    if limit is not None and size > limit:
-        raise ValueError(f"it answered with {size} bytes; at most {limit} are taken")
-    return _exactly(read, size)
+    return None if header is None else _exactly(read, int.from_bytes(header, "big"))
 
 
 def _exactly(read: Callable[[int], bytes], size: int) -> bytes | None:

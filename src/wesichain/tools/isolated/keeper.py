@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import resource
 import select
 import signal
 import socket
@@ -19,8 +20,7 @@ from wesichain.core.internal import parse_json
 from wesichain.tools.failures import describe
 
 from .frames import ANSWERED, DIED, HEADER, KILLED, READY, THREADED, UNMADE, frame, read_frame
-from .limits import confine, confine_all
-from .tree import adopt_orphans, die_with_parent, end_all, leave_on, thread_count
+from .tree import adopt_orphans, die_with_parent, drop_privileges, end_all, leave_on, thread_count
 from .work import IsolatedWork, rebuild_failure
 
 _LAST_BREATH = 0.5  # seconds from closing its pipe to a worker's end
@@ -179,3 +179,44 @@ def _answer(work: IsolatedWork | None, tool: Any, request: bytes) -> bytes:
     except BaseException as error:  # noqa: BLE001  # a module that is loaded may raise anything
         return rebuild_failure(error)
     return work.answer(request)
+
+
+_MEGABYTE = 1 << 20
+_MOST_FILES = resource.getrlimit(resource.RLIMIT_NOFILE)[1]  # it can be lowered, not raised
+
+
+def confine_all() -> None:
+    """In the keeper, for each of its workers: no more rights than ours, and no core files."""
+    drop_privileges()
+    _limit(resource.RLIMIT_CORE, 0)
+
+
+def confine(answer: int, limits: dict[str, int | None]) -> None:
+    """In a worker: close every descriptor but the standard ones and the answer's, and set its limits."""
+    os.closerange(3, answer)
+    os.closerange(answer + 1, _MOST_FILES)
+    cpu, memory, files = limits["cpu_seconds"], limits["memory_mb"], limits["file_mb"]
+    if cpu is not None:
+        _limit(resource.RLIMIT_CPU, cpu, extra=1)
+    if files is not None:
+        _limit(resource.RLIMIT_FSIZE, files * _MEGABYTE)
+    if memory is not None:
+        used = _private_bytes()
+        which = resource.RLIMIT_DATA if used is not None else resource.RLIMIT_AS
+        _limit(which, (used or 0) + memory * _MEGABYTE)
+
+
+def _limit(which: int, value: int, *, extra: int = 0) -> None:
+    """Lower a limit; what the system set lower stays."""
+    hard = resource.getrlimit(which)[1]
+    top = value + extra if hard == resource.RLIM_INFINITY else min(value + extra, hard)
+    resource.setrlimit(which, (min(value, top), top))
+
+
+def _private_bytes() -> int | None:
+    """The bytes that count against RLIMIT_DATA already; None where the system does not say."""
+    with suppress(OSError, ValueError), open("/proc/self/status", "rb") as file:  # noqa: PTH123  # paths load much
+        for line in file:
+            if line.startswith(b"VmData:"):
+                return int(line.split()[1]) * 1024
+    return None

@@ -1,4 +1,7 @@
-"""Names: a function as `module:qualname`, and the function that such a name leads to in another process."""
+"""Names: a function as `module:qualname`, and the function that such a name leads to in another process.
+
+With a `Recipe`, what a tool is made of apart from its function, that is enough to make the tool there again.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
+from wesichain.tools.definition import Tool
 from wesichain.tools.function import FunctionTool
+from wesichain.tools.json_tool import JsonTool
 
 _MAIN = "__mp_main__"  # what multiprocessing calls a program's own module in its children
 
@@ -107,3 +112,26 @@ def _refuse_loop() -> NoReturn:
     raise RuntimeError(
         "the program runs when its file is read; put what it does under if __name__ == '__main__':"
     )
+
+
+class Recipe(NamedTuple):
+    """A function, and the options with which it becomes a tool of that kind; the options are JSON."""
+
+    kind: str
+    function: Callable[..., Any]
+    options: dict[str, Any]
+
+    def make(self) -> Tool:
+        """The tool; its timeout, its limits and the like are the program's to keep."""
+        if self.kind == "json":
+            return JsonTool(invoke=self.function, **self.options)
+        return FunctionTool(self.function, **self.options)
+
+
+def recipe_of(tool: Tool) -> Recipe | None:
+    """The recipe of a tool; None for a tool that is an object of its own class."""
+    options = {"name": tool.name, "description": tool.description, "max_output": tool.max_output}
+    if isinstance(tool, JsonTool):
+        schemas = {"schema": tool.spec.parameters, "returns": tool.returns}
+        return Recipe("json", tool.invoke, {**options, **schemas})
+    return Recipe("function", tool.function, options) if isinstance(tool, FunctionTool) else None  # pyright: ignore[reportUnknownMemberType,reportUnknownArgumentType]  # any function

@@ -19,7 +19,6 @@ from typing import NoReturn
 _PDEATHSIG, _SUBREAPER, _NO_NEW_PRIVS = 1, 36, 38  # of <linux/prctl.h>
 IS_LINUX = sys.platform.startswith("linux")
 _prctl = ctypes.CDLL(None).prctl if IS_LINUX else None
-_waitpid = ctypes.PyDLL(None).waitpid if IS_LINUX else None
 
 
 _handlers: list[object] = []  # a worker that takes its own back would free them, and copy memory for it
@@ -72,10 +71,6 @@ def end_all(leaders: set[int], *, seconds: float = 10.0) -> None:
 
 def _has_children() -> bool:
     """Whether there are any, after those that have ended are reaped. Every orphan is one, sooner or later."""
-    if _waitpid is not None:  # as below, but that it says no without an exception, at each call's end
-        while (ended := _waitpid(-1, None, os.WNOHANG)) > 0:
-            pass
-        return bool(ended == 0)
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

@@ -15,13 +15,11 @@ from wesichain.errors import InvalidArgsError, ToolError, ToolSerializationError
 from wesichain.tools.context import ToolContext
 from wesichain.tools.definition import Tool
 from wesichain.tools.failures import clean, describe
-from wesichain.tools.finish import Finish
 from wesichain.tools.json_schema.compile import compile_schema
-from wesichain.tools.media import parts_in
+from wesichain.tools.return_values import Finish, parts_in
 from wesichain.tools.schema.plan import plan_function, plan_types
 
-from .names import FunctionName, find
-from .recipe import Recipe
+from .names import FunctionName, Recipe, find
 
 LOADED = (compile_schema, plan_function, plan_types)  # by the server, with pydantic, for every keeper
 

@@ -12,7 +12,7 @@ from itertools import repeat
 from math import inf
 from typing import Any
 
-from wesichain.core.internal import check_depth, dump_json, is_array, is_object, parse_json
+from wesichain.core.internal import check_depth, dataclass, dump_json, is_array, is_object, parse_json
 from wesichain.errors import CodecError, ToolDefinitionError
 
 from . import applicators as apply
@@ -24,13 +24,11 @@ from .references import METASCHEMA, References
 from .shape import children, is_schema
 
 
+@dataclass(frozen=True, slots=True)
 class Validator:
     """A compiled schema."""
 
-    __slots__ = ("_root",)
-
-    def __init__(self, root: SchemaNode) -> None:
-        self._root = root
+    _root: SchemaNode
 
     def issues(self, value: Any) -> list[Issue]:
         """The issues of a JSON value of bounded depth, at most ten; empty = valid."""

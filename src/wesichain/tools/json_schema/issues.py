@@ -8,7 +8,9 @@ from typing import Any, TypeAlias
 
 from typing_extensions import override
 
-from wesichain.core.internal import dataclass, is_array, is_object
+from wesichain.core import JsonValue
+from wesichain.core.internal import check_depth, dataclass, dump_json, is_array, is_object, parse_json
+from wesichain.errors import CodecError
 
 MAX_ISSUES = 10
 MAX_TEXT = 80
@@ -108,3 +110,27 @@ def no_such_field(name: str, known: Sequence[str]) -> str:
     hint = f"did you mean {quote(meant)}? " if meant else ""
     fields = one_of([quote(shorten(field)) for field in known]) or "none"
     return f"there is no such field; {hint}the fields are {fields}"
+
+
+def as_text(args: JsonValue) -> str:
+    """The JSON text of an arguments object; `RejectedError` for anything that is not one."""
+    if isinstance(args, str):
+        got = "the text of one; send the object itself" if _is_object_text(args) else "text that is not JSON"
+        raise RejectedError(Issue((), f"expected a JSON object, got {got}: {preview(args)}"))
+    if not is_object(args):
+        raise RejectedError(Issue((), f"expected an object with the arguments, got {preview(args)}"))
+    try:
+        text = dump_json(args)
+        if text.count("[") + text.count("{") > 200:
+            check_depth(args)
+    except CodecError as error:
+        raise RejectedError(Issue((), str(error))) from error
+    return text
+
+
+def _is_object_text(text: str) -> bool:
+    """Whether a model has put its arguments in quotes once too often."""
+    try:
+        return is_object(parse_json(text))
+    except CodecError:
+        return False

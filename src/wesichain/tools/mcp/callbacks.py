@@ -56,16 +56,14 @@ class Sampling:
             raise ConfigError("the limits of Sampling have to be 1 or more")
 
 
+@dataclass(frozen=True, slots=True)
 class Callbacks:
     """What one server may ask for: `elicit` and `sample` are called by the SDK."""
 
-    def __init__(
-        self, server: str, calls: InFlightCalls, on_elicit: OnElicit | None, sampling: Sampling | None
-    ) -> None:
-        self._server = server
-        self._calls = calls
-        self._on_elicit = on_elicit
-        self._sampling = sampling
+    _server: str
+    _calls: InFlightCalls
+    _on_elicit: OnElicit | None
+    _sampling: Sampling | None
 
     # --- elicitation -----------------------------------------------------------------------------
 

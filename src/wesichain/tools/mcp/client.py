@@ -7,29 +7,31 @@ import os
 import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from typing_extensions import Unpack
 
 from wesichain.core import Message
+from wesichain.core.internal import is_object
 from wesichain.errors import ConfigError, RunInterruptedError, ToolError, ToolErrorKind
 from wesichain.tools.context import ToolContext
 from wesichain.tools.definition import Tool, ToolWarning
 
 from .callbacks import Callbacks, decide
-from .connection import Connection, UnansweredError
+from .connection import QUESTION, Connection
 from .decode import McpPrompt, McpResource, read_prompt, read_resource, read_result, to_prompt, to_resource
 from .inflight import InFlightCall, InFlightCalls, outside_calls
 from .remote_tools import McpOptions, McpTool, ToolSelection
-from .sdk import HEADER_MISMATCH, MODERN_PROTOCOL_VERSIONS, MCPError, SubscriptionLost, anyio, httpx2, types
+from .sdk import MODERN_PROTOCOL_VERSIONS, Client, MCPError, SubscriptionLost, anyio, httpx2, types
 from .subscriptions import ResourceChanges, Watch
 from .text import bounded
 from .transports import ACCESS_DENIED, SESSION_LOST, ServerAddress, ServerProgram, Transport
 
 T = TypeVar("T")
-R = TypeVar("R", bound=BaseModel)
+P = TypeVar("P", bound=types.PaginatedResult)
 _MOST_PAGES = 100
 _WATCH_AGAIN = 1.0  # seconds after which a lost subscription is made anew
 _KINDS = {
@@ -163,7 +165,7 @@ class McpServer:
 
     async def refresh(self) -> tuple[Tool, ...]:
         """Ask the server for its tools again. An agent keeps those that it was made with."""
-        pages = await self._pages("its list of tools", lambda page: lambda by: by.list_tools(page))
+        pages = await self._pages("its list of tools", lambda by, cursor: by.list_tools(cursor=cursor))
         listed = [tool for page in pages for tool in page.tools]
         self.tools, self.left_out = self._options.choose(listed, self.name, self._invoke)
         for tool in self.tools:
@@ -182,10 +184,11 @@ class McpServer:
             for changes in self._changes:
                 changes.announce(str(message.params.uri))
 
-    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+        return task
 
     async def _follow(self) -> None:
         """Read the list of tools again; where that fails, the known ones stay, and a call says why."""
@@ -241,20 +244,10 @@ class McpServer:
             if call.ctx is not None:
                 await call.ctx.progress(progress, total, bounded(message or "", 1_000))
 
-        request = types.CallToolRequest(params=types.CallToolRequestParams(name=tool, arguments=dict(args)))
         on_progress = None if call.ctx is None else report
-
-        # Not `Client.call_tool`: its check of results follows patterns that can hang. Ours comes later.
-        async def send(connection: Connection) -> types.CallToolResult:
-            try:
-                return await connection.request(request, types.CallToolResult, progress=on_progress)
-            except MCPError as error:
-                if error.code != HEADER_MISMATCH:
-                    raise
-            await self._follow()  # the list says which arguments are sent as headers, and has changed
-            return await connection.request(request, types.CallToolResult, progress=on_progress)
-
-        return await self._send("its answer", send)
+        return await self._send(
+            "its answer", lambda by: by.call_tool(tool, dict(args), progress_callback=on_progress)
+        )
 
     async def _result(self, call: InFlightCall) -> types.CallToolResult:
         """The server's result, after the answers to what it asks meanwhile."""
@@ -273,34 +266,31 @@ class McpServer:
 
     async def resources(self) -> tuple[McpResource, ...]:
         """The resources that can be read from the server, by `read`."""
-        request = types.ListResourcesRequest
-        pages = await self._listed("resources", request, types.ListResourcesResult)
+        pages = await self._pages("resources", lambda by, cursor: by.list_resources(cursor=cursor))
         limit = self._options.max_description
         return tuple(to_resource(resource, limit) for page in pages for resource in page.resources)
 
     async def resource_templates(self) -> tuple[McpResource, ...]:
         """The templates of addresses that can be read from the server: `notes://{day}`."""
-        request = types.ListResourceTemplatesRequest
-        pages = await self._listed("resource templates", request, types.ListResourceTemplatesResult)
+        what = "resource templates"
+        pages = await self._pages(what, lambda by, cursor: by.list_resource_templates(cursor=cursor))
         limit = self._options.max_description
         return tuple(to_resource(each, limit) for page in pages for each in page.resource_templates)
 
     async def read(self, uri: str) -> tuple[str | bytes, ...]:
         """The contents of a resource: texts, and bytes."""
-        request = types.ReadResourceRequest(params=types.ReadResourceRequestParams(uri=uri))
-        return read_resource(await self._fetch(f"the resource {uri!r}", request, types.ReadResourceResult))
+        return read_resource(await self._fetch(f"the resource {uri!r}", lambda by: by.read_resource(uri)))
 
     async def prompts(self) -> tuple[McpPrompt, ...]:
         """The prompts that the server has; `prompt` gives one as messages."""
-        pages = await self._listed("prompts", types.ListPromptsRequest, types.ListPromptsResult)
+        pages = await self._pages("prompts", lambda by, cursor: by.list_prompts(cursor=cursor))
         limit = self._options.max_description
         return tuple(to_prompt(prompt, limit) for page in pages for prompt in page.prompts)
 
     async def prompt(self, name: str, args: Mapping[str, str] | None = None) -> tuple[Message, ...]:
         """A prompt as messages: the history of a run, for example."""
-        params = types.GetPromptRequestParams(name=name, arguments=dict(args or {}))
-        request = types.GetPromptRequest(params=params)
-        return read_prompt(await self._fetch(f"the prompt {name!r}", request, types.GetPromptResult))
+        given = dict(args or {})
+        return read_prompt(await self._fetch(f"the prompt {name!r}", lambda by: by.get_prompt(name, given)))
 
     async def complete(
         self, of: str, argument: str, value: str = "", *, given: Mapping[str, str] | None = None
@@ -311,13 +301,8 @@ class McpServer:
         arguments so far.
         """
         ref: Any = types.ResourceTemplateReference(uri=of) if "://" in of else types.PromptReference(name=of)
-        params = types.CompleteRequestParams(
-            ref=ref,
-            argument=types.CompletionArgument(name=argument, value=value),
-            context=types.CompletionContext(arguments=dict(given)) if given else None,
-        )
-        request = types.CompleteRequest(params=params)
-        result = await self._fetch(f"completions for {of!r}", request, types.CompleteResult)
+        typed, others = {"name": argument, "value": value}, dict(given) if given else None
+        result = await self._fetch(f"completions for {of!r}", lambda by: by.complete(ref, typed, others))
         return tuple(bounded(each, self._options.max_description) for each in result.completion.values[:100])
 
     @asynccontextmanager
@@ -330,9 +315,7 @@ class McpServer:
         changes = ResourceChanges(uris)
         watch = Watch(changes)
         self._changes.append(changes)
-        task = asyncio.create_task(self._keep(watch))
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
+        task = self._in_background(self._keep(watch))
         try:
             async with asyncio.timeout(self._options.connect_timeout):
                 await watch.ready
@@ -354,8 +337,8 @@ class McpServer:
         still = {uri for changes in self._changes for uri in changes.uris}
         with suppress(ToolError):
             for uri in [uri for uri in uris if uri not in still]:
-                params = types.UnsubscribeRequestParams(uri=uri)
-                await self._fetch("its answer", types.UnsubscribeRequest(params=params), types.EmptyResult)
+                request = types.UnsubscribeRequest(params=types.UnsubscribeRequestParams(uri=uri))
+                await self._fetch("its answer", partial(_acknowledged, request))
 
     async def _watch_tools(self, connection: Connection) -> None:
         """Subscribe to changes of the list of tools, if needed: before it is read, to miss none."""
@@ -386,10 +369,8 @@ class McpServer:
                     pass  # `_receive` is given each, too
             return
         for uri in watch.uris:
-            params = types.SubscribeRequestParams(uri=uri)
-            await self._fetch(
-                f"a subscription to {uri!r}", types.SubscribeRequest(params=params), types.EmptyResult
-            )
+            request = types.SubscribeRequest(params=types.SubscribeRequestParams(uri=uri))
+            await self._fetch(f"a subscription to {uri!r}", partial(_acknowledged, request))
         await self._reopened(watch)
         await connection.retired.wait()
 
@@ -404,48 +385,42 @@ class McpServer:
 
     # --- requests --------------------------------------------------------------------------------
 
-    async def _fetch(self, what: str, request: Any, result_type: type[R]) -> R:
+    async def _fetch(self, what: str, send: Callable[[Client], Awaitable[T]]) -> T:
         """Send a request that is no call of a tool, within the timeout of one."""
         seconds = self._options.timeout
-        task = asyncio.create_task(self._outside_calls(what, request, result_type))
+        task = asyncio.create_task(self._outside_calls(what, send))
         try:
             async with asyncio.timeout(seconds):
                 return await task
         except TimeoutError:
             raise self._unavailable(f"did not give {what} within {seconds:g} s") from None
 
-    async def _outside_calls(self, what: str, request: Any, result_type: type[R]) -> R:
+    async def _outside_calls(self, what: str, send: Callable[[Client], Awaitable[T]]) -> T:
         outside_calls()  # in this task's own context
-        return await self._send(what, lambda connection: connection.request(request, result_type))
+        return await self._send(what, send)
 
-    async def _listed(self, what: str, request: Callable[..., Any], result_type: type[R]) -> list[R]:
-        return await self._pages(what, lambda page: lambda by: by.request(request(params=page), result_type))
-
-    async def _pages(
-        self, what: str, ask: Callable[[types.PaginatedRequestParams], Callable[[Connection], Awaitable[T]]]
-    ) -> list[T]:
-        """All pages of a list: `ask` gives the request for a page."""
+    async def _pages(self, what: str, ask: Callable[[Client, str | None], Awaitable[P]]) -> list[P]:
+        """All pages of a list: `ask` asks for the page at a cursor."""
         seconds = self._options.connect_timeout
-        pages: list[T] = []
+        pages: list[P] = []
         cursor: str | None = None
         try:
             async with asyncio.timeout(seconds):
                 for _ in range(_MOST_PAGES):
-                    params = types.PaginatedRequestParams(cursor=cursor)
-                    pages.append(await self._send(what, ask(params)))
-                    cursor = getattr(pages[-1], "next_cursor", None)
+                    pages.append(await self._send(what, partial(_page, ask, cursor)))
+                    cursor = pages[-1].next_cursor
                     if cursor is None:
                         return pages
         except TimeoutError:
             raise self._unavailable(f"did not give {what} within {seconds:g} s") from None
         raise self._unavailable(f"gives {what} on more than {_MOST_PAGES} pages")
 
-    async def _send(self, what: str, send: Callable[[Connection], Awaitable[T]]) -> T:
+    async def _send(self, what: str, send: Callable[[Client], Awaitable[T]]) -> T:
         """Send a request. One that was refused because the session is lost has not run: it is sent again."""
         for _ in range(2):
             connection = self._connected()
             try:
-                return await send(connection)
+                return await connection.use(send)
             except (MCPError, ValidationError) as error:
                 if not isinstance(error, MCPError) or error.code != SESSION_LOST:
                     raise self._failed(error, what) from None
@@ -480,8 +455,8 @@ class McpServer:
             return self._unavailable("is gone" if is_gone else f"failed: {error.message}")
         if error.code in (SESSION_LOST, ACCESS_DENIED):
             return self._unavailable(f"cannot be used: {error.message}")
-        if isinstance(error, UnansweredError):
-            text = f"MCP server {self.name!r} asks: {error.question}; {error.message}"
+        if is_object(error.data) and QUESTION in error.data:
+            text = f"MCP server {self.name!r} asks: {error.data[QUESTION]}; {error.message}"
             return ToolError(self._masked(text), ToolErrorKind.PERMISSION)
         kind = _KINDS.get(error.code, ToolErrorKind.EXECUTION_FAILED)
         missing = f" cannot give {what}" if error.code == types.METHOD_NOT_FOUND else ""
@@ -497,3 +472,11 @@ class McpServer:
             if len(secret) >= 6:  # less is no secret, and would be found in any text
                 text = text.replace(secret, "[redacted]")
         return bounded(text, 2_000)
+
+
+def _page(ask: Callable[[Client, str | None], Awaitable[P]], cursor: str | None, by: Client) -> Awaitable[P]:
+    return ask(by, cursor)
+
+
+async def _acknowledged(request: types.ClientRequest, by: Client) -> types.EmptyResult:
+    return await by.session.send_request(request, types.EmptyResult)

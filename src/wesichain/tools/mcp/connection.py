@@ -7,13 +7,10 @@ task, the owner, enters, waits and leaves, and callers only send and await.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
-from functools import cache
 from math import inf
 from typing import Any, Literal, TypeVar, cast
-
-from pydantic import BaseModel, TypeAdapter
 
 from wesichain._version import __version__
 from wesichain.errors import ConfigError, ToolError, ToolErrorKind
@@ -22,29 +19,20 @@ from .callbacks import Callbacks
 from .sdk import (
     MODERN_PROTOCOL_VERSIONS,
     Client,
-    ClientRequestContext,
+    InputRequiredRoundsExceededError,
     MCPError,
     MessageHandlerFnT,
-    ProgressFnT,
     anyio,
     types,
 )
 from .text import bounded
 from .transports import Transport
 
-R = TypeVar("R", bound=BaseModel)
+T = TypeVar("T")
 
 _GOODBYE = 5.0  # seconds that closing a session may take
-_MAX_ROUNDS = 100  # of questions before one result
-_POLL = (0.05, 1.0)  # seconds between requests for a result that is not ready: at first, and at most
-
-
-class UnansweredError(MCPError):
-    """A request was given up, since what the server asks for first has no answer here."""
-
-    def __init__(self, question: str, error: types.ErrorData) -> None:
-        super().__init__(error.code, error.message)
-        self.question = question
+_MAX_ROUNDS = 10_000  # of questions, and of polls for a result that is not ready: time is what bounds them
+QUESTION = "wesichain/question"  # in the data of an error: a server asked for this first, and has no answer
 
 
 class Connection:
@@ -70,6 +58,7 @@ class Connection:
             client_info=types.Implementation(name="wesichain", version=__version__),
             cache=None,
             mode=mode,
+            input_required_max_rounds=_MAX_ROUNDS,
             message_handler=cast("MessageHandlerFnT", on_message),
             elicitation_callback=callbacks.elicit,
             sampling_callback=callbacks.sample if sampling else None,
@@ -128,50 +117,17 @@ class Connection:
     def capabilities(self) -> types.ServerCapabilities:
         return self._client.server_capabilities
 
-    async def request(self, request: Any, result_type: type[R], *, progress: ProgressFnT | None = None) -> R:
-        """Send a request; what the server asks for first is answered, and the request is repeated with it."""
+    async def use(self, send: Callable[[Client], Awaitable[T]]) -> T:
+        """Send a request with the SDK's client, which answers what the server asks for first."""
         self._check()
         self._waiting += 1
         try:
-            delay = _POLL[0]
-            for _ in range(_MAX_ROUNDS):
-                result: Any = await self._client.session.send_request(
-                    request, _adapter(result_type), progress_callback=progress
-                )
-                if not isinstance(result, types.InputRequiredResult):
-                    return cast("R", result)
-                answers = None
-                if result.input_requests:
-                    answers = await self._answers(result.input_requests)
-                else:
-                    await asyncio.sleep(delay)
-                    delay = min(2 * delay, _POLL[1])
-                more = {"input_responses": answers, "request_state": result.request_state}
-                request = request.model_copy(update={"params": request.params.model_copy(update=more)})
+            return await send(self._client)
+        except InputRequiredRoundsExceededError:
+            why = f"it asks for more input after {_MAX_ROUNDS} rounds"
+            raise MCPError(types.INVALID_REQUEST, why) from None
         finally:
             self._waiting -= 1
-        raise MCPError(types.INVALID_REQUEST, f"it asks for more input after {_MAX_ROUNDS} rounds")
-
-    async def list_tools(self, page: types.PaginatedRequestParams) -> types.ListToolsResult:
-        """A page of tools; the session remembers which arguments are sent as headers, too."""
-        self._check()
-        return await self._client.session.list_tools(params=page)
-
-    async def _answers(self, requests: Mapping[str, types.InputRequest]) -> dict[str, types.InputResponse]:
-        session = self._client.session
-        contexts = {key: ClientRequestContext(session=session, request_id=key) for key in requests}
-        async with asyncio.TaskGroup() as group:
-            tasks = {
-                key: group.create_task(_coroutine(session.dispatch_input_request(contexts[key], request)))
-                for key, request in requests.items()
-            }
-        answers: dict[str, types.InputResponse] = {}
-        for key, task in tasks.items():
-            answer = task.result()
-            if isinstance(answer, types.ErrorData):
-                raise UnansweredError(_about(requests[key]), answer)
-            answers[key] = answer
-        return answers
 
     def listen(self, *, tools: bool = False, uris: Sequence[str] = ()) -> AbstractAsyncContextManager[Any]:
         """Open a stream of changes (protocol 2026-07-28); they also go to `on_message`."""
@@ -189,6 +145,7 @@ class Connection:
         try:
             with self._scope:
                 async with self._client:
+                    _adapt(self._client.session)
                     self._scope.deadline = inf
                     self._settled.set()
                     await self._leaving.wait()
@@ -203,21 +160,27 @@ class Connection:
             self._settled.set()
 
 
-@cache
-def _adapter(result_type: type[BaseModel]) -> TypeAdapter[Any]:
-    either: Any = result_type | types.InputRequiredResult
-    return TypeAdapter(either)
+def _adapt(session: Any) -> None:
+    """Leave the check of results to our tools: the SDK's follows patterns that can hang.
 
+    And let an error say which question of the server had no answer.
+    """
 
-def _about(request: types.InputRequest) -> str:
-    """What a server asks for, in words."""
-    if isinstance(request, types.ElicitRequest):
-        return bounded(request.params.message, 500)
-    return request.method
+    async def unchecked(*_: object) -> None:
+        return None
 
+    answer: Callable[[Any, types.InputRequest], Awaitable[Any]] = session.dispatch_input_request
 
-async def _coroutine(awaitable: Any) -> Any:
-    return await awaitable
+    async def answered(context: Any, request: types.InputRequest) -> Any:
+        given = await answer(context, request)
+        if not isinstance(given, types.ErrorData):
+            return given
+        question: str = request.method
+        if isinstance(request, types.ElicitRequest):
+            question = bounded(request.params.message, 500)
+        return given.model_copy(update={"data": {QUESTION: question}})
+
+    session.validate_tool_result, session.dispatch_input_request = unchecked, answered
 
 
 def _first(error: Exception) -> Exception:

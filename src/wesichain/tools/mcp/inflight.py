@@ -10,9 +10,10 @@ import asyncio
 from collections import Counter
 from collections.abc import Coroutine
 from contextvars import ContextVar
+from dataclasses import field
 from typing import Any
 
-from wesichain.core.internal import Decision, Question, dump_json
+from wesichain.core.internal import Decision, Question, dataclass, dump_json
 from wesichain.tools.context import ToolContext
 
 _MOST_WAITING = 256  # requests that wait for a person; the oldest are given up first
@@ -21,26 +22,26 @@ _NO_CALL = object()
 _current: ContextVar[object] = ContextVar("wesichain.mcp.call_in_flight", default=None)
 
 
+@dataclass(slots=True, eq=False)
 class OpenQuestion:
     """A question of a server, and the future of its answer. `number` counts equal questions of one call."""
 
-    def __init__(self, question: Question, number: int) -> None:
-        self.question = question
-        self.number = number
-        self.answer: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
+    question: Question
+    number: int
+    answer: asyncio.Future[Decision]
 
 
+@dataclass(slots=True, eq=False)
 class InFlightCall:
     """One request to the server, for one call of a run (`ctx`)."""
 
-    def __init__(self, ctx: ToolContext | None, changed: asyncio.Event) -> None:
-        self.ctx = ctx
-        self.questions: list[OpenQuestion] = []
-        self.samples = 0  # requests for a model so far
-        self._changed = changed  # set when it may have become clear whose an unowned question is
-        self._task: asyncio.Task[Any] | None = None
-        self._numbers: Counter[str] = Counter()
-        self._event = asyncio.Event()
+    ctx: ToolContext | None
+    _changed: asyncio.Event  # set when it may have become clear whose an unowned question is
+    questions: list[OpenQuestion] = field(default_factory=list[OpenQuestion])
+    samples: int = 0  # requests for a model so far
+    _task: asyncio.Task[Any] | None = None
+    _numbers: Counter[str] = field(default_factory=Counter[str])
+    _event: asyncio.Event = field(default_factory=asyncio.Event)
 
     def start(self, request: Coroutine[Any, Any, Any]) -> None:
         self._task = asyncio.get_running_loop().create_task(self._run(request))
@@ -68,7 +69,8 @@ class InFlightCall:
     async def ask(self, question: Question) -> Decision:
         """Open a question and wait until the run has answered it."""
         same = dump_json([question.message, dict(question.schema)])
-        asked = OpenQuestion(question, self._numbers[same])
+        answer: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
+        asked = OpenQuestion(question, self._numbers[same], answer)
         self._numbers[same] += 1
         self.questions.append(asked)
         self._notify()

@@ -15,7 +15,7 @@ from wesichain.core.internal import dataclass, dump_json
 from wesichain.errors import CodecError, ConfigError, ToolDefinitionError
 from wesichain.tools.context import ToolContext
 from wesichain.tools.definition import Effect, Tool
-from wesichain.tools.json_schema import one_of
+from wesichain.tools.json_schema.issues import one_of
 from wesichain.tools.json_tool import JsonTool
 
 from .callbacks import OnElicit, Sampling

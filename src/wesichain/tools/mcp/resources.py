@@ -39,6 +39,12 @@ class ServedResource:
     def is_template(self) -> bool:
         return bool(_PLACE.search(self.uri))
 
+    @property
+    def described(self) -> dict[str, Any]:
+        """What a list says of it beside its address."""
+        about = {"name": self.name or self.uri, "mime_type": self.media_type}
+        return {**about, "description": self.description or None}
+
     def match(self, uri: str) -> dict[str, str] | None:
         """The values of the places, where the address is one of these."""
         parts = _PLACE.split(self.uri)
@@ -124,30 +130,18 @@ class Contents:
         raise MCPError(types.INVALID_PARAMS, f"there is no resource {ref.uri!r}")
 
     async def _list(self, *_: object) -> types.ListResourcesResult:
-        listed = [
-            types.Resource(
-                uri=each.uri,
-                name=each.name or each.uri,
-                description=each.description or None,
-                mime_type=each.media_type,
-            )
-            for each in self._resources
-            if not each.is_template
-        ]
-        return types.ListResourcesResult(resources=listed)
+        listed = [each for each in self._resources if not each.is_template]
+        return types.ListResourcesResult(
+            resources=[types.Resource(uri=each.uri, **each.described) for each in listed]
+        )
 
     async def _list_templates(self, *_: object) -> types.ListResourceTemplatesResult:
-        listed = [
-            types.ResourceTemplate(
-                uri_template=each.uri,
-                name=each.name or each.uri,
-                description=each.description or None,
-                mime_type=each.media_type,
-            )
-            for each in self._resources
-            if each.is_template
-        ]
-        return types.ListResourceTemplatesResult(resource_templates=listed)
+        listed = [each for each in self._resources if each.is_template]
+        return types.ListResourceTemplatesResult(
+            resource_templates=[
+                types.ResourceTemplate(uri_template=each.uri, **each.described) for each in listed
+            ]
+        )
 
     async def read(self, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         uri = str(params.uri)

@@ -10,8 +10,8 @@ try:
     import anyio
     import httpx2
     import uvicorn
-    from mcp import Client, MCPError, types
-    from mcp.client.session import ClientRequestContext, MessageHandlerFnT
+    from mcp import Client, InputRequiredRoundsExceededError, MCPError, types
+    from mcp.client.session import MessageHandlerFnT
     from mcp.client.stdio import get_default_environment
     from mcp.client.streamable_http import streamable_http_client
     from mcp.client.subscriptions import SubscriptionLost
@@ -20,7 +20,6 @@ try:
     from mcp.server.streamable_http import EventMessage, EventStore
     from mcp.server.subscriptions import ListenHandler
     from mcp.server.transport_security import TransportSecuritySettings
-    from mcp.shared.dispatcher import ProgressFnT
     from mcp.shared.message import ServerMessageMetadata, SessionMessage
     from mcp.shared.subscriptions import (
         PromptsListChanged,
@@ -29,7 +28,6 @@ try:
         ServerEvent,
         ToolsListChanged,
     )
-    from mcp.types import HEADER_MISMATCH
     from mcp.types import jsonrpc_message_adapter as wire
     from mcp.types.version import KNOWN_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 except ImportError as error:
@@ -39,18 +37,16 @@ for _name in ("mcp", "client"):  # what it logs comes back to us as errors; it n
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
 __all__ = [
-    "HEADER_MISMATCH",
     "KNOWN_PROTOCOL_VERSIONS",
     "MODERN_PROTOCOL_VERSIONS",
     "Client",
-    "ClientRequestContext",
     "EventMessage",
     "EventStore",
+    "InputRequiredRoundsExceededError",
     "ListenHandler",
     "MCPError",
     "MessageHandlerFnT",
     "NotificationOptions",
-    "ProgressFnT",
     "PromptsListChanged",
     "ResourceUpdated",
     "ResourcesListChanged",

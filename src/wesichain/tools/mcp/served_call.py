@@ -6,14 +6,24 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, TypeVar, get_args
+from dataclasses import field
+from typing import Any, ClassVar, TypeVar, get_args
 from uuid import uuid4
 
 from pydantic import BaseModel, ValidationError
 from typing_extensions import override
 
 from wesichain.core import Message, Role
-from wesichain.core.internal import Approve, Decision, PendingCall, Provide, Question, Refuse, dump_json
+from wesichain.core.internal import (
+    Approve,
+    Decision,
+    PendingCall,
+    Provide,
+    Question,
+    Refuse,
+    dataclass,
+    dump_json,
+)
 from wesichain.errors import ToolError, ToolErrorKind
 from wesichain.tools.json_schema.compile import validate
 
@@ -42,6 +52,7 @@ class MissingCapabilityError(ToolError):
         return MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, str(self), data)
 
 
+@dataclass(slots=True, eq=False)
 class ServedCall:
     """One request and its client. Messages to the client are sent in order, and before the result.
 
@@ -49,22 +60,21 @@ class ServedCall:
     question ends the request: the client repeats it with the answer and with `state`, and the work continues.
     """
 
-    messages: tuple[()] = ()
-    spent = None
+    messages: ClassVar[tuple[()]] = ()
+    spent: ClassVar[None] = None
 
-    def __init__(
-        self, ctx: ServerRequestContext[Any], *, level: types.LoggingLevel | None, approved: bool = False
-    ) -> None:
-        self._ctx = ctx
-        self._approved = approved
-        self._level = level
-        self._loop = asyncio.get_running_loop()
-        self._last: asyncio.Task[None] | None = None
-        self._questions: dict[str, tuple[types.InputRequest, asyncio.Future[Any]]] = {}
-        self._asked = 0
-        self._event = asyncio.Event()
-        self._task: asyncio.Task[Any] | None = None
-        self.state = ""
+    _ctx: ServerRequestContext[Any]
+    _level: types.LoggingLevel | None
+    _approved: bool
+    state: str = ""
+    _last: asyncio.Task[None] | None = None
+    _task: asyncio.Task[Any] | None = None
+    _asked: int = 0
+    _questions: dict[str, tuple[types.InputRequest, asyncio.Future[Any]]] = field(
+        default_factory=dict[str, Any]
+    )
+    _event: asyncio.Event = field(default_factory=asyncio.Event)
+    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
 
     @property
     def is_modern(self) -> bool:

@@ -249,7 +249,7 @@ class _Served:
         """The result of a request, or its questions: it then waits for the client to repeat it."""
         about = f"{ctx.method} {getattr(params, 'name', '') or getattr(params, 'uri', '')}"
         if params.request_state is None:
-            served = ServedCall(ctx, level=self._level(ctx), approved=self._approved)
+            served = ServedCall(ctx, self._level(ctx), self._approved)
             served.begin(work(served))
         else:
             waiting = self._waiting.get(params.request_state)

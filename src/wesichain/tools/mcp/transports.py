@@ -23,7 +23,7 @@ from typing_extensions import override
 
 from wesichain.core.internal import dump_json, is_object, parse_json
 from wesichain.errors import CodecError, ConfigError
-from wesichain.tools.json_schema import preview
+from wesichain.tools.json_schema.issues import preview
 
 from .sdk import SessionMessage, anyio, get_default_environment, httpx2, streamable_http_client, wire
 from .text import clean

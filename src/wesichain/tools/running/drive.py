@@ -29,13 +29,14 @@ import inspect
 import sys
 from collections.abc import Coroutine, Generator
 from contextlib import suppress
+from dataclasses import field
 from math import inf
 from types import FrameType
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from typing_extensions import override
 
-from wesichain.core.internal import stray_cancel
+from wesichain.core.internal import dataclass, stray_cancel
 
 T = TypeVar("T")
 Steps: TypeAlias = Coroutine[Any, Any, T] | Generator[Any, Any, T]
@@ -53,43 +54,32 @@ class OutOfTimeError(Exception):
         self.abandoned = abandoned
 
 
+@dataclass(slots=True, eq=False)
 class CallDrive(Generic[T]):
-    """Await this to carry a coroutine, which yielded `yielded` at its last step, to its end."""
+    """Await this to carry a coroutine, which yielded what it waits for at its last step, to its end."""
 
-    __slots__ = (
-        "_cancelling",
-        "_coro",
-        "_expired",
-        "_is_last",
-        "_loop",
-        "_refused",
-        "_seconds",
-        "_task",
-        "_timers",
-        "_to_throw",
-        "_waiter",
-        "_waiting",
-    )
+    _coro: Steps[T]
+    _waiting: Any  # the future that the tool waits for; None: just a turn
+    seconds: float = field(kw_only=True)
+    is_last: bool = field(default=False, kw_only=True)  # there is nobody left to abandon the coroutine to
+    _loop: asyncio.AbstractEventLoop = field(init=False)
+    _task: asyncio.Task[Any] | None = None
+    _cancelling: int = 0  # what `task.cancelling()` was at the start
+    _timers: list[asyncio.TimerHandle] = field(default_factory=list[asyncio.TimerHandle])
+    _waiter: asyncio.Future[None] | None = None
+    _to_throw: asyncio.CancelledError | None = None  # at the next step
+    _expired: bool = False
+    _refused: bool = False
 
-    def __init__(self, coro: Steps[T], yielded: Any, *, seconds: float, is_last: bool = False) -> None:
-        self._coro = coro
+    def __post_init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._waiting = self._awaited(yielded)  # the future that the tool waits for; None: just a turn
-        self._seconds = seconds
-        self._is_last = is_last  # there is nobody left to abandon the coroutine to
-        self._task: asyncio.Task[Any] | None = None
-        self._cancelling = 0  # what `task.cancelling()` was at the start
-        self._timers: list[asyncio.TimerHandle] = []
-        self._waiter: asyncio.Future[None] | None = None
-        self._to_throw: asyncio.CancelledError | None = None  # at the next step
-        self._expired = False
-        self._refused = False
+        self._waiting = self._awaited(self._waiting)
 
     def __await__(self) -> Generator[Any, None, T]:
         self._task = asyncio.current_task()
         self._cancelling = self._task.cancelling() if self._task else 0
-        if self._seconds < inf:
-            self._timers.append(self._loop.call_later(self._seconds, self._expire))
+        if self.seconds < inf:
+            self._timers.append(self._loop.call_later(self.seconds, self._expire))
         try:
             while True:
                 yield from self._pause()
@@ -200,7 +190,7 @@ class CallDrive(Generic[T]):
             self._waiter.set_result(None)
 
     def _abandon(self) -> None:
-        if self._is_last:
+        if self.is_last:
             with suppress(RuntimeError):  # "coroutine ignored GeneratorExit": nothing more can be done
                 self._coro.close()
             return

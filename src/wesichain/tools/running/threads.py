@@ -14,12 +14,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import field
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from typing_extensions import override
 
-from wesichain.core.internal import Delivery
+from wesichain.core.internal import Delivery, dataclass
 
 T = TypeVar("T")
 
@@ -38,18 +39,14 @@ def in_thread(function: Callable[[], T]) -> asyncio.Future[T]:
     return future
 
 
+@dataclass(slots=True, eq=False)
 class _Job:
     """One call; to run it gives what its caller is told."""
 
-    __slots__ = ("_context", "_function", "_future", "_loop")
-
-    def __init__(
-        self, function: Callable[[], Any], future: asyncio.Future[Any], loop: asyncio.AbstractEventLoop
-    ) -> None:
-        self._function = function
-        self._future = future
-        self._loop = loop
-        self._context = contextvars.copy_context()
+    _function: Callable[[], Any]
+    _future: asyncio.Future[Any]
+    _loop: asyncio.AbstractEventLoop
+    _context: contextvars.Context = field(default_factory=contextvars.copy_context)
 
     def run(self) -> Delivery[Any]:
         try:

@@ -9,6 +9,7 @@ texts, numbers and booleans get the same answer sooner from `validate_python`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import field
 from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, get_args, get_origin
 
@@ -20,56 +21,46 @@ from pydantic_core import ErrorDetails, to_jsonable_python
 from typing_extensions import TypedDict, override
 
 from wesichain.core import JsonValue
-from wesichain.core.internal import dump_json, is_object, parse_json
+from wesichain.core.internal import dataclass, dump_json, is_array, is_object, parse_json
 from wesichain.errors import CodecError, ToolDefinitionError
-from wesichain.tools.json_schema import (
-    Issue,
-    RejectedError,
-    children,
-    no_such_field,
-    preview,
-    rewrite,
-)
 from wesichain.tools.json_schema.compile import Validator, compile_schema
+from wesichain.tools.json_schema.issues import Issue, Path, RejectedError, as_text, no_such_field, preview
+from wesichain.tools.json_schema.shape import children, rewrite
 
 from .describe import tidy
-from .first_look import NOTHING, Path, as_text, find
 from .signature import ABSENT, REQUIRED, Parameter, Signature, collected, union_members
 
 _CONFIG = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
+@dataclass(slots=True, eq=False)
 class Arguments:
-    """The arguments of one tool: `schema` describes them, `check` judges them."""
+    """The arguments of one tool: `schema` describes them, `check` judges them.
 
-    __slots__ = ("_adapter", "_extras", "_has_number_choice", "_kinds", "_known", "quick", "schema")
+    `extras` is the name of **kwargs: where fields without a parameter go. `known` are the only fields there
+    are, where the type itself would ignore others.
+    """
 
-    def __init__(
-        self,
-        adapter: TypeAdapter[Any],
-        schema: dict[str, Any],
-        *,
-        quick: Callable[[Any], Any] | None = None,
-        extras: str | None = None,
-        known: frozenset[str] | None = None,
-    ) -> None:
-        self.schema = schema
-        self._adapter = adapter
-        self._extras = extras  # the name of **kwargs: where fields without a parameter go
-        self._known = known  # the only fields there are, where the type itself would ignore others
-        self.quick = quick
+    _adapter: TypeAdapter[Any]
+    schema: dict[str, Any]
+    quick: Callable[[Any], Any] | None = None
+    extras: str | None = None
+    known: frozenset[str] | None = None
+    _kinds: Validator | None = None  # made at the first need
+    _has_number_choice: bool = field(init=False)
+
+    def __post_init__(self) -> None:
         # pydantic takes true for Literal[1] and for an IntEnum's 1; the schema does not.
-        self._has_number_choice = _has_number_choice(schema)
-        self._kinds: Validator | None = None  # made at the first need
+        self._has_number_choice = _has_number_choice(self.schema)
 
     def check(self, args: JsonValue) -> Any:
         """The arguments as the tool takes them; raises `RejectedError`."""
         text = as_text(args)
         assert is_object(args)
-        if self._known is not None:
-            strangers = [name for name in args if name not in self._known]
+        if self.known is not None:
+            strangers = [name for name in args if name not in self.known]
             if strangers:
-                known = sorted(self._known)
+                known = sorted(self.known)
                 raise RejectedError(*(Issue((name,), no_such_field(name, known)) for name in strangers[:11]))
         try:
             return self._parse(text)
@@ -87,7 +78,7 @@ class Arguments:
             raise RejectedError(*issues, *_others(faults, issues)) from error
 
     def _parse(self, text: str) -> Any:
-        gathered = text if self._extras is None else dump_json(self._gathered(parse_json(text)))
+        gathered = text if self.extras is None else dump_json(self._gathered(parse_json(text)))
         checked: Any = self._adapter.validate_json(gathered, strict=True)
         issues = self._issues(parse_json(text)) if self._has_number_choice else []
         if issues:
@@ -106,7 +97,7 @@ class Arguments:
     def _gathered(self, plain: dict[str, Any]) -> dict[str, Any]:
         fields: dict[str, Any] = self.schema["properties"]
         gathered = {name: value for name, value in plain.items() if name in fields}
-        return {**gathered, self._extras or "": {n: v for n, v in plain.items() if n not in fields}}
+        return {**gathered, self.extras or "": {n: v for n, v in plain.items() if n not in fields}}
 
 
 # --- from pydantic's errors to ours --------------------------------------------------------------
@@ -168,6 +159,21 @@ def _repaired(text: str, faults: list[_Fault]) -> str | None:
     return dump_json(plain)
 
 
+NOTHING: Any = object()
+
+
+def find(plain: Any, path: Path) -> Any:
+    """The value at a path, or `NOTHING`."""
+    for step in path:
+        if is_object(plain):
+            plain = plain.get(step, NOTHING) if isinstance(step, str) else NOTHING
+        elif is_array(plain) and isinstance(step, int) and -1 < step < len(plain):
+            plain = plain[step]
+        else:
+            return NOTHING
+    return plain
+
+
 # --- building ------------------------------------------------------------------------------------
 
 
@@ -180,8 +186,8 @@ def arguments_of(signature: Signature, *, tool_name: str, described: dict[str, s
     fields: dict[str, Any] = schema.setdefault("properties", {})
     if extras is not None:
         schema["additionalProperties"] = fields.pop(extras.name).get("additionalProperties", {})
-    for parameter, field in zip(taken, list(fields), strict=True):
-        fields[field] = _described(fields[field], parameter, described.get(parameter.name))
+    for parameter, name in zip(taken, list(fields), strict=True):
+        fields[name] = _described(fields[name], parameter, described.get(parameter.name))
     is_flat = extras is None and list(fields) == list(hints) and all(_is_flat(p.annotation) for p in taken)
     quick = (
         _quick_check(hints, texts=[p.name for p in taken if _may_be_text(p.annotation)]) if is_flat else None

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from wesichain.core.internal import is_array, is_object
-from wesichain.tools.json_schema import children, preview, quote, rewrite, shorten
+from wesichain.tools.json_schema.issues import preview, quote, shorten
+from wesichain.tools.json_schema.shape import children, rewrite
 
 MAX_NODES = 2_000
 _PREFIX = "#/$defs/"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from math import isfinite
 from types import UnionType
@@ -11,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 from wesichain.core import JsonValue
 from wesichain.core.internal import check_depth, dump_json
 from wesichain.errors import ToolSerializationError
-from wesichain.tools.finish import unfinished
-from wesichain.tools.json_schema import shorten
-from wesichain.tools.media import may_be_media
+from wesichain.tools.json_schema.issues import preview, shorten, show_path
+from wesichain.tools.return_values import may_be_media, unfinished
 
+from .describe import tidy, type_text
 from .signature import collected
 
 if TYPE_CHECKING:
-    from .declared import Declared
+    from pydantic import TypeAdapter
 
 _PLAIN: frozenset[Any] = frozenset({str, int, float, bool, type(None)})
 
@@ -34,18 +35,46 @@ class Output:
         self._limit = limit
         self.render = self._renderer()
 
-    @property
+    @cached_property
     def schema(self) -> dict[str, Any] | None:
         """The JSON schema of the results, where they are declared and have one."""
-        return self._declared.schema if self._declared else None
+        from pydantic import PydanticUserError
+
+        if self._adapter is None:
+            return None
+        try:
+            return tidy(self._adapter.json_schema(mode="serialization"))
+        except PydanticUserError:  # they are checked all the same
+            return None
 
     @cached_property
-    def _declared(self) -> Declared | None:
+    def _adapter(self) -> TypeAdapter[Any] | None:
+        """The check of the results, where they are declared."""
         if not self._is_declared:
             return None
-        from .declared import Declared  # it loads pydantic
+        from pydantic import ConfigDict, PydanticUserError, TypeAdapter
 
-        return Declared(self._annotation)
+        for config in (None, ConfigDict(arbitrary_types_allowed=True)):
+            with suppress(PydanticUserError):
+                return TypeAdapter(self._annotation, config=config)
+        return TypeAdapter(Any)
+
+    def _checked(self, adapter: TypeAdapter[Any], value: Any) -> Any:
+        """Strict about kinds, but a dict may stand for a model, and a tuple for a list."""
+        from pydantic import ValidationError
+        from pydantic_core import to_jsonable_python
+
+        with suppress(ValidationError):
+            return adapter.validate_python(value, strict=True)
+        try:
+            return adapter.validate_json(dump_json(to_jsonable_python(value)), strict=True)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            where = f" ({show_path(first['loc'])}: {first['msg']})" if first["loc"] else ""
+            raise ToolSerializationError(
+                f"its result is not what it declares: expected {type_text(self.schema or {})}, "
+                f"got {preview(value)}{where}"
+            ) from None
 
     def _renderer(self) -> Callable[[Any], JsonValue]:
         """A function made to measure: what is plainly right passes after a glance."""
@@ -71,7 +100,11 @@ class Output:
         from pydantic_core import to_jsonable_python  # pydantic loads when it is needed
 
         try:
-            plain = self._declared.plain(value) if self._declared else to_jsonable_python(value)
+            if self._adapter is None:
+                plain = to_jsonable_python(value)
+            else:
+                checked = self._checked(self._adapter, value)
+                plain = self._adapter.dump_python(checked, mode="json", by_alias=True, warnings="error")
             if isinstance(plain, str):
                 return _cut(plain, self._limit)
             text = dump_json(plain)

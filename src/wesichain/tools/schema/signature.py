@@ -1,4 +1,4 @@
-"""Signature: the parameters of whatever can be called, with their annotations resolved."""
+"""Signature: the parameters of whatever can be called, with their annotations, and its docstring."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import types
 import typing
 from collections import abc
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import field
 from inspect import Parameter as Kind
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -274,3 +275,34 @@ def union_members(annotation: Any) -> tuple[Any, ...]:
     if get_origin(annotation) in (Union, types.UnionType):
         return tuple(inner for member in get_args(annotation) for inner in union_members(member))
     return (type(None) if annotation is None else annotation,)
+
+
+@dataclass(frozen=True, slots=True)
+class Docstring:
+    """The description, without sections, and one text a parameter."""
+
+    description: str = ""
+    parameters: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def read_docstring(text: str | None) -> Docstring:
+    """Read a Google, NumPy, Sphinx or Epydoc docstring; one in no style is all description."""
+    cleaned = inspect.cleandoc(text or "").strip()
+    if "\n" not in cleaned:
+        return Docstring(cleaned)
+    from docstring_parser import ParseError, parse  # not needed for the many one-liners
+
+    try:
+        parsed = parse(cleaned)
+    except ParseError:
+        return Docstring(cleaned)
+    if not parsed.meta:
+        return Docstring(cleaned)  # as it was written, with its indentation
+    described = {param.arg_name.lstrip("*"): _joined(param.description) for param in parsed.params}
+    return Docstring(
+        (parsed.description or "").strip(), {name: said for name, said in described.items() if said}
+    )
+
+
+def _joined(text: str | None) -> str:
+    return " ".join((text or "").split())

@@ -12,49 +12,27 @@ from wesichain.core.internal import dump_json
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
-# The conventions' names for providers: by our names, by their hosts, and by the names of their models.
-_PROVIDERS = {
-    "openai": "openai",
-    "responses": "openai",
-    "azure": "azure.ai.openai",
-    "anthropic": "anthropic",
-    "google": "gcp.gemini",
-    "vertex": "gcp.vertex_ai",
-    "bedrock": "aws.bedrock",
-    "mistral": "mistral_ai",
-    "groq": "groq",
-    "deepseek": "deepseek",
-    "xai": "x_ai",
-    "cohere": "cohere",
-    "perplexity": "perplexity",
-    "local": "llama.cpp",
-}
-_HOSTS = {
-    "openai.com": "openai",
-    "azure.com": "azure.ai.openai",
-    "anthropic.com": "anthropic",
-    "googleapis.com": "gcp.gemini",
-    "amazonaws.com": "aws.bedrock",
-    "mistral.ai": "mistral_ai",
-    "groq.com": "groq",
-    "deepseek.com": "deepseek",
-    "x.ai": "x_ai",
-    "cohere.com": "cohere",
-    "perplexity.ai": "perplexity",
-    "openrouter.ai": "openrouter",
-}
-_MODELS = {
-    "gpt-": "openai",
-    "o1": "openai",
-    "o3": "openai",
-    "o4": "openai",
-    "claude": "anthropic",
-    "gemini": "gcp.gemini",
-    "mistral": "mistral_ai",
-    "grok": "x_ai",
-    "deepseek": "deepseek",
-    "command-": "cohere",
-}
+# Of each provider our name, that of the conventions, its host, and how the names of its models begin.
+_KNOWN = (
+    ("openai", "openai", "openai.com", ("gpt-", "o1", "o3", "o4")),
+    ("responses", "openai", "", ()),
+    ("azure", "azure.ai.openai", "azure.com", ()),
+    ("anthropic", "anthropic", "anthropic.com", ("claude",)),
+    ("google", "gcp.gemini", "googleapis.com", ("gemini",)),
+    ("vertex", "gcp.vertex_ai", "", ()),
+    ("bedrock", "aws.bedrock", "amazonaws.com", ()),
+    ("mistral", "mistral_ai", "mistral.ai", ("mistral",)),
+    ("groq", "groq", "groq.com", ()),
+    ("deepseek", "deepseek", "deepseek.com", ("deepseek",)),
+    ("xai", "x_ai", "x.ai", ("grok",)),
+    ("cohere", "cohere", "cohere.com", ("command-",)),
+    ("perplexity", "perplexity", "perplexity.ai", ()),
+    ("local", "llama.cpp", "", ()),
+    ("", "openrouter", "openrouter.ai", ()),
+)
+_PROVIDERS = {ours: name for ours, name, _, _ in _KNOWN if ours}
+_HOSTS = {host: name for _, name, host, _ in _KNOWN if host}
+_MODELS = {start: name for _, name, _, starts in _KNOWN for start in starts}
 
 
 def wants_content(content: bool | None) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -27,11 +27,10 @@ from wesichain.core import (
     ToolCall,
 )
 from wesichain.core.internal import CallHook, around
-from wesichain.trace.redaction import Redactor
+from wesichain.trace.redaction.redactor import Redactor
 
 from .api import (
     Histogram,
-    Meter,
     MeterProvider,
     Span,
     SpanKind,
@@ -125,48 +124,35 @@ class Instrumentation(CallHook):
         self._tracer = get_tracer("wesichain", __version__, tracer_provider)
         self._write = SpanWriter(wants_content(content), clean=Redactor().text)
         meter = get_meter("wesichain", __version__, meter_provider)
-        self._duration: Histogram = meter.create_histogram(
-            "gen_ai.client.operation.duration",
-            unit="s",
-            description="How long model calls, tool calls and runs took.",
-            explicit_bucket_boundaries_advisory=_SECONDS,
-        )
-        self._tokens: Histogram = meter.create_histogram(
-            "gen_ai.client.token.usage",
-            unit="{token}",
-            description="The tokens that model calls read and wrote.",
-            explicit_bucket_boundaries_advisory=_TOKENS,
-        )
 
-        self._first_chunk = self._seconds(
-            meter, "gen_ai.client.operation.time_to_first_chunk", "How long the first chunk of a stream took."
+        def histogram(
+            name: str, description: str, unit: str = "s", buckets: Sequence[float] = _SECONDS
+        ) -> Histogram:
+            return meter.create_histogram(
+                f"gen_ai.{name}",
+                unit=unit,
+                description=description,
+                explicit_bucket_boundaries_advisory=buckets,
+            )
+
+        self._duration = histogram(
+            "client.operation.duration", "How long model calls, tool calls and runs took."
+        )
+        self._tokens = histogram(
+            "client.token.usage", "The tokens that model calls read and wrote.", "{token}", _TOKENS
+        )
+        self._first_chunk = histogram(
+            "client.operation.time_to_first_chunk", "How long the first chunk of a stream took."
         )
         self._durations = {
-            name: self._seconds(meter, f"gen_ai.{metric}.duration", description)
-            for name, metric, description in (
-                ("invoke_agent", "invoke_agent", "How long runs took."),
-                ("invoke_workflow", "workflow", "How long runs of graphs took."),
-                ("execute_tool", "execute_tool", "How long tool calls took."),
-            )
+            "invoke_agent": histogram("invoke_agent.duration", "How long runs took."),
+            "invoke_workflow": histogram("workflow.duration", "How long runs of graphs took."),
+            "execute_tool": histogram("execute_tool.duration", "How long tool calls took."),
         }
-        self._inference_calls, self._tool_calls = (
-            meter.create_histogram(
-                f"gen_ai.invoke_agent.{name}",
-                unit="{call}",
-                description=description,
-                explicit_bucket_boundaries_advisory=_CALLS,
-            )
-            for name, description in (
-                ("inference_calls", "The model calls of a run."),
-                ("tool_calls", "The tool calls of a run."),
-            )
+        self._inference_calls = histogram(
+            "invoke_agent.inference_calls", "The model calls of a run.", "{call}", _CALLS
         )
-
-    @staticmethod
-    def _seconds(meter: Meter, name: str, description: str) -> Histogram:
-        return meter.create_histogram(
-            name, unit="s", description=description, explicit_bucket_boundaries_advisory=_SECONDS
-        )
+        self._tool_calls = histogram("invoke_agent.tool_calls", "The tool calls of a run.", "{call}", _CALLS)
 
     def _measure(self, seconds: float, attributes: Attributes) -> None:
         """The duration of an operation, and, of an agent, a graph or a tool, under its own name too."""

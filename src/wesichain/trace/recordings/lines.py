@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
-from wesichain.core import Event
-from wesichain.core.internal import BlobWriter, form_of, forms_in, forms_to_jsonl, to_jsonl
+from wesichain.core import Event, OutputDelta, TextDelta
+from wesichain.core.internal import (
+    BlobWriter,
+    dataclass,
+    events_in,
+    form_of,
+    forms_in,
+    forms_to_jsonl,
+    to_jsonl,
+)
 from wesichain.errors import CodecError
-from wesichain.trace.redaction import Redactor
+from wesichain.trace.redaction.redactor import Redactor
 
 from .format import without_surrogates
-from .unwritten import Entries
 
 
 class LineWriter:
@@ -31,19 +38,9 @@ class LineWriter:
     ) -> bytes:
         """The lines of events. `unwritable` is told of one that has no JSON, and why."""
         try:
-            return self.lines_between((), entries, (), blobs)
+            return forms_to_jsonl(self._forms(entries), blobs=blobs)
         except Exception:  # noqa: BLE001  # one of them is no usual one
             return b"".join(self._lines_of_any(entries.events(), unwritable, blobs))
-
-    def lines_between(
-        self, first: Sequence[object], entries: Entries, last: Sequence[object], blobs: BlobWriter | None
-    ) -> bytes:
-        """The lines of events, and of values without secrets before and after them, in one go.
-
-        An event that has no JSON, or holds half a letter, is an exception.
-        """
-        forms = [*map(form_of, first), *self._forms(entries), *map(form_of, last)]
-        return forms_to_jsonl(forms, blobs=blobs)
 
     def _forms(self, entries: Entries) -> list[Any]:
         redactor = self._redactor
@@ -78,3 +75,68 @@ def _line_without_surrogates(event: Event, blobs: BlobWriter | None) -> bytes:
 
 
 _WHOLE_LETTERS = Redactor(without_surrogates, environ={})
+
+
+# --- events on their way into a file ----------------------------------------------------------------
+
+PIECES: Final = frozenset({TextDelta, OutputDelta})
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Events in order, some of them as the log of a run keeps them until somebody looks (`events_in`)."""
+
+    entries: list[Any]
+    run_id: str = ""
+    before: int = 0  # the number of the event before the first, in a log
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def events(self) -> list[Event]:
+        return events_in(self.entries[:], self.run_id, self.before)
+
+
+class Unwritten:
+    """The events of a run that its file lacks. Without a `log` they are those that were added.
+
+    Others may append to the log at any time, and its events stay there. Pieces of replies among them are
+    left out, unless its writer `wants_pieces`.
+    """
+
+    __slots__ = ("_before", "_drops_pieces", "_is_log", "_items", "_run_id", "_taken")
+
+    def __init__(
+        self, run_id: str, log: list[Any] | None = None, before: int = 0, *, wants_pieces: bool = False
+    ) -> None:
+        self._run_id, self._before = run_id, before
+        self._drops_pieces = log is not None and not wants_pieces
+        self._is_log = log is not None
+        self._items: list[Any] = [] if log is None else log
+        self._taken = 0  # of the log
+
+    def __len__(self) -> int:
+        return len(self._items) - self._taken
+
+    def add(self, event: Event) -> None:
+        """Hold an event, which a log has already."""
+        if not self._is_log:
+            self._items.append(event)
+
+    def take(self, last: Event | None = None) -> Entries:
+        """All that is to be written now, but for the `last` event, which its writer has in its hands."""
+        before, entries = self._before + self._taken, self._items[self._taken :]
+        if self._is_log:
+            self._taken += len(entries)
+        else:
+            del self._items[: len(entries)]
+        if entries and entries[-1] is last:
+            entries.pop()
+        if self._drops_pieces and not PIECES.isdisjoint(map(type, entries)):
+            told = events_in(entries, self._run_id, before)
+            return Entries([event for event in told if type(event) not in PIECES])
+        return Entries(entries, self._run_id, before)
+
+    def let_go(self) -> None:
+        """Forget the log of a run that is over: the loop that has yet to come round would keep it."""
+        self._items, self._taken, self._is_log = [], 0, False

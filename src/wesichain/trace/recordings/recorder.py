@@ -15,26 +15,19 @@ from typing import Any, Final, Self, cast
 from wesichain.core import (
     Clock,
     Event,
-    ModelResponded,
     RunStarted,
-    StepFailed,
-    StepStarted,
-    ToolCompleted,
-    ToolDispatched,
 )
 from wesichain.errors import ConfigError
-from wesichain.trace.redaction import Redactor
+from wesichain.trace.redaction.redactor import Redactor
 
 from .folder import latest_file, new_files, prune
 from .format import STATUS_OF, VERSION, End, Header, RecordedEnd, excerpt, without_surrogates
-from .lines import LineWriter
+from .lines import PIECES, LineWriter, Unwritten
 from .run_file import RunFile
-from .unwritten import PIECES, Unwritten
 
 _log = logging.getLogger("wesichain.trace")
 
 _PRUNE_EVERY: Final = 64  # runs
-_ORDINARY: Final = frozenset({StepStarted, ModelResponded, ToolDispatched, ToolCompleted, StepFailed})
 
 
 class Recorder:
@@ -100,16 +93,12 @@ class Recorder:
         they are written no later than if they had been emitted.
         """
         unwritten = Unwritten(run_id, log, before, wants_pieces=self._deltas)
-        runs, failed = self._runs, False
+        failed = False
 
         def receive(event: Event) -> None:
             nonlocal failed
             try:
-                run = runs.get(run_id)
-                if run is not None and event.__class__ in _ORDINARY:
-                    run.add(event)
-                else:
-                    self._take(event, unwritten)
+                self._take(event, unwritten)
             except Exception:  # noqa: BLE001  # a sink must never change the run
                 if not failed:
                     _log.exception("the run %s cannot be recorded in %s", run_id, self.folder)
@@ -122,7 +111,7 @@ class Recorder:
         if kind in PIECES and not self._deltas:
             return
         run = self._runs.get(event.run_id)
-        if run is None or (kind is RunStarted and not event.scope):
+        if run is None or kind is RunStarted:
             run = self._open(event, unwritten or Unwritten(event.run_id))
         if kind not in STATUS_OF or event.scope:
             run.add(event)

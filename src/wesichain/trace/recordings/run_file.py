@@ -19,9 +19,8 @@ from wesichain.core.internal import NO_USAGE, to_jsonl
 from wesichain.store import APPENDING, PRIVATE, append_all, sync_folder
 
 from .format import Dropped, Header, RecordedEnd
-from .lines import LineWriter
+from .lines import Entries, LineWriter, Unwritten
 from .parts_folder import PendingParts
-from .unwritten import Entries, Unwritten
 
 _log = logging.getLogger("wesichain.trace")
 
@@ -85,46 +84,23 @@ class RunFile:
     def flush(self) -> None:
         """Write what is held back."""
         with self._lock:
-            entries = self.unwritten.take()
-            if entries and not self._write_at_once(entries):
-                held = self._lines(entries)
-                why_not = self._write(held)
-                if why_not:
-                    self._drop(held.count(b"\n"), why_not)
+            held = self._lines(self.unwritten.take())
+            why_not = self._write(held)
+            if why_not:
+                self._drop(held.count(b"\n"), why_not)
 
     def end(self, event: Event, ended: RecordedEnd) -> None:
         """Write what is held back and the end of the run, this if need be without the rest."""
         with self._lock:
-            entries = self.unwritten.take(event)
-            if not self._write_at_once(entries, event, ended):
-                self._end_in_parts(entries, event, ended)
+            held = self._lines(self.unwritten.take(event))
+            last = self._last(event, ended)
+            why_not = self._write(held + last)
+            if why_not and held:
+                self._drop(held.count(b"\n"), why_not)
+                why_not = self._write(last)
+            if why_not:
+                self._drop(1, why_not)
             self.unwritten.let_go()
-
-    def _end_in_parts(self, entries: Entries, event: Event, ended: RecordedEnd) -> None:
-        held = self._lines(entries)
-        last = self._last(event, ended)
-        why_not = self._write(held + last)
-        if why_not and held:
-            self._drop(held.count(b"\n"), why_not)
-            why_not = self._write(last)
-        if why_not:
-            self._drop(1, why_not)
-
-    def _write_at_once(self, entries: Entries, *last: Event | RecordedEnd) -> bool:
-        """Write all of it in one go; False where something is not as usual, and nothing was written."""
-        self._flushed_at = time.monotonic()
-        if self._full:
-            return False
-        try:
-            lines = self._writer.lines_between(self._lacking(), entries, last, self._parts)
-            if self._size + len(lines) > self._max_bytes:
-                return False
-            self._append(lines)
-        except Exception:  # noqa: BLE001  # by an event that holds anything, or by a disk that is full
-            return False
-        self._head = None
-        self._untold.clear()
-        return True
 
     def _lacking(self) -> list[Header | Dropped]:
         """What the file has to say before the next event."""
@@ -133,7 +109,8 @@ class RunFile:
 
     def _lines(self, entries: Entries) -> bytes:
         """The events as lines; no more than the file may have."""
-        if self._full:
+        self._flushed_at = time.monotonic()
+        if self._full or not entries:
             self._drop(len(entries), self._cap())
             return b""
         lines = self._writer.lines(entries, self._unwritable, self._parts)

@@ -158,17 +158,7 @@ class Redactor:
 
     def _is_clean_reply(self, event: ModelResponded) -> bool:
         reply = event.response
-        if reply.parts or reply.omitted:
-            return False
-        if reply.reasoning or reply.opaque is not None:
-            return self._is_clean_turn(reply)
-        text = reply.content
-        if text and text not in self._known and not self._is_clean(text):
-            return False
-        for call in reply.tool_calls:  # noqa: SIM110  # the hot path: no generator
-            if not self._is_clean_call(call):
-                return False
-        return True
+        return not (reply.parts or reply.omitted) and self._is_clean_turn(reply)
 
     def _is_clean_dispatch(self, event: ToolDispatched) -> bool:
         return event.call is self._call or self._is_clean_call(event.call)

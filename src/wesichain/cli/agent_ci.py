@@ -1,4 +1,4 @@
-"""drift: where today's agent differs from its recordings, from the command line."""
+"""drift and simulate: an agent against its recordings, and against faults, with a status that CI can read."""
 
 from __future__ import annotations
 
@@ -11,29 +11,36 @@ import typer
 from wesichain.agent import Agent
 from wesichain.core.internal import to_plain
 from wesichain.evals import Comparison, Judge, read_cases
-from wesichain.testing import Drift, compare_drift, drift_of, drift_report, read_runs
+from wesichain.testing import (
+    Drift,
+    Report,
+    Scenario,
+    compare_drift,
+    drift_of,
+    drift_report,
+    read_runs,
+    simulate_sync,
+)
 
 from .loading import load_agent, load_object
-from .terminal import FAILED, OK, fail, print_json, write
+from .options import AgentName, Checks, Json, JudgeModel
+from .terminal import FAILED, OK, fail, note, print_json, say, write
 
 
 def drift(
-    agent: Annotated[str, typer.Argument(help="The agent: file.py:agent or package.module:agent.")],
+    agent: AgentName,
     folder: Annotated[Path, typer.Argument(help="A folder of recordings or cassettes, or one such file.")],
     *,
     cases: Annotated[
         Path | None, typer.Option(help="Cases that say what a good answer is, for --live.")
     ] = None,
-    checks: Annotated[
-        list[str] | None,
-        typer.Option("--check", help="A function (case, outcome), for --live: file.py:name. Repeatable."),
-    ] = None,
-    judge: Annotated[str | None, typer.Option(help="A model PROVIDER:NAME that reads rubrics.")] = None,
+    checks: Checks = None,
+    judge: JudgeModel = None,
     live: Annotated[
         bool,
         typer.Option("--live", help="Run those that differ to their end, with the real model and tools."),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Report where the agent first differs from each recording; status 1 if one does. Offline by default."""
     if not folder.exists():
@@ -68,3 +75,41 @@ async def _look(
     if not live:
         return found, None
     return found, await compare_drift(program, found, cases=cases, checks=checks, judge=judge)
+
+
+def simulate(
+    scenario: Annotated[
+        str, typer.Argument(help="The scenario: file.py:scenario or package.module:scenario.")
+    ],
+    *,
+    seeds: Annotated[int, typer.Option(min=1, help="How many seeds are run.")] = 200,
+    first: Annotated[int, typer.Option(help="The first seed.")] = 0,
+    runs: Annotated[
+        Path | None,
+        typer.Option("--runs", help="A folder for the recordings of violations: 'serve' opens it."),
+    ] = None,
+    tests: Annotated[
+        Path | None, typer.Option("--tests", help="A file for a pytest test of each violation.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Run a scenario with faults drawn from seeds; exit status 1 if an invariant is violated."""
+    report = simulate_sync(load_object(scenario, Scenario), seeds=range(first, first + seeds))
+    if runs is not None:
+        for violation in report.violations:
+            note(f"recorded: {violation.save(runs)}")
+    if tests is not None and report.violations:
+        tests.write_text("\n\n".join(one.test() for one in report.violations), encoding="utf-8")
+        note(f"written: {tests}")
+    _print(report, as_json=as_json)
+    raise typer.Exit(OK if report.ok else FAILED)
+
+
+def _print(report: Report, *, as_json: bool) -> None:
+    if as_json:
+        print_json(report.to_plain())
+        return
+    say(str(report))
+    for violation in report.violations:
+        write("")
+        write(violation.test())

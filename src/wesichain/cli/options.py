@@ -1,0 +1,53 @@
+"""Options that several commands take, each written once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+AgentName = Annotated[str, typer.Argument(help="The agent: file.py:NAME or package.module:NAME.")]
+AgentMaker = Annotated[
+    str, typer.Option("--agent", help="file.py:NAME or package.module:NAME: an agent, or a factory of one.")
+]
+OfAgent = Annotated[str | None, typer.Option("--agent", help="Of one agent only.")]
+Instructions = Annotated[str | None, typer.Option(help="Instructions, sent before the task.")]
+Tools = Annotated[Path | None, typer.Option(help="A Python file with tools: functions marked with @tool.")]
+
+Json = Annotated[bool, typer.Option("--json", help="As JSON, on standard output.")]
+NoRecord = Annotated[bool, typer.Option("--no-record", help="Do not record the runs.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+Workers = Annotated[int, typer.Option(min=1, help="How many runs at once.")]
+
+Runs = Annotated[
+    Path | None,
+    typer.Option("--runs", help="The folder of recordings.", show_default="$WESICHAIN_HOME/runs"),
+]
+Url = Annotated[
+    str | None,
+    typer.Option(
+        "--database-url",
+        help="Durable runs: sqlite:///FILE or postgresql://...",
+        show_default="durable.db in $WESICHAIN_HOME",
+    ),
+]
+Database = Annotated[
+    str | None, typer.Option("--database-url", help="Durable runs: sqlite:///FILE or postgresql://...")
+]
+Playbook = Annotated[
+    Path | None, typer.Option("--playbook", help="A playbook's folder: lessons from earlier runs.")
+]
+Domain = Annotated[str, typer.Option("--domain", help="The domain of the playbook's lessons.")]
+
+Checks = Annotated[
+    list[str] | None,
+    typer.Option("--check", help="A function (case, outcome): file.py:name. Repeatable."),
+]
+JudgeModel = Annotated[
+    str | None,
+    typer.Option("--judge", help="A model PROVIDER:NAME that reads rubrics and expected answers."),
+]
+
+Host = Annotated[str, typer.Option(help="The address to listen on.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes a free one.")]
