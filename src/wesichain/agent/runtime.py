@@ -344,18 +344,14 @@ class AgentRuntime(Generic[OutT]):
         if inner is not None and inner.outcome is not None:
             return self._reenter(inner, inner.outcome, given)
         advice, instructions = given.advice, given.instructions
-        start = partial(
-            self.start,
-            history=history,
-            instructions=instructions,
-            advice=advice,
-            settings=given.settings,
-            budget=given.kept_budget,
-        )
+        own, budget = given.settings, given.kept_budget
         if isinstance(task, Idle):
             idle = cast("Idle[OutT]", task)
         else:
-            idle = start(task, run_id=given.run_id or self.new_id(inner))
+            run_id = given.run_id or self.new_id(inner)
+            idle = self.start(
+                task, history, run_id, instructions=instructions, advice=advice, settings=own, budget=budget
+            )
         tally = None if advice is None or not advice.tools else Tally(advised=advice.tools)
         drive, middleware = self._drive(idle, given, inner, tally)
         if advice is not None:
@@ -364,9 +360,17 @@ class AgentRuntime(Generic[OutT]):
             drive.instructions = instructions
         if not middleware and drive.run.current_agent is None and given.on_open is None:
             return drive
-        # Middleware may change the task, or run it again.
-        again = start if middleware and isinstance(task, str | list | tuple) else None
-        return self._opened(drive, middleware, given, again)
+        start = None
+        if middleware and isinstance(task, str | list | tuple):  # it may change the task, or run it again
+            start = partial(
+                self.start,
+                history=history,
+                instructions=instructions,
+                advice=advice,
+                settings=own,
+                budget=budget,
+            )
+        return self._opened(drive, middleware, given, start)
 
     def _check_tool_choice(self, choice: str) -> None:
         """Raise a `ConfigError` where the tool that the model has to call is none of the agent's."""
@@ -535,8 +539,9 @@ class AgentRuntime(Generic[OutT]):
         if parent is not None or self.deps.is_declared or self.transfers:
             deps = self.deps_of(options, needed=effects.needs_deps)
         counts = Tally() if tally is None else tally
-        place = (info.step, counts, deps, scope, info.settings)
-        run = RunState(settings, effects, emitter, account, token, *place)
+        run = RunState(
+            settings, effects, emitter, account, token, info.step, counts, deps, scope, info.settings
+        )
         if inner is not None:
             inner.call.run_began(inner.number, run)
         if effects is not self._live:
