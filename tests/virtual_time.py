@@ -42,11 +42,11 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self._now += seconds
 
 
-class HeldTimeLoop(asyncio.SelectorEventLoop):
+class PausedTimeLoop(asyncio.SelectorEventLoop):
     """A loop whose time is the real one, and begins when what it waits for, say a program, has come so far."""
 
-    def __init__(self, is_held: Callable[[], bool]) -> None:
-        self._is_held = is_held
+    def __init__(self, is_paused: Callable[[], bool]) -> None:
+        self._is_held = is_paused
         self._began: float | None = None
         super().__init__()
 
@@ -80,9 +80,9 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     return result
 
 
-def run_held(main: Coroutine[Any, Any, T], is_held: Callable[[], bool]) -> T:
-    """What `asyncio.run` does, in time that begins when `is_held` no longer says so."""
-    with asyncio.Runner(loop_factory=lambda: HeldTimeLoop(is_held)) as runner:
+def run_with_paused_time(main: Coroutine[Any, Any, T], is_paused: Callable[[], bool]) -> T:
+    """What `asyncio.run` does, in time that begins when `is_paused` no longer says so."""
+    with asyncio.Runner(loop_factory=lambda: PausedTimeLoop(is_paused)) as runner:
         return runner.run(main)
 
 

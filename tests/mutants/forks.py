@@ -92,13 +92,13 @@ class Judge:
         return "survived", "no test runs it"
 
     def _in_fork(self, items: list[pytest.Item], change: _Change | None) -> tuple[Verdict, str]:
-        with tempfile.TemporaryFile() as told:
+        with tempfile.TemporaryFile() as report:
             pid = os.fork()
             if pid == 0:
-                self._run(items, change, told.fileno())
+                self._run(items, change, report.fileno())
             status = _wait(pid)
-            told.seek(0)
-            words = told.read().decode()
+            report.seek(0)
+            words = report.read().decode()
         if status is None:
             return "hung", "a limit ended it"
         if status == _CAUGHT:
@@ -107,7 +107,7 @@ class Judge:
             ("survived", "") if words == _ALL else ("broken", words[-500:] or f"the fork ended with {status}")
         )
 
-    def _run(self, items: list[pytest.Item], change: _Change | None, told: int) -> NoReturn:
+    def _run(self, items: list[pytest.Item], change: _Change | None, report: int) -> NoReturn:
         """In the child: run the tests until one fails, and end, whatever happens."""
         status = 70
         try:
@@ -118,10 +118,10 @@ class Judge:
             status = 0 if change is None or change.plant() else _CANNOT_BE_PLANTED
             if status == 0:
                 failure = self._first_failure(items)
-                os.write(told, (failure or _ALL).encode())
+                os.write(report, (failure or _ALL).encode())
                 status = _CAUGHT if failure else 0
         except BaseException:
-            os.write(told, traceback.format_exc().encode())
+            os.write(report, traceback.format_exc().encode())
         finally:
             os._exit(status)
 

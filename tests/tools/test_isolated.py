@@ -20,7 +20,7 @@ import pytest
 from pydantic import BaseModel
 
 from tests.conftest import SOURCES, Strays
-from tests.virtual_time import run_held
+from tests.virtual_time import run_with_paused_time
 from wesichain.core import ToolCall
 from wesichain.errors import MissingDependencyError, ToolDefinitionError, ToolExecutionError, ToolTimeoutError
 from wesichain.tools import JsonTool, ToolContext, ToolResult, ToolSet, tool
@@ -182,7 +182,7 @@ def test_what_a_call_that_is_out_of_time_started_is_gone(tmp_path: Path, strays:
         assert not result.error.abandoned
         assert await is_gone(await noted(note))
 
-    run_held(main(), lambda: not (note.exists() and note.read_text(encoding="utf-8")))
+    run_with_paused_time(main(), lambda: not (note.exists() and note.read_text(encoding="utf-8")))
     assert strays() == []
 
 
@@ -206,7 +206,7 @@ def test_one_whose_keeper_cannot_end_it_in_time_is_abandoned(tmp_path: Path) -> 
         assert result.error.abandoned
 
     try:
-        run_held(main(), stop_keeper)
+        run_with_paused_time(main(), stop_keeper)
     finally:
         for keeper in stopped:
             keeper.resume()

@@ -82,9 +82,9 @@ class ConversationTurns:
             _log.warning("the run %s is not added to its conversation: %s", run_id, error)
 
 
-def _since(earlier: tuple[Message, ...], said: Sequence[Message]) -> Sequence[Message]:
-    """The messages after those that were there when the run began: the same may have been said before."""
-    return said[len(earlier) :] if tuple(said[: len(earlier)]) == earlier else said
+def _since(earlier: tuple[Message, ...], messages: Sequence[Message]) -> Sequence[Message]:
+    """The messages after those that were there when the run began: it may repeat one of them."""
+    return messages[len(earlier) :] if tuple(messages[: len(earlier)]) == earlier else messages
 
 
 def _key_of(conversation: RunMemory) -> object:

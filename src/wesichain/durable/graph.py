@@ -12,9 +12,6 @@ from typing_extensions import Unpack, override
 
 from wesichain.core import Clock, Event, EventSink, JsonValue
 from wesichain.core.internal import Decision, SystemClock, dump_json, parse_json, to_plain
-from wesichain.durable.journal.inside import Inside
-from wesichain.durable.journal.records import JournalRecord, StepRecord, written
-from wesichain.durable.journal.step_journal import MAX_STEP, Step
 from wesichain.errors import (
     CheckpointError,
     ConfigError,
@@ -24,7 +21,9 @@ from wesichain.errors import (
 )
 from wesichain.tools import CancellationToken
 
-from .journal.records import fingerprint
+from .journal.inside import Inside
+from .journal.records import JournalRecord, StepRecord, fingerprint, written
+from .journal.step_journal import MAX_STEP, Step
 from .questions import GraphEnding, questions_of, write_graph_ending
 from .run_records import graph_note
 from .runs import mapped

@@ -22,7 +22,7 @@ class ConversationsContract(StoreContract[Conversations]):
     """The contract of a store of conversations: all that an agent relies on."""
 
     @law
-    async def test_what_was_said_is_read_back_as_it_was(self, store: Conversations) -> None:
+    async def test_messages_are_read_back_as_they_were(self, store: Conversations) -> None:
         said = (
             Message(Role.SYSTEM, "be brief"),
             Message(Role.USER, (Text("look"), Image(b"\x89PNG\r\n\x1a\n", media_type="image/png"))),

@@ -13,7 +13,7 @@ import pytest
 
 from tests.ports import reserved_port
 from tests.tools.mcp.kit import HERE, are_gone, call, is_gone, official, raw, serving
-from tests.virtual_time import run_held
+from tests.virtual_time import run_with_paused_time
 from tests.waiting import PATIENCE, until
 from wesichain import Agent
 from wesichain.errors import (
@@ -276,7 +276,7 @@ def test_a_server_that_cannot_be_used_is_a_clear_error_soon(
     server = raw(how, env={"API_KEY": SECRET, "THERE": str(is_there)}, connect_timeout=1 if waits else 60)
     with pytest.raises(ToolError) as caught:
         # Where only its time ends it, time begins when the program has come to where it waits.
-        run_held(server.__aenter__(), lambda: waits and not is_there.exists())
+        run_with_paused_time(server.__aenter__(), lambda: waits and not is_there.exists())
     assert words in str(caught.value)
     assert SECRET not in str(caught.value)
     assert server._transport._process.returncode is not None  # type: ignore[attr-defined]  # it is a program

@@ -12,11 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, cast
 
-from wesichain.core import (
-    Clock,
-    Event,
-    RunStarted,
-)
+from wesichain.core import Clock, Event, RunStarted
 from wesichain.errors import ConfigError
 from wesichain.trace.redaction.redactor import Redactor
 
