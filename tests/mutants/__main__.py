@@ -1,6 +1,6 @@
 """`python -m tests.mutants [words ...]`: judge the mutants whose name or file has one of the words, or all.
 
-`python -m tests.mutants --sample N [--seed S]` judges a random sample over the whole source instead, by the tests
+`python -m tests.mutants --sample N [--seed S] [rooms ...]` judges a random sample over the source instead, by the tests
 that reach each, `--at FILE:LINE` those of a line; `--record [files or folders ...]` writes down which do. It takes what the tests take.
 """
 
@@ -32,7 +32,9 @@ def main(args: list[str]) -> int:
         file, _, line = chosen.at.partition(":")
         return _report(_judge_sample(at(file, int(line), budget=chosen.budget)))
     if chosen.sample is not None:
-        return _report(_judge_sample(sample(chosen.sample, seed=chosen.seed, budget=chosen.budget)))
+        return _report(
+            _judge_sample(sample(chosen.sample, chosen.words, seed=chosen.seed, budget=chosen.budget))
+        )
     words: list[str] = chosen.words
     table = [mutant for mutant in mutants() if not words or _has_one(mutant, words)]
     if not table:

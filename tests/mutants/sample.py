@@ -7,7 +7,7 @@ from __future__ import annotations
 import ast
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .coverage import tests_that_run
@@ -30,9 +30,11 @@ _TURNED: dict[type[ast.cmpop], str] = {
 }
 
 
-def sample(size: int, *, seed: int, budget: float = BUDGET) -> Iterator[Sampled]:
+def sample(size: int, rooms: Sequence[str] = (), *, seed: int, budget: float = BUDGET) -> Iterator[Sampled]:
     """So many mutants, each in another place, with what to judge them by; the same for the same seed and source."""
-    places = [(path, *place) for path in sorted(SOURCE.rglob("*.py")) for place in _places(path)]
+    folders = [SOURCE / room for room in rooms] or [SOURCE]
+    paths = sorted(path for folder in folders for path in folder.rglob("*.py"))
+    places = [(path, *place) for path in paths for place in _places(path)]
     for place in random.Random(seed).sample(places, size):
         yield _sampled(*place, budget)
 
