@@ -14,7 +14,6 @@ from typing_extensions import override
 from tests.graph.behaviours import behaviour
 from wesichain.errors import ConflictingUpdateError, GraphInterruptedError, NodeFailedError
 from wesichain.graph import (
-    END,
     Append,
     Entry,
     ExecutionOptions,
@@ -116,23 +115,6 @@ async def test_an_inner_graph_begins_anew_or_goes_on(keep: bool, expected: list[
         done = await graph.invoke({}, T)
     assert seen == expected
     assert done == {"log": []}, "what is kept is nobody else's business"
-
-
-@behaviour("G104")
-async def test_going_back_finds_a_kept_inner_state_as_it_was_then() -> None:
-    builder = GraphBuilder(Outer).add_node("sub", counter().build(), keep_state=True).set_entry("sub")
-    builder.add_conditional_edges("sub", lambda s: "sub" if len(s["log"]) < 3 else END, ["sub", END])
-    graph = builder.build(MemoryCheckpointer())
-    assert (await graph.invoke({}, T))["log"] == ["inner1", "inner2", "inner3"]
-    then = next(one for one in await graph.history("t") if one.step == 1)
-    assert (await graph.resume("t", checkpoint_id=then.checkpoint_id))["log"] == [
-        "inner1",
-        "inner2",
-        "inner3",
-    ]
-    fresh = GraphBuilder(Outer).add_node("sub", counter().build()).set_entry("sub")
-    fresh.add_conditional_edges("sub", lambda s: "sub" if len(s["log"]) < 3 else END, ["sub", END])
-    assert (await fresh.build(MemoryCheckpointer()).invoke({}, T))["log"] == ["inner1", "inner1", "inner1"]
 
 
 @behaviour("G105")

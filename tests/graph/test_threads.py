@@ -285,40 +285,6 @@ async def test_branches_of_one_thread_are_read_each_along_its_own_parents() -> N
     assert (await graph.resume("t", checkpoint_id="5"))["log"] == ["a", "left", "b", "c"]
 
 
-@behaviour("G89")
-async def test_a_question_is_asked_again_where_one_goes_back_before_it() -> None:
-    graph = abc(b=lambda _: {"log": [interrupt("?")]})
-    with pytest.raises(GraphInterruptedError) as first:
-        await graph.invoke({}, T)
-    assert (await graph.resume("t", "old"))["log"] == ["a", "old", "c"]
-    with pytest.raises(GraphInterruptedError) as again:
-        await graph.resume("t", checkpoint_id="2")
-    assert again.value.interrupts == first.value.interrupts
-    assert (await graph.resume("t", "new", checkpoint_id="2"))["log"] == ["a", "new", "c"]
-    fork = await graph.fork("t", "1")
-    with pytest.raises(GraphInterruptedError):
-        await graph.resume(fork)
-
-
-@behaviour("G91")
-async def test_going_on_from_a_checkpoint_by_its_id_keeps_what_is_pending_on_it() -> None:
-    calls: list[str] = []
-    broken = True
-
-    def flaky(_: Log) -> Any:
-        if broken:
-            raise ValueError("no")
-        return {"log": ["b"]}
-
-    builder = GraphBuilder(Log).add_node("a", note("a", calls)).add_node("b", flaky)
-    graph = builder.add_edge("__start__", "a").add_edge("__start__", "b").build(MemoryCheckpointer())
-    with pytest.raises(NodeFailedError):
-        await graph.invoke({}, T)
-    broken = False
-    assert (await graph.resume("t", checkpoint_id="1"))["log"] == ["a", "b"]
-    assert calls == ["a"]
-
-
 @behaviour("G92")
 async def test_a_finished_thread_goes_on_with_new_input_and_another_begins_empty() -> None:
     graph = abc()
@@ -332,12 +298,6 @@ async def test_a_finished_thread_goes_on_with_new_input_and_another_begins_empty
     ]
     assert (await graph.invoke({"log": ["1"]}))["log"] == ["1", "a", "b", "c"]
     assert [one.step for one in await graph.history("t")] == [3, 2, 1, 0, 3, 2, 1, 0]
-
-
-async def test_each_run_of_a_thread_has_its_own_steps() -> None:
-    graph = abc()
-    for _ in range(4):
-        await graph.invoke({}, ExecutionOptions(thread_id="t", max_steps=3))
 
 
 async def test_a_whole_state_on_a_finished_thread_is_merged() -> None:
