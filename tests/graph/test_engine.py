@@ -32,6 +32,7 @@ from wesichain.graph import (
     GraphBuilder,
     GraphContext,
     MemoryCheckpointer,
+    PerStep,
     RetryPolicy,
     Send,
     StateUpdate,
@@ -218,6 +219,7 @@ class Loop(TypedDict, total=False):
     n: int
     flag: bool
     log: Annotated[list[int], Append]
+    now: Annotated[list[int], Append, PerStep]
 
 
 def loop(step: Any, **options: Any) -> int:
@@ -248,6 +250,7 @@ def loop(step: Any, **options: Any) -> int:
         pytest.param(lambda s, i: {"log": [0]}, {}, -1, id="a-list-that-grows-is-no-cycle"),
         pytest.param(lambda s, i: {"n": -1 - i % 2}, {}, 5, id="minus-one-and-minus-two-differ"),
         pytest.param(lambda s, i: {"n": (True, 1, 1.0)[i % 3]}, {}, 7, id="true-and-one-differ"),
+        pytest.param(lambda s, i: {"now": [i]} if i < 3 else {}, {}, 4, id="what-lasts-a-step-is-gone-then"),
         pytest.param(lambda s, i: None, {"cycle_detection": False}, -1, id="switched-off"),
     ],
 )
@@ -540,8 +543,10 @@ async def test_the_whole_run_has_a_time_too(beside: bool) -> None:
     assert asyncio.get_running_loop().time() < 2.5
 
 
-def test_a_run_of_sync_nodes_ends_at_the_next_super_step() -> None:
-    builder = build(a=lambda s: {"n": s["n"] + 1}).add_edge("a", "a")
+@pytest.mark.parametrize("blocking", [None, False])
+def test_a_run_of_sync_nodes_ends_at_the_next_super_step(blocking: bool | None) -> None:
+    builder = GraphBuilder(Log).add_node("a", lambda s: {"n": s["n"] + 1}, blocking=blocking)
+    builder.add_edge("a", "a").set_entry("a")
     with pytest.raises(GraphTimeoutError, match=r"max_duration=0.05"):
         builder.build().invoke_sync({"n": 0}, ExecutionOptions(max_duration=0.05, max_steps=10**9))
 

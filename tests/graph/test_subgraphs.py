@@ -139,8 +139,9 @@ async def test_inner_graphs_in_loops_and_side_by_side_find_each_their_own_state(
 
 
 @behaviour("G33")
+@pytest.mark.parametrize("called", [False, True], ids=["a-node", "called-by-a-function"])
 @pytest.mark.parametrize("depth", [1, 2, 3])
-async def test_a_node_may_address_a_graph_further_out(depth: int) -> None:
+async def test_a_node_may_address_a_graph_further_out(depth: int, called: bool) -> None:
     def leave(_: Any) -> Any:
         return StateUpdate({"log": ["left"], "mine": "set from inside"}, goto="other", up=depth)
 
@@ -148,7 +149,8 @@ async def test_a_node_may_address_a_graph_further_out(depth: int) -> None:
     graph = graph.add_edge("leave", "never").set_entry("leave").build()
     for _ in range(depth - 1):
         graph = GraphBuilder(Inner).add_node("sub", graph).set_entry("sub").build()
-    builder = GraphBuilder(Outer).add_node("sub", graph, goto=["other"])
+    node = (lambda _: graph.invoke({})) if called else graph
+    builder = GraphBuilder(Outer).add_node("sub", node, goto=["other"])
     builder.add_node("other", lambda _: {"log": ["other"]}).set_entry("sub")
     done = await builder.build(MemoryCheckpointer()).invoke({}, T)
     assert done == {"log": ["left", "other"], "mine": "set from inside"}
