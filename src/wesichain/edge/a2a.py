@@ -6,7 +6,7 @@ the calls that wait, and a message to the task with `{token: {"kind": "approve"}
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse, Response
 
 from wesichain._version import __version__
 from wesichain.agent import Completed, Failed
-from wesichain.core import JsonValue, RunCompleted, RunFailed, RunInterrupted, from_json, to_json
+from wesichain.core import JsonValue, RunCompleted, RunFailed, RunInterrupted, to_json
 from wesichain.core.internal import PendingCall, is_object, to_plain
 from wesichain.trace import redact
 
@@ -41,7 +41,7 @@ _STATES = {
     "cancelled": a2a.TaskState.TASK_STATE_CANCELED,
 }
 _ANSWER = "answer"  # the id of the one artifact
-_NOT_FOUND, _NOT_CANCELABLE, _UNSUPPORTED, _VERSION = -32001, -32002, -32004, -32009
+_NOT_FOUND, _NOT_CANCELABLE, _UNSUPPORTED, _CONTENT, _VERSION = -32001, -32002, -32004, -32005, -32009
 _INVALID_REQUEST, _NO_METHOD, _INVALID_PARAMS, _INTERNAL = -32600, -32601, -32602, -32603
 _CODES = {404: _NOT_FOUND, 400: _INVALID_PARAMS, 409: _INVALID_PARAMS}
 
@@ -154,7 +154,7 @@ class A2a:
             order = Order(
                 run_id=new_run_id(owner, context),
                 owner=owner,
-                task=task_of("\n".join(part.text for part in message.parts if part.text)),
+                task=task_of("\n".join(map(_text, message.parts))),
                 conversation=context,
                 stay=True,
                 is_streamed=is_streamed,
@@ -162,14 +162,16 @@ class A2a:
             )
             return Exchange(await self._service.runs.keeper(asked.tenant or None).start(order))
         run = await self._find(owner, message.task_id)
+        if message.context_id not in ("", _context(run)):
+            raise _RpcError(_INVALID_PARAMS, "the task belongs to another context")
         end = await run.now()
         if end is None or not end.pending:
             raise _RpcError(_UNSUPPORTED, "the task does not wait for input")
-        data: list[Any] = [MessageToDict(part.data) for part in message.parts if part.HasField("data")]
+        data = [_received(part) for part in message.parts if part.HasField("data")]
         given = next((one for one in data if is_object(one)), None)
         if given is None:
             raise _RpcError(_INVALID_PARAMS, 'answer with data: {token: {"kind": "approve"}} for each call')
-        decisions = decisions_of(from_json(dict[str, Any], to_json(given)))
+        decisions = decisions_of(given)
         return await Exchange.resume(run, end, decisions, options, is_streamed=is_streamed)
 
     def _stream(self, exchange: Exchange, id: str | int | None) -> Response:
@@ -181,6 +183,17 @@ def _parsed(params: JsonValue, into: Any) -> Any:
         return ParseDict(params if is_object(params) else {}, into, ignore_unknown_fields=True)
     except (ParseError, RecursionError) as error:
         raise _RpcError(_INVALID_PARAMS, f"the parameters do not fit: {str(error)[:200]}") from None
+
+
+def _text(part: a2a.Part) -> str:
+    """What a part says to the agent: its text, or its data as JSON."""
+    match part.WhichOneof("content"):
+        case "text":
+            return part.text
+        case "data":
+            return to_json(_received(part))
+        case _:
+            raise _RpcError(_CONTENT, "send text and data: this agent reads no files")
 
 
 def _error(id: str | int | None, code: int, message: str) -> Response:
@@ -222,8 +235,41 @@ def _question(pending: Sequence[PendingCall]) -> list[a2a.Part]:
 
 def _data(value: object) -> a2a.Part:
     part = a2a.Part(media_type="application/json")
-    ParseDict(to_plain(value), part.data)
+    ParseDict(_each_number(_exact, to_plain(value)), part.data)
     return part
+
+
+def _received(part: a2a.Part) -> JsonValue:
+    return _each_number(_whole, MessageToDict(part.data))
+
+
+# A number of a protobuf value is a float.
+
+
+def _exact(number: float) -> JsonValue:
+    """An integer that no float is equal to is sent as text."""
+    try:
+        return number if float(number) == number else str(number)
+    except OverflowError:
+        return str(number)
+
+
+def _whole(number: float) -> JsonValue:
+    return int(number) if int(number) == number else number
+
+
+def _each_number(change: Callable[[float], JsonValue], value: JsonValue) -> JsonValue:
+    match value:
+        case dict():
+            return {name: _each_number(change, item) for name, item in value.items()}
+        case list():
+            return [_each_number(change, item) for item in value]
+        case bool():
+            return value
+        case int() | float():
+            return change(value)
+        case _:
+            return value
 
 
 def _message(run: Run, parts: Sequence[a2a.Part]) -> a2a.Message:
