@@ -19,7 +19,7 @@ from google.protobuf.json_format import MessageToDict, ParseDict  # type: ignore
 
 from wesichain import Agent, ToolCall, tool
 from wesichain.agent import MemoryConversations
-from wesichain.core import LlmRequest
+from wesichain.core import Image, LlmRequest, Text
 from wesichain.edge import create_app
 from wesichain.policy import Budget
 from wesichain.testing import FunctionLlm, calls
@@ -28,6 +28,7 @@ from .kit import listening, say, scripted, serving
 from .test_runs import LOCATE, REFUND, WEATHER, Slow
 
 STATE = a2a.TaskState
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(8)
 
 
 @tool(approval=True)
@@ -137,22 +138,24 @@ async def test_a_task_that_requires_input(streaming: bool, replies: Any, decisio
             await sent(client, message(task=task.id, data={token: decision}))
 
 
-async def test_data_is_a_part_of_the_task_and_its_numbers_stay() -> None:
-    asked: list[str] = []
+async def test_data_and_files_are_a_part_of_the_task_and_numbers_stay() -> None:
+    asked: list[Any] = []
 
     def reply(request: LlmRequest) -> Any:
-        asked.append(str(request.messages[-1].content))
+        asked.append(request.messages[-1].content)
         return calls(("refund", {"amount": 12345678901234567890, "of": 0.5}))
 
-    app = create_app(Agent(FunctionLlm(reply), tools=[refund]))
-    async with client_of(app, streaming=False) as client:
+    picture = message("refund this")
+    picture.message.parts.append(a2a.Part(raw=PNG, media_type="image/png"))
+    async with client_of(create_app(Agent(FunctionLlm(reply), tools=[refund])), streaming=False) as client:
         task = await sent(client, message("refund this", data={"order": 7, "share": 0.5}))
-    assert [asked[0].partition("\n")[0], json.loads(asked[0].partition("\n")[2])] == [
-        "refund this",
-        {"order": 7, "share": 0.5},
-    ]
-    data = [MessageToDict(part.data) for part in task.status.message.parts if part.HasField("data")]
-    assert data[0]["pending"][0]["call"]["args"] == {"amount": "12345678901234567890", "of": 0.5}
+        await sent(client, picture)
+    told, _, data = asked[0].partition("\n")
+    assert (told, json.loads(data)) == ("refund this", {"order": 7, "share": 0.5})
+    assert '"order":7,' in asked[0] or '"order":7}' in asked[0]
+    assert asked[1] == (Text("refund this"), Image(PNG, media_type="image/png"))
+    shown = [MessageToDict(part.data) for part in task.status.message.parts if part.HasField("data")]
+    assert shown[0]["pending"][0]["call"]["args"] == {"amount": "12345678901234567890", "of": 0.5}
 
 
 async def test_a_task_that_is_not_waited_for() -> None:
@@ -234,7 +237,7 @@ async def test_the_card_names_every_agent() -> None:
                 "params": {"message": {"parts": [{"text": "look"}, {"url": "https://host/a.png"}]}},
             },
             -32005,
-            id="a-file",
+            id="an-address",
         ),
     ],
 )

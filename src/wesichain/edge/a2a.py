@@ -6,6 +6,7 @@ the calls that wait, and a message to the task with `{token: {"kind": "approve"}
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 from uuid import uuid4
@@ -26,10 +27,10 @@ from wesichain.core import JsonValue, RunCompleted, RunFailed, RunInterrupted, t
 from wesichain.core.internal import PendingCall, is_object, to_plain
 from wesichain.trace import redact
 
-from .bodies import checked_conversation, checked_run_id, decisions_of, task_of
+from .bodies import checked_conversation, checked_run_id, decisions_of
 from .event_stream import json_frames
 from .http_api import pending_of
-from .parts import CallBegan, Exchange, TextPiece, value_of
+from .parts import CallBegan, Exchange, TextPiece, task_with, value_of
 from .runs import Order, Run, RunEnd, new_run_id
 from .service import Service
 
@@ -80,7 +81,7 @@ class A2a:
                 for agent in self._agents
             ],
             capabilities=a2a.AgentCapabilities(streaming=True),
-            default_input_modes=["text/plain", "application/json"],
+            default_input_modes=["text/plain", "application/json", "image/*", "audio/*", "application/pdf"],
             default_output_modes=["text/plain", "application/json"],
             skills=[
                 a2a.AgentSkill(id=agent, name=agent, description=about, tags=["agent"])
@@ -154,7 +155,7 @@ class A2a:
             order = Order(
                 run_id=new_run_id(owner, context),
                 owner=owner,
-                task=task_of("\n".join(map(_text, message.parts))),
+                task=task_with("\n".join(filter(None, map(_text, message.parts))), _files(message)),
                 conversation=context,
                 stay=True,
                 is_streamed=is_streamed,
@@ -186,14 +187,21 @@ def _parsed(params: JsonValue, into: Any) -> Any:
 
 
 def _text(part: a2a.Part) -> str:
-    """What a part says to the agent: its text, or its data as JSON."""
+    """What a part says to the agent: its text, or its data as JSON; a file says nothing."""
     match part.WhichOneof("content"):
         case "text":
             return part.text
         case "data":
             return to_json(_received(part))
         case _:
-            raise _RpcError(_CONTENT, "send text and data: this agent reads no files")
+            return ""
+
+
+def _files(message: a2a.Message) -> list[tuple[str, str]]:
+    """The files of a message. Addresses are refused: nothing is fetched for a client."""
+    if any(part.HasField("url") for part in message.parts):
+        raise _RpcError(_CONTENT, "send the files of a message as data, not as an address")
+    return [(part.media_type, b64encode(part.raw).decode()) for part in message.parts if part.HasField("raw")]
 
 
 def _error(id: str | int | None, code: int, message: str) -> Response:
@@ -240,7 +248,7 @@ def _data(value: object) -> a2a.Part:
 
 
 def _received(part: a2a.Part) -> JsonValue:
-    return _each_number(_whole, MessageToDict(part.data))
+    return _each_number(_integer_if_equal, MessageToDict(part.data))
 
 
 # A number of a protobuf value is a float.
@@ -254,7 +262,7 @@ def _exact(number: float) -> JsonValue:
         return str(number)
 
 
-def _whole(number: float) -> JsonValue:
+def _integer_if_equal(number: float) -> JsonValue:
     return int(number) if int(number) == number else number
 
 
