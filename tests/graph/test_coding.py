@@ -19,6 +19,7 @@ from pydantic import BaseModel
 
 from tests.core import values
 from tests.graph.behaviours import behaviour
+from tests.graph.kit import T
 from wesichain.core import (
     Action,
     ErrorStep,
@@ -37,7 +38,6 @@ from wesichain.errors import CheckpointError, CodecError, GraphError
 from wesichain.graph import (
     Append,
     Entry,
-    ExecutionOptions,
     GraphBuilder,
     MemoryCheckpointer,
     Send,
@@ -49,8 +49,6 @@ from wesichain.graph.checkpoints.coding import ANYTHING, coder_of
 from wesichain.graph.checkpoints.deltas import delta, undelta
 from wesichain.graph.state.owned import AppendOnlyList
 from wesichain.graph.state.reducers import UNSET
-
-T = ExecutionOptions(thread_id="t")
 
 
 class Colour(Enum):

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, TypedDict
 
 import pytest
 
+from tests.graph.kit import T
 from wesichain import Agent
 from wesichain.core import Message, Role
 from wesichain.errors import GraphInterruptedError
@@ -14,7 +15,6 @@ from wesichain.graph import (
     START,
     Add,
     Append,
-    ExecutionOptions,
     GraphBuilder,
     MemoryCheckpointer,
     Merge,
@@ -23,8 +23,6 @@ from wesichain.graph import (
     interrupt,
 )
 from wesichain.testing import FunctionLlm, ScriptedLlm
-
-T = ExecutionOptions(thread_id="t")
 
 
 async def test_map_reduce() -> None:

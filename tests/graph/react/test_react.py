@@ -10,6 +10,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 from typing_extensions import override
 
+from tests.graph.kit import T, stopped
 from wesichain.agent import Approve, ApproveWith, LoopGuard, Refuse
 from wesichain.core import (
     Action,
@@ -61,7 +62,6 @@ from wesichain.graph import (
 from wesichain.testing import FunctionLlm, ScriptedLlm, StreamingScriptedLlm, calls
 from wesichain.tools import tool
 
-T = ExecutionOptions(thread_id="t")
 ADD = calls(("add", {"a": 1, "b": 2}), content="I add.")
 CONTINUE = ToolFailurePolicy.APPEND_ERROR_AND_CONTINUE
 
@@ -432,8 +432,7 @@ async def test_an_approval_is_a_question_of_the_graph(
 async def test_an_answer_that_is_no_decision_is_refused_and_can_be_given_again(kind: str) -> None:
     post = Sends()
     graph = approving(kind, ScriptedLlm([SEND, "Done."]), [post.tool(), add], MemoryCheckpointer())
-    with pytest.raises(GraphInterruptedError):
-        await graph.invoke({"input": "q"}, T)
+    await stopped(graph.invoke({"input": "q"}, T))
     with pytest.raises(GraphError, match="'perhaps' is not a decision"):
         await graph.resume("t", "perhaps")
     with pytest.raises(GraphInterruptedError, match="the approved arguments do not fit"):
