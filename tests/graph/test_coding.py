@@ -267,6 +267,11 @@ def test_stored_marks_are_a_closed_set(data: Any) -> None:
         pytest.param(set[tuple[Any, Any]], [[[], 1]], id="a-list-in-a-set"),
         pytest.param(Point, [1], id="a-list-for-a-dataclass"),
         pytest.param(Point, {"y": 1.0}, id="a-dataclass-without-a-field"),
+        pytest.param(int | str, [1.5], id="none-of-a-union"),
+        pytest.param(Colour, "green", id="no-member-of-the-enum"),
+        pytest.param(Literal["a"], "b", id="none-of-the-literals"),
+        pytest.param(tuple[int, int], [1], id="a-tuple-too-short"),
+        pytest.param(list[int], 5, id="a-number-for-a-list"),
     ],
 )
 def test_stored_data_of_another_form_is_refused(type_: Any, data: Any) -> None:
