@@ -15,7 +15,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.durable.poison import durable as poison
-from tests.durable.test_agent import served, turns
+from tests.durable.test_agent import Slow, served, turns
 from tests.warm import python
 from wesichain import Agent
 from wesichain.core import LlmRequest
@@ -278,6 +278,20 @@ async def test_of_those_that_died_together_the_one_on_trial_is_blamed(url: str) 
     assert recoveries(store, "fresh") == 0, "another one was on trial"
     store.leases.clear(suspect.id)
     assert recoveries(store, suspect.id) == 0
+    store.close()
+
+
+async def test_a_run_that_has_finished_a_step_is_suspected_of_nothing(url: str) -> None:
+    store, slow = Store(url), Slow("model 1")
+    durable = DurableAgent(slow.agent(), "a", database_url=url, version="v")
+    await durable.enqueue("work", run_id="r")
+    assert [row.id for row in claim(store, "dead")] == ["r"]
+    store.leases.recover("dead")
+    assert recoveries(store, "r") == 1
+    async with served(durable):
+        await slow.begun.wait()
+        assert recoveries(store, "r") == 0
+        await durable.cancel("r")
     store.close()
 
 
