@@ -72,6 +72,7 @@ class Performer:
                 self._frame,
                 self._at,
                 task,
+                self._frame.definition.nodes[task.node],
                 answers=self._pending.answers.get(task.id, _NONE),
                 done=self._pending.done.get(task.id, _NONE),
                 is_alone=is_alone,
