@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from typing_extensions import override
 
 from tests.graph.kit import T, stopped
+from wesichain import Agent, Recovery
 from wesichain.agent import Approve, ApproveWith, LoopGuard, Refuse
 from wesichain.core import (
     Action,
@@ -43,6 +44,7 @@ from wesichain.errors import (
     GraphInterruptedError,
     InvalidToolCallResponseError,
     MaxStepsExceededError,
+    ModelTransportError,
     NodeFailedError,
     ToolCallFailedError,
 )
@@ -59,6 +61,7 @@ from wesichain.graph import (
     ToolFailurePolicy,
     react_graph,
 )
+from wesichain.policy import Interrupt
 from wesichain.testing import FunctionLlm, ScriptedLlm, StreamingScriptedLlm, calls
 from wesichain.tools import tool
 
@@ -559,6 +562,14 @@ async def test_the_loop_as_a_graph_fails_as_the_node_does(
     with pytest.raises(error) as caught:
         await stepwise(*replies, **options).invoke({"input": "q"})
     assert isinstance(caught.value.state["agent_scratchpad"][-1], ErrorStep)
+
+
+async def test_an_agent_inside_that_its_policy_stopped_stops_the_graph() -> None:
+    policy = Recovery({ModelTransportError: Interrupt()})
+    miner = Agent(ScriptedLlm([ConnectionError("down")]), policy=policy, name="miner")
+    graph = react_graph(llm=ScriptedLlm([calls(("miner", {"task": "dig"}))]), tools=[miner.as_tool()])
+    with pytest.raises(NodeFailedError, match="node 'tools': the run stopped: the policy stopped the run"):
+        await graph.invoke("q")
 
 
 async def test_a_batch_of_refused_or_failing_calls_goes_back_to_the_model() -> None:
