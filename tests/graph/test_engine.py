@@ -534,7 +534,7 @@ async def test_the_whole_run_has_a_time_too(beside: bool) -> None:
     builder = build("a>b", a=note_on_the_loop("a"), b=stubborn)
     if beside:
         builder.add_node("c", sleep_long).add_edge("a", "c")
-    with pytest.raises(GraphTimeoutError, match="out of time at node '[bc]'"):  # whose time is over first
+    with pytest.raises(GraphTimeoutError, match=r"out of time at node '[bc]'"):  # whose time is over first
         await builder.build().invoke({}, ExecutionOptions(max_duration=1.0))
     assert asyncio.get_running_loop().time() < 2.5
 
