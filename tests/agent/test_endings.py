@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.kit import call, say
+from tests.agent.kit import ADD, add, call, say
 from tests.agent.test_inner_runs import reread
 from wesichain import ModelSettings
 from wesichain.agent import Agent, AgentRuntime, Approve, Completed, Failed, Interrupted, replay
@@ -388,6 +388,28 @@ async def test_a_slow_reader_slows_the_run() -> None:
                 await asyncio.sleep(0)  # the run could go on meanwhile
             if read == 20:
                 assert model.said < 200
+                break
+
+
+async def test_a_slow_reader_slows_a_run_inside_too() -> None:
+    asked: list[int] = []
+
+    def reply(_: Any) -> LlmResponse:
+        asked.append(1)
+        return say(ADD)
+
+    inner = Agent(FunctionLlm(reply), tools=[add], name="inner", budget=Budget(500), loop_guard=None)
+    outer = Agent(
+        ScriptedLlm([say(call("inner", {"task": "t"}))]), tools=[inner.as_tool()], budget=Budget(600)
+    )
+    async with outer.stream("q") as run:
+        read = 0
+        async for _ in run:
+            read += 1
+            for _ in range(20):
+                await asyncio.sleep(0)
+            if read == 20:
+                assert len(asked) < 50
                 break
 
 
