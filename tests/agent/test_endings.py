@@ -245,17 +245,6 @@ class RateLimited(Fault):
     pass
 
 
-async def test_one_bad_reply_is_one_attempt_whatever_is_wrong_in_it() -> None:
-    @tool
-    async def look(n: int) -> int:
-        """Look."""
-        return n
-
-    bad = say(call("nothing", id="1"), call("look", {"n": "x"}, id="2"))
-    agent = Agent(ScriptedLlm([bad, bad, "done"]), tools=[look], policy=SelfCorrect(attempts=2))
-    assert isinstance(await agent.outcome("q"), Completed)
-
-
 async def test_a_tools_own_exception_is_looked_for_before_that_it_failed() -> None:
     tries: Counter[str] = Counter()
 
