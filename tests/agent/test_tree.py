@@ -279,7 +279,7 @@ async def test_the_limit_holds_with_retries() -> None:
         tool_concurrency=2,
         exclude_after=None,
     )
-    outcome = await runtime.run("q")
+    outcome = await asyncio.wait_for(runtime.run("q"), 10)
     assert isinstance(outcome, Completed)
     assert effects.most == 2
     assert sum(failures.values()) == 18, "a failed call gives its place back"
