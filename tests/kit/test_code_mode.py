@@ -17,7 +17,7 @@ from wesichain.core.internal import Approve, Refuse
 from wesichain.errors import ConfigError, ToolError
 from wesichain.kit import CodeMode
 from wesichain.testing import ScriptedLlm
-from wesichain.tools import DynamicTools, ToolContext
+from wesichain.tools import DynamicTools, JsonTool, ToolContext, ToolSet
 
 MADE: list[str] = []
 
@@ -170,6 +170,14 @@ class TestPrograms:
         again = await replay(cast("Any", outcome), agent)
         assert again.messages == outcome.messages
         assert MADE == []
+
+    def test_every_parameter_of_every_offered_tool_is_described(self) -> None:
+        schema = {"type": "object", "properties": {f"field_{n}": {"type": "integer"} for n in range(100)}}
+        registry = ToolSet.of([JsonTool("wide", "Wide.", schema, print), lookup, note]).build()
+        registry.deprecate("note")
+        _, *functions = CodeMode(registry).tools[0].description.split("\nawait ")
+        assert functions[0].endswith("field_99: int = ...)  # Wide.")
+        assert [text.partition("(")[0] for text in functions] == ["wide", "lookup"]
 
     @pytest.mark.parametrize(
         "tools",
