@@ -16,6 +16,7 @@ from wesichain.core import Role, ToolCall, ToolDispatched, from_json, to_json
 from wesichain.core.internal import Approve, Refuse
 from wesichain.errors import ConfigError, ToolError
 from wesichain.kit import CodeMode
+from wesichain.middleware import ToolGuard
 from wesichain.testing import ScriptedLlm
 from wesichain.tools import DynamicTools, JsonTool, ToolContext, ToolSet
 
@@ -187,6 +188,18 @@ class TestPrograms:
         with pytest.raises(ConfigError, match="CodeMode"):
             CodeMode(tools)
 
+    async def test_it_is_run_by_an_agent_and_nothing_else(self) -> None:
+        registry = ToolSet.of(CodeMode([lookup]).tools).build()
+        for code, said in (("1", "inside the run of an agent"), ("x" * 50_001, "at most 50000")):
+            result = await registry.dispatch(ToolCall("c", "run_code", {"code": code}))
+            assert said in str(result.error)
+
+    async def test_a_guard_that_ends_the_run_ends_the_program(self) -> None:
+        agent = coder("await lookup(name='ann')", middleware=[ToolGuard(lambda call: call.name != "lookup")])
+        outcome = await agent.outcome("go")
+        assert MADE == []
+        assert "lookup" in str(outcome.messages) + str(getattr(outcome, "error", ""))
+
     @pytest.mark.parametrize("limits", [{"max_calls": 0}, {"seconds": 0}, {"memory_mb": 0}])
     def test_wrong_limits_are_refused(self, limits: Any) -> None:
         with pytest.raises(ConfigError, match="CodeMode"):
@@ -310,6 +323,7 @@ from wesichain.agent import Interrupted
 from wesichain.core import from_json
 from wesichain.core.internal import Approve
 from wesichain.kit import CodeMode
+from wesichain.middleware import ToolGuard
 from wesichain.testing import ScriptedLlm
 
 stored = from_json(Interrupted, sys.stdin.read())
