@@ -18,7 +18,7 @@ import pytest
 from tests.agent import trees
 from tests.conftest import ROOT
 from tests.draws import chosen
-from tests.testing.samples import airline, refunds, research, shop, support, transfers, trips
+from tests.testing.samples import refunds, research, support, transfers, trips
 from tests.testing.samples.model import Seen
 from tests.warm import python
 from wesichain import Agent, LlmRequest, LlmResponse, ToolContext, tool
@@ -26,12 +26,12 @@ from wesichain.agent import Approve, Completed, Interrupted, SqliteConversations
 from wesichain.core import ToolDispatched, to_json
 from wesichain.core.internal import NodeFailed
 from wesichain.errors import ConfigError
-from wesichain.testing import Fault, Faults, FunctionLlm, Scenario, Trace, simulate, simulate_sync
+from wesichain.testing import Fault, Faults, FunctionLlm, Report, Scenario, Trace, simulate, simulate_sync
 from wesichain.testing.simulation.loop import StuckError, virtual_loop
 from wesichain.testing.simulation.simulate import simulated
 from wesichain.trace import load
 
-SAMPLES = (refunds, trips, transfers, research, support, airline, shop)
+SAMPLES = (refunds, trips, transfers, research, support)
 MISTAKES = [
     pytest.param(sample, mistake, id=f"{sample.__name__.rpartition('.')[2]}-{mistake.replace(' ', '-')}")
     for sample in SAMPLES
@@ -485,12 +485,18 @@ async def test_in_a_coroutine() -> None:
     assert [one.invariant for one in report.violations] == ["one_mail"]
 
 
-def kept_scenario() -> Scenario:
-    return refunds.scenario("refunds without a look")
+@pytest.fixture(scope="module")
+def report() -> Report:
+    return simulate_sync(refunds.scenario("refunds without a look"), seeds=range(60))
 
 
-def test_a_violation_opens_in_the_viewer(tmp_path: Path) -> None:
-    report = simulate_sync(kept_scenario(), seeds=range(60))
+def test_a_report_is_plain_data(report: Report) -> None:
+    plain = json.loads(json.dumps(report.to_plain()))
+    assert plain["runs"] == 60
+    assert plain["violations"][0]["faults"][0]["kind"] in ("tool_late", "tool_twice", "crash", "tool_hangs")
+
+
+def test_a_violation_opens_in_the_viewer(report: Report, tmp_path: Path) -> None:
     violation = report.violations[0]
     saved = load(violation.save(tmp_path)).events
     assert [event.seq for event in saved] == [*range(1, len(saved) + 1)]
@@ -544,14 +550,6 @@ def test_a_violation_is_kept_as_a_test(tmp_path: Path, monkeypatch: pytest.Monke
     assert statuses == [1, 0], "it fails while the mistake is there, and passes without it"
 
 
-def test_a_violation_of_a_scenario_without_a_name_cannot_be_kept() -> None:
-    report = simulate_sync(kept_scenario(), seeds=range(60))
+def test_a_violation_of_a_scenario_without_a_name_cannot_be_kept(report: Report) -> None:
     with pytest.raises(ConfigError, match="no variable of a module"):
         report.violations[0].test()
-
-
-def test_a_report_is_plain_data() -> None:
-    report = simulate_sync(kept_scenario(), seeds=range(60))
-    plain = json.loads(json.dumps(report.to_plain()))
-    assert plain["runs"] == 60
-    assert plain["violations"][0]["faults"][0]["kind"] in ("tool_late", "tool_twice", "crash", "tool_hangs")
