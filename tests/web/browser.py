@@ -128,7 +128,11 @@ class Page:
     def wait(self, script: str) -> Any:
         """Wait until the script gives something that is true: a value, or an element."""
         checked = f"(async found => (found = await found) instanceof Node || found)({script})"
-        return until(lambda: self.evaluate(checked), what=script)
+        try:
+            return until(lambda: self.evaluate(checked), what=script)
+        except AssertionError as error:
+            error.add_note(f"the page: {self.evaluate('document.body.innerText')}; its faults: {self.errors}")
+            raise
 
     def text(self, selector: str = "main") -> str:
         return str(self.evaluate(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,8 @@ from wesichain.testing import FunctionLlm, calls
 from wesichain.tools import CancellationToken, ToolContext, tool
 from wesichain.trace import Recorder
 from wesichain.web import create_app
+from wesichain.web.all_runs import AllRuns
+from wesichain.web.run_store import RunStore
 
 from .browser import Page, until
 from .kit import HOST, TOKEN, serving
@@ -339,6 +342,26 @@ class Ferry:
             self.go.set()
             stop.cancel("enough")
             thread.join(60)
+
+
+def test_a_run_that_a_worker_took_up_meanwhile_is_shown_as_it_stands(tmp_path: Path) -> None:
+    ferry = Ferry(tmp_path)
+    ferry.enqueue("crossing")
+
+    async def look() -> dict[str, Any]:
+        async with DurableRuns(ferry.url) as database:
+            before = await database.show("crossing")
+            assert before.status == "pending"
+            with ferry.working():
+                await asyncio.to_thread(ferry.begun.wait, 60)
+                page: dict[str, Any] = json.loads(
+                    await AllRuns(RunStore(tmp_path / "runs"), database).page(before)
+                )
+        return page
+
+    page = asyncio.run(look())
+    assert page["run"]["status"] == "running"
+    assert "step_started" in [event["kind"] for event in page["events"]]
 
 
 def test_a_durable_run_is_cancelled_and_resumed_over_http(office: Office, tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ the calls that wait, and a message to the task with `{token: {"kind": "approve"}
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from base64 import b64encode
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -22,14 +23,14 @@ from starlette.responses import JSONResponse, Response
 
 from wesichain._version import __version__
 from wesichain.agent import Completed, Failed
-from wesichain.core import JsonValue, RunCompleted, RunFailed, RunInterrupted, from_json, to_json
+from wesichain.core import JsonValue, RunCompleted, RunFailed, RunInterrupted, to_json
 from wesichain.core.internal import PendingCall, is_object, to_plain
 from wesichain.trace import redact
 
-from .bodies import checked_conversation, checked_run_id, decisions_of, task_of
+from .bodies import checked_conversation, checked_run_id, decisions_of
 from .event_stream import json_frames
 from .http_api import pending_of
-from .parts import CallBegan, Exchange, TextPiece, value_of
+from .parts import CallBegan, Exchange, TextPiece, task_with, value_of
 from .runs import Order, Run, RunEnd, new_run_id
 from .service import Service
 
@@ -41,7 +42,7 @@ _STATES = {
     "cancelled": a2a.TaskState.TASK_STATE_CANCELED,
 }
 _ANSWER = "answer"  # the id of the one artifact
-_NOT_FOUND, _NOT_CANCELABLE, _UNSUPPORTED, _VERSION = -32001, -32002, -32004, -32009
+_NOT_FOUND, _NOT_CANCELABLE, _UNSUPPORTED, _CONTENT, _VERSION = -32001, -32002, -32004, -32005, -32009
 _INVALID_REQUEST, _NO_METHOD, _INVALID_PARAMS, _INTERNAL = -32600, -32601, -32602, -32603
 _CODES = {404: _NOT_FOUND, 400: _INVALID_PARAMS, 409: _INVALID_PARAMS}
 
@@ -80,7 +81,7 @@ class A2a:
                 for agent in self._agents
             ],
             capabilities=a2a.AgentCapabilities(streaming=True),
-            default_input_modes=["text/plain", "application/json"],
+            default_input_modes=["text/plain", "application/json", "image/*", "audio/*", "application/pdf"],
             default_output_modes=["text/plain", "application/json"],
             skills=[
                 a2a.AgentSkill(id=agent, name=agent, description=about, tags=["agent"])
@@ -154,7 +155,7 @@ class A2a:
             order = Order(
                 run_id=new_run_id(owner, context),
                 owner=owner,
-                task=task_of("\n".join(part.text for part in message.parts if part.text)),
+                task=task_with("\n".join(filter(None, map(_text, message.parts))), _files(message)),
                 conversation=context,
                 stay=True,
                 is_streamed=is_streamed,
@@ -162,14 +163,16 @@ class A2a:
             )
             return Exchange(await self._service.runs.keeper(asked.tenant or None).start(order))
         run = await self._find(owner, message.task_id)
+        if message.context_id not in ("", _context(run)):
+            raise _RpcError(_INVALID_PARAMS, "the task belongs to another context")
         end = await run.now()
         if end is None or not end.pending:
             raise _RpcError(_UNSUPPORTED, "the task does not wait for input")
-        data: list[Any] = [MessageToDict(part.data) for part in message.parts if part.HasField("data")]
+        data = [_received(part) for part in message.parts if part.HasField("data")]
         given = next((one for one in data if is_object(one)), None)
         if given is None:
             raise _RpcError(_INVALID_PARAMS, 'answer with data: {token: {"kind": "approve"}} for each call')
-        decisions = decisions_of(from_json(dict[str, Any], to_json(given)))
+        decisions = decisions_of(given)
         return await Exchange.resume(run, end, decisions, options, is_streamed=is_streamed)
 
     def _stream(self, exchange: Exchange, id: str | int | None) -> Response:
@@ -181,6 +184,24 @@ def _parsed(params: JsonValue, into: Any) -> Any:
         return ParseDict(params if is_object(params) else {}, into, ignore_unknown_fields=True)
     except (ParseError, RecursionError) as error:
         raise _RpcError(_INVALID_PARAMS, f"the parameters do not fit: {str(error)[:200]}") from None
+
+
+def _text(part: a2a.Part) -> str:
+    """What a part says to the agent: its text, or its data as JSON; a file says nothing."""
+    match part.WhichOneof("content"):
+        case "text":
+            return part.text
+        case "data":
+            return to_json(_received(part))
+        case _:
+            return ""
+
+
+def _files(message: a2a.Message) -> list[tuple[str, str]]:
+    """The files of a message. Addresses are refused: nothing is fetched for a client."""
+    if any(part.HasField("url") for part in message.parts):
+        raise _RpcError(_CONTENT, "send the files of a message as data, not as an address")
+    return [(part.media_type, b64encode(part.raw).decode()) for part in message.parts if part.HasField("raw")]
 
 
 def _error(id: str | int | None, code: int, message: str) -> Response:
@@ -222,8 +243,41 @@ def _question(pending: Sequence[PendingCall]) -> list[a2a.Part]:
 
 def _data(value: object) -> a2a.Part:
     part = a2a.Part(media_type="application/json")
-    ParseDict(to_plain(value), part.data)
+    ParseDict(_each_number(_exact, to_plain(value)), part.data)
     return part
+
+
+def _received(part: a2a.Part) -> JsonValue:
+    return _each_number(_integer_if_equal, MessageToDict(part.data))
+
+
+# A number of a protobuf value is a float.
+
+
+def _exact(number: float) -> JsonValue:
+    """An integer that no float is equal to is sent as text."""
+    try:
+        return number if float(number) == number else str(number)
+    except OverflowError:
+        return str(number)
+
+
+def _integer_if_equal(number: float) -> JsonValue:
+    return int(number) if int(number) == number else number
+
+
+def _each_number(change: Callable[[float], JsonValue], value: JsonValue) -> JsonValue:
+    match value:
+        case dict():
+            return {name: _each_number(change, item) for name, item in value.items()}
+        case list():
+            return [_each_number(change, item) for item in value]
+        case bool():
+            return value
+        case int() | float():
+            return change(value)
+        case _:
+            return value
 
 
 def _message(run: Run, parts: Sequence[a2a.Part]) -> a2a.Message:

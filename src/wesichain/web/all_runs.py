@@ -6,7 +6,7 @@ A run that is in the database and has a recording too is one run: the database s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -28,7 +28,8 @@ if TYPE_CHECKING:  # a package of its own, which a viewer of recordings does not
 AnyRun: TypeAlias = "RecordedRun | DurableRun"
 Row: TypeAlias = dict[str, Any]
 Heads: TypeAlias = "list[RecordedRun | DurableRun | None]"
-Ids: TypeAlias = list[str]
+Ids: TypeAlias = list[str]  # in the class, `list` is a method
+Events: TypeAlias = list[Event]
 
 # The state of durable runs that a status stands for; those of recordings alone stand for none.
 _STATES = {"live": "running", "unfinished": None}
@@ -162,7 +163,8 @@ class AllRuns:
         """A run and a page of its events, as JSON. All events of a durable run are one page."""
         if isinstance(run, RecordedRun):
             return await asyncio.to_thread(self.store.page, run, cursor=cursor, limit=limit)
-        events = b",".join([to_json(redact(event)).encode() async for event in self._events(run)])
+        run, found = await self._settled(run)
+        events = b",".join(to_json(redact(event)).encode() for event in found)
         head: Row = {
             "run": self._row(run),
             "prices": price_rows(self.store.prices_of(run.model or "")),
@@ -176,11 +178,25 @@ class AllRuns:
         """The events of a run so far."""
         if isinstance(run, RecordedRun):
             return await asyncio.to_thread(load, run.path)
-        return Recording(run.run_id, tuple([event async for event in self._events(run)]))
+        return Recording(run.run_id, tuple(await self._events(run)))
 
-    def _events(self, run: DurableRun) -> AsyncIterator[Event]:
+    async def _settled(self, run: DurableRun) -> tuple[DurableRun, Events]:
+        """A run and its events so far, as they stand together.
+
+        A worker that took the run up between the two readings would be shown as pending beside events of
+        its own, for as long as its first tool takes.
+        """
         assert self.database is not None
-        return self.database.events(run.run_id, wait=False)
+        while True:
+            events = await self._events(run)
+            now = await self.database.show(run.run_id) if run.status in _UNDER_WAY else run
+            if now.status == run.status:
+                return now, events
+            run = now
+
+    async def _events(self, run: DurableRun) -> Events:
+        assert self.database is not None
+        return [event async for event in self.database.events(run.run_id, wait=False)]
 
     def _row(self, run: DurableRun) -> Row:
         """A durable run as the list shows it, in the words of a recording and its own."""
