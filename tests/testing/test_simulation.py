@@ -515,7 +515,7 @@ async def test_in_a_coroutine() -> None:
     assert [one.invariant for one in report.violations] == ["one_mail"]
 
 
-KEPT = refunds.scenario("refunds without a look")
+KEPT: Scenario = refunds.scenario("refunds without a look")
 
 
 @pytest.fixture(scope="module")
