@@ -392,29 +392,6 @@ async def test_a_deferred_node_that_an_update_names_waits_for_what_runs_next() -
     assert (await graph.resume("t"))["log"] == ["a", "b", "c", "d"]
 
 
-@in_virtual_time
-async def test_a_question_survives_a_sibling_that_fails() -> None:
-    fails = True
-
-    async def flaky(_: Any) -> Any:
-        await asyncio.sleep(0.01)
-        if fails:
-            raise ValueError("no")
-        return {"log": ["ok"]}
-
-    def ask(_: Any) -> Any:  # on the loop, and so before the other fails
-        return {"log": [interrupt("?")]}
-
-    builder = GraphBuilder(Log).add_node("ask", ask, blocking=False).add_node("flaky", flaky)
-    graph = builder.add_edge(START, "ask").add_edge(START, "flaky").build(MemoryCheckpointer())
-    with pytest.raises(NodeFailedError):
-        await graph.invoke({}, T)
-    state = await graph.get_state("t")
-    assert [task.status for task in state.tasks] == ["interrupted", "failed"]
-    fails = False
-    assert (await graph.resume("t", "yes"))["log"] == ["yes", "ok"]
-
-
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_a_handler_of_errors_may_ask(is_async: bool) -> None:
     def node(_: Any) -> Any:

@@ -121,20 +121,6 @@ async def test_a_renamed_node_goes_on_under_its_new_name_with_its_question() -> 
     assert [one.next for one in await new.history("t")][-1] == ("first",)
 
 
-async def test_names_change_places_and_renames_follow_the_versions() -> None:
-    store = MemoryCheckpointer()
-    await waiting(chain(store, "a", "ask x", "b"))
-    migrations = {
-        2: Migration(rename={"ask x": "ask y", "b": "ask x"}),
-        3: Migration(rename={"ask x": "ask y", "ask y": "ask x"}),
-        4: Migration(lambda s: {"log": [*s["log"], "v4"]}, rename={"ask x": "ask z"}),
-    }
-    new = chain(store, "a", "ask z", "ask y", migrations=migrations)
-    assert (await new.get_state("t")).next == ("ask z",)
-    await stopped(new.resume("t", 1))
-    assert (await new.resume("t", 2))["log"] == ["a", "v4", "ask z 1", "ask y 2"]
-
-
 @pytest.mark.parametrize("kept", [False, True])
 async def test_a_graph_in_a_renamed_node_goes_on_where_it_was(kept: bool) -> None:
     class Inner(Log, total=False):
