@@ -142,21 +142,18 @@ class TestDeclared:
     def agent(self, **options: Any) -> Agent[Desk, str]:
         return Agent(ScriptedLlm([say(call("whoami")), "x"]), deps_type=Desk, tools=[whoami], **options)
 
-    def test_the_right_ones_pass_at_every_door(self) -> None:
+    async def test_the_right_ones_pass_at_every_door(self) -> None:
         class FrontDesk(Desk):
             pass
 
-        async def main() -> None:
-            await self.agent().run("q", deps=Desk("Ann"))
-            async with self.agent().stream("q", deps=FrontDesk("Ann")) as stream:
-                async for _ in stream:
-                    pass
-            assert stream.result.output == "x"
-            async with self.agent().iterate("q", deps=Desk("Ann")) as steps:
-                async for _ in steps:
-                    pass
-
-        asyncio.run(main())
+        await self.agent().run("q", deps=Desk("Ann"))
+        async with self.agent().stream("q", deps=FrontDesk("Ann")) as stream:
+            async for _ in stream:
+                pass
+        assert stream.result.output == "x"
+        async with self.agent().iterate("q", deps=Desk("Ann")) as steps:
+            async for _ in steps:
+                pass
 
     @pytest.mark.parametrize("instructions", [None, instructions])
     @pytest.mark.parametrize("given", ["Ann", 5, {"customer": "Ann"}])

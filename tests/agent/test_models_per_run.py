@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from tests.agent.kit import call, say
+from tests.agent.kit import call, failed_with, say
 from wesichain.agent import Agent, AgentRuntime, Approve, Completed, Failed, Interrupted, replay
 from wesichain.core import (
     CompletionLlm,
@@ -244,5 +244,4 @@ class TestAResume:
         second = asyncio.run(resume(first, {first.pending[0].token: Approve()}, budget=Budget(steps=2)))
         assert isinstance(second, Interrupted)
         third = asyncio.run(resume(second, {second.pending[0].token: Approve()}))
-        assert isinstance(third, Failed)
-        assert isinstance(third.error, BudgetExceededError)
+        failed_with(third, BudgetExceededError)

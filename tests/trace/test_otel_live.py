@@ -26,6 +26,7 @@ from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
 from opentelemetry.trace import SpanKind, StatusCode
 
 from tests.cli.stub_server import serving, text
+from tests.trace.test_otel import own, parent, said
 from wesichain import END, START, Agent, AgentRuntime, CancellationToken, GraphBuilder, tool
 from wesichain.agent import Interrupted, SqliteConversations
 from wesichain.core import LlmResponse, Usage
@@ -96,19 +97,6 @@ def world() -> Iterator[World]:
 def close(hook: object) -> None:
     assert isinstance(hook, otel.Instrumentation)
     hook.close()
-
-
-def parent(span: ReadableSpan) -> int | None:
-    return span.parent.span_id if span.parent else None
-
-
-def own(span: ReadableSpan) -> int:
-    assert span.context is not None
-    return int(span.context.span_id)
-
-
-def said(span: ReadableSpan) -> dict[str, Any]:
-    return dict(span.attributes or {})
 
 
 @pytest.mark.parametrize("kind", ["sync", "async", "blocking-in-async"])
