@@ -92,9 +92,13 @@ def test_eight_at_a_time_each_with_its_own() -> None:
 
 def test_a_name_is_a_client_and_the_same_one_for_every_run() -> None:
     runtime = Agent(Named("own", [])).runtime
-    assert runtime.with_model("openai:gpt-x") is runtime.with_model("openai:gpt-x")
+    first = runtime.with_model("openai:gpt-x")
+    assert first is runtime.with_model("openai:" + "GPT-X".lower()), "by its letters, whichever object it is"
     assert runtime.with_model("openai:gpt-x").model == "gpt-x"
     assert runtime.with_model("openai:gpt-y") is not runtime.with_model("openai:gpt-x")
+    for number in range(16):
+        runtime.with_model(f"openai:other-{number}")
+    assert runtime.with_model("openai:gpt-x") is not first, "as many as are used at a time are kept"
     with pytest.raises(ConfigError, match="names no provider"):
         runtime.with_model("gpt-x")
     with pytest.raises(ConfigError, match="is not a model"):

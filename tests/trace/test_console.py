@@ -8,6 +8,7 @@ import pytest
 
 from tests.trace.runs import NOON, run
 from wesichain.core import (
+    ContentOmitted,
     Decided,
     Event,
     LlmResponse,
@@ -96,6 +97,7 @@ def test_a_run() -> None:
             "‖ approval\n  waits for approval: pay\n",
             id="a run that waits",
         ),
+        pytest.param(ContentOmitted(*HEAD, "m", ("[no]", "[nor]")), "! [no]\n! [nor]\n", id="left out"),
         pytest.param(NodeStarted(*HEAD, "plan"), "» node plan\n", id="a node"),
         pytest.param(NodeFailed(*HEAD, "plan", "E", "why"), "! node plan: E: why\n", id="a failed node"),
         pytest.param(StepStarted(*HEAD), "", id="what nobody wants to read"),
