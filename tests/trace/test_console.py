@@ -69,12 +69,12 @@ def test_a_run() -> None:
                 decisions=(
                     Decided("t1", "pay", Approve()),
                     Decided("t2", "pay", ApproveWith({"sum": 5})),
-                    Decided("t3", "shout\x1b[31m", Refuse("too loud")),
+                    Decided("t3", "shout\n\x1b[31m", Refuse("too loud")),
                     Decided("t4", "wait", Refuse()),
                 ),
             ),
             '» m goes on: q\n» approved: pay\n» approved: pay with {"sum":5}\n'
-            "» refused: shout␛[31m (too loud)\n» refused: wait\n",
+            "» refused: shout␊␛[31m (too loud)\n» refused: wait\n",
             id="what was decided",
         ),
         pytest.param(
