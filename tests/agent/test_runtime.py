@@ -536,7 +536,12 @@ def test_a_state_comes_back_with_the_run_in_it(state: Any) -> None:
 
 
 def test_an_unfinished_state_goes_on() -> None:
-    over = [Thought("old"), FinalAnswer("was"), Thought("and then"), ErrorStep("it broke")]  # of runs before
+    over: list[Any] = [
+        Thought("old"),
+        FinalAnswer("was"),
+        Thought("and then"),
+        ErrorStep("it broke"),
+    ]  # of runs before
     before = ReActState("q", [*over, Thought("hm"), Action(ADD), Observation(3, "add-id")], None, 2)
     llm = ScriptedLlm(["3"])
     outcome = asyncio.run(AgentRuntime(llm, [add], budget=Budget(3)).run(before))

@@ -168,7 +168,7 @@ def test_a_limit_that_makes_no_sense_is_refused(make: Any) -> None:
     with pytest.raises(ConfigError):
         make()
     assert rates_of((3, 1.0)) == rates_of(Rate(3, 1.0)) == rates_of([Rate(3, 1.0)])
-    assert rates_of(None) == rates_of(()) == ()  # type: ignore[arg-type]
+    assert rates_of(None) == rates_of(()) == ()
 
 
 # --- runs that kill --------------------------------------------------------------------------------

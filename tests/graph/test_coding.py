@@ -482,7 +482,7 @@ async def test_results_of_siblings_come_back_as_they_were() -> None:
             raise ValueError("no")
 
     update = {"tags": ["t", "u"], "point": Point(1), "thing": STEPS[0], "names": "one"}
-    goto = ["more", Send("work", {"item": 7})]
+    goto: list[str | Send] = ["more", Send("work", {"item": 7})]
     builder = GraphBuilder(Typed).add_node("good", lambda _: StateUpdate(update, goto), goto=["more", "work"])
     builder.add_node("bad", fail).add_node("more", lambda _: {"n": 3})
     builder.add_node("work", lambda task: {"names": str(task["item"])})
