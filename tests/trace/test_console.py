@@ -74,7 +74,7 @@ def test_a_run() -> None:
                 ),
             ),
             '» m goes on: q\n» approved: pay\n» approved: pay with {"sum":5}\n'
-            "» refused: shout␊␛[31m (too loud)\n» refused: wait\n",
+            "» refused: shout⏎␛[31m (too loud)\n» refused: wait\n",
             id="what was decided",
         ),
         pytest.param(
