@@ -294,3 +294,5 @@ def test_handoffs_share_one_run() -> None:
     other = Agent(ScriptedLlm([]), name="other", policy=FREE, on_limit="answer")
     agent = Agent(ScriptedLlm([]), name="first", handoffs=[other], budget=Budget(steps=4, free_retries=2))
     assert bounds_of(limits_of(agent)).model_calls == 4 + 2 + 1
+    assert agent.bounds().tool_calls is None, "to hand over is a call"
+    assert Agent(ScriptedLlm([])).bounds().tool_calls == 0

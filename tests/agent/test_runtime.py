@@ -20,6 +20,7 @@ from wesichain.core import (
     Observation,
     ReActState,
     Role,
+    StepStarted,
     Thought,
     ToolCall,
     Usage,
@@ -303,6 +304,9 @@ def test_the_model_is_told_what_was_wrong(reply: LlmResponse, words: list[str]) 
     for word in words:
         assert word in told.content
     check_events(outcome.events)
+    *_, last = (event for event in outcome.events if isinstance(event, StepStarted))
+    assert not last.follows, "the events before it do not tell what was wrong"
+    assert last.messages[-1] == told
 
 
 def test_complete_arguments_run_even_when_the_reply_was_cut() -> None:
