@@ -9,6 +9,7 @@ from dataclasses import fields
 from typing import Any
 
 import anthropic
+import boto3  # type: ignore[import-untyped]  # it ships no types
 import httpx2
 import openai
 import pytest
@@ -105,6 +106,9 @@ class TestAClientOfTheSdk:
             pytest.param(lambda: OpenAiClient("m", client=object()), "AsyncOpenAI", id="openai"),  # type: ignore[arg-type]  # wrong on purpose
             pytest.param(lambda: AnthropicClient("m", client=object()), "AsyncAnthropic", id="anthropic"),  # type: ignore[arg-type]  # likewise
             pytest.param(lambda: BedrockClient("m", client=object()), "Bedrock", id="bedrock"),
+            pytest.param(
+                lambda: BedrockClient("m", client=boto3.client("bedrock-runtime", region_name="x"), api_key=KEY), "its own", id="bedrock-key"
+            ),
             pytest.param(lambda: GoogleClient("m", client=object()), "genai", id="google"),  # type: ignore[arg-type]  # likewise
             pytest.param(lambda: OpenAiClient("m", options={"tools": None}), "never replaced", id="tools"),
             pytest.param(lambda: OpenAiClient("m", headers={"x": "a\nb"}), "one line", id="headers"),
