@@ -240,14 +240,6 @@ class TestGoogle:
                 assert (await client.complete(REQUEST)).parts == (Image(data, media_type="image/png"),)
             await sdk.aio.aclose()
 
-    async def test_a_blocked_prompt_is_filtered(self) -> None:
-        body = json.dumps({"promptFeedback": {"blockReason": "SAFETY"}})
-        async with (
-            ToxicServer(reply(200, body)) as server,
-            GoogleClient("gemini-x", base_url=server.url) as client,
-        ):
-            assert (await client.complete(REQUEST)).finish_reason == "content_filter"
-
     async def test_the_delay_that_google_asks_for_is_read(self) -> None:
         note = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34s"}
         fault = {"code": 429, "message": "slow", "status": "RESOURCE_EXHAUSTED", "details": [note]}
