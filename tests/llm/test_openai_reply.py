@@ -78,6 +78,25 @@ def test_a_message_is_read(message: dict[str, Any], expected: LlmResponse) -> No
 
 
 @pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        ("stop", "stop"),
+        ("length", "length"),
+        ("tool_calls", "tool_calls"),
+        ("function_call", "tool_calls"),
+        ("content_filter", "content_filter"),
+        ("error", "error"),
+        ("eos", "stop"),
+        ("", "stop"),
+        (None, "stop"),
+        (7, "stop"),
+    ],
+)
+def test_finish_reasons(raw: object, expected: str) -> None:
+    assert read({"content": "hi"}, finish_reason=raw).finish_reason == expected
+
+
+@pytest.mark.parametrize(
     ("deltas", "calls"),
     [
         pytest.param(
