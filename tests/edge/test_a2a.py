@@ -138,6 +138,16 @@ async def test_a_task_that_requires_input(streaming: bool, replies: Any, decisio
             await sent(client, message(task=task.id, data={token: decision}))
 
 
+@both
+async def test_a_typed_answer_is_data(streaming: bool) -> None:
+    agent = scripted(
+        say(ToolCall("f", "final_answer", {"n": 1})), output_type=dict[str, int], output_mode="tool"
+    )
+    async with client_of(create_app(agent), streaming=streaming) as client:
+        task = await sent(client, message("?"))
+    assert [MessageToDict(part.data) for part in task.artifacts[0].parts] == [{"n": 1}]
+
+
 async def test_data_and_files_are_a_part_of_the_task_and_numbers_stay() -> None:
     asked: list[Any] = []
 
@@ -190,8 +200,12 @@ async def test_a_task_goes_on_without_its_client_and_is_followed_and_cancelled()
         cancelled = await client.cancel_task(a2a.CancelTaskRequest(id=task.id))
         assert cancelled.status.state == STATE.TASK_STATE_CANCELED
         assert (await following)[-1].status_update.status.state == STATE.TASK_STATE_CANCELED
-        with pytest.raises((A2AError, A2AClientError)):
-            await client.cancel_task(a2a.CancelTaskRequest(id=task.id))
+        for refused in (
+            client.cancel_task(a2a.CancelTaskRequest(id=task.id)),
+            anext(client.subscribe(a2a.SubscribeToTaskRequest(id=task.id))),
+        ):
+            with pytest.raises((A2AError, A2AClientError)):
+                await refused
 
 
 async def test_a_context_is_a_conversation() -> None:

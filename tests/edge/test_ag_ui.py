@@ -213,6 +213,17 @@ async def test_external_tools_of_ours_and_approvals_wait_together() -> None:
     assert results_of(events) == {"l1": "Bern", "r1": "refunded 1"}
 
 
+async def test_an_external_call_is_answered_like_a_question_by_its_token() -> None:
+    async with serving(create_app(scripted(LOCATE, "done"))) as client:
+        page = Frontend(client)
+        await page.say("where?")
+        asked = await client.post("/runs", json={"task": "?", "conversation": "t2"})
+        (item,) = asked.json()["pending"]
+        entry = ag.ResumeEntry(interrupt_id=item["token"], status="resolved", payload={"at": "Bern"})
+        events = await Frontend(client, "t2").resume(entry)
+    assert results_of(events) == {"l1": '{"at":"Bern"}'}
+
+
 async def test_a_failed_frontend_tool() -> None:
     async with serving(create_app(scripted(LOCATE, "never mind"))) as client:
         page = Frontend(client)
@@ -338,6 +349,7 @@ ADDRESS = {"type": "url", "value": "http://10.0.0.1/x.png", "mimeType": "image/p
         pytest.param("/ag-ui", ag_body(DATA), True, id="ag-ui"),
         pytest.param("/ag-ui", ag_body({**DATA, "value": "no base64!"}), False, id="ag-ui-no-base64"),
         pytest.param("/ag-ui", ag_body(ADDRESS), False, id="ag-ui-an-address"),
+        pytest.param("/ag-ui", {**ag_body(DATA), "messages": []}, False, id="ag-ui-no-message"),
         pytest.param("/ai-sdk", ui_body(f"data:image/png;base64,{PIXEL}"), True, id="ai-sdk"),
         pytest.param("/ai-sdk", ui_body("data:image/png;base64,"), False, id="ai-sdk-nothing"),
         pytest.param("/ai-sdk", ui_body("http://10.0.0.1/x.png"), False, id="ai-sdk-an-address"),

@@ -206,6 +206,8 @@ ATTACKS: dict[str, tuple[Any, set[int]]] = {
         lambda at: at.post("/runs", {"task": "x", "settings": {"extra": {"base_url": "http://evil"}}}),
         {400},
     ),
+    "sets-what-there-is-not": (lambda at: at.post("/runs", {"task": "x", "settings": {"heat": 1}}), {400}),
+    "stays-in-words": (lambda at: at.post("/runs", {"task": "x", "stay": "yes"}), {400}),
     "sends-an-unknown-field": (lambda at: at.post("/runs", {"task": "x", "model": "gpt"}), {400}),
     # names and headers
     "climbs-out": (lambda at: at.get("/runs/..%2f..%2fetc%2fpasswd/events"), {400, 404}),

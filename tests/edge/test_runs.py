@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.exceptions import HTTPException
 from starlette.testclient import TestClient
 
 from wesichain import Agent, ToolCall, ToolContext, tool
 from wesichain.agent import MemoryConversations, SqliteConversations
 from wesichain.core import Event, Role, from_json, to_json
 from wesichain.edge import Limits, create_app
-from wesichain.errors import ConfigError, LlmTransportError
+from wesichain.errors import ConfigError, LlmTransportError, MissingDependencyError, StoreError
 from wesichain.policy import Budget
 
 from .kit import read, say, scripted, serving
@@ -37,8 +39,10 @@ async def test_a_task_is_answered() -> None:
 async def test_the_cost_follows_from_the_prices() -> None:
     agent = scripted(WEATHER, "sunny")
     app = create_app(agent, prices={agent.runtime.model: (1_000_000.0, 0.0)})
-    async with serving(app) as client:
-        assert (await client.post("/runs", json={"task": "?"})).json()["cost"] == 20.0
+    own = scripted(WEATHER, "sunny", budget=Budget(prices={agent.runtime.model: (500_000.0, 0.0)}))
+    for served, cost in ((app, 20.0), (create_app(own), 10.0)):
+        async with serving(served) as client:
+            assert (await client.post("/runs", json={"task": "?"})).json()["cost"] == cost
 
 
 async def test_a_typed_output_is_json() -> None:
@@ -274,14 +278,74 @@ async def test_deps_are_the_callers() -> None:
     assert [frame.data["value"] for frame in events if frame.data["kind"] == "tool_completed"] == ["ann"]
 
 
-async def test_nothing_of_an_error_in_deps_leaves() -> None:
-    def deps(_: Any) -> str:
+ASKED = {"threadId": "t", "runId": "r", "messages": [{"id": "u", "role": "user", "content": "?"}]}
+
+
+@pytest.mark.parametrize(("path", "body"), [("/runs", {"task": "?"}), ("/ag-ui", ASKED)])
+@pytest.mark.parametrize("where", ["deps", "authorize"])
+async def test_nothing_of_an_error_in_the_services_own_functions_leaves(
+    where: str, path: str, body: Any
+) -> None:
+    async def refuse(_: Any) -> None:
+        raise HTTPException(402, "pay first")
+
+    def fail(_: Any) -> str:
         raise RuntimeError("password=hunter2")
 
-    async with serving(create_app(scripted("hi"), deps=deps)) as client:
-        answer = await client.post("/runs", json={"task": "?"})
-    assert answer.status_code == 500
-    assert "hunter2" not in answer.text
+    for function, status in ((refuse, 402), (fail, 500)):
+        given: dict[str, Any] = {where: function}
+        async with serving(create_app(scripted("hi"), **given)) as client:
+            answer = await client.post(path, json=body)
+        assert answer.status_code == status, answer.text
+        assert "hunter2" not in answer.text
+        assert ("pay first" in answer.text) is (status == 402)
+
+
+async def test_another_question_in_a_conversation_takes_the_place_of_a_run_that_waits() -> None:
+    async with serving(create_app(scripted(REFUND, "done"))) as client:
+        first, second = [
+            (await client.post("/runs", json={"task": "?", "conversation": "c", "run_id": run_id})).json()
+            for run_id in ("r-1", "r-2")
+        ]
+        for waiting, status in ((first, 409), (second, 200)):
+            decisions = {waiting["pending"][0]["token"]: {"kind": "approve"}}
+            path = f"/runs/{waiting['run_id']}/decisions"
+            assert (await client.post(path, json=decisions)).status_code == status
+
+
+class FullInbox:
+    def put(self, outcome: Any) -> None:
+        raise OSError("no space left")
+
+    claim = take = put
+
+
+async def test_a_run_waits_though_the_inbox_is_full(caplog: pytest.LogCaptureFixture) -> None:
+    inbox: Any = FullInbox()
+    async with serving(create_app(scripted(REFUND, "done"), inbox=inbox)) as client:
+        waiting = await client.post("/runs", json={"task": "?", "run_id": "r"})
+    assert waiting.status_code == 202
+    assert "the run r waits for a decision, and is missing in the inbox" in caplog.text
+
+
+class LostConversations(MemoryConversations):
+    async def append(self, id: str, turn: Any) -> None:
+        raise StoreError("the disk is full")
+
+
+async def test_a_turn_that_cannot_be_stored_is_an_error_of_its_run() -> None:
+    async with serving(create_app(scripted("hi"), conversations=LostConversations())) as client:
+        answer = await client.post("/runs", json={"task": "?", "conversation": "c"})
+    assert (answer.status_code, "the disk is full" in answer.json()["error"]) == (500, True)
+
+
+async def test_a_service_that_ends_cancels_its_runs() -> None:
+    slow = Slow()
+    async with serving(create_app(slow.agent())) as client:
+        asking = asyncio.create_task(client.post("/runs", json={"task": "?", "stay": True}))
+        await slow.begun.wait()
+        asking.cancel()
+    assert slow.ended == ["cancelled"]
 
 
 # --- the rest ----------------------------------------------------------------------------------------
@@ -306,8 +370,26 @@ def test_what_cannot_be_served_is_told(wrong: dict[str, Any]) -> None:
         create_app(scripted("hi"), **wrong)
     with pytest.raises(ConfigError):
         create_app({})
+    with pytest.raises(ConfigError, match=r"Limits\(runs=0\) must be above zero"):
+        Limits(runs=0)
     with pytest.raises(ConfigError):
         create_app("agent")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("module", "package"), [("ag_ui", "ag-ui-protocol"), ("a2a", "a2a-sdk"), ("google.protobuf", "a2a-sdk")]
+)
+def test_a_missing_package_of_a_protocol_is_named(
+    module: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a2a", "ag_ui", "ai_sdk"):
+        monkeypatch.delitem(sys.modules, f"wesichain.edge.{name}", raising=False)
+    for name in [one for one in sys.modules if f"{one}.".startswith(f"{module}.")]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingDependencyError, match=rf"needs the '{package}' package: .*wesichain\[edge\]"):
+        create_app(scripted("hi"))
+    create_app(scripted("hi"), protocols=False)
 
 
 async def test_a_run_with_a_known_id_is_the_same_run() -> None:

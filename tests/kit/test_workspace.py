@@ -148,7 +148,7 @@ class TestLimits:
 
 @pytest.mark.parametrize("limit", ["file_bytes", "total_bytes", "files"])
 def test_a_limit_below_nothing_is_a_mistake(limit: str) -> None:
-    assert FileLimits(**{limit: 0})
+    FileLimits(**{limit: 0})
     with pytest.raises(ConfigError, match="0 or more"):
         FileLimits(**{limit: -1})
 

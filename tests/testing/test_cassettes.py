@@ -15,15 +15,17 @@ import pytest
 
 from tests.agent import trees
 from tests.tools.mcp.kit import raw
+from tests.trace.test_otel import Spans
 from tests.warm import python
 from wesichain import Agent, GraphBuilder, LlmRequest, LlmResponse, Role, RunInterruptedError, ToolCall, tool
-from wesichain.agent import Approve, Interrupted
+from wesichain.agent import Approve, ApproveWith, Interrupted
 from wesichain.core import StreamingLlm, TextChunk, Usage
-from wesichain.errors import ConfigError, LlmTransportError, ReplayMismatchError
+from wesichain.errors import CodecError, ConfigError, LlmTransportError, ReplayMismatchError
 from wesichain.kit import CodeMode, deep_agent
 from wesichain.testing.cassettes import Cassette, Mode, cassette_path, read_cassette
 from wesichain.testing.drift import drift_of, read_runs
 from wesichain.testing.seams import installed
+from wesichain.trace.otel import instrument
 
 LIVE = {"is_allowed": True, "models": 0, "tools": 0}
 
@@ -157,18 +159,22 @@ async def ask_three(agent: Agent[Any, str]) -> str:
     return " ".join(result.output for result in results)
 
 
-async def approve(agent: Agent[Any, str]) -> str:
+async def approve(agent: Agent[Any, str], decision: Any = Approve()) -> str:  # noqa: B008  # a value
     try:
         await agent.run("Buy it.")
     except RunInterruptedError as stopped:
         outcome: Interrupted[str] = stopped.outcome
-        decisions = {item.token: Approve() for item in outcome.pending}
+        decisions = {item.token: decision for item in outcome.pending}
         return (await agent.resume(outcome, decisions)).output
     raise AssertionError("nobody was asked")
 
 
 async def ask_with_an_id(agent: Agent[Any, str]) -> str:
     return (await agent.run("What is there?", run_id="order-7")).output
+
+
+async def ask_twice(agent: Agent[Any, str]) -> str:
+    return await ask_with_an_id(agent) + await ask_with_an_id(agent)
 
 
 async def stream(agent: Agent[Any, str]) -> str:
@@ -190,6 +196,7 @@ WAYS = [
     pytest.param(plain, ask_three, id="runs-side-by-side"),
     pytest.param(nested, ask, id="agents-inside"),
     pytest.param(nested, ask_with_an_id, id="a-run-with-an-id-of-its-own"),
+    pytest.param(plain, ask_twice, id="two-runs-with-one-id"),
     pytest.param(approving, approve, id="an-approval-at-depth"),
     pytest.param(failing, ask, id="a-provider-that-fails-first"),
     pytest.param(plain, stream, id="a-stream"),
@@ -269,24 +276,42 @@ def with_another_tool() -> Agent[Any, str]:
     return Agent(model, tools=[another_stock], instructions="Be kind.")
 
 
+async def approve_another(agent: Agent[Any, str]) -> str:
+    return await approve(agent, ApproveWith({"item": "desk"}))
+
+
+def buying() -> Agent[Any, str]:
+    return Agent(Model(*asks("order", "lamp")), tools=[order])
+
+
+ASKED = (plain, ask)
+BOUGHT = (buying, approve)
+
+
 @pytest.mark.parametrize(
-    ("make", "says"),
+    ("recorded", "now", "says", "asked"),
     [
-        pytest.param(changed, "message 1 .* expected .*Be kind.* got .*Be brief", id="instructions"),
-        pytest.param(with_another_tool, "the tool 'stock' has changed", id="a-tool"),
+        pytest.param(
+            ASKED, (changed, ask), "message 1 .* expected .*Be kind.* got .*Be brief", 2, id="instructions"
+        ),
+        pytest.param(ASKED, (with_another_tool, ask), "the tool 'stock' has changed", 2, id="a-tool"),
+        pytest.param(ASKED, (plain, ask_twice), "asked once more than in the cassette", 2, id="once-more"),
+        pytest.param(
+            BOUGHT, (buying, approve_another), "the call 'order' with .*desk.* is not in", 1, id="a-call"
+        ),
     ],
 )
 def test_a_difference_is_refused_by_name_and_drift_goes_on_live(
-    tmp_path: Path, make: Make, says: str
+    tmp_path: Path, recorded: Any, now: Any, says: str, asked: int
 ) -> None:
     path = tmp_path / "kept.jsonl"
-    use(path, "record", plain, ask)
+    use(path, "record", *recorded)
     before = path.read_bytes()
     with pytest.raises(ReplayMismatchError, match=says):
-        use(path, "replay", make, ask)
-    result, cassette = use(path, "drift", make, ask)
+        use(path, "replay", *now)
+    result, cassette = use(path, "drift", *now)
     assert result.startswith("It is")
-    assert LIVE["models"] == 2
+    assert LIVE["models"] == asked
     assert len(cassette.differences) == 1
     assert path.read_bytes() == before, "drift writes nothing"
 
@@ -304,6 +329,36 @@ def test_auto_records_what_is_missing_and_replays_what_is_there(tmp_path: Path) 
     assert LIVE["models"] == 2
     use(path, "auto", plain, ask)
     assert LIVE["models"] == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "is no cassette"),
+        ('{"task": 1}\n', "is no cassette"),
+        ('{"kind":"cassette","version":2}\n', "reads 1"),
+    ],
+)
+def test_a_file_that_is_no_cassette_of_ours_is_refused(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "kept.jsonl"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(CodecError, match=says):
+        use(path, "replay", plain, ask)
+    with pytest.raises(ConfigError, match="takes an Agent, and was given 3"):
+        Cassette(path).agent(3)  # type: ignore[type-var]
+
+
+def test_spans_and_a_cassette_go_together(tmp_path: Path) -> None:
+    spans = Spans()
+    for mode in ("record", "replay"):
+        live = instrument(tracer_provider=spans.provider)
+        try:
+            use(tmp_path / "kept.jsonl", mode, plain, ask)
+        finally:
+            live.close()
+        names = [span.name for span in spans.exporter.get_finished_spans()]
+        assert (names.count("chat real"), names.count("execute_tool stock")) == (2, 3), names
+        spans.exporter.clear()
 
 
 def test_a_missing_cassette_is_named(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from wesichain import Agent, LlmRequest, LlmResponse, Role, ToolCall, tool
+from wesichain.context import TrimResults
+from wesichain.errors import ConfigError
 from wesichain.evals import Case
 from wesichain.testing import FunctionLlm
 from wesichain.testing.cassettes import Cassette
@@ -94,6 +96,32 @@ def test_live_runs_the_rest_and_compares_in_pairs(folder: Path) -> None:
     assert (comparison.cases, comparison.before) == (2, 1.0)
     assert comparison.after == 0.5, "the answer to the other task is no longer the recorded one"
     assert "50% of 2 cases pass" in drift_report(found, comparison)
+
+
+@tool(name="stock")
+async def long_list(item: str) -> str:
+    """How many there are."""
+    ASKED["tools"] += 1
+    return f"{item} " * 1000
+
+
+def test_a_run_whose_later_request_differs_goes_on_live_from_there(tmp_path: Path) -> None:
+    with Recorder(tmp_path) as recorder:
+        make(one=long_list, events=recorder).run_sync("How many lamps?")
+    ASKED.update(models=0, tools=0)
+    agent = Agent(
+        FunctionLlm(replies), tools=[long_list], instructions="Be kind.", context=[TrimResults(max_tokens=32)]
+    )
+    found = drifts(agent, tmp_path)
+    assert [(one.what, one.step) for one in found] == [("request", 2)]
+    comparison = asyncio.run(compare_drift(agent, found))
+    assert comparison is not None
+    assert ASKED == {"models": 1, "tools": 0}, "the first step is replayed"
+
+
+def test_a_file_that_cannot_be_read_is_named(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="missing cannot be read: No such file"):
+        [*read_runs(folder / "missing")]
 
 
 def test_what_did_not_drift_is_not_compared(folder: Path) -> None:

@@ -17,7 +17,7 @@ from tests.draws import sampled
 from tests.durable.databases import database_in
 from tests.testing.samples import orders, vouchers
 from tests.testing.test_simulation import check_tree, digest_of, tree_scenario
-from wesichain.agent import Completed
+from wesichain.agent import Completed, Interrupted
 from wesichain.durable import DurableAgent, DurableGraph
 from wesichain.graph.sqlite import SqliteCheckpointer
 from wesichain.testing import Fault, Faults, Scenario, Violation, simulate_sync
@@ -77,6 +77,15 @@ def test_it_comes_to_the_same_end_wherever_its_process_dies(tmp_path: Path) -> N
             else:
                 assert trace.outcome.text == "Your voucher is in the mail.", place
                 assert len(trace.world.mails) == 1, place
+
+
+def test_an_answer_after_its_question_has_expired_is_refused(tmp_path: Path) -> None:
+    scenario = vouchers.scenario(tmp_path, approval_ttl=60.0)
+    late = Fault("person_late", "answer to c1 mail")
+    with simulated(scenario, 1, Faults(only=(late,))) as trace:
+        assert (trace.error, trace.faults) == (None, (late,))
+        assert isinstance(trace.outcome, Interrupted)
+        assert trace.world.mails == []
 
 
 def test_random_trees_hold_their_laws_in_durable_runs(tmp_path: Path) -> None:

@@ -10,10 +10,11 @@ import pytest
 
 from tests.testing.samples import orders
 from tests.testing.test_simulation import digest_of
+from wesichain import Agent
 from wesichain.errors import ConfigError
 from wesichain.graph import GraphBuilder
 from wesichain.graph.sqlite import SqliteCheckpointer
-from wesichain.testing import Fault, Faults, Scenario, Trace, simulate_sync
+from wesichain.testing import Fault, Faults, FunctionLlm, Scenario, Trace, simulate_sync
 from wesichain.testing.simulation.simulate import simulated
 
 # A graph that is cancelled between the making of a node's task and its first step drops the node's coroutine.
@@ -92,6 +93,19 @@ def test_nodes_of_a_graph_inside_have_faults_and_a_sync_node_can_raise() -> None
         ]
     with simulated(scenario, 0, Faults(only=(Fault("node_raises", "node part/inner"),))) as trace:
         assert "reserved" not in trace.outcome.values
+
+
+def test_an_agent_in_a_graph_has_faults_at_its_models_and_tools_alone() -> None:
+    def make(company: orders.Company) -> Any:
+        builder: Any = GraphBuilder(dict)
+        agent = Agent(FunctionLlm(lambda request: "hello"))
+        return builder.add_node("ask", agent).set_entry("ask").build(company.checkpoints)
+
+    scenario = Scenario(make, {"input": "?"}, world=orders.Company)
+    with simulated(scenario, 0, Faults(only=(Fault("model_errs", "model call of top"),))) as trace:
+        assert trace.outcome.values["output"] == "hello", "it is asked again"
+        assert not [one for one in trace.possible if one.at.startswith("node")]
+    assert digest_of(scenario, 0) == digest_of(scenario, 0)
 
 
 def places() -> list[str]:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
@@ -18,20 +19,20 @@ import pytest
 from tests.agent import trees
 from tests.conftest import ROOT
 from tests.draws import chosen
-from tests.testing.samples import airline, refunds, research, shop, support, transfers, trips
+from tests.testing.samples import refunds, research, support, transfers, trips
 from tests.testing.samples.model import Seen
 from tests.warm import python
 from wesichain import Agent, LlmRequest, LlmResponse, ToolContext, tool
 from wesichain.agent import Approve, Completed, Interrupted, SqliteConversations
-from wesichain.core import ToolDispatched, to_json
+from wesichain.core import StepFailed, ToolDispatched, to_json
 from wesichain.core.internal import NodeFailed
 from wesichain.errors import ConfigError
-from wesichain.testing import Fault, Faults, FunctionLlm, Scenario, Trace, simulate, simulate_sync
+from wesichain.testing import Fault, Faults, FunctionLlm, Report, Scenario, Trace, simulate, simulate_sync
 from wesichain.testing.simulation.loop import StuckError, virtual_loop
 from wesichain.testing.simulation.simulate import simulated
 from wesichain.trace import load
 
-SAMPLES = (refunds, trips, transfers, research, support, airline, shop)
+SAMPLES = (refunds, trips, transfers, research, support)
 MISTAKES = [
     pytest.param(sample, mistake, id=f"{sample.__name__.rpartition('.')[2]}-{mistake.replace(' ', '-')}")
     for sample in SAMPLES
@@ -247,6 +248,18 @@ def test_a_fault_does_what_it_says(fault: Fault, lines: list[str]) -> None:
     assert len(trace.effects["write"]) == written.count("begin")
     assert len({effect.key for effect in trace.effects["write"]}) <= 2
     assert trace.processes == (2 if fault.kind == "crash" else 1)
+    told = " ".join(event.message for event in trace.events if isinstance(event, StepFailed))
+    assert ("did not finish within 30 s and was stopped" in told) == (
+        fault.kind in ("tool_hangs", "tool_late")
+    )
+    assert ("the connection was reset" in told) == (fault.kind == "tool_raises")
+
+
+def test_a_tool_without_a_timeout_cannot_hang() -> None:
+    scenario = diary(tool(timeout=1e9)(write.function))
+    with simulated(scenario, 1, Faults.none()) as trace:
+        kinds = {one.kind for one in trace.possible if one.at == "tool write c0"}
+    assert kinds == {"tool_raises", "tool_twice"}
 
 
 @pytest.mark.parametrize("place", ["tool strike c0, wait 1", "tool strike c0, after its work"])
@@ -302,8 +315,9 @@ def test_an_answer_after_its_question_has_expired_is_refused() -> None:
     assert isinstance(trace.outcome, Interrupted)
 
 
-def test_without_people_a_question_stays_open() -> None:
-    trace, lines = run(diary(ask))
+@pytest.mark.parametrize("people", [None, lambda pending: None])
+def test_without_people_a_question_stays_open(people: Any) -> None:
+    trace, lines = run(diary(ask, people=people))
     assert lines == []
     assert isinstance(trace.outcome, Interrupted)
 
@@ -386,11 +400,22 @@ def test_a_conversation_on_sqlite_has_a_turn_once_or_not_at_all(tmp_path: Path) 
 # --- what is refused, and what is reported ----------------------------------------------------------------
 
 
-def test_a_run_that_raises_is_a_violation() -> None:
-    scenario = Scenario(lambda: Agent(FunctionLlm(lambda request: "x"), deps_type=Diary), "go")
-    report = simulate_sync(scenario, seeds=[0])
+def raises() -> Any:
+    raise LookupError("no such agent")
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        pytest.param(lambda: Agent(FunctionLlm(str), deps_type=Diary), "needs deps", id="the-agent"),
+        pytest.param(lambda: 3, "it has to return an Agent", id="no-agent"),
+        pytest.param(raises, "LookupError: no such agent", id="the-function"),
+    ],
+)
+def test_a_run_that_raises_is_a_violation(make: Any, says: str) -> None:
+    report = simulate_sync(Scenario(make, "go"), seeds=[0])
     assert [one.invariant for one in report.violations] == ["the run ends without an error"]
-    assert "needs deps" in report.violations[0].message
+    assert says in report.violations[0].message
 
 
 def test_a_run_that_never_ends_is_a_violation() -> None:
@@ -446,6 +471,9 @@ def test_a_scenario_that_draws_its_own_chance_is_refused() -> None:
     scenario = Scenario(Agent(FunctionLlm(lambda request: f"answer {next(answers)}")), "go")
     with pytest.raises(ConfigError, match="another run the second time"):
         simulate_sync(scenario, seeds=[0])
+    once = iter([Agent(FunctionLlm(lambda request: "hi"))])
+    with pytest.raises(ConfigError, match=r"gave \d events, and 0 the second time"):
+        simulate_sync(Scenario(lambda: next(once), "go"), seeds=[0])
 
 
 def test_there_is_no_network() -> None:
@@ -457,12 +485,29 @@ def test_there_is_no_network() -> None:
         assert "no network" in str(trace.error or trace.events)
 
 
+def test_the_loop_is_one_that_code_of_others_knows() -> None:
+    async def model(request: LlmRequest) -> str:
+        loop = asyncio.get_running_loop()
+        loop.set_debug(True)
+        left = loop.create_future()
+        left.add_done_callback(lambda done: done.result())  # raises CancelledError, which ends no loop
+        left.cancel()
+        await asyncio.sleep(0)
+        return f"{loop.is_running()} {loop.is_closed()}"
+
+    with simulated(Scenario(Agent(FunctionLlm(model)), "go"), 0, Faults.none()) as trace:
+        assert isinstance(trace.outcome, Completed)
+        assert trace.outcome.output == "True False"
+
+
 @pytest.mark.parametrize(
     ("make", "says"),
     [
         pytest.param(lambda: Faults(crash=2.0), "from 0 to 1", id="a-rate"),
         pytest.param(lambda: Scenario(3, "go"), "pass an Agent", id="an-agent"),  # type: ignore[arg-type]
         pytest.param(lambda: simulate_sync(3), "needs a Scenario", id="a-scenario"),  # type: ignore[arg-type]
+        pytest.param(lambda: simulate_sync(KEPT, seeds=3), r"such as range\(3\)", id="seeds"),  # type: ignore[arg-type]
+        pytest.param(lambda: Scenario(raises, "go", people=3), "pass a function", id="people"),  # type: ignore[arg-type]
         pytest.param(
             lambda: simulate_sync(diary(write), invariants=[3]),  # type: ignore[list-item]
             "functions of the Trace",
@@ -485,12 +530,21 @@ async def test_in_a_coroutine() -> None:
     assert [one.invariant for one in report.violations] == ["one_mail"]
 
 
-def kept_scenario() -> Scenario:
-    return refunds.scenario("refunds without a look")
+KEPT: Scenario = refunds.scenario("refunds without a look")
 
 
-def test_a_violation_opens_in_the_viewer(tmp_path: Path) -> None:
-    report = simulate_sync(kept_scenario(), seeds=range(60))
+@pytest.fixture(scope="module")
+def report() -> Report:
+    return simulate_sync(KEPT, seeds=range(60))
+
+
+def test_a_report_is_plain_data(report: Report) -> None:
+    plain = json.loads(json.dumps(report.to_plain()))
+    assert plain["runs"] == 60
+    assert plain["violations"][0]["faults"][0]["kind"] in ("tool_late", "tool_twice", "crash", "tool_hangs")
+
+
+def test_a_violation_opens_in_the_viewer(report: Report, tmp_path: Path) -> None:
     violation = report.violations[0]
     saved = load(violation.save(tmp_path)).events
     assert [event.seq for event in saved] == [*range(1, len(saved) + 1)]
@@ -544,14 +598,21 @@ def test_a_violation_is_kept_as_a_test(tmp_path: Path, monkeypatch: pytest.Monke
     assert statuses == [1, 0], "it fails while the mistake is there, and passes without it"
 
 
-def test_a_violation_of_a_scenario_without_a_name_cannot_be_kept() -> None:
-    report = simulate_sync(kept_scenario(), seeds=range(60))
+def test_a_violation_is_kept_where_its_scenario_and_invariants_can_be_imported(
+    report: Report, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    violation = replace(report.violations[0], functions=(*KEPT.invariants, check_tree))
+    source = violation.test()
+    assert "from tests.testing.test_simulation import KEPT\n" in source
+    assert "faults=faults, invariants=[check_tree])" in source
+    with pytest.raises(ConfigError, match="cannot be imported: define it with 'def'"):
+        replace(violation, functions=(lambda trace: None,)).test()
     with pytest.raises(ConfigError, match="no variable of a module"):
-        report.violations[0].test()
-
-
-def test_a_report_is_plain_data() -> None:
-    report = simulate_sync(kept_scenario(), seeds=range(60))
-    plain = json.loads(json.dumps(report.to_plain()))
-    assert plain["runs"] == 60
-    assert plain["violations"][0]["faults"][0]["kind"] in ("tool_late", "tool_twice", "crash", "tool_hangs")
+        replace(violation, scenario=replace(KEPT)).test()
+    program = sys.modules["__main__"]
+    monkeypatch.setattr(program, "kept", KEPT, raising=False)
+    monkeypatch.setattr(program, "__file__", "/desk/refund_desk.py", raising=False)
+    assert "from refund_desk import kept\n" in violation.test()
+    monkeypatch.delattr(program, "__file__")
+    with pytest.raises(ConfigError, match="'kept' was defined in an interactive session"):
+        violation.test()

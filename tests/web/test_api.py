@@ -31,22 +31,6 @@ def test_runs_are_listed_newest_first(client: TestClient) -> None:
     assert first["cost"] == pytest.approx((100 * 2.0 + 10 * 10.0) / 1e6)
 
 
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [
-        pytest.param("search=bergen", ["failed-run"], id="a-word-of-the-task"),
-        pytest.param("search=PARIS", ["paris"], id="an-id-in-capitals"),
-        pytest.param("search=clear+oslo", ["oslo"], id="every-word"),
-        pytest.param("search=nothing", [], id="a-word-of-none"),
-        pytest.param("status=failed", ["failed-run"], id="a-status"),
-        pytest.param("status=completed&search=oslo", ["oslo"], id="both"),
-        pytest.param("limit=1", ["oslo"], id="a-limit"),
-    ],
-)
-def test_runs_are_searched(client: TestClient, query: str, found: list[str]) -> None:
-    assert [one["id"] for one in client.get(f"/api/runs?{query}").json()["runs"]] == found
-
-
 def test_what_happens_to_the_files_is_seen_at_once(client: TestClient, tmp_path: Path) -> None:
     """Summaries are kept from list to list: a new run, one that goes on and one that is gone show up."""
 
@@ -160,6 +144,9 @@ def test_statistics_count_the_newest_runs(client: TestClient, tmp_path: Path) ->
     assert stats["models"][0]["name"] == "scripted"
     assert stats["cost"] > 0
     assert {"name": "ToolFailedError", "count": 1} in stats["faults"]
+    page = client.get("/api/runs/graph-run").json()
+    own = max(event["step_id"] for event in page["events"] if not event.get("scope"))
+    assert page["run"]["steps"] == own, "a list and a page count the same steps"
 
 
 def test_an_empty_store_is_no_error(tmp_path: Path) -> None:

@@ -50,6 +50,11 @@ def test_runs_are_opened_and_searched_with_the_keyboard_alone(page: Page, site: 
     ):
         page.wait_for(seen)
     shoot(page, "failed-run")
+    page.press("?")
+    page.wait("document.querySelector('dialog.help').open")
+    assert "mark the run as good or bad" in page.text("dialog.help")
+    page.click("dialog.help button")
+    page.wait("!document.querySelector('dialog.help').open")
     is_clean(page, site)
 
 

@@ -32,11 +32,11 @@ from wesichain.core import (
     Usage,
 )
 from wesichain.tools import tool
-from wesichain.trace import list_runs, load
+from wesichain.trace import find_run, list_runs, load
 from wesichain.web import ApprovalFolder, export_html
 
 from .browser import Page, until
-from .kit import PRICES, example_store, record, serving
+from .kit import PRICES, record, serving
 from .site import Site, is_clean, shoot
 
 RAN: list[str] = []
@@ -66,11 +66,13 @@ class Typist:
         self.go = threading.Event()
         self.go.set()
         self.replies: list[Any] = []
+        self.asked: list[int] = []  # the number of messages of each request
 
     async def complete(self, request: Any) -> LlmResponse:
         raise AssertionError("the page streams")
 
     async def stream(self, request: Any) -> AsyncIterator[TextChunk | LlmResponse]:
+        self.asked.append(len(request.messages))
         reply = self.replies.pop(0)
         if isinstance(reply, str):
             half = len(reply) // 2
@@ -149,12 +151,24 @@ def test_an_agent_is_talked_to_and_its_text_comes_as_it_is_written(page: Page, b
     shoot(page, "talk")
     ask(page, "And again?")
     page.wait("document.querySelectorAll('.turn > .said .markdown').length === 2")
+    assert bench.model.asked == [1, 3], "the second run has the first question and its answer"
     is_clean(page, bench)
-    assert len(list_runs(bench.runs)) == 2
+    recorded = list_runs(bench.runs)
+    assert len(recorded) == 2
+    assert b"text_delta" not in b"".join(summary.path.read_bytes() for summary in recorded)
 
 
-def test_a_call_is_decided_on_in_the_conversation(page: Page, bench: Bench) -> None:
-    bench.model.replies = [ToolCall("c1", "erase", {"name": "old.txt"}), "It is gone."]
+def test_calls_are_decided_on_in_the_conversation_and_on_the_page_of_approvals(
+    page: Page, bench: Bench
+) -> None:
+    bench.model.replies = [
+        ToolCall("c1", "erase", {"name": "old.txt"}),
+        "It is gone.",
+        ToolCall("c2", "ask_a_person", {"question": "Which day?"}),
+        "Tuesday then.",
+        ToolCall("c3", "erase", {"name": "new.txt"}),
+        "It stays.",
+    ]
     bench.open(page, "#/talk")
     page.wait_for("Keeps the office tidy.")
     ask(page, "Tidy up")
@@ -162,23 +176,25 @@ def test_a_call_is_decided_on_in_the_conversation(page: Page, bench: Bench) -> N
     assert RAN == []
     shoot(page, "talk-approval")
     page.click(".turn .approval button.approve")
-    page.wait_for("It is gone.", ".turn .markdown")
+    page.wait_for("It is gone.")
     assert RAN == ["old.txt"]
-    is_clean(page, bench)
-
-
-def test_a_question_to_a_person_is_answered_in_the_page(page: Page, bench: Bench) -> None:
-    bench.model.replies = [ToolCall("c1", "ask_a_person", {"question": "Which day?"}), "Tuesday then."]
-    bench.open(page, "#/talk")
-    page.wait_for("Keeps the office tidy.")
     ask(page, "Plan the trip")
-    page.wait_for("Which day?", ".turn .approval")
+    page.wait_for("Which day?")
     page.click(".turn .approval textarea")
     page.type("on Tuesday")
-    page.click(".turn .approval button.approve")
-    page.wait_for("Tuesday then.", ".turn .markdown")
-    (summary,) = list_runs(bench.runs)
-    assert "on Tuesday" in summary.path.read_text(encoding="utf-8")
+    page.click(".turn:last-child .approval button.approve")
+    page.wait_for("Tuesday then.")
+    assert "on Tuesday" in list_runs(bench.runs)[0].path.read_text(encoding="utf-8")
+    ask(page, "Tidy up again")
+    page.wait_for("new.txt")
+    (waiting,) = ApprovalFolder(bench.approvals.path).pending()  # where a terminal looks, too
+    assert waiting.pending.call.name == "erase"
+    page.evaluate("location.hash = '#/approvals'")
+    page.wait_for("Tidy up again")
+    page.click(".approval button.refuse")
+    page.wait_for("Refused.")
+    until(lambda: [item.status for item in list_runs(bench.runs)] == ["completed"] * 3)
+    assert RAN == ["old.txt"]
     is_clean(page, bench)
 
 
@@ -336,75 +352,25 @@ def test_pictures_are_shown(page: Page, site: Site) -> None:
     assert {url.partition(":")[0] for url in page.requests} <= {"http", "data", "about"}
 
 
-def test_pictures_are_shown_in_an_export(page: Page, site: Site, tmp_path: Path) -> None:
-    start, asked, *rest = run("exported", 1)
+def test_an_export_needs_no_server(page: Page, site: Site, tmp_path: Path) -> None:
+    start, asked, *rest = run("exported", 2)
     assert isinstance(start, RunStarted)
     picture = Image(data=png(), media_type="image/png")
     rest = [replace(one, parts=(picture,)) if isinstance(one, ToolCompleted) else one for one in rest]
     record(site.runs, [replace(start, parts=(Text("look"), picture)), asked, *rest])
-    (path,) = site.runs.glob("*Z-exported.jsonl")
     page_file = tmp_path / "exported.html"
-    page_file.write_text(export_html(load(path)), encoding="utf-8")
-    page.open(page_file.as_uri())
-    page.wait(
-        "[...document.querySelectorAll('.part img')].filter((one) => one.naturalWidth === 1).length === 2"
-    )
-    assert page.errors == []
-    assert [url for url in page.requests if not url.startswith(("file:", "data:"))] == []
-
-
-def test_an_export_needs_no_server(page: Page, site: Site, tmp_path: Path) -> None:
-    (path,) = site.runs.glob("*Z-paris.jsonl")
-    page_file = tmp_path / "paris.html"
-    page_file.write_text(export_html(load(path), prices=PRICES), encoding="utf-8")
-    page.open(page_file.as_uri())
-    page.wait("document.querySelectorAll('.waterfall .lane').length > 3")
+    for name in ("graph-run", "exported"):
+        page_file.write_text(export_html(load(find_run(site.runs, name)), prices=PRICES), encoding="utf-8")
+        page.open(page_file.as_uri())
+        page.wait("document.querySelectorAll('.waterfall .lane').length > 3")
+        graphs = page.evaluate("document.querySelectorAll('.graph').length")
+        assert graphs == (1 if name == "graph-run" else 0)
+        assert "cost" in page.text(".waterfall figcaption")
+    pictures = "[...document.querySelectorAll('.part img')].filter(one => one.naturalWidth === 1)"
+    page.wait(f"{pictures}.length === 3")
     page.wait("document.querySelector('.card.end .markdown')")
     page.click(".waterfall li:nth-child(2) .lane")
     page.wait("document.activeElement.classList.contains('card')")
-    assert "cost" in page.text(".waterfall figcaption")
     assert page.errors == []
-    assert [url for url in page.requests if not url.startswith(("file:", "data:"))] == []
+    assert [url for url in page.requests if not url.startswith(("file:", "data:", "about:"))] == []
     shoot(page, "export")
-
-
-def test_the_keys_are_listed(page: Page, site: Site) -> None:
-    site.open(page)
-    page.wait_for("in the store")
-    page.press("?")
-    page.wait("document.querySelector('dialog.help').open")
-    assert "mark the run as good or bad" in page.text("dialog.help")
-    page.click("dialog.help button")
-    page.wait("!document.querySelector('dialog.help').open")
-    is_clean(page, site)
-
-
-def test_statistics_of_many_runs_are_of_all_of_them(page: Page, tmp_path: Path) -> None:
-    runs = tmp_path / "runs"
-    example_store(runs)
-    (template,) = runs.glob("*Z-paris.jsonl")
-    for number in range(1_966):
-        (runs / template.name.replace("Z-paris", f"Z-x{number}")).hardlink_to(template)
-    with serving(runs) as url:
-        site = Site(url, tmp_path)
-        site.open(page, "#/stats")
-        page.wait_for("2,000", ".facts")
-        assert "6,047" in page.text(".figures")  # calls of the one tool
-        is_clean(page, site)
-
-
-def test_the_folder_of_approvals_is_where_the_command_line_looks(page: Page, bench: Bench) -> None:
-    """A call that waits in the page can be decided at a terminal too, and the other way round."""
-    bench.model.replies = [ToolCall("c1", "erase", {"name": "x"}), "done"]
-    bench.open(page, "#/talk")
-    page.wait_for("Keeps the office tidy.")
-    ask(page, "Tidy up")
-    page.wait_for("erase", ".turn .approval")
-    (waiting,) = ApprovalFolder(bench.approvals.path).pending()
-    assert waiting.pending.call.name == "erase"
-    page.evaluate("location.hash = '#/approvals'")
-    page.wait_for("Tidy up")
-    page.click(".approval button.refuse")
-    page.wait_for("Refused.")
-    until(lambda: [item for item in list_runs(bench.runs) if item.status == "completed"])
-    assert RAN == []

@@ -30,11 +30,11 @@ from wesichain.core import (
 )
 from wesichain.core.internal import ApproveWith, NodeCompleted, NodeFailed, NodeStarted, PendingCall, Refuse
 from wesichain.learning import PlaybookBullet, ToolCallingStrategy
-from wesichain.trace import find_run, load
+from wesichain.trace import load
 from wesichain.web import ApprovalFolder, export_html
 
 from .browser import Page
-from .kit import PRICES, interrupted, playbook, record, serving
+from .kit import interrupted, playbook, record, serving
 from .site import Site, is_clean, wait_for_count
 
 XSS = [
@@ -171,18 +171,6 @@ def test_no_file_of_the_pages_parses_markup_or_reaches_out() -> None:
 
 
 # --- the export -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["graph-run", "failed-run"])
-def test_an_exported_run_opens_from_a_file(page: Page, examples: Path, tmp_path: Path, name: str) -> None:
-    file = tmp_path / "run.html"
-    file.write_text(export_html(load(find_run(examples, name)), prices=PRICES), encoding="utf-8")
-    page.open(file.as_uri())
-    page.wait("document.querySelector('.item.step')")
-    page.wait_for("Tool calls")
-    assert page.evaluate("document.querySelectorAll('.graph').length") == (1 if name == "graph-run" else 0)
-    assert (page.errors, page.dialogs) == ([], [])
-    assert [url for url in page.requests if url not in (file.as_uri(), "about:blank")] == []
 
 
 def test_hostile_text_stays_text_in_an_export(page: Page, tmp_path: Path) -> None:

@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.tools.mcp.kit import HERE
 from tests.tools.mcp.test_questions import SERVER
 from tests.warm import python
@@ -119,11 +117,10 @@ def test_a_servers_question_is_a_form_that_takes_only_what_fits(page: Page, tmp_
     )
 
 
-@pytest.mark.parametrize("asks", [pytest.param(SDK, id="in-the-call"), pytest.param(OURS, id="as-a-result")])
-def test_a_question_is_declined_in_the_page(page: Page, tmp_path: Path, asks: tuple[str, str]) -> None:
+def test_a_question_is_declined_in_the_page(page: Page, tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     with (
-        guest(tmp_path, "order", {"item": "hat"}, asks) as (approvals, notes),
+        guest(tmp_path, "order", {"item": "hat"}, OURS) as (approvals, notes),
         serving(tmp_path / "runs", approvals=approvals.path) as url,
     ):
         site = Site(url, tmp_path)

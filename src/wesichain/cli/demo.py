@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -28,51 +27,6 @@ _SERVICES = (SERVICE, "ECO-72")
 
 def task_of(order: str) -> str:
     return f"Ship order {order} by express."
-
-
-_OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
-    ast.Add: lambda a, b: a + b,
-    ast.Sub: lambda a, b: a - b,
-    ast.Mult: lambda a, b: a * b,
-    ast.Div: lambda a, b: a / b,
-    ast.FloorDiv: lambda a, b: a // b,
-    ast.Mod: lambda a, b: a % b,
-    ast.Pow: lambda a, b: a**b,
-}
-
-
-@tool(effect="pure")
-def calculate(expression: str) -> int | float:
-    """Work out an arithmetic expression, such as (3 + 4) * 2.
-
-    Args:
-        expression: Numbers with + - * / // % ** and brackets.
-    """
-    if len(expression) > 200:
-        raise ToolError("the expression is too long: 200 characters at most")
-    try:
-        value: int | float = _value(ast.parse(expression, mode="eval").body, depth=0)
-    except (SyntaxError, ValueError, ZeroDivisionError, OverflowError, MemoryError, RecursionError) as error:
-        raise ToolError(f"cannot work out {expression!r}: {error}") from error
-    return value
-
-
-def _value(node: ast.AST, *, depth: int) -> Any:
-    """Walks the expression: nothing is evaluated that is not a number or one of the operators."""
-    if depth > 40:
-        raise ValueError("too many brackets")
-    match node:
-        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
-            return number
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_value(operand, depth=depth + 1)
-        case ast.BinOp(op=op, left=left, right=right) if type(op) in _OPERATORS:
-            first, second = _value(left, depth=depth + 1), _value(right, depth=depth + 1)
-            if isinstance(op, ast.Pow) and (abs(first) > 10_000 or abs(second) > 64):
-                raise ValueError("the power is too large")
-            return _OPERATORS[type(op)](first, second)
-        case _:
-            raise ValueError(f"{type(node).__name__} is not arithmetic")
 
 
 class Office:
@@ -143,8 +97,8 @@ class Office:
         return str(row[0]) if row else ""
 
     def agent(self, model: str, *, events: Sequence[EventSink] = ()) -> Agent[Any, str]:
-        """An agent with the three tools. A local model, being small, is shown first how they are used."""
-        tools = [calculate, self.query_orders, self.search_notes]
+        """An agent with two tools. A local model, being small, is shown first how they are used."""
+        tools = [self.query_orders, self.search_notes]
         llm = _llm(model, _EXAMPLES)
         return Agent(llm, tools=tools, budget=Budget(steps=6), on_limit="partial", events=events)
 
@@ -228,15 +182,6 @@ _EXAMPLES = (
         sql="SELECT quantity FROM orders WHERE customer = 'Zoe' AND item = 'pen'",
     ),
     _answered("Zoe ordered 31 pens."),
-    _asked("What do 6 pens cost?"),
-    *_called(
-        "Get the price from orders, then calculate 6 times it.",
-        "query_orders",
-        "[[1.5]]",
-        sql="SELECT price FROM orders WHERE item = 'pen'",
-    ),
-    *_called("Calculate 6 * 1.5.", "calculate", "9.0", expression="6 * 1.5"),
-    _answered("6 pens cost 9.0."),
     _asked("What colour is the cat?"),
     *_called("Search the notes for the cat.", "search_notes", '["cat.md: The cat is black."]', word="cat"),
     _answered("The cat is black."),

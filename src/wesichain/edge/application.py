@@ -133,9 +133,8 @@ def _protocols(service: Service, *, agents: Mapping[str, str], path: str) -> dic
         from .ag_ui import AgUi
         from .ai_sdk import AiSdk
     except ModuleNotFoundError as error:
-        package = _PACKAGES.get((error.name or "").partition(".")[0])
-        if package is None:
-            raise
+        module = str(error.name).partition(".")[0]
+        package = _PACKAGES.get(module, module)
         raise MissingDependencyError("an agent over HTTP", package=package, extra="edge") from error
     a2a = A2a(service, agents=agents, path=path)
     return {

@@ -70,6 +70,9 @@ class PlainRun(Run):
     def is_waiting(self) -> bool:
         return not self.is_running and self._ending is not None and self._ending.state == "waiting"
 
+    def belongs_to(self, owner: str, conversation: str) -> bool:
+        return (self.order.owner, self.conversation) == (owner, conversation)
+
     @property
     def interrupted(self) -> Interrupted[Any] | None:
         """The outcome of a run that was interrupted; None of any other."""
@@ -255,7 +258,6 @@ class PlainRuns(RunRegistry):
             OrderedDict()
         )  # and until when they are kept
         self._over: OrderedDict[str, tuple[float, PlainRun]] = OrderedDict()
-        self._latest: dict[tuple[str, str], str] = {}  # the run of an owner's conversation
 
     @override
     async def start(self, order: Order) -> PlainRun:
@@ -280,7 +282,6 @@ class PlainRuns(RunRegistry):
             before = await self.waiting(order.owner, order.conversation)
             if before is not None:  # the user has asked something else instead
                 before.drop()
-            self._latest[order.owner, order.conversation] = order.run_id
         await run.begin(history)
         return run
 
@@ -291,8 +292,9 @@ class PlainRuns(RunRegistry):
 
     @override
     async def waiting(self, owner: str, conversation: str) -> PlainRun | None:
-        run = self._known(self._latest.get((owner, conversation), ""))
-        return run if run is not None and run.is_waiting else None
+        self._forget_old()
+        runs = (run for _, run in reversed(self._waiting.values()))
+        return next((run for run in runs if run.belongs_to(owner, conversation)), None)
 
     def check_room(self) -> None:
         if len(self._running) >= self.limits.runs:
@@ -347,6 +349,3 @@ class PlainRuns(RunRegistry):
                 if until > now and not is_too_many:
                     break
                 del kept[run.run_id]
-                talk = run.order.owner, run.order.conversation or ""
-                if self._latest.get(talk) == run.run_id:
-                    del self._latest[talk]

@@ -84,10 +84,7 @@ class DurableRun(Run):
 
     @override
     async def ending(self) -> RunEnd:
-        try:
-            outcome = await self._agent.outcome(self.run_id)
-        except DurableError as error:
-            raise HTTPException(500, redact(str(error))[:500]) from None
+        outcome = await self._agent.outcome(self.run_id)
         meter = CostMeter(self._prices)
         for event in outcome.events:
             meter.add(event)

@@ -45,45 +45,6 @@ def as_response(reply: Reply) -> LlmResponse:
             return LlmResponse(tool_calls=tuple(reply), finish_reason="tool_calls")
 
 
-class ScriptedLlm(ToolCallingLlm):
-    """Answers from a list, in order: responses, texts, calls, or errors to raise.
-
-    `requests` keeps what it was asked. A script that is used up answers with an `LlmResponseError`.
-    """
-
-    def __init__(
-        self, replies: Iterable[Reply], *, model: str = "scripted", traits: LlmTraits | None = None
-    ) -> None:
-        self.model = model
-        self.traits = traits or traits_of(None)
-        self.requests: list[LlmRequest] = []
-        self._replies = list(replies)
-
-    @override
-    @streams_to_listener
-    async def complete(self, request: LlmRequest) -> LlmResponse:
-        index = len(self.requests)
-        self.requests.append(request)
-        if index >= len(self._replies):
-            raise LlmResponseError(f"the script has {len(self._replies)} replies and was asked for one more")
-        return as_response(self._replies[index])
-
-
-class StreamingScriptedLlm(ScriptedLlm, StreamingLlm):
-    """The same in pieces of `chunk` characters."""
-
-    def __init__(self, replies: Iterable[Reply], *, chunk: int = 4, model: str = "scripted") -> None:
-        super().__init__(replies, model=model)
-        self._chunk = chunk
-
-    @override
-    async def stream(self, request: LlmRequest) -> AsyncIterator[StreamItem]:
-        response = await self.complete(request)
-        for start in range(0, len(response.content), self._chunk):
-            yield TextChunk(response.content[start : start + self._chunk])
-        yield response
-
-
 class FunctionLlm(ToolCallingLlm):
     """A model whose replies come from a function of the request; `requests` records its requests."""
 
@@ -105,3 +66,37 @@ class FunctionLlm(ToolCallingLlm):
         self.requests.append(request)
         reply = self._function(request)
         return as_response(await reply if inspect.isawaitable(reply) else reply)
+
+
+class ScriptedLlm(FunctionLlm):
+    """Answers from a list, in order: responses, texts, calls, or errors to raise.
+
+    `requests` keeps what it was asked. A script that is used up answers with an `LlmResponseError`.
+    """
+
+    def __init__(
+        self, replies: Iterable[Reply], *, model: str = "scripted", traits: LlmTraits | None = None
+    ) -> None:
+        self._replies = list(replies)
+        super().__init__(self._next, model=model, traits=traits)
+
+    def _next(self, _: LlmRequest) -> Reply:
+        number = len(self.requests)
+        if number > len(self._replies):
+            raise LlmResponseError(f"the script has {len(self._replies)} replies and was asked for one more")
+        return self._replies[number - 1]
+
+
+class StreamingScriptedLlm(ScriptedLlm, StreamingLlm):
+    """Answers from a list, in pieces of `chunk` characters."""
+
+    def __init__(self, replies: Iterable[Reply], *, chunk: int = 4, model: str = "scripted") -> None:
+        super().__init__(replies, model=model)
+        self._chunk = chunk
+
+    @override
+    async def stream(self, request: LlmRequest) -> AsyncIterator[StreamItem]:
+        response = await self.complete(request)
+        for start in range(0, len(response.content), self._chunk):
+            yield TextChunk(response.content[start : start + self._chunk])
+        yield response

@@ -84,7 +84,7 @@ def _run(
 
 
 class _Hook(CallHook):
-    """The hook around every call of the process; one that was there before is inside it."""
+    """The hook around every call of the process; one that was there before is around it."""
 
     def __init__(self, before: CallHook | None) -> None:
         self._before = before
@@ -102,10 +102,9 @@ class _Hook(CallHook):
     def model(
         self, llm: object, request: LlmRequest, reply: Coroutine[Any, Any, Any]
     ) -> Coroutine[Any, Any, Any]:
-        if self._before is not None:
-            reply = self._before.model(llm, request, reply)
         seam = _active()
-        return reply if seam is None else seam.model(llm, request, reply)
+        answer = reply if seam is None else seam.model(llm, request, reply)
+        return answer if self._before is None else self._before.model(llm, request, answer)
 
     @override
     def tool(

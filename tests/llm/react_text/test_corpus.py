@@ -82,7 +82,11 @@ def read(row: dict[str, Any]) -> dict[str, Any]:
     if row["dialect"] in READ_ONLY:
         parsed = parse(row["text"], dialect=row["dialect"])
         made = [{"name": parsed.tool, "args": parsed.args}]
-        says = {"action": {"calls": made}, "final": {"answer": parsed.answer}, "malformed": {"refused": True}}
+        says: dict[str, dict[str, Any]] = {
+            "action": {"calls": made},
+            "final": {"answer": parsed.answer},
+            "malformed": {"refused": True},
+        }
         return says[parsed.kind]
     reply = reply_of(row)
     if not reply.tool_calls:

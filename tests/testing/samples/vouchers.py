@@ -90,14 +90,14 @@ def make_tables(database: Path) -> None:
     asyncio.run(make())
 
 
-def scenario(folder: Path, mistake: str | None = None) -> Scenario:
+def scenario(folder: Path, mistake: str | None = None, **options: Any) -> Scenario:
     """The desk; the database of each simulated run is a file of its own in the folder."""
     tools = MISTAKES[mistake][1] if mistake else [issue, mail]
     empty = folder / "runs.db"
     make_tables(empty)
 
     def make(office: Office) -> DurableAgent[str]:
-        desk = Agent(FunctionLlm(model), tools=tools, deps_type=Office, name="vouchers")
+        desk = Agent(FunctionLlm(model), tools=tools, deps_type=Office, name="vouchers", **options)
         return DurableAgent(desk, deps=lambda: office, database_url=office.database_url)
 
     def world() -> Office:

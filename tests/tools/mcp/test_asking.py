@@ -37,7 +37,7 @@ from wesichain.tools.mcp.transports import ServerAddress
 from .test_conversation import FORM, clerk, erase, place, served, who
 
 BOTH = pytest.mark.parametrize("mode", ["legacy", "auto"])
-PNG = {"data": "AAAA", "mime_type": "image/png"}
+PNG = types.ImageContent(data="AAAA", mime_type="image/png")
 
 
 @tool
@@ -90,7 +90,7 @@ async def replies(_: Any, params: types.CreateMessageRequestParams) -> Any:
 
 
 async def draws(*_: Any) -> Any:
-    return types.CreateMessageResult(role="assistant", content=types.ImageContent(**PNG), model="m")
+    return types.CreateMessageResult(role="assistant", content=PNG, model="m")
 
 
 TASK = {"task": "go"}
@@ -258,7 +258,9 @@ async def test_a_question_that_cannot_be_put_is_declined_or_fails_without_its_re
 @pytest.mark.parametrize(
     "make",
     [
-        *(lambda limit=limit: Sampling(**{limit: 0}) for limit in ("requests", "max_input", "max_output")),
+        lambda: Sampling(requests=0),
+        lambda: Sampling(max_input=0),
+        lambda: Sampling(max_output=0),
         lambda: ToolSelection(max_tools=0),
         lambda: ToolSelection(max_description=99),
     ],
@@ -266,8 +268,8 @@ async def test_a_question_that_cannot_be_put_is_declined_or_fails_without_its_re
 def test_limits_that_let_nothing_through_are_mistakes(make: Any) -> None:
     with pytest.raises(ConfigError, match="1 or more"):
         make()
-    assert Sampling(requests=1, max_input=1, max_output=1)
-    assert ToolSelection(max_tools=1, max_description=100)
+    Sampling(requests=1, max_input=1, max_output=1)
+    ToolSelection(max_tools=1, max_description=100)
 
 
 @pytest.mark.parametrize(
@@ -296,9 +298,9 @@ PICTURE = Image(b"\x00\x00\x00", media_type="image/png")
     [
         pytest.param(result(TEXT, data={"result": [1]}, **WRAPPED), [1], id="data-that-was-wrapped"),
         pytest.param(result(TEXT, data={"result": [1]}), {"result": [1]}, id="or-only-looks-so"),
-        pytest.param(result(TEXT, types.ImageContent(**PNG), data=DATA), ['{"n": 1}', PICTURE], id="data-as-text"),
+        pytest.param(result(TEXT, PNG, data=DATA), ['{"n": 1}', PICTURE], id="data-as-text"),
         pytest.param(
-            result(types.TextContent(text="x"), types.ImageContent(**PNG), data=DATA), ["x", PICTURE, '{"n":1}'], id="data-beside"
+            result(types.TextContent(text="x"), PNG, data=DATA), ["x", PICTURE, '{"n":1}'], id="data-beside"
         ),
         pytest.param(result(types.AudioContent(data="AAAA", mime_type="audio/wav")), [Audio(b"\x00\x00\x00", "audio/wav")], id="a-sound"),
         pytest.param(result(types.ImageContent(data="A", mime_type="image/png")), "[image: image/png that cannot be read: ", id="no-base64"),

@@ -206,7 +206,8 @@ class RecordingCursor(EventSink):
         expected = None if index is None else self.events[index]
         if not self._is_past(event.scope, event.step_id):
             self._mismatch = self.compare.difference(expected, event)
-        if index is None:
+        if index is None or type(expected) is not type(event):
+            self.goes_live(event.scope, event.step_id)  # from here on the program has its own events
             return
         self.matched[index] = True
         self._order.append(index)

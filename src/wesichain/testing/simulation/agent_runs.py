@@ -84,9 +84,6 @@ async def _outcome_of(
         if waiting is None or not waiting.pending or _is_open(run.events):
             run.error = error
         return None
-    except Exception as error:  # noqa: BLE001  # whatever a scenario raises is its finding
-        run.error = error
-        return None
     completed: Outcome[Any] = result.outcome
     return completed
 

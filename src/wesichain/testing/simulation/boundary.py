@@ -146,10 +146,7 @@ class Boundary(Seam):
 
     @override
     def is_active(self) -> bool:
-        try:
-            return asyncio.get_running_loop() is self._loop
-        except RuntimeError:
-            return False
+        return asyncio._get_running_loop() is self._loop
 
     @override
     def opened(self, agent: str) -> None:
@@ -266,10 +263,6 @@ class Boundary(Seam):
                 if kind == "tool_hangs" and call is not None:  # until its timeout, which is told to the code
                     until = call.started + call.tool.timeout + _AFTER
                     yield from asyncio.sleep(max(0.0, until - self._loop.time())).__await__()
-            except GeneratorExit:
-                if owner is None or not _is_stopped(owner):
-                    code.close()
-                raise
             except BaseException as caught:  # noqa: BLE001  # whatever it is, the code gets it
                 error = caught
 
@@ -284,8 +277,6 @@ class Boundary(Seam):
 
     async def _timed_out(self, prepared: PreparedCall, started: float) -> ToolResult:
         tool, call = prepared.tool, prepared.call
-        if tool.timeout > _LONGEST:  # it has none
-            await self._loop.create_future()
         await asyncio.sleep(max(0.0, started + tool.timeout - self._loop.time()))
         message = f"tool {call.name!r} did not finish within {tool.timeout:g} s and was stopped"
         error = ToolTimeoutError(message, seconds=tool.timeout, tool_name=call.name, call_id=call.id)
@@ -296,7 +287,7 @@ class Boundary(Seam):
 
 
 _ENDS = ("run_completed", "run_failed", "run_interrupted")
-_LONGEST = 40 * 86_400.0
+_LONGEST = 40 * 86_400.0  # seconds: a tool whose timeout is longer has none
 _AFTER = 0.1  # seconds after its timeout when the code of a tool that hangs goes on: it may still clean up
 
 
@@ -326,9 +317,8 @@ def _kinds_for(prepared: PreparedCall) -> tuple[str, ...]:
     tool = prepared.tool
     if tool.is_agent:
         return ()
-    if tool.effect == "once":
-        return ("tool_raises", "tool_hangs", "tool_late")
-    return ("tool_raises", "tool_hangs", "tool_late", "tool_twice")
+    timed = () if tool.timeout > _LONGEST else ("tool_hangs", "tool_late")
+    return ("tool_raises", *timed, *(() if tool.effect == "once" else ("tool_twice",)))
 
 
 def _detached(ctx: ToolContext | None) -> ToolContext | None:

@@ -54,15 +54,10 @@ async def _questions_of(
     await asyncio.wait({task, process.dies_at_once()}, return_when=asyncio.FIRST_COMPLETED)
     if process.is_dead:
         return []
-    questions: list[SimulatedQuestion] = []
-    try:
-        questions = task.result()
-    except asyncio.CancelledError:
-        # A process that only waits for the end of a run has to say that it is cancelled.
-        questions = await run.task_of(process, program.cancel())
-    except Exception as error:  # noqa: BLE001  # whatever a scenario raises is its finding
-        run.error = error
-    return questions
+    if task.cancelled():  # a process that only waits for the end of a run has to say that it is cancelled
+        task = run.task_of(process, program.cancel())
+    waits: list[SimulatedQuestion] = await task
+    return waits
 
 
 def _in_process(run: SimulatedRun, process: Process, given: Any) -> _Agent | _Graph:
@@ -88,8 +83,9 @@ class _Agent:
         if answers is not None:
             try:
                 await self.answer(answers)
-            except DurableError:  # decided before the process died, or too late
-                return self._ended(await self._served.outcome(run.id))
+            except DurableError:  # too late: the run waits as before, and nobody answers again
+                keep_outcome(run, await self._served.outcome(run.id))
+                return []
         memory = run.scenario.conversation
         options: Any = {} if memory is None else {"conversation": memory(run.world)}
         try:
@@ -126,8 +122,9 @@ class _Graph:
         if answers is not None:
             try:
                 await self.answer(answers)
-            except DurableError:  # answered before the process died, or too late
-                return await self._ended(self._served.result(run.id))
+            except DurableError:  # too late: the graph waits as before, and nobody answers again
+                await keep_state(run, self._graph)
+                return []
         return await self._ended(self._served.run(run.scenario.task, run_id=run.id))
 
     async def answer(self, answers: Answers) -> None:

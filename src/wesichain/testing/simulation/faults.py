@@ -47,8 +47,8 @@ class Faults:
     process dies in one run. With `only`, exactly these faults happen, where the run comes to them.
 
     tool_raises:     the tool raises ConnectionError before it has done anything
-    tool_hangs:      the tool does nothing, and its timeout passes
-    tool_late:       the tool does its work, but its result comes after the timeout
+    tool_hangs:      a tool with a timeout does nothing, and the timeout passes
+    tool_late:       a tool with a timeout does its work, but its result comes after it
     tool_twice:      the call is delivered again a little later, with the same idempotency key; never `once`
     node_raises:     a node of a graph raises ConnectionError before it has done anything
     node_hangs:      an async node with a time limit does nothing, and the time passes

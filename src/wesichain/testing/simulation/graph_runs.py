@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial, wraps
-from typing import Any, TypeGuard
-
-from typing_extensions import override
+from typing import Any, TypeGuard, cast
 
 from wesichain.errors import ConfigError, GraphError, GraphInterruptedError
-from wesichain.graph import Checkpointer, Entry, ExecutionOptions, Graph, ThreadInfo
+from wesichain.graph import Checkpointer, Entry, ExecutionOptions, Graph
 
 from .boundary import Process
 from .people import Answers, SimulatedQuestion, answers_to
@@ -65,7 +63,7 @@ def graph_in_process(run: SimulatedRun, process: Process, graph: Graph[Any]) -> 
     return Graph(
         _with_faults(run, graph.definition, defaults),
         defaults=defaults,
-        checkpointer=_ProcessCheckpointer(run, process, _checkpointer(graph)),
+        checkpointer=cast("Checkpointer", _ProcessCheckpointer(run, process, _checkpointer(graph))),
         clock=run.loop.clock,
         new_id=run.new_id,
         store=graph.store,
@@ -137,8 +135,6 @@ async def _questions_of(
         return graph_questions(stop)
     except (GraphError, asyncio.CancelledError):
         pass  # the thread says how far it came
-    except Exception as error:  # noqa: BLE001  # whatever a scenario raises is its finding
-        run.error = error
     return []
 
 
@@ -150,43 +146,26 @@ def graph_questions(stop: GraphInterruptedError) -> list[SimulatedQuestion]:
     ]
 
 
-class _ProcessCheckpointer(Checkpointer):
-    """The checkpointer of one process: a write takes time, and the process may die before or after it."""
+class _ProcessCheckpointer:
+    """The checkpointer of one process: an append takes time, and the process may die before or after it."""
 
     def __init__(self, run: SimulatedRun, process: Process, inner: Checkpointer) -> None:
         self._run = run
         self._process = process
-        self._inner = inner
+        self._append = inner.append
+        self.read, self.delete, self.threads = inner.read, inner.delete, inner.threads
         self.keeps_parts: bool = getattr(inner, "keeps_parts", False)
 
-    @override
-    async def append(
-        self, thread_id: str, entries: Sequence[Entry], *, after: int, settles: str | None = None
-    ) -> None:
-        await self._write(partial(self._inner.append, thread_id, entries, after=after, settles=settles))
-
-    @override
-    async def delete(self, thread_id: str, *, before: int | None = None) -> None:
-        await self._write(partial(self._inner.delete, thread_id, before=before))
-
-    @override
-    async def read(self, thread_id: str, *, since: int | None = None) -> Sequence[Entry]:
-        return await self._inner.read(thread_id, since=since)
-
-    @override
-    async def threads(self) -> Sequence[ThreadInfo]:
-        return await self._inner.threads()
-
-    async def _write(self, write: Any) -> None:
+    async def append(self, thread_id: str, entries: Sequence[Entry], **options: Any) -> None:
         run, place = self._run, self._run.plan.visit("checkpoint")
         await asyncio.sleep(run.plan.number(place, low=0.001, high=0.05))
         run.boundary.crash_here(self._process, f"{place}, before the write")
-        await self._unless_dead(write)
+        await self._unless_dead(self._append(thread_id, entries, **options))
         run.boundary.crash_here(self._process, f"{place}, after the write")
-        await self._unless_dead(partial(asyncio.sleep, 0))
+        await self._unless_dead(asyncio.sleep(0))
 
-    async def _unless_dead(self, act: Any) -> None:
+    async def _unless_dead(self, done: Coroutine[Any, Any, None]) -> None:
         if self._process.is_dead:
+            done.close()
             await self._run.loop.create_future()  # nothing of it runs any more
-        done: Awaitable[None] = act()
         await done

@@ -116,7 +116,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._numbers = 0
         self.turns = 0
         self._is_closed = False
-        self._is_running = False
         self.clock = VirtualClock(self)
         self.on_blocking_call: Callable[[str], object] = (
             str  # called before and after what would run in a thread
@@ -130,7 +129,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def watch(self, look: Callable[[], float], *, on_failure: Callable[[], object]) -> VirtualWatch:
         """Repeat a function while time passes; other programs have a thread for that."""
-        return VirtualWatch(self, look, on_failure)
+        del on_failure  # nothing fails here but the simulation
+        return VirtualWatch(self, look)
 
     def next_number(self) -> int:
         self._numbers += 1
@@ -142,7 +142,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """Run a coroutine to its end. Raises `StuckError` if it waits for what cannot happen."""
         hooks = sys.get_asyncgen_hooks()
         task = self.create_task(main)
-        self._is_running = True
         asyncio._set_running_loop(self)
         sys.set_asyncgen_hooks(firstiter=None, finalizer=self._close_generator)
         try:
@@ -151,7 +150,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         finally:
             sys.set_asyncgen_hooks(*hooks)
             asyncio._set_running_loop(None)
-            self._is_running = False
         return task.result()
 
     def settle(self, seconds: float) -> None:
@@ -227,8 +225,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     @override
     def close(self) -> None:
         """Drop what still waits. Coroutines that were left behind are closed here."""
-        if self._is_closed:
-            return
         self._is_closed = True
         self._ready, self._timers = [], []
         before = asyncio._get_running_loop()
@@ -338,7 +334,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     @override
     def is_running(self) -> bool:
-        return self._is_running
+        return asyncio._get_running_loop() is self
 
     @override
     def is_closed(self) -> bool:
@@ -394,12 +390,9 @@ class VirtualWatch:
     As long as nobody wakes it, the pauses grow: days in which nothing happens cost few calls.
     """
 
-    def __init__(
-        self, loop: VirtualLoop, look: Callable[[], float], on_failure: Callable[[], object]
-    ) -> None:
+    def __init__(self, loop: VirtualLoop, look: Callable[[], float]) -> None:
         self._loop = loop
         self._look = look
-        self._on_failure = on_failure
         self._context = copy_context()  # of the process that it belongs to, whoever wakes it
         self._calls = 0  # since it was woken
         self._timer: asyncio.TimerHandle | None = None
@@ -419,13 +412,8 @@ class VirtualWatch:
 
     def _call(self) -> None:
         self._calls += 1
-        try:
-            pause = self._look()
-        except Exception:  # noqa: BLE001  # as the thread does: it is asked again
-            pause = 0.5
-            self._on_failure()
         growth = _SLOWER ** max(0, self._calls - _STEADY)
-        self._call_in(min(pause * growth, _LONGEST_PAUSE))
+        self._call_in(min(self._look() * growth, _LONGEST_PAUSE))
 
     def _call_in(self, seconds: float) -> None:
         self._timer = self._loop.call_later(seconds, self._call, context=self._context)
