@@ -353,8 +353,8 @@ class TestNames:
     def test_a_name_is_a_client(self, name: str, kind: Any) -> None:
         client: Any = resolve_model(name)
         assert type(client) is kind
-        assert isinstance(client, StreamingLlm)
         assert client.model == name.partition(":")[2]
+        assert isinstance(client, StreamingLlm)
         assert f"{name.partition(':')[0]}:NAME" in FORMS
 
     @pytest.mark.parametrize("provider", sorted(ACCOUNTS))

@@ -383,14 +383,13 @@ async def test_of_too_many_that_wait_the_oldest_are_given_up(monkeypatch: pytest
         served(who) as url,
         Client(url, mode="auto", elicitation_callback=answers({"name": "A", "age": 1})) as client,
     ):
-        states = [
-            (await client.session.call_tool("who", {}, allow_input_required=True)).request_state
-            for _ in range(2)
-        ]
-        again: Any = {"request_state": states[0], "allow_input_required": True}
+        session: Any = client.session
+        asked = [await session.call_tool("who", {}, allow_input_required=True) for _ in range(2)]
+        again: Any = {"request_state": asked[0].request_state, "allow_input_required": True}
         with pytest.raises(MCPError, match="not known"):
-            await client.session.call_tool("who", {}, **again)
-        assert (await client.session.call_tool("who", {}, **again | {"request_state": states[1]})) is not None
+            await session.call_tool("who", {}, **again)
+        again["request_state"] = asked[1].request_state
+        assert (await session.call_tool("who", {}, **again)).request_state
 
 
 async def test_a_question_goes_through_a_served_agent_to_its_client() -> None:

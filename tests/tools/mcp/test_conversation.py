@@ -171,7 +171,7 @@ async def test_progress_reaches_the_context_of_the_call() -> None:
     assert link.heard == [(0, 3, "step 0"), (1, 3, "step 1"), (2, 3, "step 2")]
 
 
-FORM = {
+FORM: dict[str, Any] = {
     "type": "object",
     "properties": {"name": {"type": "string"}, "age": {"type": "integer", "default": 30}},
     "required": ["name", "age"],
