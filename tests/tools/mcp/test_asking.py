@@ -328,6 +328,14 @@ def test_a_part_by_its_address_is_a_link(part: Any, block: Any) -> None:
     assert to_block(part) == block
 
 
+@pytest.mark.parametrize(
+    ("name", "uri"), [("a.txt", "document:a.txt"), ("notes://a", "notes://a"), ("", "document:document")]
+)
+def test_a_document_has_an_address(name: str, uri: str) -> None:
+    block: Any = to_block(Document(b"hi", media_type="text/plain", name=name))
+    assert (str(block.resource.uri), block.resource.text) == (uri, "hi")
+
+
 async def test_a_question_is_asked_outside_of_a_served_call() -> None:
     for asking in (elicit("?", FORM), sample("?"), roots(), release_stream()):
         with pytest.raises(ToolError, match="called by none"):
