@@ -155,6 +155,9 @@ SIGNED = [
         pytest.param(ResponseReply, {"output": [{**DRAWN, "result": "A"}]}, {"parts": ()}, id="no-base64"),
         pytest.param(ResponseReply, {"output": [{**DRAWN, "result": "AAAA"}]}, {"parts": ()}, id="no-picture"),
         pytest.param(
+            GeminiReply, {"promptFeedback": {"blockReason": "SAFETY"}}, {"finish_reason": "content_filter"}, id="blocked"
+        ),
+        pytest.param(
             ResponseReply, {"output": [], "status": "incomplete"}, {"finish_reason": "length"}, id="cut-without-a-reason"
         ),
         pytest.param(

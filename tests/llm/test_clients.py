@@ -9,6 +9,7 @@ from dataclasses import fields
 from typing import Any
 
 import anthropic
+import boto3  # type: ignore[import-untyped]  # it ships no types
 import httpx2
 import openai
 import pytest
@@ -20,8 +21,8 @@ from tests.llm.provider_kit import KEY, REQUEST
 from tests.llm.toxic_server import Received, ToxicServer, reply
 from tests.llm.wires import BedrockWire, ChatWire, GeminiWire, MessagesWire, ResponsesWire, frame
 from wesichain.agent.model_names import FORMS, resolve_model
-from wesichain.core import Image, LlmTraits
-from wesichain.errors import ConfigError, LlmError, LlmResponseError, LlmTransportError
+from wesichain.core import Image, LlmRequest, LlmTraits, Message, Role, StreamingLlm
+from wesichain.errors import ConfigError, LlmError, LlmRejectedError, LlmResponseError, LlmTransportError
 from wesichain.llm.anthropic import AnthropicClient
 from wesichain.llm.bedrock import BedrockClient
 from wesichain.llm.bedrock.frames import FrameScanner
@@ -33,15 +34,15 @@ from wesichain.testing import ProviderReply
 HELLO = ProviderReply("hello")
 
 
-async def sent(wire: Any, make: Any, *, stream: bool = False) -> Received:
+async def sent(wire: Any, make: Any, *, stream: bool = False, request: LlmRequest = REQUEST) -> Received:
     """What a client sends to a server that answers hello."""
     async with ToxicServer(reply(200, wire.write(HELLO, stream=stream))) as server:
         client = make(server.url)
         if stream:
-            items = [item async for item in client.stream(REQUEST)]
+            items = [item async for item in client.stream(request)]
             assert items[-1].content == "hello"
         else:
-            assert (await client.complete(REQUEST)).content == "hello"
+            assert (await client.complete(request)).content == "hello"
         await client.aclose()
     return server.received[0]
 
@@ -105,6 +106,9 @@ class TestAClientOfTheSdk:
             pytest.param(lambda: OpenAiClient("m", client=object()), "AsyncOpenAI", id="openai"),  # type: ignore[arg-type]  # wrong on purpose
             pytest.param(lambda: AnthropicClient("m", client=object()), "AsyncAnthropic", id="anthropic"),  # type: ignore[arg-type]  # likewise
             pytest.param(lambda: BedrockClient("m", client=object()), "Bedrock", id="bedrock"),
+            pytest.param(
+                lambda: BedrockClient("m", client=boto3.client("bedrock-runtime", region_name="x"), api_key=KEY), "its own", id="bedrock-key"
+            ),
             pytest.param(lambda: GoogleClient("m", client=object()), "genai", id="google"),  # type: ignore[arg-type]  # likewise
             pytest.param(lambda: OpenAiClient("m", options={"tools": None}), "never replaced", id="tools"),
             pytest.param(lambda: OpenAiClient("m", headers={"x": "a\nb"}), "one line", id="headers"),
@@ -192,6 +196,43 @@ class TestResponses:
         assert ("include" in json.loads(received.body)) is reasons
 
 
+def claude(url: str) -> AnthropicClient:
+    return AnthropicClient("claude-x", base_url=url, api_key=KEY)
+
+
+def asking_for(schema: dict[str, Any]) -> LlmRequest:
+    return LlmRequest("m", (Message(Role.USER, "hi"),), output_schema=schema)
+
+
+class TestAnthropic:
+    async def test_the_base_url_is_taken_as_the_sdk_takes_it(self) -> None:
+        received = await sent(MessagesWire(), claude)
+        assert received.path == "/v1/messages"
+        assert KEY in str(received.headers)
+        assert received.headers["anthropic-version"]
+        said = {"type": "text", "text": "hello", "cache_control": {"type": "ephemeral"}}
+        turns = [{"role": "user", "content": [said]}]
+        assert json.loads(received.body) == {"model": "claude-x", "max_tokens": 4096, "messages": turns}
+
+    async def test_an_output_schema_is_put_in_the_providers_dialect(self) -> None:
+        number = {"type": "integer", "minimum": 1}
+        schema = {"type": "object", "properties": {"n": number}, "required": ["n"]}
+        received = await sent(MessagesWire(), claude, request=asking_for(schema))
+        output = json.loads(received.body)["output_config"]["format"]
+        assert output["type"] == "json_schema"
+        assert output["schema"]["additionalProperties"] is False
+        assert output["schema"]["properties"]["n"]["type"] == "integer"
+        assert "minimum" not in output["schema"]["properties"]["n"]
+
+    @pytest.mark.parametrize("part", [{}, {"type": ["string", "null"]}])
+    async def test_an_output_schema_it_cannot_say_is_refused_with_a_reason(
+        self, part: dict[str, Any]
+    ) -> None:
+        request = asking_for({"type": "object", "properties": {"x": part}})
+        with pytest.raises(LlmRejectedError, match="output schema cannot be put to Anthropic"):
+            await claude("http://127.0.0.1:9").complete(request)
+
+
 class TestGoogle:
     async def test_vertex_is_reached_by_project_and_location(self) -> None:
         def make(url: str) -> GoogleClient:
@@ -235,14 +276,6 @@ class TestGoogle:
             for client in (GoogleClient("m", client=sdk), GoogleClient("m", base_url=server.url)):
                 assert (await client.complete(REQUEST)).parts == (Image(data, media_type="image/png"),)
             await sdk.aio.aclose()
-
-    async def test_a_blocked_prompt_is_filtered(self) -> None:
-        body = json.dumps({"promptFeedback": {"blockReason": "SAFETY"}})
-        async with (
-            ToxicServer(reply(200, body)) as server,
-            GoogleClient("gemini-x", base_url=server.url) as client,
-        ):
-            assert (await client.complete(REQUEST)).finish_reason == "content_filter"
 
     async def test_the_delay_that_google_asks_for_is_read(self) -> None:
         note = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34s"}
@@ -321,6 +354,7 @@ class TestNames:
         client: Any = resolve_model(name)
         assert type(client) is kind
         assert client.model == name.partition(":")[2]
+        assert isinstance(client, StreamingLlm)
         assert f"{name.partition(':')[0]}:NAME" in FORMS
 
     @pytest.mark.parametrize("provider", sorted(ACCOUNTS))

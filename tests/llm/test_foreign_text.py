@@ -333,6 +333,8 @@ async def streamed(text: str, size: int, tools: Sequence[ToolSpec] = TOOLS) -> t
         ("Acting is fun.", "Acting is fun."),
         ('{"name": "now", "arguments": {}}', ""),
         ('{"answer": 4}', '{"answer": 4}'),
+        ('[{"name": "search", "arguments": {"query": "' + "x" * 150 + '"}}]', ""),
+        ('```json\n{{"name": "search", "arguments": {{"query": "' + "x" * 150 + '"}}}}\n```', ""),
         ('```json\n{"name": "now", "arguments": {}}\n```', ""),
         ("```python\nx = 1\n```", "```python\nx = 1\n```"),
         ("  \nHello", "  \nHello"),
@@ -343,6 +345,12 @@ async def test_a_reader_is_not_shown_reasoning_and_calls(text: str, shown: str, 
     seen, whole = await streamed(text, size)
     assert seen.strip() == shown.strip()
     assert whole == read(text)
+
+
+async def test_json_that_is_no_call_is_shown_from_its_first_key_on() -> None:
+    items = [item async for item in reader().stream(pieces('{ "answer": "It is 4."}', 4))]
+    shown = [item.text for item in items if isinstance(item, TextChunk)]
+    assert shown == ['{ "answer": ', '"It ', "is 4", '."}']
 
 
 PIECES = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 
 import openai
 import pytest
@@ -27,6 +28,7 @@ def test_it_is_a_streaming_model_that_honours_output_schemas() -> None:
     assert client.traits.output_with_tools
     assert not OpenAiClient("gpt-x", base_url="http://127.0.0.1:1/v1").traits.output_with_tools
     assert OpenAiClient("gpt-x", traits=LlmTraits(images=False)).traits == LlmTraits()
+    assert OpenAiClient("gpt-x", text_calls=True).traits == replace(client.traits, text_calls=True)
 
 
 async def test_the_base_url_is_taken_as_the_sdk_takes_it() -> None:

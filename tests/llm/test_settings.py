@@ -297,6 +297,7 @@ def _named(value: Any) -> str:
         (LocalLlm("x", base_url="http://x", constrain=False), ModelSettings(tool_choice="required"), "tool_choice"),
         (TextReAct(OpenAiClient("gpt-4o")), ModelSettings(tool_choice="required"), "tool_choice"),
         (TextReAct(OpenAiClient("gpt-4o")), ModelSettings(cache="1h"), "cache"),
+        (TextReAct(OpenAiClient("gpt-4o")), ModelSettings(parallel_tool_calls=True), "parallel_tool_calls"),
         (RateLimiter(ResponsesClient("gpt-4o"), requests_per_minute=1), ModelSettings(seed=1), "seed"),
         (Fallback([OpenAiClient("gpt-4o"), ResponsesClient("gpt-4o")]), ModelSettings(seed=1), "responses"),
     ],

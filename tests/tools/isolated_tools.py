@@ -73,6 +73,17 @@ def allocate(megabytes: int) -> int:
     return len(bytearray(megabytes << 20))
 
 
+@tool(isolate=True, description="Count.")
+def counted(most: int | None = None) -> Any:
+    yield from range(most or 3)
+
+
+@tool(isolate=True, description="Count later.")
+async def counted_later(most: int = 2) -> Any:
+    for number in range(most):
+        yield number
+
+
 @tool(isolate=Isolation(cpu_seconds=1), timeout=60, description="Compute for ever.")
 def compute() -> None:
     while True:

@@ -304,6 +304,28 @@ async def test_tools_of_every_kind_can_be() -> None:
     assert await value(made, a=1) == {"got": {"a": 1}}
 
 
+async def test_results_that_come_one_by_one_are_collected_there() -> None:
+    assert await value(attacks.counted) == [0, 1, 2]
+    assert await value(attacks.counted_later) == [0, 1]
+
+
+async def test_arguments_are_looked_at_twice_there_too() -> None:
+    assert await value(attacks.counted, most=2.0) == [0, 1]
+    registry = ToolSet.of([attacks.counted_later]).build()
+    assert registry.specs(strict=True)
+    result = await registry.dispatch(
+        ToolCall("c", "counted_later", {"most": None})
+    )  # it stands for "left out"
+    assert result.value == [0, 1], result.error
+
+
+async def test_it_runs_where_our_folder_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert await value(attacks.counted) == [0, 1, 2]
+
+
 async def test_a_function_inside_another_takes_along_what_it_closes_over() -> None:
     greet = attacks.closure()
     assert await value(greet, name="you", on="2026-01-02") == ["hello", "you", [1, 2], "2026-01-02", None]

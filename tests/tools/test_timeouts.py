@@ -210,24 +210,6 @@ async def test_the_caller_of_a_blocking_tool_can_be_cancelled() -> None:
     cancelled.set()
 
 
-async def test_the_process_of_a_caller_that_was_cancelled_is_gone(tmp_path: Path, strays: Strays) -> None:
-    started = tmp_path / "started"
-
-    @tool(timeout=60, isolate=True)
-    def busy(file: str) -> None:
-        """Loop for ever."""
-        Path(file).touch()
-        while True:
-            pass
-
-    task = asyncio.create_task(call(busy, {"file": str(started)}))
-    await until(started.exists)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert strays() == []
-
-
 @pytest.mark.parametrize("moment", ["at-once", "later"])
 async def test_a_tool_that_raises_cancelled_error_has_failed(moment: str) -> None:
     @tool

@@ -111,7 +111,7 @@ def _refused(response: LlmResponse, content: str, why: str) -> LlmResponse:
 # --- while it comes -------------------------------------------------------------------------------
 
 _LONGEST_START = 120  # characters by which it is known whether a reply begins as a call
-_FIRST_KEY = re.compile(r'(?:```\w*+\s*+)?+[\[{\s]*+\{\s*+"([^"]{0,40})"')
+_FIRST_KEY = re.compile(r'(?:```\w*+\s*+)?+[\[\s]*+(?:\{\s*+)++"([^"]{0,40})"')
 _CALL_KEYS = frozenset((*TOOL_KEYS, *INPUT_KEYS, "type", "function", "id", "thought"))
 
 

@@ -172,19 +172,6 @@ async def test_what_cannot_be_read_is_refused_by_name(base: str, body: bytes, wo
     assert words in said
 
 
-async def test_a_wrong_key_is_refused_with_tools_too(base: str) -> None:
-    async with client(base, key="wrong") as llm:
-        with pytest.raises(LlmRejectedError, match="answered 401"):
-            await llm.complete(asked("What is 17 plus 25?", ADD))
-
-
-async def test_what_does_not_fit_beside_tools_is_refused_and_not_asked_again(base: str) -> None:
-    async with client(base) as llm:
-        with pytest.raises(LlmRejectedError, match="context size") as caught:
-            await llm.complete(asked("word " * 1000, ADD))
-    assert not caught.value.retryable
-
-
 def test_a_port_that_is_taken_is_a_mistake_that_is_named(shallow: Path, base: str) -> None:
     taken = urlsplit(base).port or 0
     with (
@@ -194,17 +181,24 @@ def test_a_port_that_is_taken_is_a_mistake_that_is_named(shallow: Path, base: st
         pass
 
 
-async def test_a_wrong_key_is_refused_with_advice(base: str) -> None:
+with_tools = pytest.mark.parametrize("tools", [(), (ADD,)], ids=["alone", "beside-tools"])
+
+
+@with_tools
+async def test_a_wrong_key_is_refused_with_advice(base: str, tools: tuple[ToolSpec, ...]) -> None:
     async with client(base, key="wrong") as llm:
         with pytest.raises(LlmRejectedError, match=r"answered 401.*check the key") as caught:
-            await llm.complete(asked("Hi."))
+            await llm.complete(asked("Hi.", *tools))
     assert "\n" not in str(caught.value)
 
 
-async def test_what_does_not_fit_is_refused_and_not_asked_again(base: str) -> None:
+@with_tools
+async def test_what_does_not_fit_is_refused_and_not_asked_again(
+    base: str, tools: tuple[ToolSpec, ...]
+) -> None:
     async with client(base) as llm:
         with pytest.raises(LlmRejectedError, match="exceeds the available context size") as caught:
-            await llm.complete(asked("word " * 1000))
+            await llm.complete(asked("word " * 1000, *tools))
     assert not caught.value.retryable
 
 
@@ -217,7 +211,7 @@ async def test_a_server_that_has_gone_is_a_fault_worth_a_retry(shallow: Path) ->
     assert caught.value.retryable
 
 
-@pytest.mark.parametrize("tools", [(), (ADD,)], ids=["alone", "beside-tools"])
+@with_tools
 async def test_a_picture_is_refused_by_name(base: str, tools: tuple[ToolSpec, ...]) -> None:
     """The server says it with a 500: to ask again does not help."""
     picture = Image(b"\x89PNG\r\n\x1a\n" + bytes(40))

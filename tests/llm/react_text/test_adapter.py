@@ -138,12 +138,6 @@ class TestReplies:
         reply = await reply_to('Action: Find\nAction Input: {"q": "x"}', request)
         assert reply.tool_calls[0].name == "Find"
 
-    async def test_a_name_with_other_words_is_no_tool(self) -> None:
-        reply = await reply_to('Action: Do not use weather\nAction Input: {"city": "Paris"}')
-        assert (
-            reply.tool_calls[0].name == "Do not use weather"
-        )  # of which the runtime says that it is unknown
-
     async def test_a_remark_behind_the_call_of_a_tool_with_effects_is_refused_with_the_reason(self) -> None:
         reply = await reply_to('Action: weather\nAction Input: {"city": "Paris"}\nShall I?')
         assert reply.tool_calls[0].name == ""
@@ -182,6 +176,12 @@ class TestReplies:
                 "Action: add\nAction Input: {'a': 1", "ends before it is complete", id="half an input"
             ),
             pytest.param("", "the reply is empty", id="nothing at all"),
+            pytest.param("Action: now\nAction Input: UTC", "'now' takes no input", id="too much input"),
+            pytest.param(
+                '{"name": "now", "arguments": {}}\n<tool_call>{"name": "now", "arguments": {}}</tool_call>',
+                "more than one action",
+                id="two forms",
+            ),
         ],
     )
     async def test_an_unreadable_reply_is_a_call_without_a_name(self, text: str, why: str) -> None:

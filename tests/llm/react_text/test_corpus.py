@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.llm.react_text.test_adapter import Scripted
 from wesichain.core import LlmRequest, LlmResponse, Message, Role, ToolSpec
 from wesichain.llm.react_text import TextReAct, parse
 
@@ -62,14 +63,6 @@ TOOLS = (
     spec("note", "idempotent", ["text"], text="string"),
     spec("run_sql", "idempotent", ["query"], query="string"),
 )
-
-
-class Scripted:
-    def __init__(self, reply: str) -> None:
-        self.reply = reply
-
-    async def complete_text(self, prompt: str, *, stop: Sequence[str]) -> str:
-        return self.reply
 
 
 def reply_of(row: dict[str, Any]) -> LlmResponse:

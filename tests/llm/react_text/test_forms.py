@@ -43,6 +43,7 @@ SOUND = [
     "{}\nObservation: paid\nFinal Answer: It is paid.",
     "Thought: I pay ann.\n{}",
     "<think>hm</think>\n{}",
+    *('It is 5" wide.\n{}', 'It says "so", and "no".\n{}', 'So "\n{}', "\u201cYes\u201d \u00abno\u00bb\n{}"),
 ]
 REFUSED = [
     *(
@@ -59,6 +60,7 @@ REFUSED = [
     "Either\n{}\nor\n{}",
     *("<think>{}</think>", "<think>\n{}", "[THINK]{}[/THINK]", "<|channel|>analysis<|message|>{}<|end|>"),
     *('"{}"', "'{}'", "\u201c{}\u201d", "\u00ab{}\u00bb", "\u300c{}\u300d", "| {} |"),
+    'He wrote "please\n{}',
     *("<!-- {} -->", "<document>\n{}\n</document>", "<quote>{}</quote>", "<blockquote>\n{}\n</blockquote>"),
     *("Observation: {}", "<tool_response>{}", "<tool_response>\n{}\n</tool_response>"),
     *("The page says:\n{}", "Thought: for example\n```text\n{}\n```\nbut not now."),
@@ -83,6 +85,11 @@ def test_a_call_that_ends_the_reply_is_made(form: str) -> None:
 def test_a_call_with_anything_behind_or_around_it_is_not_made(form: str) -> None:
     made = [text for text in REFUSED if parse(around(text, FORMS[form]), tools=[PAY]).kind == "action"]
     assert made == []
+
+
+@pytest.mark.parametrize("text", ["See \u201c{}", "See \u00ab{}", "\u201cSo\u201d \u201c{}"])
+def test_a_quotation_that_its_line_does_not_end_quotes(text: str) -> None:
+    assert parse(around(text, FORMS["hermes"]), tools=[PAY]).kind == "malformed"
 
 
 @pytest.mark.parametrize("text", ['{"action": "clear"}', "Action: clear"])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from tests.llm.react_text.test_adapter import Scripted
 from wesichain import Agent, AgentRuntime, Budget, ToolError, tool
 from wesichain.agent import Completed, Failed
 from wesichain.errors import BudgetExceededError
@@ -19,18 +19,6 @@ def divide(a: int, b: int) -> float:
     if b == 0:
         raise ToolError("nobody divides by zero")
     return a / b
-
-
-class Scripted:
-    """A completion model that writes what it was given to write."""
-
-    def __init__(self, *replies: str) -> None:
-        self.replies = list(replies)
-        self.prompt = ""
-
-    async def complete_text(self, prompt: str, *, stop: Sequence[str]) -> str:
-        self.prompt = prompt
-        return self.replies.pop(0)
 
 
 async def test_every_outcome_is_observed() -> None:
@@ -46,7 +34,9 @@ async def test_every_outcome_is_observed() -> None:
     assert isinstance(outcome, Completed)
     assert outcome.output == "3"
     seen = [
-        line for line in llm.prompt.partition("Begin!")[2].splitlines() if line.startswith("Observation:")
+        line
+        for line in llm.prompts[-1].partition("Begin!")[2].splitlines()
+        if line.startswith("Observation:")
     ]
     unreadable, unknown, invalid, failed, result = seen
     assert "could not be read" in unreadable
@@ -78,7 +68,7 @@ async def test_a_typed_answer_that_does_not_fit_is_asked_for_again() -> None:
     outcome = await AgentRuntime(TextReAct(llm), [divide], output_type=int).run("6 / 2?")
     assert isinstance(outcome, Completed)
     assert outcome.output == 3
-    assert "\nFinal Answer: three\nObservation: " in llm.prompt
+    assert "\nFinal Answer: three\nObservation: " in llm.prompts[-1]
 
 
 @pytest.mark.parametrize(("effect", "calls"), [("pure", 1), ("idempotent", 0), ("once", 0)])

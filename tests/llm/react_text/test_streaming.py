@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.draws import draws
 from wesichain.core import LlmRequest, LlmResponse, Message, Role, StreamItem, TextChunk, ToolSpec
 from wesichain.llm.foreign_text import ForeignText
-from wesichain.llm.react_text import TextReAct
+from wesichain.llm.react_text import TextReAct, parse
 from wesichain.llm.react_text.reasoning import MARK, ReasoningFilter, ReasoningStyle
 
 SECRET = "hush"  # a word of the reasoning, and of nothing else
@@ -158,11 +158,27 @@ def test_from_the_second_reply_on_a_block_that_begins_in_the_prompt_is_hidden_to
         ("<think>a</think>Yes <think>b</think>No", "Yes No"),
         ("It is 4.<|end|>", "It is 4."),
         ("<think>a <think>b</think>It is 4.", "It is 4."),
+        (
+            "<|channel|>final<|message|>It is 4.<|end|><|start|>user<|channel|>final<|message|>Why?",
+            "It is 4.",
+        ),
+        ("<|channel|>final<|message|>It is 4.<|end|> so", "It is 4."),
     ],
 )
 @pytest.mark.parametrize("size", [1, 3, 100])
 def test_what_is_no_block_is_said(text: str, said: str, size: int) -> None:
     assert passed_on(cut(text, [size])) == said
+
+
+def test_a_model_that_opens_its_blocks_itself_this_time_is_heard_all_the_same() -> None:
+    text = f"Well, <think>{SECRET}</think>it is 4."
+    assert passed_on(cut(text, [3]), ReasoningStyle(opens_in_prompt=True)) == "Well, it is 4."
+
+
+def test_of_two_final_messages_the_last_counts() -> None:
+    final = "<|start|>assistant<|channel|>final<|message|>"
+    parsed = parse(f"{final}Final Answer: 3<|end|>{final}Final Answer: 4<|return|>")
+    assert (parsed.answer, parse(f"{final}It is 4.<|end|> Or 5.").answer) == ("4", "It is 4.")
 
 
 TOOLS = (ToolSpec("add", "Adds.", {"type": "object", "properties": {}}),)

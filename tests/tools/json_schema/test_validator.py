@@ -116,6 +116,72 @@ def test_every_keyword_has_its_words(schema: Any, value: Any, words: str) -> Non
     assert words in validate_json(schema, value)[0]
 
 
+NULL = {"type": "null"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        ({"minLength": 2}, ["ab", 5], ["a"]),
+        ({"maxLength": 2}, ["ab", 555], ["abc"]),
+        ({"minItems": 1}, [[1], "", {}], [[]]),
+        ({"maxItems": 1}, [[1], "ab"], [[1, 2]]),
+        ({"minProperties": 1}, [{"a": 1}, []], [{}]),
+        ({"maxProperties": 1}, [{"a": 1}, [1, 2]], [{"a": 1, "b": 2}]),
+        ({"minimum": 2}, [2, 2.0, "1", False], [1, 1.9]),
+        ({"maximum": 2}, [2, "3", True], [3, 2.1]),
+        ({"exclusiveMinimum": 2}, [3, 2.1], [2]),
+        ({"exclusiveMaximum": 2}, [1, 1.9], [2]),
+        ({"multipleOf": 2}, [4, 0, -2, 4.0, "3"], [3, 1]),
+        ({"uniqueItems": True}, [[1, True, "1"], [[1], [2]], "aa"], [[1, 1.0], [{"a": 1, "b": 2}, {"b": 2, "a": 1}]]),
+        ({"uniqueItems": False}, [[1, 1]], []),
+        ({"contains": NULL, "minContains": 2}, [[None, None, 1], "x"], [[None], []]),
+        ({"contains": NULL, "maxContains": 1}, [[None, 1]], [[None, None], [1]]),
+        ({"contains": NULL, "minContains": 0}, [[], [1]], []),
+        ({"contains": NULL, "unevaluatedItems": {"type": "integer"}}, [[None, 1]], [[None, "x"], [1]]),
+        ({"prefixItems": [NULL], "items": {"type": "integer"}}, [[None, 1, 2], [], [None]], [[1], [None, None]]),
+        ({"prefixItems": [NULL], "items": True, "unevaluatedItems": False}, [[None, 1]], []),
+        ({"prefixItems": [NULL], "unevaluatedItems": False}, [[None]], [[None, 1]]),
+        ({"allOf": [{"additionalProperties": True}], "unevaluatedProperties": False}, [{"a": 1}], []),
+        ({"anyOf": [{"properties": {"a": NULL}}, {"properties": {"b": NULL}}], "unevaluatedProperties": False},
+         [{"a": None}, {"b": None}, {"a": None, "b": None}], [{"c": 1}]),
+        ({"if": {"properties": {"a": NULL}}, "then": {"required": ["b"]}, "else": {"required": ["c"]}},
+         [{"a": None, "b": 1}, {"a": 1, "c": 1}], [{"a": None}, {"a": 1}]),
+        ({"if": NULL, "else": {"type": "integer"}}, [None, 1], ["x"]),
+        ({"dependentSchemas": {"a": {"required": ["b"]}}}, [{"a": 1, "b": 1}, {}, []], [{"a": 1}]),
+        ({"dependentRequired": {"a": ["b"]}}, [{"a": 1, "b": 1}, {"b": 1}, 1], [{"a": 1}]),
+        ({"propertyNames": {"maxLength": 1}}, [{"a": 1}, {}, ["ab"]], [{"ab": 1}]),
+        ({"properties": {"a": NULL}, "patternProperties": {"^b": NULL}, "additionalProperties": False},
+         [{"a": None, "bb": None}, []], [{"c": None}, {"b": 1}]),
+        ({"properties": {"a": NULL}, "additionalProperties": {"type": "integer"}}, [{"a": None, "b": 1}], [{"b": None}]),
+        ({"type": "integer"}, [1, 1.0, 2**70], [1.5, True, "1"]),
+        ({"type": ["integer", "null"]}, [1, None], ["x"]),
+        ({"const": 1}, [1, 1.0], [True, "1"]),
+        ({"enum": [[1], {"a": True}]}, [[1.0], {"a": True}], [[True], {"a": 1}]),
+        ({"not": NULL}, [1], [None]),
+        ({"oneOf": [{"type": "integer"}, {"type": "number"}]}, [1.5], [1, "x"]),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_each_keyword_takes_up_to_its_bound(schema: Any, good: list[Any], bad: list[Any]) -> None:
+    assert [value for value in good if validate_json(schema, value)] == []
+    assert [value for value in bad if not validate_json(schema, value)] == []
+
+
+@pytest.mark.parametrize("size", [10, 11])
+def test_ten_issues_are_told_of_any_keyword(size: int) -> None:
+    wrong: Any = {f"f{number}": "x" for number in range(size)}
+    for schema, value in (
+        ({"additionalProperties": {"type": "null"}}, wrong),
+        ({"additionalProperties": False}, wrong),
+        ({"propertyNames": {"maxLength": 1}}, wrong),
+        ({"items": {"type": "null"}}, [*wrong]),
+        ({"allOf": [{"type": "null"}] * size}, 1),
+        ({"required": ["a"], "allOf": [{"additionalProperties": False}]}, wrong),
+    ):
+        assert len(validate_json(schema, value)) == 10
+
+
 @pytest.mark.parametrize(
     "schema",
     [
@@ -143,6 +209,13 @@ def test_what_is_left_of_earlier_drafts_still_works(schema: Any) -> None:
         pytest.param({"minLength": "3"}, "'minLength' should be a whole number", id="a-length-as-text"),
         pytest.param({"maximum": "3"}, "'maximum' should be a number", id="a-bound-as-text"),
         pytest.param({"multipleOf": 0}, "'multipleOf' should be", id="multiples-of-nothing"),
+        pytest.param({"multipleOf": -1}, "'multipleOf' should be", id="multiples-of-less"),
+        pytest.param({"minLength": -1}, "'minLength' should be a whole number", id="a-negative-length"),
+        pytest.param({"maxItems": 1.5}, "'maxItems' should be a whole number", id="half-an-item"),
+        pytest.param({"pattern": 5}, "'pattern' should be a string", id="a-pattern-as-a-number"),
+        pytest.param({"uniqueItems": 1}, "'uniqueItems' should be true or false", id="unique-as-a-number"),
+        pytest.param({"properties": []}, "'properties' should be an object", id="properties-as-a-list"),
+        pytest.param({"required": [1]}, "'required' should be a list of names", id="required-numbers"),
         pytest.param({"enum": "abc"}, "'enum' should be a list", id="an-enum-as-text"),
         pytest.param({"required": "a"}, "'required' should be a list of names", id="required-as-text"),
         pytest.param({"properties": {"a": 5}}, "properties/a", id="a-property-that-is-no-schema"),

@@ -11,10 +11,12 @@ from mcp import Client, MCPError, types
 from tests.waiting import until
 from wesichain import Agent, tool
 from wesichain.core import Audio, Document, Image, LlmResponse, ToolCall
+from wesichain.core.internal import Question
 from wesichain.errors import ConfigError, ToolDefinitionError, ToolError
 from wesichain.testing import ScriptedLlm
 from wesichain.tools import JsonTool, ToolContext
 from wesichain.tools.mcp import (
+    McpServer,
     Sampling,
     ServedChanges,
     ServedPrompt,
@@ -24,11 +26,13 @@ from wesichain.tools.mcp import (
     sample,
 )
 from wesichain.tools.mcp.callbacks import Callbacks
+from wesichain.tools.mcp.connection import Connection
 from wesichain.tools.mcp.decode import read_resource, read_result
 from wesichain.tools.mcp.encode import to_block
 from wesichain.tools.mcp.inflight import InFlightCalls
 from wesichain.tools.mcp.remote_tools import ToolSelection
 from wesichain.tools.mcp.server import RecentEvents
+from wesichain.tools.mcp.transports import ServerAddress
 
 from .test_conversation import FORM, clerk, erase, place, served, who
 
@@ -324,7 +328,82 @@ def test_a_part_by_its_address_is_a_link(part: Any, block: Any) -> None:
     assert to_block(part) == block
 
 
+@pytest.mark.parametrize(
+    ("name", "uri"), [("a.txt", "document:a.txt"), ("notes://a", "notes://a"), ("", "document:document")]
+)
+def test_a_document_has_an_address(name: str, uri: str) -> None:
+    block: Any = to_block(Document(b"hi", media_type="text/plain", name=name))
+    assert (str(block.resource.uri), block.resource.text) == (uri, "hi")
+
+
 async def test_a_question_is_asked_outside_of_a_served_call() -> None:
     for asking in (elicit("?", FORM), sample("?"), roots(), release_stream()):
         with pytest.raises(ToolError, match="called by none"):
             await asking
+
+
+# --- requests that are in flight ---------------------------------------------------------------------------
+
+
+async def test_a_connection_that_is_replaced_is_closed_when_its_last_request_has_its_response() -> None:
+    async def ignore(_: Any) -> None: ...
+
+    async with served(long) as url:
+        callbacks = Callbacks("s", InFlightCalls(), None, None)
+        more: Any = {"seconds": 30.0, "callbacks": callbacks, "sampling": False, "on_message": ignore}
+        connection = Connection(ServerAddress(url, headers={}), ToolError, **more)
+        await connection.open()
+        asking = asyncio.create_task(connection.use(lambda by: by.call_tool("long", {})))
+        await asyncio.sleep(0.1)
+        closing = asyncio.create_task(connection.close_when_idle())
+        assert "at last" in str((await asking).content)
+        await closing
+        with pytest.raises(ToolError, match="has been left"):
+            await connection.use(lambda by: by.call_tool("long", {}))
+
+
+async def test_a_question_that_its_server_withdraws_is_open_no_longer() -> None:
+    calls = InFlightCalls()
+    call = calls.add(ToolContext(idempotency_key="k"))
+    asking = [asyncio.create_task(call.ask(Question("?", FORM))) for _ in range(2)]
+    await asyncio.sleep(0)
+    assert [each.number for each in call.questions] == [0, 1]
+    assert calls.is_waiting("k")
+    for task in asking:
+        task.cancel()
+    await asyncio.wait(asking)
+    assert call.questions == []
+    assert not calls.is_waiting("k")
+
+
+async def test_of_too_many_that_wait_the_oldest_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wesichain.tools.mcp.inflight._MOST_WAITING", 1)
+    monkeypatch.setattr("wesichain.tools.mcp.server._MOST_WAITING", 1)
+    calls = InFlightCalls()
+    for key in ("old", "new"):
+        call = calls.add(ToolContext(idempotency_key=key))
+        call.start(call.ask(Question("?", FORM)))
+        await asyncio.sleep(0)
+    await calls.trim()
+    assert (calls.is_waiting("old"), calls.is_waiting("new")) == (False, True)
+    await calls.close()
+    async with (
+        served(who) as url,
+        Client(url, mode="auto", elicitation_callback=answers({"name": "A", "age": 1})) as client,
+    ):
+        session: Any = client.session
+        asked = [await session.call_tool("who", {}, allow_input_required=True) for _ in range(2)]
+        again: Any = {"request_state": asked[0].request_state, "allow_input_required": True}
+        with pytest.raises(MCPError, match="not known"):
+            await session.call_tool("who", {}, **again)
+        again["request_state"] = asked[1].request_state
+        assert (await session.call_tool("who", {}, **again)).request_state
+
+
+async def test_a_question_goes_through_a_served_agent_to_its_client() -> None:
+    async with served(who) as below, McpServer.http(below, approval=False) as server:
+        agent = Agent(ScriptedLlm([ToolCall("w", "who", {}), "asked"]), tools=server.tools, name="middle")
+        user = answers({"name": "Ada", "age": 3})
+        async with served(agent) as url, Client(url, mode="legacy", elicitation_callback=user) as client:
+            assert "asked" in str((await client.call_tool("middle", TASK)).content)
+    assert user.asked == ["Who are you?"]

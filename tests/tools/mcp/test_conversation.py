@@ -30,6 +30,7 @@ from wesichain.tools.mcp.remote_tools import ToolSelection
 from .conformance import run as conformance
 from .conformance.server import IMAGE, PROMPTS, RESOURCES, TOOLS
 from .kit import ENV, HERE, call, serving
+from .test_remote_tools import nothing
 
 
 class Place(BaseModel):
@@ -171,7 +172,7 @@ async def test_progress_reaches_the_context_of_the_call() -> None:
     assert link.heard == [(0, 3, "step 0"), (1, 3, "step 1"), (2, 3, "step 2")]
 
 
-FORM = {
+FORM: dict[str, Any] = {
     "type": "object",
     "properties": {"name": {"type": "string"}, "age": {"type": "integer", "default": 30}},
     "required": ["name", "age"],
@@ -451,9 +452,6 @@ def test_a_tool_that_is_a_task_is_left_out_by_name() -> None:
         name="long", input_schema={"type": "object"}, execution=types.ToolExecution(task_support="required")
     )
 
-    async def nothing(*_: object) -> None:
-        raise AssertionError
-
     tools, left_out = ToolSelection().choose([listed], "s", nothing)
     assert tools == ()
     assert "task" in left_out["long"]
@@ -473,9 +471,6 @@ def test_a_tool_that_is_a_task_is_left_out_by_name() -> None:
 def test_what_may_destroy_something_waits_for_a_person(hints: Any, asks: bool) -> None:
     annotations = None if hints is None else types.ToolAnnotations(**hints)
     listed = types.Tool(name="t", input_schema={"type": "object"}, annotations=annotations)
-
-    async def nothing(*_: object) -> None:
-        raise AssertionError
 
     (made,), _ = ToolSelection().choose([listed], "s", nothing)
     assert made.approval is asks

@@ -283,3 +283,23 @@ def test_the_signature_never_shows_what_is_injected() -> None:
 
     # Annotations are strings here, so the context's class is found by name.
     assert tool(act).signature == "act(a: int)"
+
+
+def test_an_annotation_may_name_what_the_function_closes_over() -> None:
+    def make(*, early: bool) -> Any:
+        class Local(BaseModel):
+            x: int
+
+        def act(a: Local) -> Any:
+            """Act."""
+            return later(a), Local
+
+        made = tool(act) if early else act  # early: before the last of what it closes over is there
+
+        def later(local: Local) -> int:
+            return local.x
+
+        return made
+
+    for made in (make(early=True), tool(make(early=False))):
+        assert made.spec.parameters["properties"]["a"]["properties"] == {"x": {"type": "integer"}}

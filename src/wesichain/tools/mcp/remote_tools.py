@@ -118,7 +118,7 @@ class ToolSelection:
                 if name not in names:
                     raise ConfigError(
                         f"MCP server {server!r} has no tool {name!r}, which {option}= names; "
-                        f"its tools are {one_of([label(each) for each in names[:50]]) or 'none'}"
+                        f"its tools are {one_of([*map(label, names)]) or 'none'}"
                     )
         wanted = [name for name in names if self._is_wanted(name)]
         local = local_names(wanted[: self.max_tools], prefix=self.prefix)

@@ -63,7 +63,7 @@ class CallDrive(Generic[T]):
     seconds: float = field(kw_only=True)
     is_last: bool = field(default=False, kw_only=True)  # there is nobody left to abandon the coroutine to
     _loop: asyncio.AbstractEventLoop = field(init=False)
-    _task: asyncio.Task[Any] | None = None
+    _task: asyncio.Task[Any] = field(init=False)
     _cancelling: int = 0  # what `task.cancelling()` was at the start
     _timers: list[asyncio.TimerHandle] = field(default_factory=list[asyncio.TimerHandle])
     _waiter: asyncio.Future[None] | None = None
@@ -76,8 +76,9 @@ class CallDrive(Generic[T]):
         self._waiting = self._awaited(self._waiting)
 
     def __await__(self) -> Generator[Any, None, T]:
-        self._task = asyncio.current_task()
-        self._cancelling = self._task.cancelling() if self._task else 0
+        task = asyncio.current_task()
+        assert task is not None
+        self._task, self._cancelling = task, task.cancelling()
         if self.seconds < inf:
             self._timers.append(self._loop.call_later(self.seconds, self._expire))
         try:
@@ -98,7 +99,7 @@ class CallDrive(Generic[T]):
         finally:
             for timer in self._timers:
                 timer.cancel()
-            if self._expired and self._task is not None:
+            if self._expired:
                 self._task.uncancel()
 
     def _pause(self) -> Generator[Any, None, None]:
@@ -165,13 +166,10 @@ class CallDrive(Generic[T]):
     # --- stopping --------------------------------------------------------------------------------
 
     def _is_cancelled(self) -> bool:
-        return self._task is not None and self._task.cancelling() > self._cancelling
+        return self._task.cancelling() > self._cancelling
 
     def _expire(self) -> None:
         self._expired = True
-        if self._task is None:
-            self._stop()
-            return
         self._cancelling += 1  # this cancel is not the caller's
         self._task.cancel()
 
@@ -206,17 +204,13 @@ class _Waiter(asyncio.Future[None]):
     takes that back; the task would look cancelled from then on.
     """
 
-    def __init__(self, task: asyncio.Task[Any] | None, *, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, task: asyncio.Task[Any], *, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop=loop)
         self._task = task
 
     @override
     def cancel(self, msg: Any = None) -> bool:
-        if (
-            sys.version_info < (3, 13)
-            and self._task is not None
-            and _is_group_being_left(inspect.currentframe())
-        ):
+        if sys.version_info < (3, 13) and _is_group_being_left(inspect.currentframe()):
             self._task.uncancel()
         return super().cancel(msg)
 

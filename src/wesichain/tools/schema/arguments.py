@@ -131,7 +131,7 @@ def _others(faults: list[_Fault], told: list[Issue]) -> list[Issue]:
     found: dict[Path, Issue] = {}
     for fault in faults[:100]:  # more than anybody is told of
         if fault.path not in found and not any(_overlaps(fault.path, issue.path) for issue in told):
-            words = fault.words.replace("Input should be ", "expected ", 1)
+            words = fault.words.replace("Input should be ", "expected ")
             found[fault.path] = Issue(fault.path, f"{words}, got {preview(fault.value)}")
     return [*found.values()]
 

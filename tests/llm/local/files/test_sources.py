@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from pathlib import Path
+from urllib.error import URLError
 
 import pytest
 
 from tests.llm.local.files.hub import serve
 from wesichain.llm.local import ModelCard
 from wesichain.llm.local.files.progress import FetchProgress
-from wesichain.llm.local.files.sources import SourceError, from_hub
+from wesichain.llm.local.files.sources import SourceError, _last_error, _reason, from_hub
 
 
 @pytest.mark.parametrize(
@@ -26,3 +28,31 @@ def test_a_hub_that_is_too_slow_is_given_up(tmp_path: Path, mode: str, said: str
     with serve(b"x" * 400, mode=mode) as hub, pytest.raises(SourceError, match=said):
         from_hub(card, hub.url, part=tmp_path / "part", watch=FetchProgress(), timeout=0.5, patience=0.5)
     assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (URLError(socket.gaierror(-2, "unknown")), "cannot be resolved"),
+        (URLError(TimeoutError()), "did not answer in time"),
+        (TimeoutError(), "did not answer in time"),
+        (ConnectionResetError(), "ConnectionResetError"),
+        (URLError("refused"), "refused"),
+    ],
+)
+def test_why_a_hub_gives_nothing(error: Exception, said: str) -> None:
+    assert said in _reason(error)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("", "it gave no reason"),
+        ("python: No module named pip", "python -m ensurepip"),
+        ("one\nERROR: two\nERROR:  three \nfour", "three"),
+        ("one\n two \n\n", "two"),
+        ("x" * 301, "x" * 300),
+    ],
+)
+def test_the_last_word_of_pip(words: str, said: str) -> None:
+    assert _last_error(words).endswith(said)
