@@ -29,16 +29,15 @@ def ask(url: str, tools: str, *more: Any) -> Terminal:
     ],
 )
 def test_an_approval_is_asked_at_the_terminal(answer: str, words: str, tools: str) -> None:
-    path = (
-        {"path": "x", "token": "sk-proj-abcdefghijklmnopqrstuvwxyz0123"} if answer == "y" else {"path": "x"}
-    )
-    with serving(call("delete", path), text("all done")) as url:
+    path = "x?key=sk-proj-abcdefghijklmnopqrstuvwxyz0123" if answer == "y" else "x"
+    with serving(call("delete", {"path": path}), text("all done")) as url:
         terminal = ask(url, tools)
         terminal.expect("approve?")
         terminal.type(answer)
         assert terminal.end() == 0
     assert words in terminal.shown
     assert "all done" in terminal.shown
+    assert ("secrets in the arguments are hidden here" in terminal.shown) == (path != "x")
 
 
 def test_a_person_who_waits_sees_for_what(tools: str) -> None:
