@@ -292,7 +292,7 @@ def test_a_reader_may_leave_the_pipe(tools: str) -> None:
     program = f"{sys.executable} -c 'from wesichain.cli import main; main()'"
     with serving(call("add", {"a": 1, "b": 2}), text("it is\n3")) as url:
         done = subprocess.run(
-            f"{program} ask 1+2 --model openai:stub --tools {tools} | head -1",
+            f"{{ {program} ask 1+2 --model openai:stub --tools {tools}; echo ended with $? >&2; }} | head -1",
             shell=True,
             capture_output=True,
             text=True,
@@ -300,8 +300,7 @@ def test_a_reader_may_leave_the_pipe(tools: str) -> None:
             check=False,
             timeout=60,
         )
-    assert done.stderr == ""
-    assert done.stdout == "it is\n"
+    assert (done.stdout, done.stderr) == ("it is\n", "ended with 0\n")
 
 
 def test_the_doctor_knows_every_extra_and_the_keys_of_every_provider(
