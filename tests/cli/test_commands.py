@@ -21,10 +21,13 @@ from wesichain.learning import FunctionEmbedder, Playbook, PlaybookBullet
 from wesichain.web import create_app
 
 AGENT = """
-from wesichain import Agent
+from wesichain import Agent, Recovery
+from wesichain.errors import InvalidModelActionError
+from wesichain.policy import Interrupt
 from wesichain.testing import FunctionLlm
 
 agent = Agent(FunctionLlm(lambda request: "hello from the file"))
+stopped = Agent(FunctionLlm(lambda request: ""), policy=Recovery({InvalidModelActionError: Interrupt()}))
 
 def make():
     return agent
@@ -169,6 +172,12 @@ def test_run_takes_an_agent_from_a_file(wesichain: Command, tmp_path: Path) -> N
     path.write_text(AGENT, encoding="utf-8")
     assert "hello from the file" in wesichain("run", f"{path}:agent", "hi").out
     assert "hello from the file" in wesichain("run", f"{path}:make", "hi").out
+    (run, *_) = json.loads(wesichain("trace", "list", "--json").out)
+    replayed = wesichain("trace", "replay", run["run_id"], "--agent", f"{path}:agent")
+    assert "all the same" in replayed.out, replayed.err
+    stopped = wesichain("run", f"{path}:stopped", "hi")
+    assert stopped.status == 3
+    assert stopped.err.startswith("interrupted: the policy stopped the run: the reply is empty")
     assert wesichain("run", f"{path}:not_an_agent", "hi").status == 2
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from tests.cli.stub_server import call, serving, text
 from tests.cli.terminal import Terminal
+from tests.trace.runs import run
+from wesichain.cli.terminal_run import Watchable
 from wesichain.core import TextDelta
 from wesichain.trace import load
 
@@ -81,6 +83,18 @@ def test_a_run_can_be_watched_from_elsewhere_while_the_model_writes(home: Path, 
     deltas = [event for event in load(path).events if isinstance(event, TextDelta)]
     assert "".join(event.text for event in deltas) == "".join(f"word {n} " for n in range(60))
     assert len(deltas) < 30
+
+
+def test_pieces_of_text_are_joined_within_a_step_and_none_is_lost(tmp_path: Path) -> None:
+    start, *_ = run("r", 0)
+    sink = Watchable(tmp_path)
+    sink.emit(start)
+    for number, (step, piece) in enumerate([(1, "a"), (1, "b"), (2, "c"), (2, "d"), (2, "e")]):
+        sink.emit(TextDelta("r", step, start.seq + number + 1, start.at + 0.1 * number, piece))
+    sink.close()
+    (path,) = tmp_path.glob("*.jsonl")
+    deltas = [event for event in load(path).events if isinstance(event, TextDelta)]
+    assert [(event.step_id, event.text) for event in deltas] == [(1, "ab"), (2, "cd"), (2, "e")]
 
 
 WRITER = """
