@@ -85,6 +85,8 @@ def test_a_keyword_of_another_framework_is_answered_with_ours(
 def test_a_keyword_that_is_mistyped_is_answered_with_the_nearest() -> None:
     with pytest.raises(ConfigError, match=r"no option 'timout'; did you mean timeout\?"):
         made(timout=1)
+    with pytest.raises(ConfigError, match=r"no keyword 'instrctions'; did you mean instructions\?"):
+        agent(instrctions=1)
     with pytest.raises(ConfigError, match=r"no option 'xyzzy'; there are approval, .*, timeout"):
         made(xyzzy=1)
 

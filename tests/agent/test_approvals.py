@@ -139,6 +139,8 @@ def test_a_token_works_once() -> None:
     effects = Deletions()
     runtime, outcome = waiting(effects)
     decisions = {outcome.pending[0].token: Approve()}
+    with pytest.raises(ConfigError, match="unknown provider"):
+        asyncio.run(runtime.resume(outcome, decisions, model="nobody:x"))  # it is not used by this
     asyncio.run(runtime.resume(outcome, decisions))
     with pytest.raises(ConfigError, match="used already"):
         asyncio.run(runtime.resume(outcome, decisions))

@@ -19,7 +19,7 @@ from wesichain.core import ModelSettings, Usage
 from wesichain.errors import LlmTransportError, ModelTransportError, ToolFailedError
 from wesichain.kit import CodeMode, Subagents
 from wesichain.llm.fallback import Fallback
-from wesichain.policy import N, ObserveErrors, Recovery, Reprompt, Retry, Rule, SelfCorrect
+from wesichain.policy import N, ObserveErrors, Price, Recovery, Reprompt, Retry, Rule, SelfCorrect
 from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm
 from wesichain.tools import ToolSearch
 
@@ -238,6 +238,18 @@ def test_the_worst_case_is_near_the_bound(make: Any) -> None:
             ),
             (5, 5, None, 5500, 0.011, 12.0),
             id="tokens-cost-and-time",
+        ),
+        pytest.param(
+            AgentLimits(Budget(steps=5), request_tokens=1000),
+            (5, 5, None, None, None, None),
+            id="replies-of-any-length",
+        ),
+        pytest.param(
+            AgentLimits(
+                Budget(steps=5), request_tokens=1000, reply_tokens=100, prices=(Price(1.0, 2.0, 0.1, 4.0),)
+            ),
+            (5, 5, None, 5500, 0.022, None),
+            id="a-price-with-a-cache",
         ),
         pytest.param(
             AgentLimits(Budget(steps=5, tokens=2000), request_tokens=1000, reply_tokens=100),

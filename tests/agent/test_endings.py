@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.kit import call, say
+from tests.agent.kit import ADD, add, call, say
 from tests.agent.test_inner_runs import reread
 from wesichain import ModelSettings
 from wesichain.agent import Agent, AgentRuntime, Approve, Completed, Failed, Interrupted, replay
@@ -245,17 +245,6 @@ class RateLimited(Fault):
     pass
 
 
-async def test_one_bad_reply_is_one_attempt_whatever_is_wrong_in_it() -> None:
-    @tool
-    async def look(n: int) -> int:
-        """Look."""
-        return n
-
-    bad = say(call("nothing", id="1"), call("look", {"n": "x"}, id="2"))
-    agent = Agent(ScriptedLlm([bad, bad, "done"]), tools=[look], policy=SelfCorrect(attempts=2))
-    assert isinstance(await agent.outcome("q"), Completed)
-
-
 async def test_a_tools_own_exception_is_looked_for_before_that_it_failed() -> None:
     tries: Counter[str] = Counter()
 
@@ -388,6 +377,28 @@ async def test_a_slow_reader_slows_the_run() -> None:
                 await asyncio.sleep(0)  # the run could go on meanwhile
             if read == 20:
                 assert model.said < 200
+                break
+
+
+async def test_a_slow_reader_slows_a_run_inside_too() -> None:
+    asked: list[int] = []
+
+    def reply(_: Any) -> LlmResponse:
+        asked.append(1)
+        return say(ADD)
+
+    inner = Agent(FunctionLlm(reply), tools=[add], name="inner", budget=Budget(500), loop_guard=None)
+    outer = Agent(
+        ScriptedLlm([say(call("inner", {"task": "t"}))]), tools=[inner.as_tool()], budget=Budget(600)
+    )
+    async with outer.stream("q") as run:
+        read = 0
+        async for _ in run:
+            read += 1
+            for _ in range(20):
+                await asyncio.sleep(0)
+            if read == 20:
+                assert len(asked) < 50
                 break
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,34 +58,17 @@ class Named(Middleware):
         return await self._around("tool", call, call_next)
 
 
-class Model(Middleware):
-    """`wrap_model`, as a function."""
+def wrapping(method: str, function: Any) -> Middleware:
+    """A middleware of one method, which is this function."""
 
-    def __init__(self, function: Any) -> None:
-        self.function = function
+    async def wrap(self: Any, ctx: Any, value: Any, call_next: Any) -> Any:
+        return await function(ctx, value, call_next)
 
-    async def wrap_model(self, ctx: Any, request: Any, call_next: Any) -> Any:
-        return await self.function(ctx, request, call_next)
-
-
-class Tool(Middleware):
-    """`wrap_tool`, as a function."""
-
-    def __init__(self, function: Any) -> None:
-        self.function = function
-
-    async def wrap_tool(self, ctx: Any, call: Any, call_next: Any) -> Any:
-        return await self.function(ctx, call, call_next)
+    made: Middleware = type("Wrapping", (Middleware,), {method: wrap})()
+    return made
 
 
-class Run(Middleware):
-    """`wrap_run`, as a function."""
-
-    def __init__(self, function: Any) -> None:
-        self.function = function
-
-    async def wrap_run(self, ctx: Any, task: Any, call_next: Any) -> Any:
-        return await self.function(ctx, task, call_next)
+Model, Tool, Run = (partial(wrapping, f"wrap_{what}") for what in ("model", "tool", "run"))
 
 
 def runtime(replies: Any, *middleware: Middleware, tools: Any = (add, boom, echo), **options: Any) -> Any:
@@ -115,9 +99,15 @@ async def test_the_first_is_the_outermost() -> None:
     check_events(outcome.events)
 
 
+def super_of(name: str) -> Any:
+    return lambda self, *given: getattr(Middleware, name)(self, *given)
+
+
 async def test_one_that_just_calls_on_changes_nothing() -> None:
     bare = await runtime([say(ADD), "3"]).run("q", run_id="r")
-    plain = await runtime([say(ADD), "3"], Middleware(), Named("a", [])).run("q", run_id="r")
+    methods = {name: super_of(name) for name in ("wrap_run", "wrap_model", "wrap_tool")}
+    calling_on = type("CallingOn", (Middleware,), methods)()
+    plain = await runtime([say(ADD), "3"], Middleware(), Named("a", []), calling_on).run("q", run_id="r")
     assert kinds(plain.events) == kinds(bare.events)
     assert (plain.output, plain.spent, plain.messages[:]) == (bare.output, bare.spent, bare.messages[:])
 
@@ -246,12 +236,48 @@ async def test_changed_arguments_are_checked() -> None:
     assert "StepFailed" in kinds(outcome.events)
 
 
-async def test_another_tool_is_refused() -> None:
-    async def other(ctx: Any, call: Any, call_next: Any) -> Any:
-        return await call_next(replace(call, name="echo"))
+@pytest.mark.parametrize(
+    ("kind", "misuse", "why"),
+    [
+        (Model, lambda request, call_next: call_next("q"), "given a str; wrap_model hands on an LlmRequest"),
+        (Tool, lambda call, call_next: call_next(replace(call, name="echo")), "may change the arguments"),
+        (Tool, lambda call, call_next: call_next("echo"), "given 'echo' for a call of 'add'"),
+        (Tool, lambda call, call_next: asyncio.sleep(0, "3"), "wrap_tool gave a str for 'add'"),
+        (Run, lambda task, call_next: asyncio.sleep(0, "3"), "wrap_run gave a str"),
+    ],
+)
+async def test_what_cannot_be_handed_on_or_given_back_is_refused(kind: Any, misuse: Any, why: str) -> None:
+    middleware = kind(lambda ctx, value, call_next: misuse(value, call_next))
+    with pytest.raises(ConfigError, match=why):
+        await runtime([say(ADD), "3"], middleware).run("q")
+    inner = Agent(ScriptedLlm([say(ADD), "3"]), tools=[add, echo], name="inner", middleware=[middleware])
+    outer = Agent(ScriptedLlm([say(call("inner", {"task": "t"})), "x"]), tools=[inner.as_tool()])
+    with pytest.raises(ConfigError, match=why):
+        await outer.run("q")
 
-    with pytest.raises(ConfigError, match="may change the arguments"):
-        await runtime([say(ADD), "3"], Tool(other)).run("q")
+
+async def test_a_model_is_not_called_after_its_middleware_has_answered() -> None:
+    late: list[Any] = []
+
+    async def hasty(ctx: Any, request: Any, call_next: Any) -> Any:
+        late.append(partial(call_next, request))
+        return LlmResponse(str(ctx.spent.steps))
+
+    outcome: Any = await runtime([], Model(hasty)).run("q")
+    assert outcome.output == "1", "the step that it spends"
+    with pytest.raises(ConfigError, match="after wrap_model had answered"):
+        await late[0]()
+
+
+async def test_what_is_no_reply_is_judged_and_what_came_before_it_is_paid() -> None:
+    async def spoiled(ctx: Any, request: Any, call_next: Any) -> Any:
+        await call_next(request)
+        return "no reply"
+
+    outcome = await runtime([say(content="whole")], Model(spoiled)).run("q")
+    assert isinstance(outcome, Failed)
+    assert "returned str, not an LlmResponse" in str(outcome.error)
+    assert outcome.usage == spent_in(outcome.events) == Usage(3, 2)
 
 
 async def test_a_tool_s_result_may_come_from_elsewhere() -> None:
@@ -343,6 +369,21 @@ async def test_wrap_run_may_run_again() -> None:
     assert outcome.output == "good"
     assert len({*ids}) == 2, "another run has another name"
     check_events(outcome.events)
+    inner = Agent(ScriptedLlm(["bad", "good"]), name="inner", middleware=[Run(until_good)])
+    outer = Agent(ScriptedLlm([say(call("inner", {"task": "t"})), "x"]), tools=[inner.as_tool()])
+    result = await outer.run("q", run_id="r")
+    assert ids[2:] == ["r:1:inner-id", "r:1:inner-id~2"]
+    check_events(result.events)
+
+
+async def test_the_task_of_a_run_that_goes_on_stays_and_it_is_run_once() -> None:
+    async def shout(ctx: Any, task: Any, call_next: Any) -> Any:
+        return await call_next("Q")
+
+    with pytest.raises(ConfigError, match="was given another task, 'Q'"):
+        await runtime(["3"], Run(shout)).run({"input": "q"})
+    with pytest.raises(ConfigError, match="call_next was called twice"):
+        await runtime(["3", "4"], Run(twice)).run({"input": "q"})
 
 
 class TestGuards:
@@ -408,6 +449,8 @@ class TestGuards:
     def test_a_wrong_check_is_refused_when_it_is_given(self, wrong: Any) -> None:
         with pytest.raises(ConfigError):
             InputGuard(wrong)
+        with pytest.raises(ConfigError, match="use 'hold' or 'pass'"):
+            OutputGuard(str, stream=wrong)
 
     def test_a_class_is_no_middleware(self) -> None:
         with pytest.raises(ConfigError, match="a list of Middleware objects"):

@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from tests.agent.kit import ADD, add, call, check_events, say
-from tests.agent.test_tree import DOWN, PRICES, Canceller, Effects, priced, stored, three_levels
+from tests.agent.test_tree import DOWN, PRICES, Canceller, Effects, priced, stored
 from wesichain.agent import (
     Agent,
     AgentRuntime,
     Approve,
-    ApproveWith,
     Completed,
     Failed,
     Interrupted,
@@ -36,7 +35,6 @@ from wesichain.core import (
 )
 from wesichain.errors import (
     BudgetExceededError,
-    ConfigError,
     ModelRefusedError,
     ToolExecutionError,
     ToolFailedError,
@@ -307,18 +305,6 @@ async def test_a_child_whose_task_is_cancelled_with_its_parent_s_is_kept() -> No
     assert (effects.done, len(llm.requests)) == ({"act": 1}, 3)
 
 
-async def test_a_tool_that_cancels_its_token_stops_the_run() -> None:
-    @tool
-    async def stop(ctx: ToolContext) -> str:
-        """Stop everything."""
-        ctx.cancellation.cancel("enough")
-        return "stopped"
-
-    outcome = await AgentRuntime(ScriptedLlm([say(call("stop")), "x"]), [stop]).run("q")
-    assert isinstance(outcome, Interrupted)
-    assert outcome.reason == "enough"
-
-
 # --- questions --------------------------------------------------------------------------------------------
 
 
@@ -375,18 +361,6 @@ async def test_of_two_agents_in_one_call_the_one_that_waited_goes_on() -> None:
     held = stored(await agent.outcome("q"))
     outcome = await agent.runtime.resume(held, {held.pending[0].token: Approve()})
     assert "one, slow paid" in [message.text for message in outcome.messages]
-    assert effects.done == {"pay": 1}
-
-
-async def test_arguments_below_that_did_not_fit_are_given_again() -> None:
-    effects = Effects()
-    agent = three_levels(effects)
-    held = stored(await agent.outcome("q"))
-    token = held.pending[0].token
-    with pytest.raises(ConfigError, match="do not fit"):
-        await agent.runtime.resume(held, {token: ApproveWith({"n": "many"})})
-    outcome = await agent.runtime.resume(held, {token: ApproveWith({"n": 2})})
-    assert isinstance(outcome, Completed)
     assert effects.done == {"pay": 1}
 
 
@@ -455,22 +429,6 @@ async def test_a_limit_that_a_child_meets_is_nobody_s_fault() -> None:
 
 
 # --- side by side, and the policy -------------------------------------------------------------------------
-
-
-async def test_a_failed_call_gives_its_place_back() -> None:
-    tries: list[int] = []
-
-    @tool
-    async def fail(n: int) -> str:
-        """Fails."""
-        tries.append(n)
-        raise ValueError("no")
-
-    llm = ScriptedLlm([say(*[call("fail", {"n": n}, id=f"c{n}") for n in range(5)]), "x"])
-    runtime = AgentRuntime(llm, [fail], policy=ObserveErrors(), tool_concurrency=2, exclude_after=None)
-    outcome = await asyncio.wait_for(runtime.run("q"), PATIENCE)
-    assert isinstance(outcome, Completed)
-    assert tries == [0, 1, 2, 3, 4]
 
 
 async def test_mistakes_are_forgiven_as_long_as_they_are_not_in_a_row() -> None:

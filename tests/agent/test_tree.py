@@ -21,7 +21,6 @@ from wesichain.agent import (
     Completed,
     Failed,
     Interrupted,
-    LoopGuard,
     Provide,
     Refuse,
 )
@@ -45,11 +44,10 @@ from wesichain.errors import (
     ConfigError,
     LlmTransportError,
     ModelRefusedError,
-    PolicyConfigError,
     ToolFailedError,
     TruncatedReplyError,
 )
-from wesichain.policy import Budget, Fail, FailFast, ObserveErrors, Recovery, RepromptN, Retry
+from wesichain.policy import Budget, ObserveErrors, Recovery, RepromptN, Retry
 from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm
 from wesichain.tools import CancellationToken, ToolContext, tool
 
@@ -185,12 +183,6 @@ async def test_seconds_go_on_after_a_resume_and_waiting_for_a_person_does_not_co
     assert outcome.error.resource == "seconds"  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("steps", [float("nan"), float("inf"), 1.5, True, 0, -1])
-def test_a_budget_of_what_is_no_number_of_steps_is_refused(steps: Any) -> None:
-    with pytest.raises(PolicyConfigError):
-        Budget(steps=steps)
-
-
 async def test_iterations_are_those_of_the_run_itself() -> None:
     inner = Agent(ScriptedLlm([say(ADD), "3"]), tools=[add], name="inner")
     outcome = await Agent(
@@ -287,7 +279,7 @@ async def test_the_limit_holds_with_retries() -> None:
         tool_concurrency=2,
         exclude_after=None,
     )
-    outcome = await runtime.run("q")
+    outcome = await asyncio.wait_for(runtime.run("q"), 10)
     assert isinstance(outcome, Completed)
     assert effects.most == 2
     assert sum(failures.values()) == 18, "a failed call gives its place back"
@@ -523,18 +515,6 @@ async def test_an_agent_that_had_charged_is_not_run_again_whole() -> None:
     assert effects.done == {"charge": 1}
 
 
-async def test_an_idempotent_agent_is_begun_anew_under_a_new_attempt() -> None:
-    inner = Agent(ScriptedLlm([DOWN, "fine"]), name="inner", policy=FailFast())
-    policy = Recovery({ToolFailedError: Retry()})
-    llm = ScriptedLlm([say(call("inner", {"task": "t"})), "x"])
-    agent = Agent(llm, tools=[inner.as_tool(effect="idempotent")], policy=policy)
-    outcome = await agent.outcome("q")
-    assert isinstance(outcome, Completed)
-    scopes = [event.scope for event in outcome.events if isinstance(event, StepStarted) and event.scope]
-    assert scopes == ["inner-id", "inner-id#2"]
-    assert [e.attempt for e in outcome.events if isinstance(e, ToolDispatched)] == [1, 2]
-
-
 # --- a child's question is its parent's --------------------------------------------------------------
 
 
@@ -549,37 +529,23 @@ def three_levels(effects: Effects) -> Agent[Any, str]:
     )
 
 
-@pytest.mark.parametrize("policy", [None, ObserveErrors()], ids=["fail-fast", "observe"])
-async def test_an_approval_two_levels_down_is_given_at_the_top(policy: Any) -> None:
+@pytest.mark.parametrize(
+    ("decision", "done"),
+    [(Approve(), {"pay": 1}), (ApproveWith({"n": 2}), {"pay": 1}), (Refuse("too dear"), {})],
+)
+async def test_a_decision_two_levels_down_is_given_at_the_top(decision: Any, done: dict[str, int]) -> None:
     effects = Effects()
     agent = three_levels(effects)
     held = stored(await agent.outcome("q"))
     (pending,) = held.pending
     assert (held.reason, pending.call.name, pending.scope) == ("approval", "pay", ("top", "middle"))
-    outcome = await agent.runtime.resume(held, {pending.token: Approve()})
+    with pytest.raises(ConfigError, match="do not fit"):
+        await agent.runtime.resume(held, {pending.token: ApproveWith({"n": "many"})})
+    outcome = await agent.runtime.resume(held, {pending.token: decision})
     assert isinstance(outcome, Completed)
     assert outcome.output == "all done"
-    assert effects.done == {"pay": 1}
+    assert effects.done == done
     check_events(outcome.events)
-
-
-async def test_a_refusal_two_levels_down_is_told_there() -> None:
-    effects = Effects()
-    agent = three_levels(effects)
-    held = stored(await agent.outcome("q"))
-    outcome = await agent.runtime.resume(held, {held.pending[0].token: Refuse("too dear")})
-    assert isinstance(outcome, Completed)
-    assert effects.done == {}
-
-
-async def test_arguments_two_levels_down_that_do_not_fit_are_refused_and_may_be_given_again() -> None:
-    effects = Effects()
-    agent = three_levels(effects)
-    held = stored(await agent.outcome("q"))
-    token = held.pending[0].token
-    with pytest.raises(ConfigError, match="do not fit"):
-        await agent.runtime.resume(held, {token: ApproveWith({"n": "many"})})
-    assert effects.done == {}
 
 
 async def test_a_tool_that_runs_an_agent_hands_its_question_up_and_goes_on() -> None:
@@ -761,26 +727,6 @@ async def test_an_answer_is_asked_for_when_tool_calls_run_out() -> None:
 # --- the policy -----------------------------------------------------------------------------------------
 
 
-class RateLimited(Exception):
-    """What a tool's own library raises."""
-
-
-async def test_the_tool_s_own_exception_is_nearer_than_ours() -> None:
-    tries: list[int] = []
-
-    @tool
-    async def limited() -> str:
-        """Limited."""
-        tries.append(1)
-        if len(tries) < 3:
-            raise RateLimited("slow down")
-        return "ok"
-
-    policy = Recovery({ToolFailedError: Fail(), RateLimited: Retry()})
-    outcome = await AgentRuntime(ScriptedLlm([say(call("limited")), "x"]), [limited], policy=policy).run("q")
-    assert isinstance(outcome, Completed)
-
-
 async def test_several_bad_calls_in_one_reply_are_one_fault() -> None:
     bad = say(*[call("nope", id=f"n{n}") for n in range(3)])
     outcome = await AgentRuntime(ScriptedLlm([bad, bad, "x"]), [add], policy=RepromptN(2)).run("q")
@@ -798,12 +744,6 @@ async def test_polling_something_that_changes_is_no_loop() -> None:
     script = [say(call("poll", id=str(n))) for n in range(8)]
     outcome = await AgentRuntime(ScriptedLlm([*script, "x"]), [poll]).run("q")
     assert isinstance(outcome, Completed)
-    stuck = AgentRuntime(
-        ScriptedLlm([say(call("add", {"a": 1, "b": 2}, id=str(n))) for n in range(9)]), [add]
-    )
-    failed = await stuck.run("q")
-    assert isinstance(failed, Failed)
-    assert len([event for event in failed.events if isinstance(event, ToolCompleted)]) == LoopGuard().stop_at
 
 
 # --- the loop in steps ------------------------------------------------------------------------------------
@@ -830,25 +770,3 @@ async def test_a_run_that_is_left_between_two_steps_can_be_resumed() -> None:
     outcome = await agent.runtime.resume(stored(run.outcome))
     assert isinstance(outcome, Completed)
     assert outcome.output == "3"
-
-
-@pytest.mark.parametrize(
-    ("keyword", "meant"),
-    [
-        ("system_prompt", "instructions"),
-        ("max_steps", "budget=Budget"),
-        ("retries", "policy=SelfCorrect"),
-        ("instrctions", "instructions"),
-    ],
-)
-def test_a_wrong_keyword_of_an_agent_names_the_right_one(keyword: str, meant: str) -> None:
-    options: Any = {keyword: 1}
-    with pytest.raises(ConfigError, match=meant):
-        Agent(ScriptedLlm([]), **options)
-
-
-@pytest.mark.parametrize(("keyword", "meant"), [("message_history", "history"), ("dependencies", "deps")])
-async def test_a_wrong_keyword_of_a_run_names_the_right_one(keyword: str, meant: str) -> None:
-    options: Any = {keyword: ()}
-    with pytest.raises(ConfigError, match=meant):
-        await Agent(ScriptedLlm(["x"])).run("q", **options)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -664,6 +664,13 @@ async def test_a_pickle_in_the_database_is_not_loaded(url: str, tmp_path: Path) 
         with pytest.raises(DurableError, match="cannot be read"):
             await durable.outcome("r")
         assert not Path("pwned").exists()
+        with (
+            closing(sqlite3.connect(tmp_path / "runs.db")) as db,
+            db,
+        ):  # nor is what only says that it is JSON
+            db.execute("UPDATE workflow_status SET serialization = 'portable_json'")
+        with pytest.raises(DurableError, match="cannot be read"):
+            await durable.outcome("r")
 
 
 async def test_what_is_in_the_environment_does_not_reach_the_database(

@@ -25,7 +25,7 @@ from wesichain.durable.graph import EventJournal
 from wesichain.durable.journal.inside import Inside
 from wesichain.durable.journal.records import JournalRecord
 from wesichain.errors import ConfigError, DurableError, GraphInterruptedError, RunIdConflictError
-from wesichain.graph import END, Append, Graph, GraphBuilder, interrupt, react_graph
+from wesichain.graph import END, START, Append, Graph, GraphBuilder, interrupt, react_graph
 from wesichain.graph.sqlite import SqliteCheckpointer
 from wesichain.testing import calls
 from wesichain.trace import CollectingSink
@@ -99,6 +99,22 @@ async def test_a_question_is_answered_in_the_inbox_like_any_call(url: str, tmp_p
                 await runs.approve("r", waiting.token, Provide("again"))
         assert await durable.result("r", timeout=30) == {"said": ["first", "{'by': ['Monday']}"]}
         assert await durable.pending() == []
+
+
+async def test_several_questions_are_answered_by_their_ids(url: str, tmp_path: Path) -> None:
+    builder = GraphBuilder(Notes).add_node("a", lambda _: {"said": [interrupt({1})]})
+    builder.add_node("b", lambda _: {"said": [interrupt("b?")]}).add_edge(START, "a").add_edge(START, "b")
+    store = SqliteCheckpointer(tmp_path / "graph.db")
+    async with DurableGraph[Any](builder.build(store), "notes", database_url=url) as durable:
+        with pytest.raises(GraphInterruptedError):
+            await durable.run({}, run_id="r")
+        first, second = await durable.pending("r")
+        with pytest.raises(DurableError, match="several questions: answer by id"):
+            await durable.answer("r", "yes")
+        await durable.answer("r", {first.token: "A", second.token: "B"})
+        assert await durable.result("r", timeout=30) == {"said": ["A", "B"]}
+        with pytest.raises(DurableError, match="waits for no answer"):
+            await durable.answer("r", "again")
 
 
 async def test_the_events_of_a_graph_are_told_from_anywhere(url: str, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import closing, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import dbos
 import pytest
@@ -28,7 +28,7 @@ from wesichain import Agent, Budget, tool
 from wesichain.agent import Approve, Interrupted, Provide, Refuse
 from wesichain.core import Role
 from wesichain.durable import DurableAgent, DurableRuns, RunState
-from wesichain.durable.store.database import check_sqlite
+from wesichain.durable.store.database import Database
 from wesichain.durable.store.dbos_tables import COLUMNS
 from wesichain.errors import ConfigError, DurableError, RunFailedError, RunInterruptedError
 from wesichain.testing import FunctionLlm, calls
@@ -67,6 +67,10 @@ async def test_runs_are_listed_by_state_and_shown(url: str) -> None:
         assert [(item.run_id, item.call.name, item.scope) for item in inbox] == [("b", "delete", ())] * 2
         with pytest.raises(ConfigError, match="no state of a run"):
             await runs.list("well")
+        with pytest.raises(ConfigError, match="limit=0 must be above zero"):
+            await runs.list(limit=0)
+        with pytest.raises(DurableError, match="there is no run 'nobody'"):
+            await runs.list(after="nobody")
         with pytest.raises(DurableError, match="one of 'deleter'"):
             await durable.status("b")
 
@@ -473,6 +477,8 @@ async def test_a_question_of_an_agent_below_is_the_runs_own_and_its_steps_are_no
         assert (waiting.run_id, waiting.call.name, waiting.scope) == ("r", "sell", ("boss",))
         with pytest.raises(DurableError, match="is no decision"):
             await durable.approve("r", waiting.token, Provide("x"))
+        with pytest.raises(ConfigError, match="True is no decision"):
+            await durable.decide("r", {waiting.token: cast("Any", True)})
         by_nothing: Any = Approve()
         with pytest.raises(ConfigError, match="for its token"):
             await durable.decide("r", by_nothing)
@@ -515,10 +521,13 @@ async def test_the_result_of_an_external_call_is_provided_from_anywhere(url: str
     ],
 )
 def test_a_sqlite_that_dbos_cannot_use_is_named(
-    python: tuple[int, ...], library: tuple[int, ...], is_refused: bool
+    python: tuple[int, ...], library: tuple[int, ...], is_refused: bool, url: str
 ) -> None:
-    with pytest.raises(DurableError, match="a Postgres URL") if is_refused else nullcontext():
-        check_sqlite(python, library)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "version_info", python)
+        patch.setattr(sqlite3, "sqlite_version_info", library)
+        with pytest.raises(DurableError, match="a Postgres URL") if is_refused else nullcontext():
+            Database(url).close()
 
 
 async def test_a_full_disk_is_named(url: str) -> None:

@@ -164,7 +164,7 @@ async def broken() -> str:
 
 
 @tool
-async def enough() -> Finish:
+async def enough() -> Finish[Any]:
     """End the run."""
     return Finish("that is all")
 

@@ -401,7 +401,7 @@ def test_a_missing_package_of_a_protocol_is_named(
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingDependencyError, match=rf"needs the '{package}' package: .*wesichain\[edge\]"):
         create_app(scripted("hi"))
-    assert create_app(scripted("hi"), protocols=False)
+    create_app(scripted("hi"), protocols=False)
 
 
 async def test_a_run_with_a_known_id_is_the_same_run() -> None:

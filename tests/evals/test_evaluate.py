@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.draws import draws
-from wesichain import Agent, LlmRequest, LlmResponse, ToolCall, tool
-from wesichain.core import Usage, from_json, to_json
+from wesichain import Agent, LlmRequest, LlmResponse, ToolCall, ToolContext, tool
+from wesichain.core import RunStarted, Usage, from_json, to_json
 from wesichain.errors import ConfigError
 from wesichain.evals import (
     Case,
@@ -27,9 +27,9 @@ from wesichain.evals import (
     read_cases,
     read_results,
 )
-from wesichain.policy import find_cost
-from wesichain.testing import FunctionLlm, ScriptedLlm
-from wesichain.trace import Recorder, list_runs, load
+from wesichain.policy import FailFast, find_cost
+from wesichain.testing import FunctionLlm, ScriptedLlm, calls
+from wesichain.trace import Recorder, Recording, list_runs, load
 
 
 @tool
@@ -50,7 +50,7 @@ def answering(answers: Mapping[str, object]) -> Agent[str]:
             return LlmResponse(tool_calls=(ToolCall("1", "add", said[0]),), usage=Usage(10, 5))
         return LlmResponse(str(said[1] if isinstance(said, tuple) else said), usage=Usage(10, 5))
 
-    return Agent(FunctionLlm(reply, model="m"), tools=[add], loop_guard=None)
+    return Agent(FunctionLlm(reply, model="m"), tools=[add], loop_guard=None, policy=FailFast())
 
 
 def run_case(case: Case, said: object, **options: Any) -> Result:
@@ -91,6 +91,34 @@ def test_a_run_that_fails_is_a_result_and_no_exception() -> None:
     result = run_case(Case("one", "go", expected="x"), RuntimeError("the provider is away"))
     assert (result.status, result.passed, result.scores) == ("failed", False, ())
     assert "the provider is away" in result.why
+
+
+def test_a_run_that_waits_for_a_person_is_a_result_too() -> None:
+    @tool(approval=True)
+    def send(ctx: ToolContext[str]) -> str:
+        """Send it."""
+        return ctx.deps
+
+    agent = Agent(ScriptedLlm([calls(("send", {}))]), tools=[send], deps_type=str)
+    report = asyncio.run(evaluate(agent, [Case("one", "go")], deps="mine"))
+    (result,) = report.by_case()["one"]
+    assert (result.status, result.passed, result.why) == ("interrupted", False, "interrupted: approval")
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.1])
+def test_a_score_is_between_0_and_1(value: float) -> None:
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        Score("x", value)
+
+
+def test_a_file_of_results_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="none cannot be read: No such file"):
+        read_results(tmp_path / "none")
+
+
+def test_a_case_is_made_of_a_run_that_completed() -> None:
+    with pytest.raises(ConfigError, match="run r has not completed"):
+        case_of(Recording("r", (RunStarted("r", 0, 1, 0.0, "task", "model"),)))
 
 
 def sure(case: Case, outcome: Any) -> bool:

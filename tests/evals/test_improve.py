@@ -10,13 +10,13 @@ import pytest
 
 from tests.cli.conftest import Command, wesichain
 from wesichain.agent import Agent
-from wesichain.core import LlmRequest, LlmResponse, Role
+from wesichain.core import LlmRequest, LlmResponse, Message, Role
 from wesichain.core.internal import dump_json
 from wesichain.errors import ConfigError
-from wesichain.evals import Case, Improvement, improve
-from wesichain.evals.improving import halves
+from wesichain.evals import Case, Improvement, improve, improve_sync
+from wesichain.evals.improving import AgentTexts, RewrittenLlm, halves
 from wesichain.policy import Budget
-from wesichain.testing import FunctionLlm, calls
+from wesichain.testing import FunctionLlm, ScriptedLlm, calls
 from wesichain.testing.models import Reply
 from wesichain.tools import tool
 
@@ -142,9 +142,28 @@ async def test_the_budget_bounds_the_runs(budget: Budget | int, most: int) -> No
     assert found.runs <= most
 
 
-async def test_too_few_cases_are_refused() -> None:
+def test_too_few_cases_are_refused() -> None:
     with pytest.raises(ConfigError, match="at least 4 cases"):
-        await improve(agent(), CASES[:3])
+        improve_sync(agent(), CASES[:3])
+
+
+@pytest.mark.parametrize(
+    ("own", "new", "given", "seen"),
+    [
+        pytest.param("Own.", "New.", "Own.", "New.", id="instructions-of-its-own"),
+        pytest.param("Own.", "New.", "Own.\n\nAdvice.", "New.\n\nAdvice.", id="what-follows-them-stays"),
+        pytest.param("Own.", "New.", "Other.", "New.\n\nOther.", id="before-what-somebody-else-says"),
+        pytest.param("Own.", "", "Own.", "Own.", id="nothing-new"),
+        pytest.param(None, None, "Own.", "Own.", id="made-by-a-function"),
+    ],
+)
+async def test_the_model_sees_the_new_instructions_in_place_of_the_old(
+    own: str | None, new: str | None, given: str, seen: str
+) -> None:
+    llm = ScriptedLlm(["ok"])
+    rewritten = RewrittenLlm(llm, AgentTexts(own, {}), AgentTexts(new, {}))
+    await rewritten.complete(LlmRequest("m", (Message(Role.SYSTEM, given), Message(Role.USER, "go"))))
+    assert [one.text for one in llm.requests[0].messages] == [seen, "go"]
 
 
 @pytest.mark.parametrize("yes", [True, False])

@@ -111,6 +111,7 @@ class Machine:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.visits: Counter[str] = Counter()
+        self.turns = Random(repr(program))
         self.deployed: list[Migration] = []
         self.versions: list[dict[str, str] | None] = []  # the same as data
         self.names = {name: name for name in all_names(program)}
@@ -184,7 +185,8 @@ class Machine:
         async def call(state: Any) -> Any:
             seen = dict(state)
             answers = [interrupt(question) for question in questions(name, step, seen)]
-            await asyncio.sleep(0)
+            for _ in range(self.turns.randrange(6)):  # the end does not depend on who is first
+                await asyncio.sleep(0)
             update = visit(name, step, seen, answers)
             self.visits[name] += 1
             if not step.whole or ("item" in state and "log" not in state):

@@ -42,6 +42,7 @@ from wesichain.graph import (
     MemoryCheckpointer,
     Send,
     SetUnion,
+    StateUpdate,
     interrupt,
 )
 from wesichain.graph.checkpoints.coding import ANYTHING, coder_of
@@ -92,6 +93,10 @@ class Model(BaseModel):
     when: datetime
     tags: set[str] = set()
     inner: Point | None = None
+
+
+class Holder(BaseModel):
+    thing: Any
 
 
 class Record(TypedDict):
@@ -179,6 +184,7 @@ STEPS: list[ReActStep] = [
         pytest.param(Usage, Usage(1, 2), id="usage"),
         pytest.param(ReActState, ReActState("q", STEPS, "a", 2), id="a-ReActState"),
         pytest.param(Annotated[list[int], Append], [1], id="annotated"),
+        pytest.param(Annotated[list[int], ["unhashable"]], [1], id="annotated-with-what-has-no-hash"),
         pytest.param(Any, {"a": [1, (2, {3}), b"x", STEPS, MESSAGES, {"$set": 1}, {1: 2}]}, id="anything"),
         pytest.param(
             dict[str, Any],
@@ -211,6 +217,9 @@ class Foreign:
         pytest.param(dict[str, int], {1: 1}, id="a-key-that-is-not-text"),
         pytest.param(Point, Cat("x"), id="another-class"),
         pytest.param(Record, {"idd": 1}, id="an-unknown-entry"),
+        pytest.param(Record, [1], id="a-list-for-a-TypedDict"),
+        pytest.param(dict[str, int], [1], id="a-list-for-a-dict"),
+        pytest.param(Holder, Holder(thing=object()), id="a-model-without-JSON"),
         pytest.param(Colour, "red", id="a-value-for-its-enum"),
         pytest.param(Literal["a"], "b", id="not-one-of-the-literals"),
         pytest.param(Cat | Dog, Point(1), id="none-of-a-union"),
@@ -251,6 +260,20 @@ def test_a_type_that_is_not_data_is_refused(type_: Any) -> None:
 def test_stored_marks_are_a_closed_set(data: Any) -> None:
     with pytest.raises(CodecError):
         ANYTHING.decode(data)
+
+
+@pytest.mark.parametrize(
+    ("type_", "data"),
+    [
+        pytest.param(dict[str, int], [1], id="a-list-for-a-dict"),
+        pytest.param(set[tuple[Any, Any]], [[[], 1]], id="a-list-in-a-set"),
+        pytest.param(Point, [1], id="a-list-for-a-dataclass"),
+        pytest.param(Point, {"y": 1.0}, id="a-dataclass-without-a-field"),
+    ],
+)
+def test_stored_data_of_another_form_is_refused(type_: Any, data: Any) -> None:
+    with pytest.raises(CodecError):
+        coder_of(type_).decode(data)
 
 
 @given(
@@ -439,6 +462,18 @@ async def test_everything_that_is_declared_comes_back_as_it_was() -> None:
     assert (await graph.get_state("t")).values == {"n": 1, **update}
 
 
+class Loose(TypedDict, total=False):
+    items: Annotated[tuple[int, ...], Append]
+    bare: Annotated[Any, Append]
+
+
+async def test_a_list_that_is_declared_as_something_else_comes_back_as_a_list() -> None:
+    builder = GraphBuilder(Loose).add_node("a", lambda _: {"items": (1, 2), "bare": "x"}).set_entry("a")
+    graph = builder.build(MemoryCheckpointer())
+    await graph.invoke({}, T)
+    assert (await builder.build(graph.checkpointer).get_state("t")).values == {"items": [1, 2], "bare": ["x"]}
+
+
 async def test_results_of_siblings_come_back_as_they_were() -> None:
     broken = True
 
@@ -447,13 +482,26 @@ async def test_results_of_siblings_come_back_as_they_were() -> None:
             raise ValueError("no")
 
     update = {"tags": ["t", "u"], "point": Point(1), "thing": STEPS[0], "names": "one"}
-    builder = GraphBuilder(Typed).add_node("good", lambda _: update).add_node("bad", fail)
-    graph = builder.add_edge("__start__", "good").add_edge("__start__", "bad").build(MemoryCheckpointer())
+    goto: list[str | Send] = ["more", Send("work", {"item": 7})]
+    builder = GraphBuilder(Typed).add_node("good", lambda _: StateUpdate(update, goto), goto=["more", "work"])
+    builder.add_node("bad", fail).add_node("more", lambda _: {"n": 3})
+    builder.add_node("work", lambda task: {"names": str(task["item"])})
+    builder.add_edge("__start__", "good").add_edge("__start__", "bad")
     with pytest.raises(Exception, match="no"):
-        await graph.invoke({}, T)
+        await builder.build(store := MemoryCheckpointer()).invoke({}, T)
     broken = False
-    done = await graph.resume("t")
-    assert done == {"tags": {"t", "u"}, "point": Point(1), "thing": STEPS[0], "names": ["one"]}
+    done = await builder.build(store).resume("t")
+    kept = {"tags": {"t", "u"}, "point": Point(1), "thing": STEPS[0], "names": ["one", "7"], "n": 3}
+    assert done == kept
+
+
+async def test_a_result_of_a_sibling_that_cannot_be_kept_is_refused() -> None:
+    builder = (
+        GraphBuilder(Typed).add_node("good", lambda _: {"point": 5}).add_node("ask", lambda _: interrupt(1))
+    )
+    graph = builder.add_edge("__start__", "good").add_edge("__start__", "ask").build(MemoryCheckpointer())
+    with pytest.raises(CheckpointError, match="node 'good': the key 'point' cannot be kept"):
+        await graph.invoke({}, T)
 
 
 # --- stored data -----------------------------------------------------------------------------------

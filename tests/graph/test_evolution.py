@@ -260,6 +260,39 @@ async def test_payloads_that_are_whole_states_are_migrated_too() -> None:
     assert (await new.resume("t")).log == ["new 1", "new 2"]
 
 
+async def test_what_this_version_needs_and_the_thread_has_not_is_refused_by_name() -> None:
+    @dataclass
+    class Old:
+        log: Annotated[list[str], Append] = field(default_factory=list)
+
+    @dataclass
+    class New:
+        name: str
+        log: Annotated[list[str], Append] = field(default_factory=list)
+
+    def build(kind: Any, payload: Any, **more: Any) -> Graph[Any]:
+        builder = GraphBuilder(kind, **more).add_node("work", lambda s: {"log": [s["name"]]})
+        builder.add_conditional_edges(START, lambda _: Send("work", payload), ["work"])
+        return builder.build(store)
+
+    store = MemoryCheckpointer()
+    stop = ExecutionOptions(thread_id="t", interrupt_before=["work"])
+    with pytest.raises(GraphInterruptedError):
+        await build(Old, Old(["x"])).invoke(Old(), stop)
+    new = build(New, None)
+    assert (await new.get_state("t")).values == {"log": []}, "what is there is shown as data"
+    with pytest.raises(CheckpointError, match=r"the key 'payload' could not be read .* 'name'"):
+        await new.resume("t")
+    await new.update_state("t", {"log": ["y"]}, as_node="work")
+    with pytest.raises(GraphInterruptedError):
+        await build(Old, {"name": "z"}).invoke(Old(), replace(stop, thread_id="u"))
+    with pytest.raises(
+        CheckpointError, match="has no value for 'name', which this version of the state needs"
+    ):
+        await new.resume("u")
+    assert (await build(New, None, migrations={2: lambda s: {**s, "name": "n"}}).resume("u")).log == ["z"]
+
+
 async def test_an_inner_graph_has_migrations_of_its_own() -> None:
     class Inner1(TypedDict, total=False):
         step: int

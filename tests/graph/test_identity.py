@@ -7,9 +7,9 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
+from tests.graph.behaviours import behaviour
 from wesichain.errors import CheckpointError, GraphError, GraphInterruptedError
 from wesichain.graph import (
-    END,
     START,
     Append,
     ExecutionOptions,
@@ -57,17 +57,7 @@ def hello(store: Any = None) -> Graph[Log]:
     return builder.build(store or MemoryCheckpointer())
 
 
-async def test_going_back_opens_a_branch_that_resume_then_answers() -> None:
-    graph = hello()
-    first = await stopped(graph.invoke({}, T))
-    assert (await graph.resume("t", "you"))["log"] == ["a", "you", "c"]
-    before = (await graph.history("t"))[1].parent_id
-    again = await stopped(graph.resume("t", checkpoint_id=before))
-    assert again.interrupts == first.interrupts
-    assert (await graph.resume("t", "world"))["log"] == ["a", "world", "c"]
-    assert (await graph.get_state("t")).values["log"] == ["a", "world", "c"]
-
-
+@behaviour("G91")
 async def test_a_branch_takes_along_what_is_pending_where_it_begins() -> None:
     calls: list[str] = []
     builder = GraphBuilder(Log).add_node("first", note("first")).add_node("a", note("a", calls))
@@ -95,15 +85,6 @@ async def test_going_back_twice_before_anything_ran_is_going_back_once() -> None
     assert [one.source for one in await graph.history("t")].count("branch") == 1, "nothing was begun"
 
 
-async def test_a_fork_has_the_questions_of_where_it_begins() -> None:
-    graph = hello()
-    first = await stopped(graph.invoke({}, T))
-    fork = await graph.fork("t", (await graph.get_state("t")).checkpoint_id)
-    assert (await stopped(graph.resume(fork))).interrupts == first.interrupts
-    assert (await graph.resume(fork, "fork"))["log"] == ["a", "fork", "c"]
-    assert (await graph.resume("t", "main"))["log"] == ["a", "main", "c"]
-
-
 async def test_a_question_keeps_its_id_when_its_thread_is_compacted() -> None:
     store = MemoryCheckpointer()
     builder = GraphBuilder(Log).add_node("a", note("a"))
@@ -118,14 +99,6 @@ async def test_a_question_keeps_its_id_when_its_thread_is_compacted() -> None:
 
 
 # --- answers ---------------------------------------------------------------------------------------
-
-
-async def test_resuming_without_a_value_answers_nothing() -> None:
-    graph = hello()
-    first = await stopped(graph.invoke({}, T))
-    for _ in range(2):
-        assert (await stopped(graph.resume("t"))).interrupts == first.interrupts
-    assert (await graph.resume("t", None))["log"] == ["a", None, "c"]
 
 
 async def test_resuming_without_a_value_runs_what_was_cut_off_beside_a_question() -> None:
@@ -147,15 +120,6 @@ async def test_resuming_without_a_value_runs_what_was_cut_off_beside_a_question(
     await stopped(graph.resume("t"))
     assert calls == ["b"]
     assert (await graph.resume("t", "!"))["log"] == ["!", "b"]
-
-
-@pytest.mark.parametrize("value", ["world", 0, False, {"a": 1}], ids=repr)
-async def test_a_value_for_which_nothing_waits_is_refused(value: Any) -> None:
-    graph = hello()
-    await stopped(graph.invoke({}, T))
-    await graph.resume("t", "you")
-    with pytest.raises(CheckpointError, match="no question waits"):
-        await graph.resume("t", value)
 
 
 async def test_a_named_question_finds_its_answer_in_a_version_that_asks_in_another_order() -> None:
@@ -263,13 +227,6 @@ async def test_a_join_that_is_added_above_does_not_take_anothers_arrivals() -> N
     assert done["log"] == ["quick", "early", "!", "both"]
 
 
-async def test_a_join_with_one_more_source_fires_where_that_one_has_run() -> None:
-    store = MemoryCheckpointer()
-    await stopped(joined(store).invoke({}, T))
-    done = await joined(store, sources=("quick", "slow", "early")).resume("t", "!")
-    assert done["log"] == ["quick", "early", "!", "both", "more"], "early ran before it was a source"
-
-
 async def test_a_join_that_is_gone_is_not_forgotten_without_a_word() -> None:
     store = MemoryCheckpointer()
     await stopped(joined(store).invoke({}, T))
@@ -277,23 +234,6 @@ async def test_a_join_that_is_gone_is_not_forgotten_without_a_word() -> None:
     other = builder.add_edge("quick", "slow").set_entry("quick").build(store)
     with pytest.raises(CheckpointError, match=r"waits at the join 'quick' \+ 'slow' -> 'both'"):
         await other.resume("t", "!")
-
-
-@pytest.mark.parametrize("late", ["left", "right"])
-async def test_a_join_inside_a_loop_waits_for_all_its_sources_every_time(late: str) -> None:
-    """After the first round one of the sources is two steps away: the join must not fire after the other."""
-    soon = "right" if late == "left" else "left"
-    builder = GraphBuilder(Log).add_node("begin", lambda s: {"n": s.get("n", 0) + 1})
-    for name in ("left", "way", "right"):
-        builder.add_node(name, note(name))
-    builder.add_node("join", lambda s: {"log": [f"join after {s['log'][-1]}"]})
-    builder.add_edge("begin", soon).add_edge("way", late).add_edge(["left", "right"], "join")
-    builder.add_conditional_edges("begin", lambda s: late if s["n"] == 1 else "way", [late, "way"])
-    builder.add_conditional_edges("join", lambda s: "begin" if s["n"] < 3 else END, ["begin", END])
-    graph = builder.set_entry("begin").build(MemoryCheckpointer())
-    first = ["left", "right", "join after right"]
-    rest = [*(("left", "way") if soon == "left" else ("way", "right")), late, f"join after {late}"]
-    assert (await graph.invoke({}, T))["log"] == [*first, *rest, *rest]
 
 
 # --- deferred nodes --------------------------------------------------------------------------------

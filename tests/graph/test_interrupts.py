@@ -10,13 +10,11 @@ import pytest
 from tests.graph.behaviours import behaviour
 from wesichain.errors import CheckpointError, GraphError, GraphInterruptedError
 from wesichain.graph import (
-    END,
     Append,
     ExecutionOptions,
     Graph,
     GraphBuilder,
     MemoryCheckpointer,
-    Send,
     interrupt,
 )
 
@@ -116,20 +114,6 @@ async def test_an_answer_may_be_any_data(answer: Any) -> None:
     assert (await graph.resume("t", answer))["log"] == [answer]
 
 
-@behaviour("G63")
-async def test_several_questions_of_one_node_are_answered_in_order() -> None:
-    calls: list[str] = []
-    graph = chain(ask("q", times=3, calls=calls))
-    error = await stopped(graph.invoke({}, T))
-    seen = [error.interrupts[0].value]
-    for answer in ("x", "y"):
-        error = await stopped(graph.resume("t", answer))
-        seen.append(error.interrupts[0].value)
-    assert (await graph.resume("t", "z"))["log"] == ["x", "y", "z"]
-    assert seen == ["q 0", "q 1", "q 2"]
-    assert len(calls) == 4
-
-
 @behaviour("G64")
 async def test_questions_of_siblings_are_answered_by_their_ids() -> None:
     graph = beside(ask("one"), ask("two"))
@@ -159,40 +143,6 @@ async def test_a_part_of_the_questions_may_be_answered() -> None:
     assert (len(calls["one"]), len(calls["two"])) == (2, 2)
 
 
-@behaviour("G66")
-async def test_siblings_that_have_finished_do_not_run_again() -> None:
-    calls: list[int] = []
-
-    async def work(state: Any) -> Any:
-        await asyncio.sleep(0.01)
-        calls.append(state["i"])
-        return {"log": [state["i"]]}
-
-    builder = GraphBuilder(Log).add_node("work", work).add_node("ask", ask("?"))
-    builder.add_conditional_edges("__start__", lambda _: ["ask", *[Send("work", {"i": i}) for i in range(3)]])
-    graph = builder.build(MemoryCheckpointer())
-    await stopped(graph.invoke({}, T))
-    assert (await graph.resume("t", "!"))["log"] == ["!", 0, 1, 2]
-    assert calls == [0, 1, 2]
-
-
-@behaviour("G67")
-async def test_a_question_in_a_loop_is_asked_anew_each_time() -> None:
-    builder = GraphBuilder(Log).add_node("ask", lambda s: {"log": [interrupt(len(s["log"]))]})
-    builder.add_conditional_edges(
-        "ask", lambda s: "ask" if len(s["log"]) < 4 else END, ["ask", END]
-    ).set_entry("ask")
-    graph = builder.build(MemoryCheckpointer())
-    error = await stopped(graph.invoke({}, T))
-    ids = {error.interrupts[0].id}
-    for turn in range(3):
-        assert error.interrupts[0].value == turn
-        error = await stopped(graph.resume("t", f"answer {turn}"))
-        ids.add(error.interrupts[0].id)
-    assert (await graph.resume("t", "last"))["log"] == ["answer 0", "answer 1", "answer 2", "last"]
-    assert len(ids) == 4
-
-
 @behaviour("G68")
 async def test_without_a_checkpointer_a_question_says_that_it_cannot_be_answered() -> None:
     builder = GraphBuilder(Log).add_node("ask", ask("?")).set_entry("ask")
@@ -201,24 +151,6 @@ async def test_without_a_checkpointer_a_question_says_that_it_cannot_be_answered
     assert error.interrupts[0].value == "?"
     error = await stopped(builder.build().invoke({}, ExecutionOptions(interrupt_before=["ask"])))
     assert "stopped before 'ask'; it cannot be resumed" in str(error)
-
-
-@behaviour("G69")
-async def test_the_id_of_a_question_is_the_same_each_time_it_is_replayed() -> None:
-    graph = chain(note("a"), ask("?"))
-    first = await stopped(graph.invoke({}, T))
-    saved = await graph.get_state("t")
-    for _ in range(2):
-        fork = await graph.fork("t", saved.checkpoint_id)
-        error = await stopped(graph.resume(fork))
-        assert error.interrupts[0].id == first.interrupts[0].id
-
-
-async def test_a_person_may_take_a_long_time_and_answer_in_another_process() -> None:
-    store = MemoryCheckpointer()
-    await stopped(chain(note("a"), ask("?"), store=store).invoke({}, T))
-    elsewhere = chain(note("a"), ask("?"), store=store)
-    assert (await elsewhere.resume("t", "late"))["log"] == ["a", "late"]
 
 
 async def test_an_answer_survives_the_death_of_the_run_that_took_it() -> None:
@@ -302,29 +234,6 @@ async def test_a_question_of_an_inner_graph_reaches_the_outermost_caller(depth: 
     assert (saved.interrupts, saved.next) == (error.interrupts, (f"level{depth - 1}",))
     assert (await graph.resume("t", "answer"))["log"] == ["before", "answer"]
     assert calls == ["before"]
-
-
-async def test_questions_of_several_inner_graphs_are_answered_one_by_one() -> None:
-    inner = (
-        GraphBuilder(Log)
-        .add_node("ask", lambda s: {"log": [interrupt(f"q{s['n']}")]})
-        .set_entry("ask")
-        .build()
-    )
-
-    async def call(state: Any) -> Any:
-        done = await inner.invoke({"n": state})
-        return {"log": done["log"]}
-
-    builder = GraphBuilder(Log).add_node("call", call).add_node("end", note("end")).add_edge("call", "end")
-    builder.add_conditional_edges("__start__", lambda _: [Send("call", n) for n in range(3)], ["call"])
-    graph = builder.build(MemoryCheckpointer())
-    error = await stopped(graph.invoke({}, T))
-    assert [one.value for one in error.interrupts] == ["q0", "q1", "q2"]
-    error = await stopped(graph.resume("t", {error.interrupts[1].id: "b"}))
-    assert [one.value for one in error.interrupts] == ["q0", "q2"]
-    done = await graph.resume("t", {error.interrupts[0].id: "a", error.interrupts[1].id: "c"})
-    assert done["log"] == ["a", "b", "c", "end"]
 
 
 async def test_a_node_may_call_several_graphs_that_ask() -> None:

@@ -266,6 +266,9 @@ async def test_the_task_of_an_agent_is_made_of_the_state() -> None:
     graph = GraphBuilder(State).add_node("poet", Agent(llm), task=task).set_entry("poet").build()
     assert (await graph.invoke({"topic": "rain"}))["output"] == "a poem"
     assert llm.requests[0].messages[-1].content == "poet: write about rain"
+    none = GraphBuilder(State).add_node("poet", Agent(llm), task=lambda _: "").set_entry("poet").build()
+    with pytest.raises(NodeFailedError, match="node 'poet': its task function returned ''"):
+        await none.invoke({})
     with pytest.raises(GraphDefinitionError, match="task is for an agent"):
         GraphBuilder(State).add_node("x", lambda _: None, task=task)
 
@@ -376,7 +379,11 @@ async def test_an_update_from_outside_goes_where_it_says() -> None:
     assert (await graph.get_state("t")).next == ("b", "c"), "in the order in which writes are folded"
     await graph.update_state("t", StateUpdate({"log": ["v"]}, goto="b"), as_node="c")
     assert (await graph.get_state("t")).next == ("b",)
-    assert (await graph.resume("t"))["log"] == ["a", "u", "v", "b"]
+    await graph.update_state("t", StateUpdate({}, goto=[Send("b", 1), Send("b", 2)]))
+    assert [task.id for task in (await graph.get_state("t")).tasks] == ["b", "b#0", "b#1"]
+    assert (await graph.resume("t"))["log"] == ["a", "u", "v", "b", "b", "b"]
+    await graph.update_state("t", StateUpdate({}, goto="b"))
+    assert (await graph.resume("t"))["log"][-1:] == ["b"], "also where nothing was to run any more"
     with pytest.raises(GraphError, match="'nowhere', which is not a node"):
         await graph.update_state("t", StateUpdate({}, goto="nowhere"))
 

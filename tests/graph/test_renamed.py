@@ -271,6 +271,20 @@ async def test_a_join_whose_sources_changed_fires_by_the_new_ones(
     assert done["log"].count("end") == 1
 
 
+async def test_a_join_that_is_the_same_waits_on_beside_one_that_changed() -> None:
+    def build(*sources: str) -> Graph[Any]:
+        builder = GraphBuilder(Log).add_edge("__start__", "a").add_edge("__start__", "b")
+        for name in ("a", "b", "late", "one", "other"):
+            builder.add_node(name, says(name))
+        builder.add_edge("a", "late").add_edge(["a", "late"], "one")
+        return builder.add_edge([*sources], "other").build(store)
+
+    store = MemoryCheckpointer()
+    with pytest.raises(GraphInterruptedError):
+        await build("b", "late").invoke({}, ExecutionOptions(thread_id="t", interrupt_before=["late"]))
+    assert (await build("a", "b", "late").resume("t"))["log"] == ["a", "b", "late", "one", "other"]
+
+
 async def test_a_join_with_a_new_source_that_cannot_come_any_more_is_refused() -> None:
     store = MemoryCheckpointer()
     await arrived(store, ("a", "late"), "ask", "late")

@@ -139,7 +139,7 @@ async def test_text_that_is_no_text_is_an_error_of_ours(tmp_path: Path) -> None:
     again.close()
 
 
-@behaviour("K15")
+@behaviour("K15", "G93")
 async def test_it_works_from_many_loops_and_threads(tmp_path: Path) -> None:
     store = SqliteCheckpointer(tmp_path / "many.db")
     graph = chat(store)

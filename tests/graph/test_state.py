@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import operator
-from collections import deque
+from collections import defaultdict, deque
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, NotRequired, TypedDict
 
@@ -123,6 +123,13 @@ def test_one_node_may_write_a_key_several_times() -> None:
 @behaviour("G08")
 def test_an_overwrite_passes_the_reducer_by() -> None:
     assert run(Folds, lambda _: {"items": Overwrite([9])}, {"items": [1, 2]})["items"] == [9]
+
+
+def test_a_merge_takes_a_mapping() -> None:
+    with pytest.raises(
+        NodeFailedError, match="the reducer Merge of the key 'facts' raised TypeError: Merge takes"
+    ):
+        run(Folds, lambda _: {"facts": 5})
 
 
 def two(first: Any, second: Any, state_type: Any = Folds) -> Any:
@@ -446,6 +453,10 @@ class OfThree(TypedDict):
     x: Annotated[int, of_three]
 
 
+class Unreadable(TypedDict):
+    x: Nowhere  # type: ignore[name-defined]  # noqa: F821  # that is the point
+
+
 class Twice(TypedDict):
     x: Annotated[list[str], Append, Add]
 
@@ -546,6 +557,7 @@ def test_a_class_inside_a_function_is_read_as_far_as_it_can_be() -> None:
             "'x' has two reducers",
             id="two-reducers",
         ),
+        pytest.param(Unreadable, "its annotations cannot be read", id="a-name-that-is-not-there"),
         pytest.param(
             OfThree,
             "'x' has of_three for a reducer, which does not take two",
@@ -728,7 +740,8 @@ def test_a_copy_is_the_same_and_shares_nothing_that_can_change(value: Any) -> No
 
 def test_copies_keep_the_class_and_leave_what_is_not_data_alone() -> None:
     handle = object()
-    special = {"d": deque([[1]], maxlen=3), "h": handle, "m": Inner(deep=[1]), "b": Box([1])}
+    lists = defaultdict(list, a=[1])
+    special = {"d": deque([[1]], maxlen=3), "h": handle, "m": Inner(deep=[1]), "b": Box([1]), "l": lists}
     mine = clone(special)
     assert mine == special
     assert mine["h"] is handle
@@ -736,7 +749,9 @@ def test_copies_keep_the_class_and_leave_what_is_not_data_alone() -> None:
     mine["d"][0].append(2)
     mine["m"].deep.append(2)
     mine["b"].items.append(2)
-    assert special == {"d": deque([[1]]), "h": handle, "m": Inner(deep=[1]), "b": Box([1])}
+    mine["l"]["a"].append(2)
+    mine["l"]["new"].append(3)
+    assert special == {"d": deque([[1]]), "h": handle, "m": Inner(deep=[1]), "b": Box([1]), "l": {"a": [1]}}
 
 
 def test_growing_lists_share_their_past_and_part_where_they_must() -> None:

@@ -14,7 +14,6 @@ from typing_extensions import override
 from tests.graph.behaviours import behaviour
 from wesichain.errors import ConflictingUpdateError, GraphInterruptedError, NodeFailedError
 from wesichain.graph import (
-    END,
     Append,
     Entry,
     ExecutionOptions,
@@ -118,23 +117,6 @@ async def test_an_inner_graph_begins_anew_or_goes_on(keep: bool, expected: list[
     assert done == {"log": []}, "what is kept is nobody else's business"
 
 
-@behaviour("G104")
-async def test_going_back_finds_a_kept_inner_state_as_it_was_then() -> None:
-    builder = GraphBuilder(Outer).add_node("sub", counter().build(), keep_state=True).set_entry("sub")
-    builder.add_conditional_edges("sub", lambda s: "sub" if len(s["log"]) < 3 else END, ["sub", END])
-    graph = builder.build(MemoryCheckpointer())
-    assert (await graph.invoke({}, T))["log"] == ["inner1", "inner2", "inner3"]
-    then = next(one for one in await graph.history("t") if one.step == 1)
-    assert (await graph.resume("t", checkpoint_id=then.checkpoint_id))["log"] == [
-        "inner1",
-        "inner2",
-        "inner3",
-    ]
-    fresh = GraphBuilder(Outer).add_node("sub", counter().build()).set_entry("sub")
-    fresh.add_conditional_edges("sub", lambda s: "sub" if len(s["log"]) < 3 else END, ["sub", END])
-    assert (await fresh.build(MemoryCheckpointer()).invoke({}, T))["log"] == ["inner1", "inner1", "inner1"]
-
-
 @behaviour("G105")
 async def test_inner_graphs_in_loops_and_side_by_side_find_each_their_own_state() -> None:
     def ask(state: Any) -> Any:
@@ -157,8 +139,9 @@ async def test_inner_graphs_in_loops_and_side_by_side_find_each_their_own_state(
 
 
 @behaviour("G33")
+@pytest.mark.parametrize("called", [False, True], ids=["a-node", "called-by-a-function"])
 @pytest.mark.parametrize("depth", [1, 2, 3])
-async def test_a_node_may_address_a_graph_further_out(depth: int) -> None:
+async def test_a_node_may_address_a_graph_further_out(depth: int, called: bool) -> None:
     def leave(_: Any) -> Any:
         return StateUpdate({"log": ["left"], "mine": "set from inside"}, goto="other", up=depth)
 
@@ -166,7 +149,8 @@ async def test_a_node_may_address_a_graph_further_out(depth: int) -> None:
     graph = graph.add_edge("leave", "never").set_entry("leave").build()
     for _ in range(depth - 1):
         graph = GraphBuilder(Inner).add_node("sub", graph).set_entry("sub").build()
-    builder = GraphBuilder(Outer).add_node("sub", graph, goto=["other"])
+    node = (lambda _: graph.invoke({})) if called else graph
+    builder = GraphBuilder(Outer).add_node("sub", node, goto=["other"])
     builder.add_node("other", lambda _: {"log": ["other"]}).set_entry("sub")
     done = await builder.build(MemoryCheckpointer()).invoke({}, T)
     assert done == {"log": ["left", "other"], "mine": "set from inside"}

@@ -1,22 +1,17 @@
 """Time travel: going back, branching and forking, with questions and with graphs inside.
 
-The scenarios are those of LangGraph's own tests (`libs/langgraph/tests/test_time_travel.py`, 50 tests): 38 of
-them hold here, and `NOT_MAPPED` says why the other 12 cannot. With a checkout of LangGraph in
-`$WESICHAIN_LANGGRAPH`, its tests themselves are run, over `langgraph_shim`.
+The scenarios are those of LangGraph's own tests (`libs/langgraph/tests/test_time_travel.py`), as far as they
+hold here: a graph inside has no checkpoints to go back to, its steps belong to the outer graph's next one.
 """
 
 from __future__ import annotations
 
-import os
-import sys
 from itertools import pairwise
-from pathlib import Path
-from types import ModuleType
 from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from tests.graph.langgraph_shim import as_langgraph
+from tests.graph.behaviours import behaviour
 from wesichain.errors import GraphInterruptedError
 from wesichain.graph import (
     Append,
@@ -30,49 +25,6 @@ from wesichain.graph import (
 )
 
 T = ExecutionOptions(thread_id="t")
-INNER = (
-    "a graph inside has no checkpoints to go back to: its steps belong to the outer graph's next checkpoint"
-)
-NOT_MAPPED = {
-    "test_subgraph_interrupt_full_flow": INNER,
-    "test_subgraph_replay_from_subgraph_checkpoint": INNER,
-    "test_subgraph_time_travel_to_first_interrupt": INNER,
-    "test_subgraph_time_travel_to_second_interrupt": INNER,
-    "test_subgraph_time_travel_resume_from_first_interrupt": INNER,
-    "test_subgraph_time_travel_resume_from_second_interrupt": INNER,
-    "test_subgraph_time_travel_checkpoint_pattern": INNER,
-    "test_3_levels_deep_time_travel_to_first_interrupt": INNER,
-    "test_3_levels_deep_time_travel_to_second_interrupt": INNER,
-    "test_3_levels_deep_time_travel_to_middle_subgraph": INNER,
-    "test_3_levels_deep_middle_has_interrupts": INNER,
-    "test_copy_fork_creates_sibling_checkpoint": "an update without values is an update, and says so",
-}
-
-
-# --- LangGraph's own tests -------------------------------------------------------------------------
-
-
-def test_langgraphs_own_tests(monkeypatch: pytest.MonkeyPatch) -> None:
-    checkout = os.environ.get("WESICHAIN_LANGGRAPH")
-    if not checkout:
-        pytest.skip("set WESICHAIN_LANGGRAPH to a checkout of LangGraph to run its tests")
-    path = Path(checkout) / "libs/langgraph/tests/test_time_travel.py"
-    module = ModuleType("langgraph_time_travel")
-    monkeypatch.setitem(sys.modules, module.__name__, module)  # where its annotations are looked up
-    with as_langgraph():
-        exec(compile(path.read_text(), str(path), "exec"), vars(module))  # the file that the reader named
-    tests = {name: test for name, test in vars(module).items() if name.startswith("test_")}
-    failed: list[str] = []
-    for name, test in tests.items():
-        try:
-            test(MemoryCheckpointer())
-        except (AssertionError, NotImplementedError):
-            failed.append(name)
-    assert sorted(failed) == sorted(NOT_MAPPED)
-    assert len(tests) == 50
-
-
-# --- the scenarios ---------------------------------------------------------------------------------
 
 
 class State(TypedDict, total=False):
@@ -133,41 +85,6 @@ def store() -> Checkpointer:
     return MemoryCheckpointer()
 
 
-async def test_going_back_runs_what_comes_after_and_keeps_the_old_branch(store: Checkpointer) -> None:
-    line = Line("a", "b", "c")
-    graph = line.build(store)
-    await graph.invoke({}, T)
-    old, moment = await graph.history("t"), await before(graph, "b")
-    line.called.clear()
-    assert (await graph.resume("t", checkpoint_id=moment.checkpoint_id))["value"] == ["a", "b", "c"]
-    assert line.called == ["b", "c"]
-    history = await graph.history("t")
-    assert history[-len(old) :] == old
-    new = history[: -len(old)]
-    assert [(one.next, one.source) for one in new] == [((), "loop"), (("c",), "loop"), (("b",), "branch")]
-    assert new[-1].parent_id == moment.checkpoint_id
-
-
-async def test_the_end_of_a_thread_runs_nothing(store: Checkpointer) -> None:
-    line = Line("a")
-    graph = line.build(store)
-    await graph.invoke({}, T)
-    line.called.clear()
-    end = (await graph.get_state("t")).checkpoint_id
-    assert (await graph.resume("t", checkpoint_id=end))["value"] == ["a"]
-    assert line.called == []
-
-
-async def test_updates_of_one_moment_are_branches_of_their_own(store: Checkpointer) -> None:
-    graph = Line("a", "b").build(store)
-    await graph.invoke({}, T)
-    moment = (await before(graph, "b")).checkpoint_id
-    for word in ("one", "two"):
-        made = await graph.update_state("t", {"value": [word]}, checkpoint_id=moment)
-        assert (await graph.get_state("t", made)).parent_id == moment
-        assert (await graph.resume("t", checkpoint_id=made))["value"] == ["a", word, "b"]
-
-
 @pytest.mark.parametrize("update", [None, {"value": ["x"]}], ids=["an-empty-update", "an-update"])
 async def test_an_update_before_a_question_asks_it_again(update: Any, store: Checkpointer) -> None:
     graph = Line("a", "ask", "b").build(store)
@@ -180,6 +97,7 @@ async def test_an_update_before_a_question_asks_it_again(update: Any, store: Che
     assert ended["value"] == ["a", *(update or {}).get("value", []), "ask:new", "b"]
 
 
+@behaviour("G69", "G89")
 async def test_a_question_is_the_same_each_time_that_one_goes_back(store: Checkpointer) -> None:
     line = Line("a", "ask", "b")
     graph = line.build(store)
@@ -212,18 +130,6 @@ async def test_between_two_questions_the_first_answer_stays(store: Checkpointer)
     assert line.called == ["ask1"]
 
 
-async def test_two_questions_of_a_node_are_asked_in_order_again(store: Checkpointer) -> None:
-    def both(_: State) -> State:
-        return {"value": [interrupt("first?"), interrupt("second?")]}
-
-    graph = GraphBuilder(State).add_node("ask", both).set_entry("ask").build(store)
-    assert await asks(graph.invoke({}, T)) == ["first?"]
-    assert await asks(graph.resume("t", "1")) == ["second?"]
-    assert (await graph.resume("t", "2"))["value"] == ["1", "2"]
-    moment = (await before(graph, "ask")).checkpoint_id
-    assert await asks(graph.resume("t", checkpoint_id=moment)) == ["first?"]
-
-
 async def test_a_graph_inside_runs_anew_and_asks_anew(store: Checkpointer) -> None:
     inside = Line("step", "ask", "after")
     graph = Line("a", "sub", "post", inner={"sub": inside.build()}).build(store)
@@ -248,6 +154,7 @@ async def test_an_answer_with_the_newest_checkpoint_named_goes_on_inside(store: 
     assert inside.called == ["step", "ask", "ask"]
 
 
+@behaviour("G104")
 @pytest.mark.parametrize("levels", [1, 2], ids=["inside", "two-levels-inside"])
 @pytest.mark.parametrize("updates", [False, True], ids=["going-back", "after-an-update"])
 async def test_what_a_graph_keeps_is_as_it_was_then(levels: int, updates: bool, store: Checkpointer) -> None:
@@ -269,15 +176,6 @@ async def test_what_a_graph_keeps_is_as_it_was_then(levels: int, updates: bool, 
         assert inside.seen[-1] == seen
     await graph.invoke({}, T)
     assert inside.seen[-1] == ["s"]  # what the last branch has left, not what the oldest moment had
-
-
-async def test_a_graph_that_keeps_nothing_begins_anew(store: Checkpointer) -> None:
-    inside = Line("s", kept=True)
-    builder = GraphBuilder(State).add_node("sub", inside.build())
-    graph = builder.set_entry("sub").build(store)
-    await graph.invoke({}, T)
-    await graph.invoke({}, T)
-    assert inside.seen == [[], []]
 
 
 async def test_graphs_side_by_side_keep_their_own(store: Checkpointer) -> None:
@@ -303,14 +201,3 @@ async def test_a_graph_that_is_visited_in_a_loop_goes_back_visit_by_visit(store:
     visits = [one for one in await graph.history("t") if one.next == ("sub",)]
     await graph.resume("t", checkpoint_id=visits[1].checkpoint_id)
     assert inside.seen[3:] == [["s"], ["s", "s"]]
-
-
-async def test_a_node_inside_knows_its_thread_and_its_place(store: Checkpointer) -> None:
-    found: list[tuple[str | None, str]] = []
-
-    def look(_: State, ctx: Any) -> None:
-        found.append((ctx.thread_id, ctx.scope))
-
-    inner = GraphBuilder(State).add_node("look", look).set_entry("look").build()
-    await GraphBuilder(State).add_node("sub", inner).set_entry("sub").build(store).invoke({}, T)
-    assert found == [("t", "sub/look")]

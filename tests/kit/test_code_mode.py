@@ -16,8 +16,9 @@ from wesichain.core import Role, ToolCall, ToolDispatched, from_json, to_json
 from wesichain.core.internal import Approve, Refuse
 from wesichain.errors import ConfigError, ToolError
 from wesichain.kit import CodeMode
+from wesichain.middleware import ToolGuard
 from wesichain.testing import ScriptedLlm
-from wesichain.tools import DynamicTools, ToolContext
+from wesichain.tools import DynamicTools, JsonTool, ToolContext, ToolSet
 
 MADE: list[str] = []
 
@@ -171,6 +172,14 @@ class TestPrograms:
         assert again.messages == outcome.messages
         assert MADE == []
 
+    def test_every_parameter_of_every_offered_tool_is_described(self) -> None:
+        schema = {"type": "object", "properties": {f"field_{n}": {"type": "integer"} for n in range(100)}}
+        registry = ToolSet.of([JsonTool("wide", "Wide.", schema, print), lookup, note]).build()
+        registry.deprecate("note")
+        _, *functions = CodeMode(registry).tools[0].description.split("\nawait ")
+        assert functions[0].endswith("field_99: int = ...)  # Wide.")
+        assert [text.partition("(")[0] for text in functions] == ["wide", "lookup"]
+
     @pytest.mark.parametrize(
         "tools",
         [[], [DynamicTools(lambda ctx: [lookup])], [tool(_plain, name="a-b")], [tool(_plain, name="if")]],
@@ -178,6 +187,18 @@ class TestPrograms:
     def test_wrong_tools_are_refused(self, tools: Any) -> None:
         with pytest.raises(ConfigError, match="CodeMode"):
             CodeMode(tools)
+
+    async def test_it_is_run_by_an_agent_and_nothing_else(self) -> None:
+        registry = ToolSet.of(CodeMode([lookup]).tools).build()
+        for code, said in (("1", "inside the run of an agent"), ("x" * 50_001, "at most 50000")):
+            result = await registry.dispatch(ToolCall("c", "run_code", {"code": code}))
+            assert said in str(result.error)
+
+    async def test_a_guard_that_ends_the_run_ends_the_program(self) -> None:
+        agent = coder("await lookup(name='ann')", middleware=[ToolGuard(lambda call: call.name != "lookup")])
+        outcome = await agent.outcome("go")
+        assert MADE == []
+        assert "lookup" in str(outcome.messages) + str(getattr(outcome, "error", ""))
 
     @pytest.mark.parametrize("limits", [{"max_calls": 0}, {"seconds": 0}, {"memory_mb": 0}])
     def test_wrong_limits_are_refused(self, limits: Any) -> None:
@@ -302,6 +323,7 @@ from wesichain.agent import Interrupted
 from wesichain.core import from_json
 from wesichain.core.internal import Approve
 from wesichain.kit import CodeMode
+from wesichain.middleware import ToolGuard
 from wesichain.testing import ScriptedLlm
 
 stored = from_json(Interrupted, sys.stdin.read())

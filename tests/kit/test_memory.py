@@ -153,6 +153,34 @@ async def test_a_fact_is_bounded(text: str) -> None:
         await use(tools_of(Memory(MemoryStore(), by_deps)), "remember", "ann", text=text)
 
 
+async def test_a_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wesichain.kit.memory._MOST", 2)
+    tools = tools_of(Memory(MemoryStore(), by_deps))
+    for text in ("x" * 4_000, "two"):
+        await use(tools, "remember", "ann", text=text)
+    with pytest.raises(Exception, match="the memory is full: it has 2 facts"):
+        await use(tools, "remember", "ann", text="three")
+    await use(tools, "remember", "bob", text="one")
+
+
+async def test_only_the_best_are_recalled() -> None:
+    tools = tools_of(Memory(MemoryStore(), by_deps))
+    for number in range(9):
+        await use(tools, "remember", "ann", text=f"fact {number}")
+    assert len((await use(tools, "recall", "ann", query="fact"))["facts"]) == 8
+    assert (await use(tools, "recall", "bob"))["note"] == "Nothing is remembered about this."
+
+
+async def test_an_embedder_that_loses_texts_is_a_mistake() -> None:
+    class Loses(Letters):
+        def embed(self, texts: Sequence[str]) -> list[list[float]]:
+            return super().embed(texts)[1:]
+
+    tools = tools_of(Memory(MemoryStore(), by_deps, embedder=Loses()))
+    with pytest.raises(Exception, match="'letters' returned 0 rows for 1 texts"):
+        await use(tools, "remember", "ann", text="x")
+
+
 @pytest.mark.parametrize("embeds", [False, True])
 @pytest.mark.parametrize("how", ["forget", "erase"])
 async def test_nothing_is_left_of_what_was_forgotten(tmp_path: Path, embeds: bool, how: str) -> None:

@@ -73,6 +73,14 @@ class TestTools:
                 "write_file", {"path": "d", "text": ""}, "folder|directory", id="in-place-of-a-folder"
             ),
             pytest.param("search_files", {"text": ""}, "nothing to find", id="an-empty-search"),
+            pytest.param("read_file", {"path": "."}, "names no file", id="no-file"),
+            pytest.param("read_file", {"path": ""}, "1 to 1024 characters, not 0", id="no-path"),
+            pytest.param("read_file", {"path": "x" * 1025}, "not 1025", id="a-long-path"),
+            pytest.param("read_file", {"path": "a/" * 32 + "b"}, "too deep", id="a-deep-path"),
+            pytest.param("read_file", {"path": "x" * 256}, "too long", id="a-long-name"),
+            pytest.param(
+                "read_file", {"path": "a", "start": -1}, "start at 0 to 3", id="before-its-beginning"
+            ),
         ],
     )
     async def test_mistakes_are_said(self, files: Files, name: str, args: Any, words: str) -> None:
@@ -136,6 +144,43 @@ class TestLimits:
         assert files.sizes() == {"a": 10, "b": 10, "c": 1}
         with pytest.raises(ToolError, match="surrogates"):
             files.write("a", "\ud800")
+
+
+@pytest.mark.parametrize("limit", ["file_bytes", "total_bytes", "files"])
+def test_a_limit_below_nothing_is_a_mistake(limit: str) -> None:
+    FileLimits(**{limit: 0})
+    with pytest.raises(ConfigError, match="0 or more"):
+        FileLimits(**{limit: -1})
+
+
+def test_what_a_folder_has_beyond_its_limits_or_without_a_usable_name(tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+    names = ["a", "below/b", "below/c", "d", "e"]
+    for name in (*names, ".part-x", "bell\x07"):
+        (tmp_path / name).write_bytes(b"x" * (11 if name == "a" else 1))
+    files = FolderFiles(tmp_path, limits=LIMITS)
+    assert [*files.sizes()] == ["a", "below/b", "below/c", "d"]  # one more than there may be
+    assert [*FolderFiles(tmp_path).sizes()] == names
+    with pytest.raises(ToolError, match="more than 10 bytes, and is not read"):
+        files.read("a")
+    (tmp_path / "a").write_bytes(b"x" * 10)
+    assert files.read("a") == "x" * 10
+
+
+async def test_a_match_is_shown_with_its_surroundings_wherever_it_stands() -> None:
+    files = MemoryFiles()
+    files.write("a", "." * 100 + "Fish" + "." * 100 + "fish" + "." * 200 + "FISH")
+    files.write("b", "\u0130 Fish fish")  # its lower case is longer
+    found = await call(tools_of(Workspace(files)), "search_files", text="fish")
+    assert [(match["path"], match["start"], len(match["text"])) for match in found] == [
+        ("a", 20, 164), ("a", 124, 164), ("a", 328, 84), ("b", 0, 11)
+    ]  # fmt: skip
+    assert found[0]["text"] == "." * 80 + "Fish" + "." * 80
+    files.write("c", "fish " + "." * 200 + "fish ." * 400)
+    assert len(await call(tools_of(Workspace(files)), "search_files", text="fish")) <= 50
+    for number in range(60):
+        files.write(f"n{number}", "fish")
+    assert len(await call(tools_of(Workspace(files)), "search_files", text="fish")) == 50
 
 
 NAMES = [

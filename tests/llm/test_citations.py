@@ -179,3 +179,11 @@ async def test_they_are_counted_anew_in_the_answer_of_a_text_model() -> None:
     said = LlmResponse(text, citations=(replace(CITED, start=at, end=at + 5),))
     reply = await TextReAct(ScriptedLlm([said])).complete(LlmRequest("m", (Message(Role.USER, "?"),)))
     assert (reply.content, reply.citations) == ("Paris is big.", (replace(CITED, start=0, end=5),))
+
+
+def test_a_citation_outside_of_the_answer_has_no_place_there() -> None:
+    unplaced = Citation(url="https://b.org")
+    found = citations.within([URL, unplaced, Citation(start=2, end=8)], "0123456789", "23456789")
+    assert found == (replace(URL, start=None, end=None), unplaced, Citation(start=0, end=6))
+    assert citations.within([Citation(start=8, end=10)], "0123456789", "89") == (Citation(start=0, end=2),)
+    assert citations.within([URL], "0123456789", "x") == (replace(URL, start=None, end=None),)

@@ -24,10 +24,12 @@ from wesichain.core import (
     to_json,
 )
 from wesichain.llm.anthropic.wire import to_wire as to_messages
+from wesichain.llm.bedrock.wire import to_converse
 from wesichain.llm.calls import ToolNames
 from wesichain.llm.google.wire import to_config, to_contents
 from wesichain.llm.openai.items import to_items
 from wesichain.llm.openai.wire import to_wire as to_chat
+from wesichain.llm.supported_settings import supported
 
 PNG = b"\x89PNG\r\n\x1a\n...."
 PICTURE = Image(PNG)
@@ -63,7 +65,12 @@ def gemini(request: LlmRequest, omitted: list[str]) -> dict[str, Any]:
     return {"contents": to_contents(request.messages, names, omitted), **to_config(request, names, {})}
 
 
-WIRES = [chat, responses, messages, gemini]
+def converse(request: LlmRequest, omitted: list[str]) -> dict[str, Any]:
+    more: Any = {"max_tokens": None, "options": {}, "caching": False, "omitted": omitted}
+    return to_converse(request, ToolNames.of(request), support=supported("bedrock", "m"), **more)
+
+
+WIRES = [chat, responses, messages, gemini, converse]
 each_wire = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: str(wire.__name__))
 
 TABLE: list[Any] = [
@@ -109,6 +116,17 @@ TABLE: list[Any] = [
         id="gemini-image-address",
     ),
     pytest.param(gemini, WAV, {"inlineData": {"mimeType": "audio/wav", "data": WAV.base64}}, id="gemini-sound"),
+    pytest.param(
+        responses, PDF,
+        {"type": "input_file", "filename": "plan.pdf", "file_data": f"data:application/pdf;base64,{PDF.base64}"},
+        id="responses-pdf",
+    ),
+    pytest.param(responses, NOTES, {"type": "input_text", "text": "notes.txt:\nbuy milk"}, id="responses-text-document"),
+    pytest.param(converse, PICTURE, {"image": {"format": "png", "source": {"bytes": PICTURE.base64}}}, id="bedrock-image"),
+    pytest.param(
+        converse, PDF, {"document": {"format": "pdf", "name": "plan-pdf", "source": {"bytes": PDF.base64}}}, id="bedrock-pdf"
+    ),
+    pytest.param(converse, NOTES, {"text": "notes.txt:\nbuy milk"}, id="bedrock-text-document"),
 ]  # fmt: skip
 
 
@@ -124,7 +142,17 @@ def test_a_part_is_sent_as_the_provider_wants_it(wire: Any, part: Part, block: d
     ("wire", "part", "why"),
     [
         pytest.param(chat, Document(url="https://a.b/c.pdf"), "give the bytes", id="chat-document-address"),
-        pytest.param(chat, Document(b"PK\x03", media_type="application/zip"), "PDF and text", id="chat-zip"),
+        *(
+            pytest.param(wire, given, "PDF and text", id=f"{wire.__name__}-{given.media_type}")
+            for wire in (chat, responses, messages, converse)
+            for given in (
+                Document(b"PK\x03", media_type="application/zip"),
+                Document(b"\xff", media_type="text/plain"),
+            )
+        ),
+        pytest.param(converse, WAV, "no audio", id="bedrock-sound"),
+        pytest.param(converse, Image(url="https://a.b/c.png"), "give the bytes", id="bedrock-address"),
+        pytest.param(converse, Image(b"BM", media_type="image/bmp"), "JPEG, PNG", id="bedrock-bmp"),
         pytest.param(chat, Audio(b"fLaC"), "WAV and MP3", id="chat-flac"),
         pytest.param(responses, WAV, "no audio", id="responses-sound"),
         pytest.param(messages, WAV, "no audio", id="anthropic-sound"),
@@ -168,6 +196,25 @@ def test_nothing_is_dropped_in_silence(wire: Any, parts: list[Part]) -> None:
             lines += 1
     assert len(omitted) >= lines
     assert all(to_json(line)[1:-1] in body for line in omitted)
+
+
+@each_wire
+def test_instructions_words_and_the_form_of_the_answer_are_sent(wire: Any) -> None:
+    schema = {"type": "object", "properties": {"total": {"type": "integer"}}, "required": ["total"]}
+    said = [(Role.SYSTEM, "Be brief."), (Role.SYSTEM, ""), (Role.SYSTEM, "Be kind."), (Role.USER, "One?")]
+    history = [Message(role, text) for role, text in [*said, (Role.ASSISTANT, "Yes."), (Role.USER, "Two?")]]
+    body = to_json(wire(LlmRequest("m", tuple(history), output_schema=schema), []))
+    joined = to_json("Be brief.\n\nBe kind.")[1:-1]
+    assert (joined in body) is (wire is not chat)
+    assert all(body.count(to_json(text)) == 1 for text in ("One?", "Yes.", "Two?"))
+    assert "total" in body
+    assert (
+        wire(LlmRequest("m", (Message(Role.USER, "hi"),)), [])
+        .keys()
+        .isdisjoint(
+            {"instructions", "system", "system_instruction", "text", "response_format", "output_config"}
+        )
+    )
 
 
 class TestAResultWithAPicture:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.llm.react_text.test_forms import FORMS, PAY
 from wesichain import Agent, ObserveErrors
 from wesichain.core import (
     LlmRequest,
@@ -34,7 +35,7 @@ def spec(name: str, **properties: str) -> ToolSpec:
 SEARCH = spec("search", query="string")
 ADD = spec("add", a="integer", b="integer")
 NOW = spec("now")
-TOOLS = (SEARCH, ADD, NOW)
+TOOLS = (SEARCH, ADD, NOW, PAY)
 
 
 def reader(tools: Sequence[ToolSpec] = TOOLS, *, runs_calls: bool = True) -> ForeignText:
@@ -54,20 +55,11 @@ def made(reply: LlmResponse) -> list[tuple[str, Any]]:
 SEARCHED = [("search", {"query": "ReAct"})]
 ADDED = [("add", {"a": 1, "b": 2})]
 CALLS = [
-    pytest.param(
-        '<tool_call>\n{"name": "add", "arguments": {"a": 1, "b": 2}}\n</tool_call>', ADDED, id="hermes"
-    ),
-    pytest.param('{{"name": "add", "arguments": {"a": 1, "b": 2}}}', ADDED, id="qwen-coder-double-braces"),
+    *(pytest.param(text, [("pay", {"to": "ann"})], id=form) for form, text in FORMS.items()),
     pytest.param(
         '<tool_call>\n{{"name": "add", "arguments": {{"a": 1, "b": 2}}}}\n</tool_call>',
         ADDED,
         id="all-double",
-    ),
-    pytest.param('{"name": "add", "arguments": {"a": 1, "b": 2}}', ADDED, id="bare"),
-    pytest.param('```json\n{"name": "add", "arguments": {"a": 1, "b": 2}}\n```', ADDED, id="in-a-fence"),
-    pytest.param('{"name": "add", "parameters": {"a": 1, "b": 2}}', ADDED, id="llama"),
-    pytest.param(
-        '<|python_tag|>{"name": "add", "parameters": {"a": 1, "b": 2}}', ADDED, id="llama-python-tag"
     ),
     pytest.param(
         "<tool_call>\n<function=add>\n<parameter=a>\n1\n</parameter>\n<parameter=b>\n2\n</parameter>\n</function>\n"
@@ -80,40 +72,8 @@ CALLS = [
         [("search", {"query": "1"})],
         id="a-text-that-looks-like-a-number",
     ),
-    pytest.param(
-        "<tool_call>add\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n<arg_key>b</arg_key>\n"
-        "<arg_value>2</arg_value>\n</tool_call>",
-        ADDED,
-        id="glm",
-    ),
-    pytest.param('[TOOL_CALLS][{"name": "add", "arguments": {"a": 1, "b": 2}}]', ADDED, id="mistral"),
     pytest.param('[TOOL_CALLS]add[ARGS]{"a": 1, "b": 2}', ADDED, id="mistral-new"),
     pytest.param('<function=add>{"a": 1, "b": 2}</function>', ADDED, id="llama-function"),
-    pytest.param(
-        '<function_calls>\n<invoke name="add">\n<parameter name="a">1</parameter>\n'
-        '<parameter name="b">2</parameter>\n</invoke>\n</function_calls>',
-        ADDED,
-        id="invoke",
-    ),
-    pytest.param(
-        "<|tool_calls_section_begin|><|tool_call_begin|>functions.add:0<|tool_call_argument_begin|>"
-        '{"a": 1, "b": 2}<|tool_call_end|><|tool_calls_section_end|>',
-        ADDED,
-        id="kimi",
-    ),
-    pytest.param(
-        "<\uff5ctool\u2581calls\u2581begin\uff5c><\uff5ctool\u2581call\u2581begin\uff5c>function"
-        '<\uff5ctool\u2581sep\uff5c>add\n```json\n{"a": 1, "b": 2}\n```<\uff5ctool\u2581call\u2581end\uff5c>',
-        ADDED,
-        id="deepseek",
-    ),
-    pytest.param(
-        "<|channel|>analysis<|message|>I add.<|end|><|start|>assistant<|channel|>commentary to=functions.add "
-        '<|constrain|>json<|message|>{"a": 1, "b": 2}<|call|>',
-        ADDED,
-        id="harmony",
-    ),
-    pytest.param('Action: add\nAction Input: {"a": 1, "b": 2}', ADDED, id="text-react"),
     pytest.param(
         '<tool_call>{"name": "add", "arguments": {"a": 1, "b": 2}}</tool_call>\n'
         '<tool_call>{"name": "search", "arguments": {"query": "ReAct"}}</tool_call>',

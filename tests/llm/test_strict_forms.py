@@ -18,6 +18,7 @@ from wesichain.llm.anthropic.client import strict_tools
 from wesichain.llm.calls import ToolNames
 from wesichain.llm.openai import OpenAiClient, ResponsesClient
 from wesichain.llm.openai.wire import to_wire
+from wesichain.llm.strict_forms import as_asked, strict_form
 from wesichain.tools import ToolSet
 
 
@@ -198,3 +199,31 @@ def numbered(number: int, *, optional: int) -> ToolSpec:
 def test_the_tools_that_fit_into_a_request_are_strict(optional: list[int], strict: list[int]) -> None:
     tools = [numbered(number, optional=count) for number, count in enumerate(optional)]
     assert [*strict_tools(tools)] == [f"t{number}" for number in strict]
+
+
+def test_forms_are_kept_for_the_schemas_of_now() -> None:
+    made: list[int] = []
+
+    def make(schema: Any) -> dict[str, Any]:
+        made.append(schema["n"])
+        return {}
+
+    schemas = [{"n": number} for number in range(1_025)]
+    for schema in [schemas[0], *schemas, schemas[-1], schemas[0]]:
+        strict_form(schema, make)
+    assert made == [*range(1_025), 0]  # all were dropped when there were too many
+
+
+def test_an_answer_that_is_no_json_is_left_as_it_is() -> None:
+    request = LlmRequest("m", (), output_schema=OPTIONAL)
+    assert as_asked(LlmResponse("no"), request).content == "no"
+    assert as_asked(LlmResponse('{"a": 1, "b": null}'), request).content == '{"a":1}'
+    assert as_asked(LlmResponse('{"a": 1}'), request).content == '{"a": 1}'
+
+
+OPTIONAL = {
+    "type": "object",
+    "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
+    "required": ["a"],
+    "additionalProperties": False,
+}

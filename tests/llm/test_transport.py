@@ -190,6 +190,18 @@ BAD_INPUT = [
     pytest.param(reply(400, TOO_LONG), LlmRejectedError, "shorten it", id="too-long"),
     pytest.param(reply(400, FILTERED), LlmRejectedError, "content filter", id="filtered"),
     pytest.param(reply(422, "{}"), LlmRejectedError, "change it", id="unprocessable"),
+    pytest.param(reply(402, "{}"), LlmRejectedError, "check the plan", id="not-paid"),
+    pytest.param(reply(413, "{}"), LlmRejectedError, "shorten it", id="too-large"),
+    pytest.param(reply(409, "{}"), LlmTransportError, "ask again later", id="in-conflict"),
+    pytest.param(
+        reply(418, '[{"error": {"detail": "in a list"}}]'),
+        LlmRejectedError,
+        "418: in a list; the request",
+        id="a-list",
+    ),
+    pytest.param(
+        reply(500, '{"msg": "Image input is not supported"}'), LlmRejectedError, "leave it out", id="no-eyes"
+    ),
     pytest.param(reply(429, QUOTA), LlmTransportError, "check the plan", id="no-quota"),
     pytest.param(reply(429, "{}"), LlmTransportError, "RateLimiter", id="too-often"),
     pytest.param(reply(503, ""), LlmTransportError, "ask again later", id="busy"),

@@ -21,7 +21,7 @@ from tests.llm.toxic_server import (
     reply,
 )
 from wesichain.errors import ConfigError, LlmRejectedError
-from wesichain.llm.transport.keys import KeyAccount
+from wesichain.llm.transport.keys import KeyAccount, asked_key
 
 
 @each_provider
@@ -99,6 +99,20 @@ def test_a_key_goes_to_its_own_host_alone(
             HOME.key_for(base_url, api_key)
     else:
         assert HOME.key_for(base_url, api_key) == expected
+
+
+def test_a_key_is_a_text_or_a_function() -> None:
+    with pytest.raises(ConfigError, match="api_key is int; give a text, or a function"):
+        asked_key(5)  # type: ignore[arg-type]  # wrong on purpose
+
+
+async def test_a_function_may_return_what_gives_the_key() -> None:
+    async def later() -> str:
+        return " key\n"
+
+    ask = asked_key(lambda: later())
+    assert ask is not None
+    assert await ask() == "key"
 
 
 @each_provider

@@ -50,8 +50,10 @@ def main(args: list[str]) -> int:
 
 def _record(folders: list[str]) -> int:
     """Write down what the tests of these folders run."""
-    with copied_source() as source, shared_memory(make_noting(source)) as ran:
-        run_tests(source, folders, Recorder(ran))
+    with copied_source() as source:
+        make_noting(source)
+        with shared_memory(source) as ran:
+            run_tests(source, folders, Recorder(ran))
     return 0
 
 

@@ -10,7 +10,6 @@ import ast
 import mmap
 import os
 import sqlite3
-import tempfile
 import zlib
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
@@ -23,19 +22,16 @@ import pytest
 from .table import ROOT, SOURCE
 
 RECORD = ROOT / "build" / "mutants.sqlite"
-_VARIABLE = "WESICHAIN_BLOCKS"  # names the file of the shared memory
+_SHARED = "_ran.bytes"  # beside the module: a process that is given no environment finds it too
 _MODULE = f'''"""One byte for each block that ran."""
 import mmap, os
-try:
-    with open(os.environ["{_VARIABLE}"], "r+b") as _file:
-        ran = mmap.mmap(_file.fileno(), 0)
-except (KeyError, OSError):  # a process that may see neither: nobody learns what it ran
-    ran = bytearray({{size}})
+with open(os.path.join(os.path.dirname(__file__), "{_SHARED}"), "r+b") as _file:
+    ran = mmap.mmap(_file.fileno(), 0)
 '''
 
 
-def make_noting(source: Path) -> int:
-    """Make every block of the copy note that it ran, and start a new record; returns how many there are."""
+def make_noting(source: Path) -> None:
+    """Make every block of the copy note that it ran, and start a new record."""
     RECORD.unlink(missing_ok=True)
     count = 0
     with closing(_database()) as database, database:
@@ -49,18 +45,15 @@ def make_noting(source: Path) -> int:
             start = next(n for n, each in enumerate([*tree.body, None]) if not _comes_first(each))
             tree.body.insert(start, ast.parse("from wesichain._ran import ran as _ran").body[0])
             path.write_text(ast.unparse(ast.fix_missing_locations(tree)), encoding="utf-8")
-    (source / "wesichain" / "_ran.py").write_text(_MODULE.format(size=count), encoding="utf-8")
-    return count
+    (source / "wesichain" / "_ran.py").write_text(_MODULE, encoding="utf-8")
+    (source / "wesichain" / _SHARED).write_bytes(bytes(count))
 
 
 @contextmanager
-def shared_memory(size: int) -> Iterator[mmap.mmap]:
-    """The memory that the processes of a test share, by a file whose name they inherit."""
-    with tempfile.NamedTemporaryFile() as file, pytest.MonkeyPatch.context() as env:
-        file.truncate(size)
-        env.setenv(_VARIABLE, file.name)
-        with mmap.mmap(file.fileno(), size) as ran:
-            yield ran
+def shared_memory(source: Path) -> Iterator[mmap.mmap]:
+    """The memory that all processes of a test share which run this copy of the source."""
+    with (source / "wesichain" / _SHARED).open("r+b") as file, mmap.mmap(file.fileno(), 0) as ran:
+        yield ran
 
 
 class Recorder:

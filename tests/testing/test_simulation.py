@@ -485,6 +485,21 @@ def test_there_is_no_network() -> None:
         assert "no network" in str(trace.error or trace.events)
 
 
+def test_the_loop_is_one_that_code_of_others_knows() -> None:
+    async def model(request: LlmRequest) -> str:
+        loop = asyncio.get_running_loop()
+        loop.set_debug(True)
+        left = loop.create_future()
+        left.add_done_callback(lambda done: done.result())  # raises CancelledError, which ends no loop
+        left.cancel()
+        await asyncio.sleep(0)
+        return f"{loop.is_running()} {loop.is_closed()}"
+
+    with simulated(Scenario(Agent(FunctionLlm(model)), "go"), 0, Faults.none()) as trace:
+        assert isinstance(trace.outcome, Completed)
+        assert trace.outcome.output == "True False"
+
+
 @pytest.mark.parametrize(
     ("make", "says"),
     [
@@ -515,7 +530,7 @@ async def test_in_a_coroutine() -> None:
     assert [one.invariant for one in report.violations] == ["one_mail"]
 
 
-KEPT = refunds.scenario("refunds without a look")
+KEPT: Scenario = refunds.scenario("refunds without a look")
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,11 @@ def serve(folder: Path, program: Agent[Any] | None, **options: Any) -> TestClien
         folder / "runs", agent=program, token=TOKEN, hosts=["127.0.0.1:8321"], prices=PRICES, **options
     )
     return TestClient(app, base_url=HOST, headers={"authorization": f"Bearer {TOKEN}"})
+
+
+def waiting_for(client: TestClient, name: str) -> list[Any]:
+    found = client.get("/api/approvals").json()["approvals"]
+    return [item for item in found if item["args"] == {"name": name}]
 
 
 def status_of(client: Any, run_id: str) -> str:
@@ -145,13 +151,7 @@ def test_a_call_is_approved_and_the_run_goes_on_by_itself(tmp_path: Path) -> Non
             ("x", {"decision": "approve"}),
             ("y", {"decision": "refuse", "reason": "keep"}),
         ):
-            (waiting,) = until(
-                lambda name=name: [
-                    item
-                    for item in client.get("/api/approvals").json()["approvals"]
-                    if item["args"] == {"name": name}
-                ]
-            )
+            (waiting,) = until(partial(waiting_for, client, name))
             assert client.post(f"/api/approvals/{waiting['token']}", json=decision).status_code == 200
         until(lambda: status_of(client, begun["run_id"]) == "completed")
     assert RAN == ["x"]

@@ -14,7 +14,7 @@ from typing_extensions import TypeVar, Unpack
 
 from wesichain._elsewhere import AGENT, Translated, names_ours
 from wesichain.core import Advice, EventSink, Message, Part, Role, StrategySource, ToolCallingLlm
-from wesichain.core.internal import CancellationToken, Decision, advise, around, positions_of
+from wesichain.core.internal import CancellationToken, Decision, advise, around, positions_of, running_loop
 from wesichain.errors import ConfigError, ConversationError
 from wesichain.policy import SelfCorrect
 from wesichain.tools import Effect, Offered, RunContext, ToolRegistry
@@ -201,13 +201,11 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         **options: Unpack[ConversationKeywords[DepsT_contra]],
     ) -> RunResult[OutT]:
         """Synchronous version of `run()`."""
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return asyncio.run(self.run(task, history, **options))
-        raise ConfigError(
-            "run_sync() was called inside a running event loop; use 'await agent.run(...)' there"
-        )
+        if running_loop() is not None:
+            raise ConfigError(
+                "run_sync() was called inside a running event loop; use 'await agent.run(...)' there"
+            )
+        return asyncio.run(self.run(task, history, **options))
 
     def stream(
         self,

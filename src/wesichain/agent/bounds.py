@@ -125,17 +125,17 @@ def _tool_calls(limits: AgentLimits, reasons: dict[str, str]) -> int | None:
 def _tokens(limits: AgentLimits, calls: int, reasons: dict[str, str]) -> int | None:
     """Without a limit on one call there is none on the run: a budget stops the next call, not this one."""
     everyone = [limits, *limits.all_below()]
-    sizes = [(one.request_tokens, one.reply_tokens) for one in everyone]
-    if any(request is None for request, _ in sizes):
+    if any(one.request_tokens is None for one in everyone):
         reasons["tokens"] = "a request may be of any length; set context=[Window(max_tokens)] for every agent"
         return None
-    if any(reply is None for _, reply in sizes):
+    if any(one.reply_tokens is None for one in everyone):
         reasons["tokens"] = "a reply may be of any length; set ModelSettings(max_tokens=...) for every agent"
         return None
     if any(one.summaries for one in everyone):
         reasons["tokens"] = "the request for a summary may be of any length; use a Window without Summarise"
         return None
-    largest = max((request or 0) + (reply or 0) for request, reply in sizes)
+    sizes = [(one.request_tokens, one.reply_tokens) for one in everyone]
+    largest = max(request + reply for request, reply in sizes if request is not None and reply is not None)
     total = calls * largest
     if limits.budget.tokens is not None:
         total = min(total, int(limits.budget.tokens) + _in_flight(limits) * largest)

@@ -272,5 +272,3 @@ class Stepper(Generic[T]):
             task.cancel()
             await asyncio.wait({task})
             raise
-        finally:
-            self._waits.cancel()

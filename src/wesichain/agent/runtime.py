@@ -493,7 +493,7 @@ class AgentRuntime(Generic[OutT]):
         self, inner: InnerRun | None, options: RunOptions, start: Callable[..., Idle[OutT]], task: object
     ) -> Drive[OutT]:
         """Another run in the place of one that has ended, which a middleware asks for."""
-        place = None if inner is None else inner.another()
+        place = None if inner is None else inner.call.place()
         idle = start(task, run_id=None if place is None else place.run_id)
         return self._drive(idle, options, place, None)[0]
 

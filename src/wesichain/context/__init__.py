@@ -16,20 +16,14 @@ from .view import (
 )
 
 if TYPE_CHECKING:
-    from .clear import ClearToolResults
-    from .summarise import Summarise
-    from .trim import TrimResults, fit
+    from .builtin_views import ClearToolResults, Summarise, TrimResults, Window, fit
     from .visible_log import VisibleLog
-    from .window import Window
 else:
     __getattr__ = lazy_getattr(
         __name__,
         {
-            ".clear": ("ClearToolResults",),
+            ".builtin_views": ("ClearToolResults", "Summarise", "TrimResults", "Window", "fit"),
             ".visible_log": ("VisibleLog",),
-            ".summarise": ("Summarise",),
-            ".trim": ("TrimResults", "fit"),
-            ".window": ("Window",),
         },
         renamed={"Seen": "VisibleLog", "quiet_of": "inactive_below"},
     )

@@ -79,6 +79,7 @@ from .waiting import (
     SystemClock,
     abandon,
     backoff_delay,
+    running_loop,
     stray_cancel,
 )
 
@@ -181,6 +182,7 @@ __all__ = [
     "parts_of",
     "positions_of",
     "read_state",
+    "running_loop",
     "same",
     "say_omitted",
     "state_update",

@@ -102,7 +102,7 @@ class CancellationToken:
 
         A callback registered inside an event loop runs in that loop, wherever the cancel comes from.
         """
-        watcher = _Watcher(callback, _running_loop())
+        watcher = _Watcher(callback, running_loop())
         line = self._line()
         with _LOCK:
             for token in line:
@@ -194,13 +194,14 @@ class _Watcher:
         if self.told:
             return
         self.told = True
-        if self.loop is None or self.loop is _running_loop():
+        if self.loop is None or self.loop is running_loop():
             self.callback()
         elif not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self.callback)
 
 
-def _running_loop() -> asyncio.AbstractEventLoop | None:
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The event loop of this thread; None where none runs."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

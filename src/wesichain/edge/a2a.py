@@ -243,7 +243,8 @@ def _question(pending: Sequence[PendingCall]) -> list[a2a.Part]:
 
 def _data(value: object) -> a2a.Part:
     part = a2a.Part(media_type="application/json")
-    ParseDict(_each_number(_exact, to_plain(value)), part.data)
+    sent: Any = _each_number(_exact, to_plain(value))
+    ParseDict(sent, part.data)
     return part
 
 

@@ -435,8 +435,6 @@ class Subgraph:
         try:
             values, written = await self._graph.run_inside(outside, given, kept=kept, folded=self._folded)
         except OuterUpdate as handed:
-            if handed.ended is None:
-                raise
             return [*self._updates(*handed.ended), handed.update]
         return self._updates(copies(values), written)
 

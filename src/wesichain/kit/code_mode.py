@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 from typing_extensions import TypedDict, override
 
 from wesichain.agent import AgentRuntime, AgentTool, Capability, Completed, Failed, Interrupted
-from wesichain.core import ToolCall, ToolSpec
+from wesichain.core import ToolCall
 from wesichain.core.internal import parse_json
 from wesichain.errors import BudgetExceededError, ConfigError, RunInterruptedError, ToolError
 from wesichain.middleware import CallTool, Middleware
@@ -135,7 +135,10 @@ def _result(ended: Any) -> Any:
 
 def _described(registry: ToolRegistry, limits: ProgramLimits) -> str:
     """The description of the tool: how to write a program, and the functions that it has."""
-    functions = "\n".join(map(_signature, registry.specs()))
+    offered = {spec.name for spec in registry.specs()}
+    functions = "\n".join(
+        f"await {tool.signature}  # {tool.description}" for tool in registry if tool.name in offered
+    )
     return (
         "Run a Python program that calls the functions below, which are there: do not define them. Await "
         "every call and use keyword arguments: x = await lookup(name='ann'). Use asyncio.gather for calls "
@@ -143,28 +146,3 @@ def _described(registry: ToolRegistry, limits: ProgramLimits) -> str:
         "is short. A call that fails raises RuntimeError. There are no files, no network and no clock; at "
         f"most {limits.max_calls} calls.\n\n{functions}"
     )
-
-
-_TYPES = {
-    "string": "str",
-    "integer": "int",
-    "number": "float",
-    "boolean": "bool",
-    "array": "list",
-    "object": "dict",
-    "null": "None",
-}
-
-
-def _signature(spec: ToolSpec) -> str:
-    parameters: Any = spec.parameters
-    required = parameters.get("required", ())
-    fields: Mapping[str, Any] = parameters.get("properties", {})
-    shown = [f"{name}: {_type_of(one)}{'' if name in required else ' = ...'}" for name, one in fields.items()]
-    return f"await {spec.name}({', '.join(shown)})  # {spec.description}"
-
-
-def _type_of(schema: Any) -> str:
-    kind: Any = cast("Any", schema).get("type") if isinstance(schema, dict) else None
-    kinds: list[Any] = [*kind] if isinstance(kind, list) else [kind]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # any JSON
-    return " | ".join(_TYPES.get(str(one), "object") for one in kinds)

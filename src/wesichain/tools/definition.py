@@ -240,7 +240,7 @@ class Tool(ABC, Generic[DepsT_contra]):
         lines = [f"the arguments for {self.name!r} are not valid:", *(f"- {text}" for text in texts)]
         if len(issues) > len(texts):
             lines.append(f"- and {len(issues) - len(texts)} more")
-        usage = f"Use it as: {self.signature}"
+        usage = f"Use it as: {shorten(self.signature, 600)}"
         told = shorten("\n".join(lines), _MAX_MESSAGE - len(usage) - 1)
         return InvalidArgsError(f"{told}\n{usage}", tool_name=self.name, issues=texts)
 

@@ -8,9 +8,16 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from pydantic import BaseModel
 
-from wesichain import Agent, Approve, tool
+from wesichain import Agent, Approve, Budget, Recovery, tool
 from wesichain.core import Message, ReActState, Role
-from wesichain.errors import GraphDefinitionError, GraphError, GraphInterruptedError, NodeFailedError
+from wesichain.errors import (
+    BudgetExceededError,
+    GraphDefinitionError,
+    GraphError,
+    GraphInterruptedError,
+    ModelTransportError,
+    NodeFailedError,
+)
 from wesichain.graph import (
     START,
     Append,
@@ -20,6 +27,7 @@ from wesichain.graph import (
     ReActAgentNode,
     Send,
 )
+from wesichain.policy import Interrupt
 from wesichain.testing import FakeClock, ScriptedLlm, calls
 from wesichain.tools import ToolContext
 
@@ -147,6 +155,32 @@ async def test_a_failed_run_is_the_nodes_failure() -> None:
     graph = GraphBuilder(Ticket).add_node("triage", Agent(ScriptedLlm([]))).set_entry("triage").build()
     with pytest.raises(NodeFailedError, match="node 'triage': the run failed"):
         await graph.invoke({"input": "?"})
+
+
+async def test_a_run_that_its_policy_stopped_is_the_nodes_failure() -> None:
+    policy = Recovery({ModelTransportError: Interrupt()})
+    agent = Agent(ScriptedLlm([ConnectionError("down")]), policy=policy)
+    graph = GraphBuilder(Ticket).add_node("triage", agent).set_entry("triage").build()
+    with pytest.raises(NodeFailedError, match="node 'triage': the run stopped: "):
+        await graph.invoke({"input": "?"})
+
+
+@pytest.mark.parametrize("own", [None, 5.0, 900.0])
+async def test_it_has_no_more_time_than_the_graph_has(own: float | None) -> None:
+    clock = FakeClock()
+
+    @tool
+    def wait() -> str:
+        """Take eleven seconds."""
+        clock.advance(11)
+        return "late"
+
+    agent = Agent(ScriptedLlm([calls(("wait", {})), "x"]), tools=[wait], budget=Budget(seconds=own))
+    graph = GraphBuilder(Ticket).add_node("triage", agent).set_entry("triage").build(clock=clock)
+    with pytest.raises(NodeFailedError) as caught:
+        await graph.invoke({"input": "?"}, ExecutionOptions(max_duration=10))
+    assert isinstance(caught.value.__cause__, BudgetExceededError)
+    assert caught.value.__cause__.limit == min(own or 10, 10)
 
 
 async def test_it_takes_no_more_steps_than_the_graph_has() -> None:

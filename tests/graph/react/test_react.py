@@ -376,6 +376,10 @@ async def test_an_observer_hears_of_the_tools() -> None:
 
     await graph_of(ReActState, ADD, "3").invoke(ReActState("q"), ExecutionOptions(observer=Slow()))
     assert heard == [("agent", "add", {"a": 1, "b": 2}), ("agent", "add", 3)]
+    heard.clear()
+    alone = ReActAgentNode(llm=ScriptedLlm([ADD, "3"]), tools=[add])
+    await alone.invoke(ReActState("q"), GraphContext(observer=Slow(), node="alone"))
+    assert heard == [("alone", "add", {"a": 1, "b": 2}), ("alone", "add", 3)], "also without a graph around"
 
 
 # --- approvals -------------------------------------------------------------------------------------

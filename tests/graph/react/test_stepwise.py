@@ -33,6 +33,7 @@ from wesichain.core import (
     RunFailed,
     RunInterrupted,
     RunStarted,
+    Thought,
     ToolCall,
     from_json,
     to_json,
@@ -198,7 +199,7 @@ async def test_a_turn_of_a_long_thread_stores_what_is_new() -> None:
 
 # --- forms -----------------------------------------------------------------------------------------
 
-GIVEN = ["q", {"input": "q"}, ReActState("q"), Mine("q")]
+GIVEN = ["q", {"input": "q"}, ReActState("q"), ReActState("q", [Thought("before")], None, 1), Mine("q")]
 
 
 @pytest.mark.parametrize("given", GIVEN, ids=lambda given: type(given).__name__)

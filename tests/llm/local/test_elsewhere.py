@@ -150,9 +150,15 @@ LAST = b'data: {"content": "b", "stop": true, "tokens_evaluated": 3, "tokens_pre
     [
         pytest.param(b"", LlmTransportError, "broke off", True, id="nothing"),
         pytest.param(b"SSH-2.0-OpenSSH\r\n\r\n", LlmTransportError, "broke off", True, id="another-protocol"),
+        pytest.param(b"x" * 70_000, LlmTransportError, "no HTTP server", True, id="a-flood"),
         pytest.param(
             http(b"<html>", "404 Not Found"), LlmRejectedError, "base_url is not", False, id="another-server"
         ),
+        *(
+            pytest.param(http(b"", f"{status} X"), LlmTransportError, f"{status}: ", again, id=str(status))
+            for status, again in ((429, True), (500, False), (502, True), (504, True))
+        ),
+        pytest.param(http(b"[1]", "400 X"), LlmRejectedError, "refused the request: ", False, id="a-list"),
         pytest.param(
             http(b'{"error": {"message": "Loading model"}}', "503 Busy"),
             LlmTransportError,
@@ -187,6 +193,13 @@ async def test_what_goes_wrong_there_is_one_line_of_ours(
             await LocalLlm("m", base_url=url).complete_text("x")
     assert caught.value.retryable is retryable
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("body", "said"), [(b"[1]", "not an object"), (b"{", "what is not JSON")])
+async def test_a_template_that_is_none_is_named(body: bytes, said: str) -> None:
+    async with answering(http(body)) as url:
+        with pytest.raises(LlmResponseError, match=said):
+            await LocalLlm("m", base_url=url).complete(request(user("Hi.")))
 
 
 async def test_a_proxy_may_send_the_reply_in_any_framing() -> None:

@@ -112,6 +112,29 @@ def test_a_tool_without_a_possible_id_cannot_be_called_yet() -> None:
 
 
 @pytest.mark.parametrize(
+    "schema",
+    [
+        pytest.param({"anyOf": [ID, ID]}, id="a-choice-of-ids"),
+        pytest.param({"type": "array", "items": ID, "minItems": 1}, id="a-list-of-one-or-more"),
+        pytest.param({"allOf": [ID]}, id="in-all-of"),
+    ],
+)
+def test_what_needs_an_id_cannot_be_called_without_one(schema: dict[str, Any]) -> None:
+    tool = spec("look", {"value": schema})
+    assert not grammar([], tool).matches('{"tool": "look", "args": {"value": ["x"]}}')
+    value = '["O-1"]' if "items" in schema else '"O-1"'
+    assert grammar([user("O-1")], tool).matches(f'{{"tool": "look", "args": {{"value": {value}}}}}')
+
+
+def test_a_pattern_of_another_dialect_is_left_to_the_runtime() -> None:
+    values = values_in([user("O-1 and P-2")])
+    assert values.fitting({"pattern": "(?<"}) == [*values.texts]
+    assert values.fitting({"pattern": "^O", "minLength": 3, "maxLength": 3}) == ["O-1"]
+    assert "O-1" not in values.fitting({"minLength": 4})
+    assert "and" not in values.fitting({"maxLength": 2})
+
+
+@pytest.mark.parametrize(
     ("schema", "good", "bad"),
     [
         pytest.param({"anyOf": [ID, {"type": "null"}]}, "null", '"x"', id="or-null"),

@@ -76,6 +76,28 @@ def test_a_nested_argument_is_shown_to_a_depth() -> None:
     assert shown[0]["content"].endswith("- go(to?: {near?: {near?: any}}): Go.")
 
 
+def test_kinds_of_arguments_are_shown_in_short() -> None:
+    kinds: dict[str, Any] = {
+        "one": {"const": "x"},
+        "some": {"enum": ["a", 2]},
+        "all": {"type": "array", "items": {"type": "integer"}},
+        "any": True,
+        "either": {"oneOf": [{"type": "string"}, {"type": "null"}, {"type": "string"}]},
+        "day": {"type": "string", "format": "date"},
+        "odd": {"type": ["string", "null"]},
+    }
+    schema = {"type": "object", "properties": kinds, "required": ["one"]}
+    shown = chat_messages(request(USER, tools=(ToolSpec("go", "Go\n there.", schema),)))
+    assert shown[0]["content"].endswith(
+        '- go(one: "x", some?: "a"|2, all?: [integer], any?: any, either?: string|null, day?: date, odd?: any): Go there.'
+    )
+
+
+def test_half_a_character_is_no_part_of_an_answer() -> None:
+    assert partial_answer('{"answer": "a\\ud83d') == ""
+    assert partial_answer('{"answer": "a\\ud83d\\ude00 b\\') == "a\U0001f600 b"
+
+
 def test_each_step_only_adds_to_what_was_shown_before() -> None:
     first = chat_messages(request(USER))
     second = chat_messages(request(USER, CALL, RESULT))

@@ -1,35 +1,49 @@
-"""The corpus of replies: what each one says, for tools with and without effects.
+"""Corpora of replies: what each one says, for tools with and without effects.
 
-`corpus.jsonl` has one reply a line: its dialect, the public parser or report whose form it takes (`own` where
-it has none), and what it says: calls, an answer, or nothing that may be acted on (`refused`).
+`corpus.jsonl` and `adversarial.jsonl` have one reply a line: its dialect and what it says: calls, an answer, or
+nothing that may be acted on (`refused`). The first names the public parser or report whose form a reply takes
+(`own` where it has none); the second has replies that are easily misread.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from wesichain.core import LlmRequest, Message, Role, ToolSpec
+from wesichain.core import LlmRequest, LlmResponse, Message, Role, ToolSpec
 from wesichain.llm.react_text import TextReAct, parse
 
 READ_ONLY = ("alfworld", "self_ask")
-ROWS: list[dict[str, Any]] = [
-    json.loads(line)
-    for line in Path(__file__).with_name("corpus.jsonl").read_text(encoding="utf-8").splitlines()
-]
+ROWS: dict[str, list[dict[str, Any]]] = {
+    name: [
+        json.loads(line)
+        for line in Path(__file__).with_name(f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    for name in ("corpus", "adversarial")
+}
 
 
-def test_the_corpus_is_large_and_at_least_half_of_it_is_sound() -> None:
-    sound = [row for row in ROWS if "refused" not in row["expect"]]
-    derived = [row for row in ROWS if row["form"] != "own"]
-    assert len(ROWS) >= 300
-    assert len({(row["dialect"], row["text"]) for row in ROWS}) == len(ROWS)
-    assert min(len(sound), len(derived)) >= len(ROWS) / 2
+@pytest.mark.parametrize(("name", "least"), [("corpus", 300), ("adversarial", 400)])
+def test_a_corpus_is_large_says_each_thing_once_and_does_not_only_refuse(name: str, least: int) -> None:
+    rows = ROWS[name]
+    kinds = Counter(kind for row in rows for kind in row["expect"])
+    assert (
+        len({(row["dialect"], row["text"]) for row in rows}) == len({row["id"] for row in rows}) == len(rows)
+    )
+    assert len(rows) >= least
+    assert min(kinds["calls"], kinds["answer"]) >= len(rows) / 10  # to refuse everything is no way out
+
+
+def test_half_of_the_corpus_is_sound_and_half_of_it_others_write() -> None:
+    sound = [row for row in ROWS["corpus"] if "refused" not in row["expect"]]
+    derived = [row for row in ROWS["corpus"] if row["form"] != "own"]
+    assert min(len(sound), len(derived)) >= len(ROWS["corpus"]) / 2
 
 
 def spec(name: str, effect: str, required: Sequence[str] = (), **properties: str) -> ToolSpec:
@@ -40,7 +54,7 @@ def spec(name: str, effect: str, required: Sequence[str] = (), **properties: str
 
 TOOLS = (
     spec("search", "pure", ["query"], query="string"),
-    spec("weather", "pure", ["city"], city="string"),
+    spec("weather", "pure", city="string"),
     spec("add", "pure", ["a", "b"], a="integer", b="integer"),
     spec("now", "pure"),
     spec("delete_file", "once", ["path"], path="string"),
@@ -58,14 +72,23 @@ class Scripted:
         return self.reply
 
 
+def reply_of(row: dict[str, Any]) -> LlmResponse:
+    llm = TextReAct(Scripted(row["text"]), dialect=row["dialect"])
+    return asyncio.run(llm.complete(LlmRequest("", (Message(Role.USER, "Do it."),), TOOLS)))
+
+
 def read(row: dict[str, Any]) -> dict[str, Any]:
     """What becomes of a reply; a call of what is no tool is refused by the runtime."""
     if row["dialect"] in READ_ONLY:
         parsed = parse(row["text"], dialect=row["dialect"])
         made = [{"name": parsed.tool, "args": parsed.args}]
-        return {"answer": parsed.answer} if parsed.kind == "final" else {"calls": made}
-    llm = TextReAct(Scripted(row["text"]), dialect=row["dialect"])
-    reply = asyncio.run(llm.complete(LlmRequest("", (Message(Role.USER, "Do it."),), TOOLS)))
+        says: dict[str, dict[str, Any]] = {
+            "action": {"calls": made},
+            "final": {"answer": parsed.answer},
+            "malformed": {"refused": True},
+        }
+        return says[parsed.kind]
+    reply = reply_of(row)
     if not reply.tool_calls:
         return {"answer": reply.content}
     if any(call.name not in {tool.name for tool in TOOLS} for call in reply.tool_calls):
@@ -73,11 +96,19 @@ def read(row: dict[str, Any]) -> dict[str, Any]:
     return {"calls": [{"name": call.name, "args": call.args} for call in reply.tool_calls]}
 
 
-@pytest.mark.parametrize("group", sorted({row["group"] for row in ROWS}))
-def test_every_reply_is_read_as_the_law_demands(group: str) -> None:
-    wrong = {
-        row["id"]: (row["why"], found)
-        for row in ROWS
-        if row["group"] == group and (found := read(row)) != row["expect"]
-    }
-    assert wrong == {}
+@pytest.mark.parametrize(
+    ("name", "group"), sorted({(name, row["group"]) for name, rows in ROWS.items() for row in rows})
+)
+def test_every_reply_is_read_as_it_is_meant(name: str, group: str) -> None:
+    rows = [row for row in ROWS[name] if row["group"] == group]
+    assert {row["id"]: (row["why"], found) for row in rows if (found := read(row)) != row["expect"]} == {}
+
+
+def test_a_refusal_says_what_to_write() -> None:
+    """The model is told what was wrong and the format, so that its next reply can be better."""
+    for row in ROWS["adversarial"]:
+        if "refused" in row["expect"] and row["dialect"] not in READ_ONLY:
+            reply = reply_of(row)
+            if not reply.tool_calls[0].name:
+                assert "could not be read: " in reply.reasoning
+                assert "Write " in reply.reasoning

@@ -205,6 +205,11 @@ SCHEMAS: list[Any] = [
     pytest.param(True, "any", id="a schema that is no object"),
     pytest.param({"$ref": "#/$defs/Node"}, '{"next"?: {"next"?: object}}', id="a circle ends"),
     pytest.param({"$ref": "#/$defs/Loop"}, "any", id="a reference to itself ends"),
+    pytest.param(
+        {"type": "array", "items": {"type": "array", "items": {"type": "array"}}},
+        "[[array, ...], ...]",
+        id="lists in lists end",
+    ),
 ]
 
 

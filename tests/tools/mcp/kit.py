@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -78,3 +78,28 @@ def serving(*command: str, pattern: str, env: dict[str, str] | None = None) -> I
             process.wait(20)
         assert process.stderr is not None
         process.stderr.close()
+
+
+@asynccontextmanager
+async def asking(
+    program: str, notes: Path, *, over: str = "stdio", **options: Any
+) -> AsyncIterator[McpServer]:
+    """The server of one of the programs here, whose tools ask; it notes what they begin and end."""
+    given: Any = {"approval": False, "connect_timeout": 120.0, **options}
+    file, env = str(HERE / program), {**ENV, "NOTES": str(notes)}
+    if over == "stdio":
+        async with McpServer.stdio(*python(), file, env=env, **given) as server:
+            yield server
+        return
+    with serving(file, "0", pattern=r"http://127\.0\.0\.1:\d+", env=env) as url:
+        async with McpServer.http(f"{url}/mcp", **given) as server:
+            yield server
+
+
+def lines(notes: Path) -> list[str]:
+    return notes.read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def observed(outcome: Any) -> list[str]:
+    """What the model was shown of the results."""
+    return [message.text for message in outcome.messages if message.role == "tool"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping
@@ -81,31 +80,6 @@ async def served(*tools: Any, port: int = 0, **options: Any) -> AsyncIterator[st
 
 
 # --- sessions and tokens ---------------------------------------------------------------------------
-
-
-async def test_a_session_that_the_server_has_lost_is_opened_anew() -> None:
-    words = ("-m", "wesichain", "mcp", str(HERE / "served_tools.py"), "--http")
-    with serving(*words, "0", pattern=r"http://127\.0\.0\.1:\d+/mcp") as url:
-        server = McpServer.http(url, approval=False)
-        await server.__aenter__()
-        try:
-            assert (await call(server, "add", {"a": 1})).value == 3
-        except BaseException:
-            await server.__aexit__(None, None, None)
-            raise
-    try:
-        port = url.split(":")[2].split("/")[0]
-        with serving(
-            *words, port, pattern=r"http://\S+/mcp"
-        ):  # the same address, and no memory of the session
-            for _ in range(2):
-                results = await asyncio.gather(*(call(server, "add", {"a": n}) for n in range(8)))
-                assert [str(result.error) for result in results if not result.ok] == []
-                assert [result.value for result in results] == [n + 2 for n in range(8)]
-        gone = await call(server, "add", {"a": 1})
-        assert "cannot be reached" in str(gone.error)
-    finally:
-        await server.__aexit__(None, None, None)
 
 
 async def test_a_token_is_asked_for_and_a_wrong_one_is_named() -> None:
@@ -522,32 +496,6 @@ def test_the_official_conformance_suite_passes_for_all_that_is_offered() -> None
             if scenario.why_not is None
         ]
     assert [verdict for verdict in verdicts if not verdict.is_good] == []
-
-
-NPM = {
-    "@modelcontextprotocol/server-everything": ("echo", {"message": "hi"}, "hi"),
-    "@modelcontextprotocol/server-memory": ("read_graph", {}, "entities"),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("package", list(NPM))
-async def test_servers_from_npm_are_driven_by_an_agent(package: str, tmp_path: Path) -> None:
-    npm = shutil.which("npm")
-    if npm is None:
-        pytest.skip("these servers need npm")
-    subprocess.run(
-        [npm, "install", "--prefix", str(tmp_path), package], check=True, capture_output=True, timeout=300
-    )
-    programs = [*(tmp_path / "node_modules" / ".bin").glob("mcp-server-*")]
-    name, args, expected = NPM[package]
-    async with McpServer.stdio(str(programs[0]), approval=False, connect_timeout=60.0, only=[name]) as server:
-        from wesichain.core import LlmResponse
-
-        model = ScriptedLlm([LlmResponse(tool_calls=(ToolCall("1", name, args),)), "done"])
-        result = await Agent(model, tools=server.tools).run("go")
-    assert result.output == "done"
-    assert expected in str(model.requests[1].messages[-1].content)
 
 
 async def test_the_command_takes_a_token() -> None:

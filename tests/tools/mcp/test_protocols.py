@@ -6,60 +6,34 @@ import asyncio
 import json
 import warnings
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.waiting import until
-from tests.warm import python
 from wesichain import Agent
 from wesichain.agent import Completed, Interrupted
+from wesichain.core import from_json, to_json
 from wesichain.core.internal import Provide, Refuse
 from wesichain.errors import ConfigError, ToolError, ToolErrorKind
 from wesichain.testing import ScriptedLlm, calls
 from wesichain.tools.mcp import McpServer, Sampling, ServedChanges, ServedPrompt, ServedResource, elicit
 
-from .kit import ENV, HERE, call, raw, serving
+from .kit import ENV, HERE, asking, call, lines, observed, raw, serving
 from .test_conversation import place, served
 
 SERVER = str(HERE / "asking_ours.py")
 BOTH = pytest.mark.parametrize("protocol", ["2025-11-25", "2026-07-28"])
 
 
-@asynccontextmanager
-async def asking(
-    notes: Path, protocol: str, *, over: str = "stdio", **options: Any
-) -> AsyncIterator[McpServer]:
-    given: Any = {"approval": False, "protocol": protocol, "connect_timeout": 120.0, **options}
-    env = {**ENV, "NOTES": str(notes)}
-    if over == "stdio":
-        async with McpServer.stdio(*python(), SERVER, env=env, **given) as server:
-            yield server
-        return
-    with serving(SERVER, "0", pattern=r"http://\S+/mcp", env=env) as url:
-        async with McpServer.http(url, **given) as server:
-            yield server
-
-
-@pytest.fixture
-def notes(tmp_path: Path) -> Path:
-    path = tmp_path / "notes"
-    path.touch()
-    return path
-
-
-def lines(notes: Path) -> list[str]:
-    return notes.read_text(encoding="utf-8").split("\n")[:-1]
+def shop(notes: Path, protocol: str, **options: Any) -> AbstractAsyncContextManager[McpServer]:
+    return asking("asking_ours.py", notes, protocol=protocol, **options)
 
 
 def agent_of(server: McpServer, *replies: Any, **options: Any) -> Agent[Any, str]:
     return Agent(ScriptedLlm([*replies]), tools=server.tools, **options)
-
-
-def observed(outcome: Any) -> list[str]:
-    return [message.text for message in outcome.messages if message.role == "tool"]
 
 
 # --- versions ------------------------------------------------------------------------------------------
@@ -104,7 +78,7 @@ def test_a_protocol_that_nobody_knows_is_a_mistake() -> None:
 async def test_eight_runs_at_once_get_each_its_own_answer(notes: Path, protocol: str, over: str) -> None:
     if (over, protocol) == ("stdio", "2025-11-25"):
         pytest.skip("there, nothing says whose a question is: see test_questions.py")
-    async with asking(notes, protocol, over=over) as server:
+    async with shop(notes, protocol, over=over) as server:
         agents = [agent_of(server, calls(("order", {"item": f"hat{n}"})), "done") for n in range(8)]
         outcomes = await asyncio.gather(*(agent.outcome("buy") for agent in agents))
         answers = []
@@ -121,7 +95,7 @@ async def test_eight_runs_at_once_get_each_its_own_answer(notes: Path, protocol:
 
 @BOTH
 async def test_a_question_inside_a_nested_agent_is_the_top_run_s(notes: Path, protocol: str) -> None:
-    async with asking(notes, protocol) as server:
+    async with shop(notes, protocol) as server:
         buyer = agent_of(server, calls(("order", {"item": "hat"})), "bought", name="buyer")
         chief = Agent(
             ScriptedLlm([calls(("buyer", {"task": "a hat"})), "all done"]),
@@ -133,7 +107,8 @@ async def test_a_question_inside_a_nested_agent_is_the_top_run_s(notes: Path, pr
         (pending,) = outcome.pending
         assert pending.question is not None
         assert (pending.scope, pending.question.message) == (("chief",), "Which size of hat?")
-        ended = await chief.runtime.resume(outcome, {pending.token: Provide({"size": 3, "colour": "blue"})})
+        stored: Any = from_json(Interrupted, to_json(outcome))
+        ended = await chief.runtime.resume(stored, {pending.token: Provide({"size": 3, "colour": "blue"})})
     assert isinstance(ended, Completed)
     assert lines(notes) == ["began hat", "ended hat"]
 
@@ -143,7 +118,7 @@ async def test_a_question_inside_a_nested_agent_is_the_top_run_s(notes: Path, pr
 async def test_a_call_that_is_cancelled_is_cancelled_at_the_server(
     notes: Path, protocol: str, over: str
 ) -> None:
-    async with asking(notes, protocol, over=over) as server:
+    async with shop(notes, protocol, over=over) as server:
         task = asyncio.create_task(agent_of(server, calls(("slow", {"seconds": 60})), "x").outcome("wait"))
         await until(lambda: "began slow" in lines(notes))
         task.cancel()
@@ -190,7 +165,7 @@ async def test_a_prompt_may_ask_too(protocol: str) -> None:
 async def test_a_server_may_ask_a_model_where_that_is_allowed(
     notes: Path, protocol: str, sampling: Any, answer: str
 ) -> None:
-    async with asking(notes, protocol, sampling=sampling) as server:
+    async with shop(notes, protocol, sampling=sampling) as server:
         agent = agent_of(server, calls(("think", {"text": "hello"})), "from the run", "done")
         outcome = await agent.outcome("go")
     assert isinstance(outcome, Completed), outcome
@@ -200,7 +175,7 @@ async def test_a_server_may_ask_a_model_where_that_is_allowed(
 @BOTH
 async def test_one_call_asks_a_model_only_so_often(notes: Path, protocol: str) -> None:
     llm = ScriptedLlm(["yes"] * 9)
-    async with asking(notes, protocol, sampling=Sampling(llm, requests=2)) as server:
+    async with shop(notes, protocol, sampling=Sampling(llm, requests=2)) as server:
         script = [calls(("think", {"text": "a", "times": times})) for times in (2, 3)]
         outcome = await agent_of(server, *script, "done").outcome("go")
     assert observed(outcome)[0] == "yes; yes"
@@ -212,7 +187,7 @@ async def test_one_call_asks_a_model_only_so_often(notes: Path, protocol: str) -
 @pytest.mark.parametrize("approve", [True, False])
 async def test_a_person_may_have_to_approve(notes: Path, protocol: str, approve: bool) -> None:
     llm = ScriptedLlm(["yes"])
-    async with asking(notes, protocol, sampling=Sampling(llm, approval=True)) as server:
+    async with shop(notes, protocol, sampling=Sampling(llm, approval=True)) as server:
         agent = agent_of(server, calls(("think", {"text": "our secrets?"})), "done")
         outcome = await agent.outcome("go")
         assert isinstance(outcome, Interrupted)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.durable.databases import database_in
-from tests.ports import reserved_port
 from tests.waiting import until
 from tests.warm import python
 from wesichain import Agent, Budget, CancellationToken
@@ -25,34 +24,14 @@ from wesichain.testing import ScriptedLlm, calls
 from wesichain.tools.mcp import McpServer
 from wesichain.trace import Recorder, load
 
-from .kit import ENV, HERE, serving
+from .kit import ENV, HERE, asking, lines, observed
 
 SERVER = str(HERE / "asking_server.py")
 ORDER = ("order", {"item": "hat"})
 
 
-@pytest.fixture
-def notes(tmp_path: Path) -> Path:
-    path = tmp_path / "notes"
-    path.touch()
-    return path
-
-
-def lines(notes: Path) -> list[str]:
-    return notes.read_text(encoding="utf-8").split("\n")[:-1]
-
-
-@asynccontextmanager
-async def asking(notes: Path, *, over: str = "stdio", **options: Any) -> AsyncIterator[McpServer]:
-    given: Any = {"approval": False, "protocol": "2025-11-25", **options}
-    if over == "stdio":
-        async with McpServer.stdio(*python(), SERVER, env={"NOTES": str(notes)}, **given) as server:
-            yield server
-        return
-    port = reserved_port()
-    with serving(SERVER, str(port), pattern="running on", env={"NOTES": str(notes)}):
-        async with McpServer.http(f"http://127.0.0.1:{port}/mcp", **given) as server:
-            yield server
+def shop(notes: Path, **options: Any) -> AbstractAsyncContextManager[McpServer]:
+    return asking("asking_server.py", notes, **{"protocol": "2025-11-25", **options})
 
 
 def orderer(server: McpServer, *replies: Any, **options: Any) -> Agent[Any, str]:
@@ -71,10 +50,6 @@ async def goes_on(agent: Agent[Any, str], outcome: Any, answers: Any) -> Any:
     return await agent.runtime.resume(outcome, answers)
 
 
-def observed(outcome: Any) -> list[str]:
-    return [message.text for message in outcome.messages if message.role == "tool"]
-
-
 def only(outcome: Interrupted[Any]) -> PendingCall:
     (pending,) = outcome.pending
     return pending
@@ -88,7 +63,7 @@ def only(outcome: Interrupted[Any]) -> PendingCall:
 async def test_a_question_interrupts_the_run_and_its_answer_reaches_the_call_that_waits(
     notes: Path, over: str, effect: Any
 ) -> None:
-    async with asking(notes, over=over, effect=effect) as server:
+    async with shop(notes, over=over, effect=effect) as server:
         agent = orderer(server)
         outcome = await waits(agent)
         pending = only(outcome)
@@ -118,7 +93,7 @@ async def test_a_question_interrupts_the_run_and_its_answer_reaches_the_call_tha
     ],
 )
 async def test_what_people_may_say(notes: Path, decision: Any, said: str) -> None:
-    async with asking(notes) as server:
+    async with shop(notes) as server:
         agent = orderer(server)
         outcome = await waits(agent)
         ended = await goes_on(agent, outcome, {only(outcome).token: decision})
@@ -126,7 +101,7 @@ async def test_what_people_may_say(notes: Path, decision: Any, said: str) -> Non
 
 
 async def test_an_answer_that_does_not_fit_is_refused_and_can_be_given_again(notes: Path) -> None:
-    async with asking(notes) as server:
+    async with shop(notes) as server:
         agent = orderer(server)
         outcome = await waits(agent)
         token = only(outcome).token
@@ -138,7 +113,7 @@ async def test_an_answer_that_does_not_fit_is_refused_and_can_be_given_again(not
 
 
 async def test_the_same_question_asked_twice_is_two_questions(notes: Path) -> None:
-    async with asking(notes, effect="pure") as server:
+    async with shop(notes, effect="pure") as server:
         agent = orderer(server, calls(("guess", {})), "done")
         first = await waits(agent)
         second = await goes_on(agent, first, {only(first).token: Provide({"size": 1})})
@@ -152,7 +127,7 @@ async def test_the_same_question_asked_twice_is_two_questions(notes: Path) -> No
 async def test_eight_calls_that_ask_at_a_time_get_each_its_own_answer(notes: Path, over: str) -> None:
     items = [f"hat{number}" for number in range(8)]
     replies = (calls(*(("order", {"item": item}) for item in items)), "done")
-    async with asking(notes, over=over) as server:
+    async with shop(notes, over=over) as server:
         agent = orderer(server, *replies)
         outcome = await waits(agent)
         assert sorted(item.question.message for item in outcome.pending if item.question) == [
@@ -170,7 +145,7 @@ async def test_eight_calls_that_ask_at_a_time_get_each_its_own_answer(notes: Pat
 
 @pytest.mark.parametrize("over", ["stdio", "http"])
 async def test_siblings_of_a_call_that_asks_are_let_finish(notes: Path, over: str) -> None:
-    async with asking(notes, over=over) as server:
+    async with shop(notes, over=over) as server:
         agent = orderer(server, calls(("slow", {"seconds": 0.3}), ORDER), "done")
         outcome = await waits(agent)
         assert only(outcome).call.name == "order"
@@ -179,7 +154,7 @@ async def test_siblings_of_a_call_that_asks_are_let_finish(notes: Path, over: st
 
 
 async def test_over_stdio_a_question_is_not_put_to_another_run(notes: Path) -> None:
-    async with asking(notes) as server:
+    async with shop(notes) as server:
         one = asyncio.create_task(orderer(server, calls(("slow", {"seconds": 30})), "done").outcome("wait"))
         await until(lambda: "began slow" in lines(notes))
         other = await orderer(server).outcome("a hat")
@@ -189,24 +164,8 @@ async def test_over_stdio_a_question_is_not_put_to_another_run(notes: Path) -> N
     assert "whose this is cannot be known" in observed(other)[0]
 
 
-async def test_a_question_of_an_agent_below_is_the_run_s_own(notes: Path) -> None:
-    async with asking(notes) as server:
-        inner = orderer(server)
-        outer = Agent(
-            ScriptedLlm([calls(("shopper", {"task": "a hat"})), "all done"]),
-            tools=[inner.as_tool()],
-            name="boss",
-        )
-        outcome = await waits(outer)
-        assert only(outcome).scope == ("boss",)
-        stored: Any = from_json(Interrupted, to_json(outcome))
-        ended = await goes_on(outer, stored, {only(outcome).token: Provide({"size": 3})})
-        assert ended.output == "all done"
-    assert lines(notes) == ["began hat", "ended hat"]
-
-
 async def test_an_approval_and_then_a_question(notes: Path) -> None:
-    async with asking(notes, approval=True) as server:
+    async with shop(notes, approval=True) as server:
         agent = orderer(server)
         outcome = await waits(agent)
         assert outcome.reason == "approval"
@@ -222,9 +181,9 @@ async def test_the_run_is_the_same_as_where_a_function_answers(notes: Path, size
     async def ask(_: str, __: Mapping[str, Any]) -> Any:
         return {"size": size}
 
-    async with asking(notes, on_elicit=ask) as server:
+    async with shop(notes, on_elicit=ask) as server:
         by_function: Any = await orderer(server).outcome("a hat")
-    async with asking(notes) as server:
+    async with shop(notes) as server:
         agent = orderer(server)
         outcome = await waits(agent)
         by_person = await goes_on(agent, outcome, {only(outcome).token: Provide({"size": size})})
@@ -235,13 +194,13 @@ async def test_the_run_is_the_same_as_where_a_function_answers(notes: Path, size
 
 
 async def test_leaving_the_server_gives_up_what_waits(notes: Path) -> None:
-    async with asking(notes) as server:
+    async with shop(notes) as server:
         await waits(orderer(server))
     await until(lambda: lines(notes) == ["began hat", "gave up hat"])
 
 
 async def test_a_run_that_is_cancelled_while_it_goes_on_gives_its_request_up(notes: Path) -> None:
-    async with asking(notes) as server:
+    async with shop(notes) as server:
         agent = orderer(server, calls(("guess", {})), "done")
         outcome = await waits(agent)
         second = await goes_on(agent, outcome, {only(outcome).token: Provide({"size": 1})})
@@ -261,10 +220,10 @@ async def test_a_run_that_is_cancelled_while_it_goes_on_gives_its_request_up(not
 
 
 async def test_where_the_connection_is_gone_the_call_is_made_anew_and_gets_its_answer(notes: Path) -> None:
-    async with asking(notes, effect="pure") as server:
+    async with shop(notes, effect="pure") as server:
         outcome = await waits(orderer(server, calls(("guess", {})), "done"))
         second = await goes_on(orderer(server, "done"), outcome, {only(outcome).token: Provide({"size": 1})})
-    async with asking(notes, effect="pure") as server:
+    async with shop(notes, effect="pure") as server:
         agent = orderer(server, "done")
         stored: Any = from_json(Interrupted, to_json(second))
         ended = await goes_on(agent, stored, {only(second).token: Provide({"size": 2})})
@@ -273,9 +232,9 @@ async def test_where_the_connection_is_gone_the_call_is_made_anew_and_gets_its_a
 
 
 async def test_what_must_not_run_twice_is_told_as_unknown(notes: Path) -> None:
-    async with asking(notes, effect="once") as server:
+    async with shop(notes, effect="once") as server:
         outcome = await waits(orderer(server))
-    async with asking(notes, effect="once") as server:
+    async with shop(notes, effect="once") as server:
         ended = await goes_on(orderer(server, "done"), outcome, {only(outcome).token: Provide({"size": 3})})
     assert "outcome of 'order' is unknown" in observed(ended)[0]
     assert lines(notes).count("began hat") == 1
@@ -284,11 +243,11 @@ async def test_what_must_not_run_twice_is_told_as_unknown(notes: Path) -> None:
 ELSEWHERE = """
 import asyncio, sys
 from pathlib import Path
-from tests.tools.mcp.test_questions import asking, from_json, goes_on, observed, only, orderer, Interrupted, Provide
+from tests.tools.mcp.test_questions import from_json, goes_on, observed, only, orderer, shop, Interrupted, Provide
 
 async def main():
     outcome = from_json(Interrupted, Path(sys.argv[1]).read_text())
-    async with asking(Path(sys.argv[2]), effect=sys.argv[3]) as server:
+    async with shop(Path(sys.argv[2]), effect=sys.argv[3]) as server:
         ended = await goes_on(orderer(server, "done"), outcome, {only(outcome).token: Provide({"size": 3})})
     print(observed(ended)[0])
 
@@ -306,7 +265,7 @@ asyncio.run(main())
 async def test_another_process_goes_on(
     notes: Path, tmp_path: Path, effect: Any, said: str, began: int
 ) -> None:
-    async with asking(notes, effect=effect) as server:
+    async with shop(notes, effect=effect) as server:
         outcome = await waits(orderer(server))
         stored = tmp_path / "outcome.json"
         stored.write_text(to_json(outcome), encoding="utf-8")
@@ -319,7 +278,7 @@ async def test_another_process_goes_on(
 
 
 async def test_a_run_that_asked_is_replayed_without_its_server(notes: Path, tmp_path: Path) -> None:
-    async with asking(notes) as server:
+    async with shop(notes) as server:
         agent = orderer(server, calls(("guess", {})), "done", events=Recorder(tmp_path / "runs"))
         first = await waits(agent, run_id="r")
         second = await goes_on(agent, first, {only(first).token: Provide({"size": 1})})
@@ -337,7 +296,7 @@ async def test_a_run_that_asked_is_replayed_without_its_server(notes: Path, tmp_
 
 async def test_a_durable_run_waits_and_goes_on_with_the_call_that_lives(notes: Path, tmp_path: Path) -> None:
     url = database_in(tmp_path)
-    async with asking(notes, effect="once") as server:
+    async with shop(notes, effect="once") as server:
         async with DurableAgent(orderer(server), "shopper", database_url=url) as durable:
             with pytest.raises(RunInterruptedError):
                 await durable.run("a hat", run_id="r")
@@ -353,13 +312,13 @@ async def test_a_durable_run_waits_and_goes_on_with_the_call_that_lives(notes: P
 async def test_a_durable_run_in_a_new_process_does_not_run_once_twice(notes: Path, tmp_path: Path) -> None:
     url = database_in(tmp_path)
     async with (
-        asking(notes, effect="once") as server,
+        shop(notes, effect="once") as server,
         DurableAgent(orderer(server), "shopper", database_url=url) as durable,
     ):
         with pytest.raises(RunInterruptedError):
             await durable.run("a hat", run_id="r")
     async with (  # another connection, as in another process
-        asking(notes, effect="once") as server,
+        shop(notes, effect="once") as server,
         DurableAgent(orderer(server, "done"), "shopper", database_url=url) as durable,
     ):
         (pending,) = await durable.pending()
@@ -375,20 +334,12 @@ async def test_a_durable_run_in_a_new_process_does_not_run_once_twice(notes: Pat
 THINK = ToolCall("t1", "think", {"text": "2 + 2?"})
 
 
-async def test_a_server_that_asks_for_a_model_is_refused_unless_that_is_allowed(notes: Path) -> None:
-    async with asking(notes) as server:
-        llm = ScriptedLlm([THINK, "done"])
-        outcome: Any = await Agent(llm, tools=server.tools).outcome("think")
-    assert len(llm.requests) == 2
-    assert observed(outcome)[0].startswith("no model: ")
-
-
 @pytest.mark.parametrize("over", ["stdio", "http"])
 async def test_the_run_s_own_model_answers_on_the_run_s_account(
     notes: Path, tmp_path: Path, over: str
 ) -> None:
     used = [LlmResponse("four", usage=Usage(100, 10)), LlmResponse("done", usage=Usage(1000, 1))]
-    async with asking(notes, over=over, sampling=True) as server:
+    async with shop(notes, over=over, sampling=True) as server:
         llm = ScriptedLlm([THINK, *used])
         agent = Agent(llm, tools=server.tools, events=Recorder(tmp_path / "runs"))
         outcome: Any = await agent.outcome("think", run_id="r")
@@ -404,7 +355,7 @@ async def test_the_run_s_own_model_answers_on_the_run_s_account(
 
 
 async def test_a_budget_bounds_what_a_server_asks_a_model(notes: Path) -> None:
-    async with asking(notes, sampling=True) as server:
+    async with shop(notes, sampling=True) as server:
         llm = ScriptedLlm([THINK, "never", "never"])
         outcome: Any = await Agent(llm, tools=server.tools, budget=Budget(steps=1)).outcome("think")
     assert len(llm.requests) == 1

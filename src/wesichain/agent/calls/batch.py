@@ -530,15 +530,12 @@ class Batch(Generic[OutT]):
         `repeats` is then the count with these calls. It is the run's once that has gone on from them: a run
         that is interrupted before then counts them when it is resumed.
         """
-        attempts, calls, tally = self.attempts, self._phase.reply.tool_calls, self.run.tally
+        attempts, tally = self.attempts, self.run.tally
         last, last_result, times = tally.last_call, tally.last_result, tally.repeats
-        for index, slot in enumerate(self.slots):
-            if not isinstance(slot, Observed):
-                continue
-            call = calls[index]
+        for call, observed in zip(self._phase.reply.tool_calls, self.done(), strict=True):
             if not attempts.get(call.id):
                 continue  # it was never run
-            result = short_result(slot.text)
+            result = short_result(observed.text)
             if last is None or result != last_result or last.name != call.name or last.args != call.args:
                 last, last_result, times = call, result, 0
             times += 1

@@ -30,6 +30,7 @@ from wesichain.core.internal import (
     Question,
     Spent,
     dataclass,
+    running_loop,
 )
 from wesichain.errors import BudgetExceededError, RunInterruptedError, ToolError, ToolErrorKind
 from wesichain.policy import Account, Budget, chain_of
@@ -67,10 +68,6 @@ class InnerRun:
             return emit
         mark = f"~{self.number}"
         return lambda event: emit(replace(event, scope=f"{mark}/{event.scope}" if event.scope else mark))
-
-    def another(self) -> InnerRun:
-        """The place of a further run, which middleware around this one starts."""
-        return self.call.place()
 
     def fail(self, error: Exception) -> None:
         """The run could not be started or carried on: a mistake of the program's ends the run above too."""
@@ -232,12 +229,8 @@ class OpenCall:
     def emit(self, event: Event) -> None:
         """Pass an event of a run inside on; a run in a tool's thread passes it to the loop's own thread."""
         task = self.run.task
-        try:
-            here: object = asyncio.get_running_loop()
-        except RuntimeError:
-            here = None
         loop = None if task is None else task.get_loop()
-        if loop is None or here is loop:
+        if loop is None or loop is running_loop():
             self._relay(event)
         elif not loop.is_closed():
             loop.call_soon_threadsafe(self._relay, event)
@@ -296,8 +289,6 @@ class OpenCall:
 
     def close(self) -> None:
         """The call has ended: runs inside that go on all the same are stopped, and are not in the log."""
-        if self.token.is_abandoned:
-            return
         for run in self._begun.values():
             if not run.emitter.is_closed:
                 run.give_up(CALL_ENDED)
@@ -339,10 +330,8 @@ def _places(kept: Sequence[Child]) -> dict[tuple[int, int], Child]:
 
 def _starter() -> object:
     """Whoever starts a run: the present task, or where there is none the present thread."""
-    try:
-        return asyncio.current_task() or threading.current_thread()
-    except RuntimeError:
-        return threading.current_thread()
+    loop = running_loop()
+    return (loop and asyncio.current_task(loop)) or threading.current_thread()
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -320,15 +320,11 @@ def _recorded_tool(spec: ToolSpec, *, external: bool) -> JsonTool:
 
     Whether a call of it was approved by somebody is a question to the recording, as with every rule.
     """
-    asks = False if external else _as_recorded
+    asks = False if external else _not_here
     return JsonTool(spec.name, spec.description, spec.parameters, _not_here, external=external, approval=asks)
 
 
-def _as_recorded(_: Any) -> bool:
-    return False
-
-
-def _not_here(_: Any) -> JsonValue:
+def _not_here(_: Any) -> Any:
     raise ConfigError("a tool that is known from a recording cannot be run")
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # loaded by whoever keeps a file or has a Postgres: an agent 
     from wesichain.store.sqlite import SqliteLogs
 
 _KEPT = "system"  # the owner of turns that every window keeps
+_CONFLICT = ConversationError  # of a writer that says what it comes after: a turn never does
 
 
 class LogConversations(Conversations):
@@ -49,11 +50,6 @@ class LogConversations(Conversations):
     @override
     async def delete(self, id: str) -> None:
         await self._logs.delete(id)
-
-
-def _conflict(id: str) -> ConversationError:
-    """Of a writer that says what it comes after; a turn comes after whatever is there."""
-    return ConversationError(f"the conversation {id!r} was written to by somebody else meanwhile")
 
 
 # --- in a file ---------------------------------------------------------------------------------------
@@ -113,7 +109,7 @@ class SqliteConversations(LogConversations):
 
         schema = TableSchema("the conversations", APPLICATION_ID, SQLITE_MIGRATIONS, ConversationError)
         layout = Layout(
-            "conversations", "turns", "conversation", _conflict, key=str.encode, name=bytes.decode
+            "conversations", "turns", "conversation", _CONFLICT, key=str.encode, name=bytes.decode
         )
         super().__init__(SqliteLogs(path, schema, layout, timeout=timeout), clock)
 
@@ -180,7 +176,7 @@ class PostgresConversations(LogConversations):
             "wesichain_conversations",
             "wesichain_turns",
             "conversation",
-            _conflict,
+            _CONFLICT,
             find="sha256(name) = sha256(?)",
             key=str.encode,
             name=bytes.decode,

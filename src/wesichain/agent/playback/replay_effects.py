@@ -47,7 +47,6 @@ from wesichain.errors import (
     AgentError,
     BudgetExceededError,
     GuardrailError,
-    ReplayMismatchError,
     RunInterruptedError,
     ToolFailedError,
 )
@@ -205,7 +204,7 @@ class ReplayEffects(Effects):
     async def remember(self, entry: JournalEntry[T], make: Callable[[], Awaitable[T]]) -> T:
         if self._is_live(entry.step_id):
             return await make()
-        known = self._remembered(entry.verb, entry.step_id, entry.call_id)
+        known = self._remembered(entry)
         if known is UNKNOWN:
             return await make()
         recorded = entry.read(known)
@@ -222,21 +221,19 @@ class ReplayEffects(Effects):
             return recorded
         return live if entry.write(live) == entry.write(recorded) else recorded
 
-    def _remembered(self, verb: str, step_id: int, call_id: str) -> Any:
-        match verb:
+    def _remembered(self, entry: JournalEntry[Any]) -> Any:
+        match entry.verb:
             case "instruct":
-                return self._instructions(step_id)
+                return self._instructions(entry.step_id)
             case "advise":
-                return self._advice(step_id)
+                return self._advice(entry.step_id)
             case "check":
-                return self._checked(step_id)
+                return self._checked(entry.step_id)
             case "approve":
-                return self._was_asked(call_id)
+                return any(one.call.id == entry.call_id for one in self._questions())
             case "offer":
                 external = [one.call.name for one in self._questions() if one.external and not one.question]
-                return {"tools": self._offered(step_id), "external": external}
-            case _:
-                return UNKNOWN
+                return {"tools": self._offered(entry.step_id), "external": external}
 
     def _offered(self, step_id: int) -> Any:
         """The tools that were offered from a step on; None where they were those of the step before.
@@ -265,10 +262,6 @@ class ReplayEffects(Effects):
             if isinstance(event, AdviceShown) and event.step_id == step_id:
                 return to_plain(advice_in(event))
         return to_plain(Advice())
-
-    def _was_asked(self, call_id: str) -> bool:
-        """Whether people were asked about a call in this part of the run."""
-        return any(one.call.id == call_id for one in self._questions())
 
     def _questions(self) -> list[PendingCall]:
         """The calls of this part of the run that people were asked about."""
@@ -308,14 +301,23 @@ class ReplayEffects(Effects):
             )
         end, inside = self._rest_of_call(call.id, starts.pop(0))
         is_cut = self._is_cut(end)
-        # Without events inside, an agent had not begun when it was cut, or had ended in an earlier part.
-        if prepared.tool.is_agent and (inside or not (is_cut or isinstance(self._at(end), ToolCompleted))):
+        if prepared.tool.is_agent and self._runs_again(end, inside):
             again = self._run_again(self._live.call(prepared, caller), ctx, end)
             if not is_cut or _has_its_end(inside):
                 return await _to_its_end(again, is_cut=is_cut)
             await again  # it may be cut on the way; where its runs had ended before that, it is cut now
             await self._cut(end)
         return await self._emit_again(prepared, ctx, end, inside)
+
+    def _runs_again(self, end: int, inside: Sequence[tuple[int, Event]]) -> bool:
+        """Whether the run of an agent that is a tool is made again.
+
+        Not where its middleware began further runs: none is run now. Without events inside, it had not begun
+        when it was cut, or had ended in an earlier part.
+        """
+        if inside:
+            return not any(event.scope.startswith("~") for _, event in inside)
+        return not (self._is_cut(end) or isinstance(self._at(end), ToolCompleted))
 
     async def _run_again(
         self, call: Coroutine[Any, Any, ToolResult], ctx: ToolContext, end: int
@@ -381,14 +383,13 @@ class ReplayEffects(Effects):
             case ToolCompleted(value=value, duration_ms=duration, finish=finish, parts=parts):
                 self._cursor.elapsed += duration / 1000
                 return ToolResult(call.id, call.name, value, None, duration, finish, parts)
-            case StepFailed(error=kind, message=message, duration_ms=duration):
-                self._cursor.elapsed += duration / 1000
-                error = revived_dispatch(kind, message)
-                error.call_id, error.tool_name = call.id, call.name
-                error.__cause__ = revived_cause(end.cause, message) if end.cause else None
-                return ToolResult(call.id, call.name, None, error, duration)
             case _:
-                raise ReplayMismatchError(f"the call {call.name!r} has no end in the recording")
+                assert isinstance(end, StepFailed), "a call that has no end was cut"
+                self._cursor.elapsed += end.duration_ms / 1000
+                error = revived_dispatch(end.error, end.message)
+                error.call_id, error.tool_name = call.id, call.name
+                error.__cause__ = revived_cause(end.cause, end.message) if end.cause else None
+                return ToolResult(call.id, call.name, None, error, end.duration_ms)
 
     def _is_limit(self, end: int) -> bool:
         """Whether a call ended by a limit of its run, or of one above."""

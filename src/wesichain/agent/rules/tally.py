@@ -131,10 +131,6 @@ class PolicyView:
         steps: Sequence[ReActStep] = self._phase.steps
         return steps
 
-    @property
-    def final_output(self) -> None:
-        return None
-
     def faults(self, error_class: type[BaseException]) -> int:
         return self._tally.times(error_class)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from math import isinf
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeGuard, cast
@@ -56,16 +56,10 @@ def json_writer(default: Callable[[Any], Any] | None = None) -> Callable[[object
         ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"), default=default
     )
     # `encode` makes this anew for every text, which takes as long as to write a small one.
-    make: Any = getattr(json.encoder, "c_make_encoder", None)
-    if make is None:
-        return lambda value: _write(value, slow.encode)
-    known = (None, slow.default, json.encoder.encode_basestring, None, ":", ",", False, False, False)
-    pieces = make(*known)
-
-    def encode(value: object) -> str:
-        return "".join(pieces(value, 0))
-
-    return lambda value: _write(value, encode)
+    encoder: Any = json.encoder
+    known = (None, slow.default, encoder.encode_basestring, None, ":", ",", False, False, False)
+    pieces = encoder.c_make_encoder(*known)
+    return lambda value: _write(value, pieces)
 
 
 def dump_json(value: object, default: Callable[[Any], Any] | None = None) -> str:
@@ -73,9 +67,9 @@ def dump_json(value: object, default: Callable[[Any], Any] | None = None) -> str
     return (_PLAIN if default is None else json_writer(default))(value)
 
 
-def _write(value: object, encode: Callable[[object], str]) -> str:
+def _write(value: object, pieces: Callable[[object, int], Iterable[str]]) -> str:
     try:
-        text = encode(value)
+        text = "".join(pieces(value, 0))
         if not text.isascii():
             text.encode("utf-8")
     except RecursionError:

@@ -55,7 +55,7 @@ class CycleWatch:
                 mark = grow(before, value.items(kept))
             else:
                 mark = fingerprint(value)
-        except OpaqueError:
+        except TypeError:  # of a value whose sameness nobody can tell
             self._opaque.add(name)
             return
         self._opaque.discard(name)
@@ -83,15 +83,11 @@ class CycleWatch:
                 (task.node, hash((self._total, fingerprint(task.payload) if task.is_sent else 0)))
                 for task in frontier.tasks
             }
-        except OpaqueError:
+        except TypeError:  # of a value whose sameness nobody can tell
             return set()
 
 
 # --- fingerprints ----------------------------------------------------------------------------------
-
-
-class OpaqueError(TypeError):
-    """A value of which nobody can say whether it is still the same: it has no hash but its address."""
 
 
 def fingerprint(value: Any) -> int:
@@ -114,11 +110,8 @@ def fingerprint(value: Any) -> int:
     if is_record(value):
         return hash((kind_of(value), *map(fingerprint, field_values(value))))
     if kind_of(value).__hash__ in (None, object.__hash__) and not isinstance(value, _UNCHANGING):
-        raise OpaqueError(f"{kind_of(value).__name__} has no hash of its own")
-    try:
-        return hash(value)
-    except TypeError as error:
-        raise OpaqueError(str(error)) from error
+        raise TypeError(f"{kind_of(value).__name__} has no hash of its own")
+    return hash(value)
 
 
 _UNCHANGING = (type, FunctionType, BuiltinFunctionType, ModuleType, Enum, Unset)

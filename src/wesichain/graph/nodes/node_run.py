@@ -36,7 +36,7 @@ class OuterUpdate(BaseException):  # not an Exception: on its way past the nodes
         self.update = update
         self.before = before  # the node's own writes to the graph that it is in
         self.done: Sequence[Done] = ()
-        self.ended: tuple[dict[str, Any], OuterWrites] | None = None
+        self.ended: tuple[dict[str, Any], OuterWrites] = {}, OuterWrites()
 
 
 Outcome: TypeAlias = NodeResult | Paused | OuterUpdate | GraphError

@@ -39,8 +39,6 @@ async def ask_stream(
             for event in events:
                 if event.startswith(b"data: {"):
                     yield _unless_error(address, _object(event.removeprefix(b"data: ")))
-                elif event.startswith(b"error: "):  # as servers before 2025 tell a fault in mid-reply
-                    raise _refusal(address, 500, event.removeprefix(b"error: "))
 
 
 def _unless_error(address: Address, event: dict[str, Any]) -> dict[str, Any]:

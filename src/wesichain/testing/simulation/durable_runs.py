@@ -56,7 +56,8 @@ async def _questions_of(
         return []
     if task.cancelled():  # a process that only waits for the end of a run has to say that it is cancelled
         task = run.task_of(process, program.cancel())
-    return await task
+    waits: list[SimulatedQuestion] = await task
+    return waits
 
 
 def _in_process(run: SimulatedRun, process: Process, given: Any) -> _Agent | _Graph:

@@ -198,8 +198,12 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def _call(self, handle: _Handle) -> None:
         callback, args, context = handle.call
-        with suppress(Exception):  # as in other loops: one callback does not end the loop
+        try:
             context.run(callback, *args)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # noqa: BLE001  # as other loops do: one callback does not end the loop
+            self.call_exception_handler({"exception": error})
 
     def wait_for_thread(self, future: asyncio.Future[Any]) -> None:
         """Run nothing else until the thread that works on the future has delivered."""
@@ -323,6 +327,14 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     @override
     def get_debug(self) -> bool:
         return False
+
+    @override
+    def set_debug(self, enabled: bool) -> None:
+        del enabled
+
+    @override
+    def is_running(self) -> bool:
+        return asyncio._get_running_loop() is self
 
     @override
     def is_closed(self) -> bool:

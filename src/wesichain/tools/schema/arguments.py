@@ -167,7 +167,7 @@ def find(plain: Any, path: Path) -> Any:
     for step in path:
         if is_object(plain):
             plain = plain.get(step, NOTHING) if isinstance(step, str) else NOTHING
-        elif is_array(plain) and isinstance(step, int) and -1 < step < len(plain):
+        elif is_array(plain) and isinstance(step, int) and step < len(plain):
             plain = plain[step]
         else:
             return NOTHING
@@ -269,22 +269,14 @@ def _hint(parameter: Parameter) -> Any:
     return annotation if parameter.default is REQUIRED else NotRequired[annotation]
 
 
-def _field_info(parameter: Parameter) -> FieldInfo | None:
-    """The `Field(...)` of a parameter, as the default or in `Annotated`."""
-    if isinstance(parameter.default, FieldInfo):
-        return parameter.default
-    metadata = get_args(parameter.annotation)[1:] if get_origin(parameter.annotation) is Annotated else ()
-    return next((item for item in metadata if isinstance(item, FieldInfo)), None)
-
-
 def _described(schema: dict[str, Any], parameter: Parameter, said: str | None) -> dict[str, Any]:
     """A parameter's schema with its default and description."""
     metadata = get_args(parameter.annotation)[1:] if get_origin(parameter.annotation) is Annotated else ()
-    info = _field_info(parameter)
-    texts = [item if isinstance(item, str) else getattr(item, "documentation", None) for item in metadata]
-    description = (info.description if info else None) or next(filter(None, texts), None) or said
-    described = {**schema, "description": description} if description else schema
     default = parameter.default
+    fields = [item for item in (default, *metadata) if isinstance(item, FieldInfo)]
+    texts = [item if isinstance(item, str) else getattr(item, "documentation", None) for item in metadata]
+    description = next(filter(None, [*(field.description for field in fields[:1]), *texts, said]), None)
+    described = {**schema, "description": description} if description else schema
     if default is REQUIRED or default is ABSENT or isinstance(default, FieldInfo):
         return described
     try:

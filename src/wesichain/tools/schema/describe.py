@@ -84,7 +84,7 @@ _TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool
 
 
 def signature_line(name: str, schema: dict[str, Any]) -> str:
-    """`add(a: int, b: int = 2)`: how the tool is called, in one bounded line."""
+    """`add(a: int, b: int = 2)`: how the tool is called, in one line."""
     required = schema.get("required", ())
     parts: list[str] = []
     for field, described in schema.get("properties", {}).items():
@@ -95,7 +95,7 @@ def signature_line(name: str, schema: dict[str, Any]) -> str:
     rest = schema.get("additionalProperties", False)
     if is_object(rest):
         parts.append(f"**: {type_text(rest)}")
-    return shorten(f"{name}({', '.join(parts)})", 600)
+    return f"{name}({', '.join(parts)})"
 
 
 def _default(described: Any) -> str:

@@ -1,0 +1,330 @@
+"""What our server asks clients of the official SDK, and what our client answers servers: all that can come of it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from mcp import Client, MCPError, types
+
+from tests.waiting import until
+from wesichain import Agent, tool
+from wesichain.core import Audio, Document, Image, LlmResponse, ToolCall
+from wesichain.errors import ConfigError, ToolDefinitionError, ToolError
+from wesichain.testing import ScriptedLlm
+from wesichain.tools import JsonTool, ToolContext
+from wesichain.tools.mcp import (
+    Sampling,
+    ServedChanges,
+    ServedPrompt,
+    elicit,
+    release_stream,
+    roots,
+    sample,
+)
+from wesichain.tools.mcp.callbacks import Callbacks
+from wesichain.tools.mcp.decode import read_resource, read_result
+from wesichain.tools.mcp.encode import to_block
+from wesichain.tools.mcp.inflight import InFlightCalls
+from wesichain.tools.mcp.remote_tools import ToolSelection
+from wesichain.tools.mcp.server import RecentEvents
+
+from .test_conversation import FORM, clerk, erase, place, served, who
+
+BOTH = pytest.mark.parametrize("mode", ["legacy", "auto"])
+PNG = types.ImageContent(data="AAAA", mime_type="image/png")
+
+
+@tool
+async def where() -> Any:
+    """Say where the client works."""
+    return [*(await roots())]
+
+
+@tool
+async def think() -> str:
+    """Ask the client's model."""
+    return await sample("2 + 2?", max_tokens=9, system="Be brief.")
+
+
+@tool
+async def long() -> str:
+    """Take long, without a stream."""
+    await release_stream()
+    await asyncio.sleep(0.2)
+    return "at last"
+
+
+def outside() -> Agent[Any, str]:
+    """An agent whose one tool is answered from outside."""
+    form = JsonTool("form", "Ask.", {"type": "object"}, external=True)
+    return Agent(ScriptedLlm([ToolCall("f", "form", {}), "filled"]), tools=[form], name="filler")
+
+
+def answers(content: Any, action: Any = "accept") -> Any:
+    async def answer(_: Any, params: Any) -> Any:
+        asked.append(params.message)
+        return (
+            types.ErrorData(code=1, message="away")
+            if action is None
+            else types.ElicitResult(action=action, content=content)
+        )
+
+    asked: list[str] = []
+    answer.asked = asked  # type: ignore[attr-defined]  # for the test
+    return answer
+
+
+async def where_it_works(_: Any) -> types.ListRootsResult:
+    return types.ListRootsResult(roots=[types.Root(uri="file:///home")])  # type: ignore[arg-type]  # as text
+
+
+async def replies(_: Any, params: types.CreateMessageRequestParams) -> Any:
+    said = f"{params.system_prompt} {params.max_tokens} {params.messages[0].role}"
+    return types.CreateMessageResult(role="assistant", content=types.TextContent(text=said), model="m")
+
+
+async def draws(*_: Any) -> Any:
+    return types.CreateMessageResult(role="assistant", content=PNG, model="m")
+
+
+TASK = {"task": "go"}
+FITS, NOT = answers({"approve": True}), answers({"approve": "maybe"})
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("made", "args", "can", "said"),
+    [
+        pytest.param(where, {}, {"list_roots_callback": where_it_works}, "file:///home", id="its-folders"),
+        pytest.param(think, {}, {"sampling_callback": replies}, "Be brief. 9 user", id="its-model"),
+        pytest.param(think, {}, {"sampling_callback": draws}, "[image", id="which-may-draw"),
+        pytest.param(erase, {"path": "a"}, {"elicitation_callback": FITS}, "erased a", id="its-user"),
+        pytest.param(
+            erase, {"path": "a"}, {"elicitation_callback": NOT}, "approve: expected true or false", id="who-says-else"
+        ),
+        pytest.param(
+            erase, {"path": "a"}, {"elicitation_callback": answers(None, "decline")}, "was not approved", id="or-no"
+        ),
+        pytest.param(erase, {"path": "a"}, {}, "has no way to ask for it", id="nobody"),
+        pytest.param(who, {}, {"elicitation_callback": answers({"name": "A"})}, "age: is required", id="too-little"),
+        pytest.param(outside, TASK, {"elicitation_callback": answers({"result": "x"})}, "filled", id="a-result"),
+        pytest.param(outside, TASK, {"elicitation_callback": answers(None, "cancel")}, "filled", id="no-result"),
+        pytest.param(outside, TASK, {}, "form({}) needs a result from outside", id="nobody-has-it"),
+    ],
+)  # fmt: skip
+async def test_a_served_tool_asks_its_client(mode: Any, made: Any, args: Any, can: Any, said: str) -> None:
+    offered = made() if made is outside else made
+    async with served(offered) as url, Client(url, mode=mode, **can) as client:
+        result = await client.call_tool("filler" if made is outside else offered.name, args)
+    assert said in str(result.content)
+
+
+@pytest.mark.parametrize(("made", "needs"), [(where, "roots"), (think, "sampling"), (who, "elicitation")])
+async def test_what_a_client_lacks_is_named(made: Any, needs: str) -> None:
+    async with served(made, prompts=[ServedPrompt("p", made.function)]) as url:
+        async with Client(url, mode="auto") as client:
+            for asking in (client.call_tool(made.name, {}), client.get_prompt("p")):
+                with pytest.raises(MCPError) as caught:
+                    await asking
+                assert caught.value.code == types.MISSING_REQUIRED_CLIENT_CAPABILITY
+                assert caught.value.data == {"requiredCapabilities": {needs: {}}}
+        async with Client(url, mode="legacy") as client:
+            assert (await client.call_tool(made.name, {})).is_error
+
+
+async def test_who_asks_by_itself_is_not_asked_again() -> None:
+    async with served(erase, clerk(), approved=True) as url, Client(url, mode="legacy") as client:
+        assert "erased a" in str(await client.call_tool("erase", {"path": "a"}))
+        assert "erased it" in str(await client.call_tool("clerk", {"task": "erase a"}))
+
+
+async def test_an_unknown_state_is_refused_and_one_that_is_known_belongs_to_its_call() -> None:
+    async with (
+        served(who, place) as url,
+        Client(url, mode="auto", elicitation_callback=answers({})) as client,
+    ):
+        states = ["made-up"]
+        first: Any = await client.session.call_tool("who", {}, allow_input_required=True)
+        states.append(first.request_state)
+        for state in states:
+            with pytest.raises(MCPError, match="requestState is not known"):
+                await client.session.call_tool(
+                    "place", {"town": "x"}, request_state=state, allow_input_required=True
+                )
+
+
+@BOTH
+async def test_a_long_call_may_let_its_stream_go(mode: Any) -> None:
+    async with served(long) as url, Client(url, mode=mode) as client:
+        assert "at last" in str((await client.call_tool("long", {})).content)
+
+
+async def test_the_last_events_of_a_stream_are_sent_again() -> None:
+    events, again = RecentEvents(), list[Any]()
+
+    async def send(event: Any) -> None:
+        again.append(event.message)
+
+    ids = [
+        await events.store_event(stream, message)
+        for stream, message in (("a", 1), ("b", 2), ("a", None), ("a", 3))
+    ]
+    assert await events.replay_events_after("unknown", send) is None
+    assert await events.replay_events_after(ids[0], send) == "a"
+    assert again == [3]
+    for _ in range(1_000):
+        await events.store_event("a", 4)
+    assert await events.replay_events_after(ids[3], send) is None
+
+
+async def test_changed_lists_are_announced_to_clients_of_older_protocols() -> None:
+    heard: list[str] = []
+
+    async def hear(message: Any) -> None:
+        heard.append(message.method)
+
+    changes = ServedChanges()
+    async with (
+        served(place, changes=changes) as url,
+        Client(url, mode="legacy", message_handler=hear) as client,
+    ):
+        await client.list_tools()
+        for announce in (changes.tools, changes.prompts, changes.resources):
+            announce()
+        await until(lambda: len(heard) == 3)
+    assert sorted(heard) == [
+        f"notifications/{what}/list_changed" for what in ("prompts", "resources", "tools")
+    ]
+
+
+# --- what our client answers -------------------------------------------------------------------------------
+
+
+def asks(**more: Any) -> types.CreateMessageRequestParams:
+    hello = types.SamplingMessage(role="user", content=types.TextContent(text="hi"))
+    return types.CreateMessageRequestParams(**{"messages": [hello], "max_tokens": 5, **more})
+
+
+CUT = LlmResponse("fo", finish_reason="length")
+FILTERED = LlmResponse("", finish_reason="content_filter")
+
+
+@pytest.mark.parametrize(
+    ("sampling", "asked", "said"),
+    [
+        pytest.param(None, asks(), "no model for servers", id="off"),
+        pytest.param(Sampling(), asks(tools=[types.Tool(name="t", input_schema={})]), "in words alone", id="tools"),
+        pytest.param(Sampling(), asks(messages=[]), "no messages", id="nothing"),
+        pytest.param(Sampling(), asks(), "is not part of a run", id="no-run"),
+        pytest.param(Sampling(ScriptedLlm([FILTERED])), asks(), "no reply: content_filter", id="no-reply"),
+        pytest.param(Sampling(ScriptedLlm([CUT])), asks(), "maxTokens", id="a-reply-that-was-cut"),
+        pytest.param(Sampling(ScriptedLlm(["four"])), asks(), "endTurn", id="a-reply"),
+        pytest.param(Sampling(ScriptedLlm(["four"]), max_output=4), asks(), "endTurn", id="that-just-fits"),
+        pytest.param(Sampling(ScriptedLlm(["four"]), max_input=2), asks(), "endTurn", id="as-does-its-request"),
+        pytest.param(Sampling(approval=True), asks(), "not part of a run", id="nobody-can-approve"),
+    ],
+)  # fmt: skip
+async def test_a_request_for_a_model(sampling: Any, asked: Any, said: str) -> None:
+    calls = InFlightCalls()
+    answer = Callbacks("s", calls, None, sampling).sample
+    if sampling is not None and asked.messages and not asked.tools:
+        assert "no call is in flight" in str(await answer(None, asked))
+    call = calls.add(ToolContext())
+    call.start(asyncio.sleep(60))
+    await asyncio.sleep(0)
+    assert said in str(await answer(None, asked))
+    await calls.close()
+
+
+async def fails(*_: Any) -> Any:
+    raise ValueError("secret")
+
+
+async def test_a_question_that_cannot_be_put_is_declined_or_fails_without_its_reason() -> None:
+    answer = Callbacks("s", InFlightCalls(), fails, None).elicit
+    page = types.ElicitRequestURLParams(message="m", url="https://a.b", elicitation_id="e")
+    assert (await answer(None, page)) == types.ElicitResult(action="decline")
+    failed = await answer(None, types.ElicitRequestFormParams(message="m", requested_schema=FORM))
+    assert isinstance(failed, types.ErrorData)
+    assert failed.message == "the question failed: ValueError"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Sampling(requests=0),
+        lambda: Sampling(max_input=0),
+        lambda: Sampling(max_output=0),
+        lambda: ToolSelection(max_tools=0),
+        lambda: ToolSelection(max_description=99),
+    ],
+)
+def test_limits_that_let_nothing_through_are_mistakes(make: Any) -> None:
+    with pytest.raises(ConfigError, match="1 or more"):
+        make()
+    Sampling(requests=1, max_input=1, max_output=1)
+    ToolSelection(max_tools=1, max_description=100)
+
+
+@pytest.mark.parametrize(
+    ("schema", "why"),
+    [
+        pytest.param({"type": "object", "properties": {"a\x07": {}}}, "control characters", id="a-name"),
+        pytest.param({"type": "object", "default": "\ud800"}, "not JSON", id="no-json"),
+    ],
+)
+def test_a_schema_that_may_not_go_to_a_model(schema: Any, why: str) -> None:
+    with pytest.raises(ToolDefinitionError, match=why):
+        ToolSelection()._schema("t", schema)
+
+
+def result(*content: Any, data: Any = None, **more: Any) -> types.CallToolResult:
+    return types.CallToolResult(content=[*content], structured_content=data, **more)
+
+
+TEXT, DATA = types.TextContent(text='{"n": 1}'), {"n": 1}
+WRAPPED = {"_meta": {"wesichain/wrapped": True}}
+PICTURE = Image(b"\x00\x00\x00", media_type="image/png")
+
+
+@pytest.mark.parametrize(
+    ("given", "value"),
+    [
+        pytest.param(result(TEXT, data={"result": [1]}, **WRAPPED), [1], id="data-that-was-wrapped"),
+        pytest.param(result(TEXT, data={"result": [1]}), {"result": [1]}, id="or-only-looks-so"),
+        pytest.param(result(TEXT, PNG, data=DATA), ['{"n": 1}', PICTURE], id="data-as-text"),
+        pytest.param(
+            result(types.TextContent(text="x"), PNG, data=DATA), ["x", PICTURE, '{"n":1}'], id="data-beside"
+        ),
+        pytest.param(result(types.AudioContent(data="AAAA", mime_type="audio/wav")), [Audio(b"\x00\x00\x00", "audio/wav")], id="a-sound"),
+        pytest.param(result(types.ImageContent(data="A", mime_type="image/png")), "[image: image/png that cannot be read: ", id="no-base64"),
+    ],
+)  # fmt: skip
+def test_results_are_read(given: Any, value: Any) -> None:
+    found = read_result(given)
+    assert found == value or (isinstance(value, str) and found.startswith(value))
+
+
+def test_a_resource_that_is_no_base64_is_refused() -> None:
+    blob = types.BlobResourceContents(uri="a://b", blob="A")
+    with pytest.raises(ToolError, match="not base64"):
+        read_resource(types.ReadResourceResult(contents=[blob]))
+
+
+@pytest.mark.parametrize(
+    ("part", "block"),
+    [
+        (Image(url="https://a.b/c.png"), types.ResourceLink(name="image", uri="https://a.b/c.png", mime_type="image/png")),
+        (Document(url="https://a.b/c.pdf", name="c"), types.ResourceLink(name="c", uri="https://a.b/c.pdf", mime_type="application/pdf")),
+    ],
+)  # fmt: skip
+def test_a_part_by_its_address_is_a_link(part: Any, block: Any) -> None:
+    assert to_block(part) == block
+
+
+async def test_a_question_is_asked_outside_of_a_served_call() -> None:
+    for asking in (elicit("?", FORM), sample("?"), roots(), release_stream()):
+        with pytest.raises(ToolError, match="called by none"):
+            await asking
