@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -370,6 +372,8 @@ async def test_health_and_the_description() -> None:
         assert (await client.post("/v1/runs", json={"task": "?"})).json()["output"] == "hi"
     assert described["openapi"] == "3.1.0"
     assert "/v1/runs/{id}/decisions" in described["paths"]
+    named = {*re.findall(r"#/components/schemas/(\w+)", json.dumps(described["paths"]))}
+    assert named == {*described["components"]["schemas"]}, "each schema is that of a body or an answer"
 
 
 @pytest.mark.parametrize(
