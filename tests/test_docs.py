@@ -122,9 +122,17 @@ def test_a_page_has_one_title_and_it_comes_first() -> None:
         assert lines[0].startswith("# "), name_of(page)
 
 
+SAID = {
+    "flight_booking": ["flight='WN 87' ['WN 87']"],
+    "retrieval": ["sources=['mooring', 'office']", "The office by the crane is open from eight to six"],
+}
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_runs_and_is_short(example: Path) -> None:
     assert example.read_text(encoding="utf-8").count("\n") <= 60
     done = subprocess.run([*python(), str(example)], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout
+    for text in SAID.get(example.stem, ()):
+        assert text in done.stdout

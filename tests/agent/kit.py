@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-from wesichain.agent import AgentRuntime
+from wesichain.agent import AgentRuntime, Failed
 from wesichain.core import (
     AdviceShown,
     Event,
@@ -23,6 +23,7 @@ from wesichain.core import (
     ToolDispatched,
     Usage,
 )
+from wesichain.errors import AgentError
 from wesichain.testing import FakeClock, ScriptedLlm
 from wesichain.tools import tool
 
@@ -73,6 +74,16 @@ def run(replies: Sequence[Any], *tools: Any, task: Any = "q", **options: Any) ->
 
 def kinds(events: Sequence[Event]) -> list[str]:
     return [type(event).__name__ for event in events]
+
+
+ErrorT = TypeVar("ErrorT", bound=AgentError)
+
+
+def failed_with(outcome: object, kind: type[ErrorT]) -> ErrorT:
+    """The error of a run that failed, which is one of this kind."""
+    assert isinstance(outcome, Failed), outcome
+    assert isinstance(outcome.error, kind), outcome.error
+    return outcome.error
 
 
 ENDS = (RunCompleted, RunFailed, RunInterrupted)

@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.agent.kit import ADD, add, call, check_events, kinds, say
+from tests.agent.kit import ADD, add, call, check_events, failed_with, kinds, say
 from wesichain.agent import (
     Agent,
     AgentRuntime,
     Approve,
     ApproveWith,
     Completed,
-    Failed,
     Interrupted,
     Outcome,
     Refuse,
@@ -312,7 +311,6 @@ def test_calls_that_wait_for_a_person_count_as_repeated() -> None:
         stored: Interrupted[str] = from_json(Interrupted, to_json(outcome))  # the note travels along
         outcome = asyncio.run(runtime.resume(stored, {pending.token: Approve()}))
         told = [message.text for message in outcome.messages if message.role is Role.USER]
-    assert isinstance(outcome, Failed)
-    assert isinstance(outcome.error, LoopDetectedError)
+    failed_with(outcome, LoopDetectedError)
     assert approvals == 4
     assert len(told) == 2, "the question, and that it repeats itself"

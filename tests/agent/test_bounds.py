@@ -130,16 +130,13 @@ def test_bounds_are_never_exceeded_in_ten_thousand_trees() -> None:
     never_exceeded(range(10_000))
 
 
-def test_the_trees_of_the_laws_stay_below_their_bounds() -> None:
-    async def run() -> None:
-        for seed in chosen(range(1_000), 25):
-            spec, world = trees.tree_of(seed), trees.World()
-            with trees.over(world):
-                agent = trees.build(spec)
-                outcome, _ = await trees.to_the_end(spec)
-            check(bounds_of(limits_of(agent)), outcome, {"models": world.asked})
-
-    asyncio.run(run())
+async def test_the_trees_of_the_laws_stay_below_their_bounds() -> None:
+    for seed in chosen(range(1_000), 25):
+        spec, world = trees.tree_of(seed), trees.World()
+        with trees.over(world):
+            agent = trees.build(spec)
+            outcome, _ = await trees.to_the_end(spec)
+        check(bounds_of(limits_of(agent)), outcome, {"models": world.asked})
 
 
 def failing_for_ever(request: LlmRequest) -> LlmResponse:
@@ -297,3 +294,5 @@ def test_handoffs_share_one_run() -> None:
     other = Agent(ScriptedLlm([]), name="other", policy=FREE, on_limit="answer")
     agent = Agent(ScriptedLlm([]), name="first", handoffs=[other], budget=Budget(steps=4, free_retries=2))
     assert bounds_of(limits_of(agent)).model_calls == 4 + 2 + 1
+    assert agent.bounds().tool_calls is None, "to hand over is a call"
+    assert Agent(ScriptedLlm([])).bounds().tool_calls == 0

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.kit import ADD, add, boom, call, check_events, echo, kinds, say
+from tests.agent.kit import ADD, add, boom, call, check_events, echo, failed_with, kinds, say
 from tests.conftest import ROOT
 from tests.warm import python
 from wesichain import Agent, GraphBuilder, Middleware, RunContext
@@ -185,8 +185,7 @@ async def test_a_function_that_hangs_is_bounded_and_can_be_cancelled() -> None:
 
     made = agent("never", tools=[DynamicTools(function)], budget=Budget(seconds=0.05))
     outcome = await made.outcome("q")
-    assert isinstance(outcome, Failed)
-    assert isinstance(outcome.error, BudgetExceededError)
+    failed_with(outcome, BudgetExceededError)
     token = CancellationToken()
     asyncio.get_running_loop().call_later(0.05, token.cancel, "enough")
     stopped = await agent("never", tools=[DynamicTools(function)]).outcome("q", cancellation=token)

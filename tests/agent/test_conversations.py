@@ -29,7 +29,6 @@ from wesichain.agent import (
     Interrupted,
     MemoryConversations,
     PostgresConversations,
-    RunMemory,
     SqliteConversations,
 )
 from wesichain.agent.memory.stored_conversations import (
@@ -159,12 +158,6 @@ def test_kill_9_loses_nothing_that_was_told_as_kept(where: str, after: int) -> N
         assert len(own) <= len(heard) + 1, "at most the turn that nobody heard of"
 
 
-@pytest.mark.parametrize("kind", [MemoryConversations, Conversation])
-def test_every_memory_is_one_to_a_run(kind: Any) -> None:
-    memory = kind() if kind is Conversation else kind().open("c")
-    assert isinstance(memory, RunMemory)
-
-
 # --- what a run makes of it --------------------------------------------------------------------------
 
 
@@ -236,12 +229,6 @@ async def test_a_resume_wants_a_conversation_too() -> None:
 def test_an_id_is_a_text(id: Any) -> None:
     with pytest.raises(ConfigError, match=r"is a text|lone surrogate"):
         MemoryConversations().open(id)
-
-
-@pytest.mark.parametrize("max_tokens", [-1, "x", 1.5])
-def test_a_window_has_a_size(max_tokens: Any) -> None:
-    with pytest.raises(ConfigError, match="use 0 or more"):
-        MemoryConversations().open("c", max_tokens)
 
 
 async def test_what_is_no_message_is_refused_and_nothing_of_its_turn_is_kept() -> None:

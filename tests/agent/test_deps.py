@@ -74,20 +74,6 @@ def test_tools_and_instructions_see_them() -> None:
     assert [request.messages[0].text for request in llm.requests[::2]] == ["You serve Ann.", "You serve Bob."]
 
 
-def test_eight_at_a_time_each_with_its_own() -> None:
-    async def main() -> list[str]:
-        def one(n: int) -> Any:
-            agent = Agent(ScriptedLlm([say(call("whoami")), "x"]), tools=[whoami])
-            return agent.run("who?", deps=Desk(f"c{n}"))
-
-        results = await asyncio.gather(*(one(n) for n in range(8)))
-        return [
-            message.text for result in results for message in result.messages if message.role is Role.TOOL
-        ]
-
-    assert asyncio.run(main()) == [f"c{n}" for n in range(8)]
-
-
 def test_a_rule_sees_them_and_a_resume_is_given_them_anew() -> None:
     script: list[Any] = [say(call("pay", {"amount": 5})), say(call("pay", {"amount": 50}, id="2")), "x"]
     agent = Agent(ScriptedLlm(script), tools=[pay])
@@ -142,21 +128,18 @@ class TestDeclared:
     def agent(self, **options: Any) -> Agent[Desk, str]:
         return Agent(ScriptedLlm([say(call("whoami")), "x"]), deps_type=Desk, tools=[whoami], **options)
 
-    def test_the_right_ones_pass_at_every_door(self) -> None:
+    async def test_the_right_ones_pass_at_every_door(self) -> None:
         class FrontDesk(Desk):
             pass
 
-        async def main() -> None:
-            await self.agent().run("q", deps=Desk("Ann"))
-            async with self.agent().stream("q", deps=FrontDesk("Ann")) as stream:
-                async for _ in stream:
-                    pass
-            assert stream.result.output == "x"
-            async with self.agent().iterate("q", deps=Desk("Ann")) as steps:
-                async for _ in steps:
-                    pass
-
-        asyncio.run(main())
+        await self.agent().run("q", deps=Desk("Ann"))
+        async with self.agent().stream("q", deps=FrontDesk("Ann")) as stream:
+            async for _ in stream:
+                pass
+        assert stream.result.output == "x"
+        async with self.agent().iterate("q", deps=Desk("Ann")) as steps:
+            async for _ in steps:
+                pass
 
     @pytest.mark.parametrize("instructions", [None, instructions])
     @pytest.mark.parametrize("given", ["Ann", 5, {"customer": "Ann"}])

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from tests.agent.kit import ADD, kinds, runtime, say
+from wesichain.agent import Completed
 from wesichain.agent.emitter import Emitter
 from wesichain.core import Event, TextDelta
 from wesichain.core.internal import Spent
 from wesichain.errors import ConfigError
+from wesichain.trace import CollectingSink
 
 ENDS: dict[str, Callable[[Emitter], None]] = {
     "completed": lambda emitter: emitter.run_completed(1, "answer", Spent(), None),
@@ -36,3 +39,16 @@ def test_nothing_is_recorded_or_received_after_the_end(end: str, late: str) -> N
     LATE[late](emitter)
     assert len(events) == len(received) == 1
     assert emitter.is_closed
+
+
+async def test_a_sink_that_fails_is_logged_once_and_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken:
+        def emit(self, event: Event) -> None:
+            raise OSError("no")
+
+    sink = CollectingSink()
+    outcome = await runtime([say(ADD), "3"], events=[Broken(), sink]).run("q")
+    assert isinstance(outcome, Completed)
+    assert kinds(sink.events) == kinds(outcome.events)
+    (record,) = caplog.records
+    assert "the run goes on without its report" in record.message

@@ -338,6 +338,13 @@ def test_a_history_function_says_what_the_other_agent_sees() -> None:
     assert replayed(result.outcome, again).events == result.events
 
 
+def test_what_is_new_begins_with_the_task_wherever_a_history_function_puts_it() -> None:
+    before = [Message(Role.USER, "hi"), Message(Role.ASSISTANT, "hello")]
+    handoff = Handoff(agent("billing", "done"), history=lambda messages: messages[:3])
+    result = agent("triage", say(to("billing")), handoffs=[handoff]).run_sync("the task", history=before)
+    assert [message.text for message in result.new_messages] == ["the task", "done"]
+
+
 @pytest.mark.parametrize(
     ("function", "why"),
     [

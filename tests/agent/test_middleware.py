@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.agent.kit import ADD, add, boom, call, check_events, echo, kinds, say
+from tests.agent.kit import ADD, add, boom, call, check_events, echo, failed_with, kinds, say
 from tests.draws import draws
 from wesichain.agent import Agent, AgentRuntime, Approve, Completed, Failed, Interrupted, replay, with_output
 from wesichain.core import (
@@ -429,8 +429,7 @@ class TestGuards:
             ToolGuard(lambda call: call.name != "echo"),
             policy=ObserveErrors(),
         ).run("q")
-        assert isinstance(outcome, Failed)
-        assert isinstance(outcome.error, GuardrailError)
+        failed_with(outcome, GuardrailError)
         assert [event.tool_name for event in outcome.events if isinstance(event, ToolCompleted)] == ["add"]
         check_events(outcome.events)
 
@@ -719,7 +718,9 @@ class TestAStepAtATime:
         ]
 
     @pytest.mark.parametrize("steps", range(8))
-    def test_left_early_it_is_interrupted_the_middleware_sees_it_and_it_can_go_on(self, steps: int) -> None:
+    async def test_left_early_it_is_interrupted_the_middleware_sees_it_and_it_can_go_on(
+        self, steps: int
+    ) -> None:
         seen: list[str] = []
 
         class Sees(Middleware):
@@ -728,54 +729,45 @@ class TestAStepAtATime:
                 seen.append(type(outcome).__name__)
                 return outcome
 
-        async def main() -> None:
-            agent = self.agent([Sees()])
-            async with agent.iterate("q") as run:
-                for _ in range(steps):
-                    await run.step()
-            assert isinstance(run.outcome, Interrupted)
-            assert seen == (["Interrupted"] if steps else [])  # of a run that had not begun it hears nothing
-            check_events(run.outcome.events)
-            assert (await agent.resume(run.outcome)).output == "done"
-            assert len(asyncio.all_tasks()) == 1
-
-        asyncio.run(main())
-
-    def test_one_that_begins_anew_when_it_is_left_is_stopped_too(self) -> None:
-        async def main() -> None:
-            async with self.agent([self.Twice()]).iterate("q") as run:
+        agent = self.agent([Sees()])
+        async with agent.iterate("q") as run:
+            for _ in range(steps):
                 await run.step()
-            assert isinstance(run.outcome, Interrupted)
-            assert len(asyncio.all_tasks()) == 1
+        assert isinstance(run.outcome, Interrupted)
+        assert seen == (["Interrupted"] if steps else [])  # of a run that had not begun it hears nothing
+        check_events(run.outcome.events)
+        assert (await agent.resume(run.outcome)).output == "done"
+        assert len(asyncio.all_tasks()) == 1
 
-        asyncio.run(main())
+    async def test_one_that_begins_anew_when_it_is_left_is_stopped_too(self) -> None:
+        async with self.agent([self.Twice()]).iterate("q") as run:
+            await run.step()
+        assert isinstance(run.outcome, Interrupted)
+        assert len(asyncio.all_tasks()) == 1
 
-    def test_a_cancelled_step_ends_the_run_and_leaves_nothing_behind(self) -> None:
+    async def test_a_cancelled_step_ends_the_run_and_leaves_nothing_behind(self) -> None:
         @tool
         async def sleep() -> str:
             """Sleep for long."""
             await asyncio.sleep(600)
             return "never"
 
-        async def main() -> None:
-            llm = ScriptedLlm([say(call("sleep"))])
-            agent = Agent(llm, tools=[sleep], middleware=[self.Changes()])
-            run = agent.iterate("q")
+        llm = ScriptedLlm([say(call("sleep"))])
+        agent = Agent(llm, tools=[sleep], middleware=[self.Changes()])
+        run = agent.iterate("q")
 
-            async def take() -> None:
-                async with run:
-                    async for _ in run:
-                        pass
+        async def take() -> None:
+            async with run:
+                async for _ in run:
+                    pass
 
-            task = asyncio.create_task(take())
-            while not llm.requests:
-                await asyncio.sleep(0)
-            await asyncio.sleep(0.01)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            assert isinstance(run.outcome, Interrupted)
-            check_events(run.outcome.events)
-            assert len(asyncio.all_tasks()) == 1
-
-        asyncio.run(main())
+        task = asyncio.create_task(take())
+        while not llm.requests:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert isinstance(run.outcome, Interrupted)
+        check_events(run.outcome.events)
+        assert len(asyncio.all_tasks()) == 1

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from tests.agent.kit import call, say
+from tests.agent.kit import call, failed_with, say
 from wesichain.agent import Agent, AgentRuntime, Approve, Completed, Failed, Interrupted, replay
 from wesichain.core import (
     CompletionLlm,
@@ -92,9 +92,13 @@ def test_eight_at_a_time_each_with_its_own() -> None:
 
 def test_a_name_is_a_client_and_the_same_one_for_every_run() -> None:
     runtime = Agent(Named("own", [])).runtime
-    assert runtime.with_model("openai:gpt-x") is runtime.with_model("openai:gpt-x")
+    first = runtime.with_model("openai:gpt-x")
+    assert first is runtime.with_model("openai:" + "GPT-X".lower()), "by its letters, whichever object it is"
     assert runtime.with_model("openai:gpt-x").model == "gpt-x"
     assert runtime.with_model("openai:gpt-y") is not runtime.with_model("openai:gpt-x")
+    for number in range(16):
+        runtime.with_model(f"openai:other-{number}")
+    assert runtime.with_model("openai:gpt-x") is not first, "as many as are used at a time are kept"
     with pytest.raises(ConfigError, match="names no provider"):
         runtime.with_model("gpt-x")
     with pytest.raises(ConfigError, match="is not a model"):
@@ -244,5 +248,4 @@ class TestAResume:
         second = asyncio.run(resume(first, {first.pending[0].token: Approve()}, budget=Budget(steps=2)))
         assert isinstance(second, Interrupted)
         third = asyncio.run(resume(second, {second.pending[0].token: Approve()}))
-        assert isinstance(third, Failed)
-        assert isinstance(third.error, BudgetExceededError)
+        failed_with(third, BudgetExceededError)

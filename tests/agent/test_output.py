@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from pydantic import BaseModel
 
-from tests.agent.kit import ADD, add, call, check_events, say
+from tests.agent.kit import ADD, add, call, check_events, failed_with, say
 from wesichain.agent import AgentRuntime, Completed, Failed, Interrupted
 from wesichain.core import (
     FinalAnswer,
@@ -114,8 +114,7 @@ def test_an_invalid_answer_is_reprompted_under_the_same_policy(reply: Any, words
     for word in words:
         assert word in llm.requests[1].messages[-1].content
     failed = asyncio.run(AgentRuntime(ScriptedLlm([reply]), output_type=City).run("q"))
-    assert isinstance(failed, Failed)
-    assert isinstance(failed.error, InvalidModelActionError)
+    failed_with(failed, InvalidModelActionError)
 
 
 def test_the_first_valid_answer_wins_and_calls_beside_it_do_not_run() -> None:
@@ -138,8 +137,7 @@ def test_the_first_valid_answer_wins_and_calls_beside_it_do_not_run() -> None:
 def test_a_refusal_is_no_answer(why: Any) -> None:
     llm = ScriptedLlm([LlmResponse("I cannot help with that", finish_reason=why), final(OSLO)])
     outcome = asyncio.run(AgentRuntime(llm, output_type=City).run("q"))
-    assert isinstance(outcome, Failed)
-    assert isinstance(outcome.error, ModelRefusedError)
+    failed_with(outcome, ModelRefusedError)
     assert len(llm.requests) == 1
     check_events(outcome.events)
 
@@ -241,8 +239,7 @@ class TestUnion:
     def test_text_is_an_answer_where_it_says_which_it_is(self, text: str, output: Any) -> None:
         outcome = asyncio.run(AgentRuntime(ScriptedLlm([text]), output_type=UNION).run("q"))
         if output is None:
-            assert isinstance(outcome, Failed)
-            assert isinstance(outcome.error, InvalidModelActionError)
+            failed_with(outcome, InvalidModelActionError)
         else:
             assert isinstance(outcome, Completed)
             assert outcome.output == output
@@ -337,8 +334,7 @@ def test_a_wrong_answer_stays_in_the_history_with_the_calls_beside_it() -> None:
 def test_a_typed_answer_that_was_cut_is_a_truncated_reply(reply: LlmResponse) -> None:
     llm = ScriptedLlm([replace(reply, finish_reason="length")])
     outcome = asyncio.run(AgentRuntime(llm, output_type=City).run("q"))
-    assert isinstance(outcome, Failed)
-    assert isinstance(outcome.error, TruncatedReplyError)
+    failed_with(outcome, TruncatedReplyError)
 
 
 class TestChecks:
@@ -394,8 +390,7 @@ class TestChecks:
             llm = ScriptedLlm([say(ADD, content="3"), final({"value": 3})])
             options: Any = {"budget": Budget(1), "on_limit": on_limit, "output_checks": [never]}
             outcome = asyncio.run(AgentRuntime(llm, [add], output_type=int, **options).run("q"))
-            assert isinstance(outcome, Failed)
-            assert isinstance(outcome.error, BudgetExceededError)
+            failed_with(outcome, BudgetExceededError)
 
     def test_a_tool_s_last_word_is_checked(self) -> None:
         @tool

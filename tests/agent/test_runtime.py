@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.kit import ADD, add, boom, call, check_events, echo, run, runtime, say
+from tests.agent.kit import ADD, add, boom, call, check_events, echo, failed_with, run, runtime, say
 from wesichain.agent import AgentRuntime, Completed, Failed, Idle, Interrupted, LoopGuard
 from wesichain.core import (
     Action,
@@ -20,6 +20,7 @@ from wesichain.core import (
     Observation,
     ReActState,
     Role,
+    StepStarted,
     Thought,
     ToolCall,
     Usage,
@@ -212,10 +213,16 @@ def test_an_always_calling_model_at_the_limit(on_limit: Any, replies: list[Any],
         assert llm.requests[-1].tools == ()
 
 
+def test_out_of_steps_fails_with_everything_so_far() -> None:
+    outcome = run([say(ADD)] * 9, budget=Budget(3), loop_guard=None)
+    assert failed_with(outcome, BudgetExceededError).resource == "steps"
+    assert [type(step) for step in outcome.steps] == [Action, Observation] * 3 + [ErrorStep]
+    assert outcome.state.iteration_count == 3
+
+
 @pytest.mark.parametrize(
     ("budget", "resource"),
     [
-        pytest.param(Budget(3), "steps", id="steps"),
         pytest.param(Budget(tokens=7), "tokens", id="tokens"),
         pytest.param(Budget(tool_calls=1), "tool_calls", id="tool-calls"),
         pytest.param(Budget(cost=0.000001, prices={"scripted": (1.0, 1.0)}), "cost", id="cost"),
@@ -227,9 +234,7 @@ def test_other_limits(budget: Budget, resource: str, on_limit: Any) -> None:
     outcome = run(replies, budget=budget, on_limit=on_limit)
     check_events(outcome.events)
     if on_limit == "fail":
-        assert isinstance(outcome, Failed)
-        assert isinstance(outcome.error, BudgetExceededError)
-        assert outcome.error.resource == resource
+        assert failed_with(outcome, BudgetExceededError).resource == resource
     else:
         assert isinstance(outcome, Completed)
         assert outcome.stopped_by == resource
@@ -241,9 +246,7 @@ def test_a_slow_model_is_cut_off_by_the_budget_of_seconds() -> None:
         return "late"
 
     outcome = asyncio.run(AgentRuntime(FunctionLlm(forever), budget=Budget(seconds=0.05)).run("q"))
-    assert isinstance(outcome, Failed)
-    assert isinstance(outcome.error, BudgetExceededError)
-    assert outcome.error.resource == "seconds"
+    assert failed_with(outcome, BudgetExceededError).resource == "seconds"
     check_events(outcome.events)
 
 
@@ -301,6 +304,9 @@ def test_the_model_is_told_what_was_wrong(reply: LlmResponse, words: list[str]) 
     for word in words:
         assert word in told.content
     check_events(outcome.events)
+    *_, last = (event for event in outcome.events if isinstance(event, StepStarted))
+    assert not last.follows, "the events before it do not tell what was wrong"
+    assert last.messages[-1] == told
 
 
 def test_complete_arguments_run_even_when_the_reply_was_cut() -> None:
@@ -358,8 +364,7 @@ def test_a_reply_of_the_wrong_shape_is_malformed(reply: Any, stream: bool) -> No
             return reply
 
     outcome = asyncio.run(AgentRuntime(Odd(), [add]).run("q", stream=stream))
-    assert isinstance(outcome, Failed)
-    assert isinstance(outcome.error, InvalidModelActionError)
+    failed_with(outcome, InvalidModelActionError)
     check_events(outcome.events)
 
 
@@ -400,8 +405,7 @@ def test_a_failed_run_keeps_the_results_of_its_last_batch() -> None:
 def test_the_same_call_three_times_is_told_and_a_fourth_ends_the_run() -> None:
     llm = ScriptedLlm([say(ADD)] * 9)
     outcome = asyncio.run(AgentRuntime(llm, [add]).run("q"))
-    assert isinstance(outcome, Failed)
-    assert isinstance(outcome.error, LoopDetectedError)
+    failed_with(outcome, LoopDetectedError)
     assert len(llm.requests) == 4
     assert "3 times in a row" in llm.requests[3].messages[-1].content
     assert not any("times in a row" in message.content for message in llm.requests[2].messages)
@@ -464,8 +468,7 @@ def test_a_tool_is_retried_and_every_retry_spends_a_step() -> None:
 def test_an_endless_retry_of_a_tool_is_bounded_by_the_budget() -> None:
     policy = Recovery({ToolFailedError: Rule(Retry(), limit=10**6)})
     outcome = run([BOOM], policy=policy, budget=Budget(6), exclude_after=None)
-    assert isinstance(outcome, Failed)
-    assert isinstance(outcome.error, BudgetExceededError)
+    failed_with(outcome, BudgetExceededError)
     check_events(outcome.events)
 
 
@@ -498,8 +501,7 @@ class Nonsense:
 @pytest.mark.parametrize("reply", [pytest.param(UNKNOWN, id="model"), pytest.param(BOOM, id="tool")])
 def test_a_broken_policy_is_a_violation_and_the_state_is_kept(policy: Any, reply: Any) -> None:
     outcome = run([say(ADD), reply], policy=policy)
-    assert isinstance(outcome, Failed)
-    assert isinstance(outcome.error, PolicyViolationError)
+    failed_with(outcome, PolicyViolationError)
     assert Observation(3, "add-id") in outcome.steps
     check_events(outcome.events)
 

@@ -207,104 +207,89 @@ def test_what_is_left_early_can_go_on_and_nothing_is_run_twice(leave_after: int,
     asyncio.run(main())
 
 
-def test_a_plain_stream_that_is_left_early_can_go_on_too() -> None:
-    async def main() -> None:
-        world = World()
-        agent = agent_of(world, [say(call("look", {})), "done"])
-        async with agent.stream("q") as run:
-            async for event in run:
-                if isinstance(event, ToolDispatched):
-                    break
-        assert isinstance(run.outcome, Interrupted)
-        check_events(run.outcome.events)
-        with pytest.raises(ConfigError, match="see its outcome"):
-            _ = run.result
-        assert (await agent.resume(run.outcome)).output == "done"
-        assert world.done == ["look", "look"]  # it was cut off, and may be run again
-
-    asyncio.run(main())
+async def test_a_plain_stream_that_is_left_early_can_go_on_too() -> None:
+    world = World()
+    agent = agent_of(world, [say(call("look", {})), "done"])
+    async with agent.stream("q") as run:
+        async for event in run:
+            if isinstance(event, ToolDispatched):
+                break
+    assert isinstance(run.outcome, Interrupted)
+    check_events(run.outcome.events)
+    with pytest.raises(ConfigError, match="see its outcome"):
+        _ = run.result
+    assert (await agent.resume(run.outcome)).output == "done"
+    assert world.done == ["look", "look"]  # it was cut off, and may be run again
 
 
 @pytest.mark.parametrize("pieces", range(56, 68))
-def test_a_run_that_is_left_while_it_waits_for_its_reader_has_an_outcome(pieces: int) -> None:
+async def test_a_run_that_is_left_while_it_waits_for_its_reader_has_an_outcome(pieces: int) -> None:
     class Streaming(ScriptedLlm):
         async def stream(self, request: LlmRequest) -> AsyncIterator[TextChunk | LlmResponse]:
             for _ in range(pieces):  # as many as fill the queue, and one more or less
                 yield TextChunk("a ")
             yield await self.complete(request)
 
-    async def main() -> None:
-        async with Agent(Streaming(["a " * pieces])).stream("q") as run:
-            await anext(aiter(run))
-            await asyncio.sleep(0.01)
-        assert run.outcome is not None
-        check_events(run.outcome.events)
-        if isinstance(run.outcome, Completed):
-            assert run.result.output == "a " * pieces
-
-    asyncio.run(main())
+    async with Agent(Streaming(["a " * pieces])).stream("q") as run:
+        await anext(aiter(run))
+        await asyncio.sleep(0.01)
+    assert run.outcome is not None
+    check_events(run.outcome.events)
+    if isinstance(run.outcome, Completed):
+        assert run.result.output == "a " * pieces
 
 
-def test_the_conversation_is_extended_at_the_end_and_once() -> None:
-    async def main() -> None:
-        conversation = Conversation()
-        agent = agent_of(World())
-        outcome: Any = await agent.outcome("q", conversation=conversation)
-        while isinstance(outcome, Interrupted):
-            assert await conversation.read() == ()
-            async with agent.stream(
-                outcome, decisions=decisions_on(outcome, Approve()), conversation=conversation
-            ) as run:
-                async for _ in run:
-                    pass
-            outcome = run.outcome
-        said = [(message.role, message.text) for message in await conversation.read()]
-        assert said == [(Role.USER, "q"), (Role.ASSISTANT, "all done")]
-
-    asyncio.run(main())
+async def test_the_conversation_is_extended_at_the_end_and_once() -> None:
+    conversation = Conversation()
+    agent = agent_of(World())
+    outcome: Any = await agent.outcome("q", conversation=conversation)
+    while isinstance(outcome, Interrupted):
+        assert await conversation.read() == ()
+        async with agent.stream(
+            outcome, decisions=decisions_on(outcome, Approve()), conversation=conversation
+        ) as run:
+            async for _ in run:
+                pass
+        outcome = run.outcome
+    said = [(message.role, message.text) for message in await conversation.read()]
+    assert said == [(Role.USER, "q"), (Role.ASSISTANT, "all done")]
 
 
-def test_deps_reach_what_goes_on() -> None:
+async def test_deps_reach_what_goes_on() -> None:
     @tool(approval=True)
     async def whoami(ctx: ToolContext[str]) -> str:
         """Say who is asking."""
         return ctx.deps
 
-    async def main() -> None:
-        agent = Agent(ScriptedLlm([say(call("whoami")), "x"]), deps_type=str, tools=[whoami])
-        outcome = await agent.outcome("q", deps="Ann")
-        assert isinstance(outcome, Interrupted)
-        async with agent.stream(outcome, decisions=decisions_on(outcome, Approve()), deps="Ann") as run:
-            events = [event async for event in run]
-        assert [event.value for event in events if isinstance(event, ToolCompleted)] == ["Ann"]
-
-    asyncio.run(main())
+    agent = Agent(ScriptedLlm([say(call("whoami")), "x"]), deps_type=str, tools=[whoami])
+    outcome = await agent.outcome("q", deps="Ann")
+    assert isinstance(outcome, Interrupted)
+    async with agent.stream(outcome, decisions=decisions_on(outcome, Approve()), deps="Ann") as run:
+        events = [event async for event in run]
+    assert [event.value for event in events if isinstance(event, ToolCompleted)] == ["Ann"]
 
 
 @pytest.mark.parametrize("wrong", ["decisions", "history", "missing", "unknown"])
-def test_misuse_is_named(wrong: str) -> None:
-    async def main() -> None:
-        agent = agent_of(World())
-        outcome = await agent.outcome("q")
-        assert isinstance(outcome, Interrupted)
-        right = decisions_on(outcome, Approve())
-        if wrong == "decisions":
-            with pytest.raises(ConfigError, match="pass its outcome as the task"):
-                agent.stream("q", decisions=right)
-        elif wrong == "history":
-            with pytest.raises(ConfigError, match="leave history= out"):
-                agent.stream(outcome, outcome.messages, decisions=right)
-        else:
-            bad = {} if wrong == "missing" else {**right, "forged": Approve()}
-            async with agent.stream(outcome, decisions=bad) as run:
-                with pytest.raises(ConfigError, match=r"decide on every waiting call|no call waits"):
-                    _ = [event async for event in run]
+async def test_misuse_is_named(wrong: str) -> None:
+    agent = agent_of(World())
+    outcome = await agent.outcome("q")
+    assert isinstance(outcome, Interrupted)
+    right = decisions_on(outcome, Approve())
+    if wrong == "decisions":
+        with pytest.raises(ConfigError, match="pass its outcome as the task"):
+            agent.stream("q", decisions=right)
+    elif wrong == "history":
+        with pytest.raises(ConfigError, match="leave history= out"):
+            agent.stream(outcome, outcome.messages, decisions=right)
+    else:
+        bad = {} if wrong == "missing" else {**right, "forged": Approve()}
+        async with agent.stream(outcome, decisions=bad) as run:
             with pytest.raises(ConfigError, match=r"decide on every waiting call|no call waits"):
-                _ = run.result
-            async with agent.stream(outcome, decisions=right) as run:  # nothing was used up
-                assert len([event async for event in run]) > 1
-
-    asyncio.run(main())
+                _ = [event async for event in run]
+        with pytest.raises(ConfigError, match=r"decide on every waiting call|no call waits"):
+            _ = run.result
+        async with agent.stream(outcome, decisions=right) as run:  # nothing was used up
+            assert len([event async for event in run]) > 1
 
 
 class Tagging(Middleware):
@@ -319,14 +304,11 @@ class Tagging(Middleware):
         return outcome
 
 
-def test_middleware_around_the_run_sees_each_part() -> None:
-    async def main() -> None:
-        tagging = Tagging()
-        agent = agent_of(World(), middleware=[tagging])
-        outcome = await agent.outcome("q")
-        assert isinstance(outcome, Interrupted)
-        _, events = await streamed(agent, outcome, Approve(), through_json)
-        assert tagging.seen == ["Interrupted", "Interrupted", "Completed"]
-        assert len([event for event in events if isinstance(event, RunInterrupted)]) == 1
-
-    asyncio.run(main())
+async def test_middleware_around_the_run_sees_each_part() -> None:
+    tagging = Tagging()
+    agent = agent_of(World(), middleware=[tagging])
+    outcome = await agent.outcome("q")
+    assert isinstance(outcome, Interrupted)
+    _, events = await streamed(agent, outcome, Approve(), through_json)
+    assert tagging.seen == ["Interrupted", "Interrupted", "Completed"]
+    assert len([event for event in events if isinstance(event, RunInterrupted)]) == 1

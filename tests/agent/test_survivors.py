@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.kit import ADD, add, call, check_events, say
+from tests.agent.kit import ADD, add, call, check_events, failed_with, say
 from tests.agent.test_tree import DOWN, PRICES, Canceller, Effects, priced, stored
 from wesichain.agent import (
     Agent,
@@ -234,8 +234,7 @@ async def test_one_free_retry_is_one() -> None:
         raise DOWN
 
     failed = await AgentRuntime(FunctionLlm(never), policy=FREELY, budget=budget).run("q")
-    assert isinstance(failed, Failed)
-    assert isinstance(failed.error, BudgetExceededError)
+    failed_with(failed, BudgetExceededError)
     assert (len(asked), failed.spent.free_retries) == (3, 1)
 
 
@@ -445,8 +444,7 @@ async def test_mistakes_are_forgiven_as_long_as_they_are_not_in_a_row() -> None:
 async def test_a_refusal_is_not_asked_again_by_default() -> None:
     llm = ScriptedLlm([LlmResponse("I will not", finish_reason="refusal"), "x"])
     outcome = await Agent(llm).outcome("q")
-    assert isinstance(outcome, Failed)
-    assert isinstance(outcome.error, ModelRefusedError)
+    failed_with(outcome, ModelRefusedError)
     assert len(llm.requests) == 1
 
 
@@ -462,8 +460,7 @@ async def test_a_row_of_recovery_is_used_up_by_what_the_tool_raised() -> None:
     policy = Recovery({ToolExecutionError: Retry()}, limit=2)
     llm = ScriptedLlm([say(call("unsteady"))])
     outcome = await AgentRuntime(llm, [unsteady], policy=policy, exclude_after=None).run("q")
-    assert isinstance(outcome, Failed)
-    assert isinstance(outcome.error, ToolFailedError)
+    failed_with(outcome, ToolFailedError)
     assert len(tries) == 3
 
 

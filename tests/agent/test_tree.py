@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.kit import ADD, add, call, check_events, say
+from tests.agent.kit import ADD, add, call, check_events, failed_with, say
 from wesichain.agent import (
     Agent,
     AgentRuntime,
@@ -115,9 +115,7 @@ async def test_a_nested_agent_is_charged_at_its_own_price_to_the_run_above() -> 
     inner = Agent(priced([say(ADD)] * 5, "inner"), tools=[add], name="inner", loop_guard=None)
     agent = nested(inner, [say(call("inner", {"task": "t"})), "x"], budget=Budget(cost=15.0, prices=PRICES))
     outcome = await agent.outcome("q")
-    assert isinstance(outcome, Failed)
-    assert isinstance(outcome.error, BudgetExceededError)
-    assert outcome.error.resource == "cost"
+    assert failed_with(outcome, BudgetExceededError).resource == "cost"
     assert outcome.spent.cost == pytest.approx(20.1)
     check_events(outcome.events)
 
@@ -155,8 +153,7 @@ async def test_free_retries_spend_tokens() -> None:
     llm = FunctionLlm(lambda _: LlmResponse("", usage=Usage(1_000, 0)))  # empty: malformed, again and again
     policy = Recovery({Exception: Retry(consume_budget=False)}, limit=99)
     outcome = await AgentRuntime(llm, policy=policy, budget=Budget(tokens=1_000, free_retries=9)).run("q")
-    assert isinstance(outcome, Failed)
-    assert isinstance(outcome.error, BudgetExceededError)
+    failed_with(outcome, BudgetExceededError)
     assert outcome.usage.total_tokens == 1_000
 
 
@@ -694,8 +691,7 @@ def test_a_nested_run_in_a_sync_tool_s_thread_is_told_in_order() -> None:
 )
 async def test_a_half_answer_is_none(reply: LlmResponse, error: type) -> None:
     outcome = await AgentRuntime(ScriptedLlm([reply])).run("q")
-    assert isinstance(outcome, Failed)
-    assert isinstance(outcome.error, error)
+    failed_with(outcome, error)
     outcome = await AgentRuntime(ScriptedLlm([reply, "whole"]), policy=RepromptN(1)).run("q")
     assert isinstance(outcome, Completed)
 
@@ -712,8 +708,7 @@ async def test_a_pause_is_asked_on() -> None:
 async def test_a_last_word_that_is_nothing_usable_is_the_limit_s_error(last: LlmResponse) -> None:
     runtime = AgentRuntime(ScriptedLlm([say(ADD), last]), [add], budget=Budget(1), on_limit="answer")
     outcome = await runtime.run("q")
-    assert isinstance(outcome, Failed)
-    assert isinstance(outcome.error, BudgetExceededError)
+    failed_with(outcome, BudgetExceededError)
 
 
 async def test_an_answer_is_asked_for_when_tool_calls_run_out() -> None:

@@ -288,7 +288,7 @@ def test_a_list_in_place_of_a_tuple_is_written_alike() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [{1, 2}, [b"x"], {"a": object()}, {"a": "\ud800"}, [10**5000], [[float("inf")]]]
+    "value", [{1, 2}, [b"x"], {"a": object()}, {(1, 2): 3}, {"a": "\ud800"}, [10**5000], [[float("inf")]]]
 )
 def test_data_that_json_lacks_is_refused_inside_a_value(value: Any) -> None:
     with pytest.raises(CodecError):

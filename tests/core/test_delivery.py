@@ -137,15 +137,12 @@ def test_what_comes_after_the_loop_has_closed_is_dropped() -> None:
 
 
 @pytest.mark.parametrize("error", [None, ValueError("no")])
-def test_one_who_was_cancelled_is_told_nothing(error: ValueError | None) -> None:
-    async def main() -> None:
-        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        future.cancel()
-        Delivery(asyncio.get_running_loop(), future, 1, error).deliver()
-        await asyncio.sleep(0)
-        assert future.cancelled()
-
-    asyncio.run(main())
+async def test_one_who_was_cancelled_is_told_nothing(error: ValueError | None) -> None:
+    future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    future.cancel()
+    Delivery(asyncio.get_running_loop(), future, 1, error).deliver()
+    await asyncio.sleep(0)
+    assert future.cancelled()
 
 
 class CountingLoop(asyncio.SelectorEventLoop):

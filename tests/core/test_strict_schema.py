@@ -128,6 +128,9 @@ def test_of_several_forms_the_fitting_one_is_followed() -> None:
     assert without_nulls(schema, {"pet": {"kind": "dog", "lives": None}}) == {
         "pet": {"kind": "dog", "lives": None}
     }
+    pets = {"type": "object", "properties": {"pet": {"anyOf": [cat, {"type": "array", "items": cat}]}}}
+    said = {"kind": "cat", "lives": None}
+    assert without_nulls(pets, {"pet": [said, said]}) == {"pet": [{"kind": "cat"}] * 2}
 
 
 def test_a_reference_to_itself_ends() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import sqlite3
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -74,6 +76,9 @@ async def test_an_agent_below_is_listed_with_its_parent_and_can_be_followed(url:
         assert [(event.run_id, event.seq, event.scope) for event in own] == [
             (child, number, "") for number in range(1, len(own) + 1)
         ]
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as db, db:  # as 0.2.0 has listed it
+            db.execute("UPDATE wesichain_children SET scope = 'miner-0'")
+        assert [event async for event in runs.events(child)] == own
         shown = await runs.show(child)
         assert (shown.agent, shown.parent, shown.error) == ("miner", "r", None)
         for refused in (runs.cancel(child), runs.delete(child), runs.resume(child), runs.pending(child)):

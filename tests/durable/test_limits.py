@@ -15,7 +15,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.durable.poison import durable as poison
-from tests.durable.test_agent import served, turns
+from tests.durable.test_agent import Slow, served, turns
 from tests.warm import python
 from wesichain import Agent
 from wesichain.core import LlmRequest
@@ -139,7 +139,7 @@ async def test_one_is_served_before_two_and_a_delay_is_waited_for(url: str) -> N
 
 @pytest.mark.parametrize(
     "options",
-    [{"priority": 0}, {"priority": 1.5}, {"delay": -1.0}, {"delay": float("nan")}],
+    [{"priority": n} for n in (0, 1.5, 1_000_001)] + [{"delay": n} for n in (-1.0, float("nan"), 1e9)],
 )
 async def test_an_order_that_makes_no_sense_is_refused(url: str, options: dict[str, Any]) -> None:
     async with DurableAgent(Agent(turns("x")), "agent", database_url=url) as durable:
@@ -278,6 +278,20 @@ async def test_of_those_that_died_together_the_one_on_trial_is_blamed(url: str) 
     assert recoveries(store, "fresh") == 0, "another one was on trial"
     store.leases.clear(suspect.id)
     assert recoveries(store, suspect.id) == 0
+    store.close()
+
+
+async def test_a_run_that_has_finished_a_step_is_suspected_of_nothing(url: str) -> None:
+    store, slow = Store(url), Slow("model 1")
+    durable = DurableAgent(slow.agent(), "a", database_url=url, version="v")
+    await durable.enqueue("work", run_id="r")
+    assert [row.id for row in claim(store, "dead")] == ["r"]
+    store.leases.recover("dead")
+    assert recoveries(store, "r") == 1
+    async with served(durable):
+        await slow.begun.wait()
+        assert recoveries(store, "r") == 0
+        await durable.cancel("r")
     store.close()
 
 

@@ -530,6 +530,26 @@ def test_a_sqlite_that_dbos_cannot_use_is_named(
             Database(url).close()
 
 
+@pytest.mark.parametrize(
+    ("said", "calls"), [("table runs already exists", 2), ("syntax error", 1)], ids=["by-another", "broken"]
+)
+def test_tables_that_another_process_makes_at_the_same_time_are_found_made(
+    said: str, calls: int, url: str
+) -> None:
+    tried: list[str] = []
+
+    def migrate() -> None:
+        tried.append("")
+        if len(tried) == 1:
+            raise sa.exc.OperationalError("CREATE", {}, Exception(said))
+
+    database = Database(url)
+    with nullcontext() if calls > 1 else pytest.raises(DurableError, match=said):
+        database.make(migrate, lambda: None)
+    assert len(tried) == calls
+    database.close()
+
+
 async def test_a_full_disk_is_named(url: str) -> None:
     async with DurableAgent(adder(), "adder", database_url=url) as durable:
         await durable.run("1 + 2?")

@@ -6,15 +6,15 @@ from datetime import date
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Any, Literal
 
 import pytest
 from pydantic import BaseModel, field_validator
 
+from tests.graph.kit import Log, T, stopped
 from wesichain.errors import ConfigError, GraphError, GraphInterruptedError, MaxStepsExceededError
 from wesichain.graph import (
     Answered,
-    Append,
     Checkpointer,
     ExecutionOptions,
     Graph,
@@ -26,12 +26,6 @@ from wesichain.graph import (
 )
 from wesichain.graph.sqlite import SqliteCheckpointer
 from wesichain.testing import FakeClock
-
-T = ExecutionOptions(thread_id="t")
-
-
-class Log(TypedDict, total=False):
-    log: Annotated[list[Any], Append]
 
 
 class Approval(BaseModel):
@@ -51,12 +45,6 @@ def chat(store: Checkpointer, clock: FakeClock | None = None, **defaults: Any) -
     builder = GraphBuilder(Log).add_node("ask", lambda s: {"log": [interrupt(f"q{len(s['log'])}")]})
     builder.set_entry("ask").add_edge("ask", "ask")
     return builder.build(store, clock=clock, defaults=ExecutionOptions(**defaults))
-
-
-async def asked(going: Any) -> GraphInterruptedError:
-    with pytest.raises(GraphInterruptedError) as caught:
-        await going
-    return caught.value
 
 
 def record(answered: tuple[Answered, ...]) -> list[Any]:
@@ -88,7 +76,7 @@ async def test_a_value_of_the_expected_type_is_an_answer(expects: Any, value: An
         given.append(interrupt("q", expects=expects, timeout=5, default=value))
 
     graph = GraphBuilder(Log).add_node("ask", node).set_entry("ask").build(store, clock=clock)
-    await asked(graph.invoke({}, T))
+    await stopped(graph.invoke({}, T))
     if by_default:
         clock.advance(5)
         await graph.resume("t")
@@ -102,10 +90,10 @@ async def test_a_value_of_the_expected_type_is_an_answer(expects: Any, value: An
 
 async def test_answers_stay_in_the_log_and_in_history(tmp_path: Path) -> None:
     store, clock = SqliteCheckpointer(tmp_path / "t.db"), FakeClock(100.0)
-    await asked(chat(store, clock).invoke({}, T))
+    await stopped(chat(store, clock).invoke({}, T))
     for turn, who in enumerate(("ann", None, "bob")):
         clock.advance(10)
-        await asked(chat(store, clock).resume("t", f"a{turn}", by=who))
+        await stopped(chat(store, clock).resume("t", f"a{turn}", by=who))
     whole = [("q0", "a0", "ann", 110.0), ("q1", "a1", None, 120.0), ("q2", "a2", "bob", 130.0)]
     assert record((await chat(store, clock).get_state("t")).answered) == whole
     history = await chat(store, clock).history("t")
@@ -120,13 +108,13 @@ async def test_answers_stay_in_the_log_and_in_history(tmp_path: Path) -> None:
 async def test_a_branch_has_the_answers_that_were_given_on_it() -> None:
     store = MemoryCheckpointer()
     graph = chat(store)
-    await asked(graph.invoke({}, T))
+    await stopped(graph.invoke({}, T))
     for answer in ("a", "b"):
-        await asked(graph.resume("t", answer, by="ann"))
+        await stopped(graph.resume("t", answer, by="ann"))
     second = next(one for one in await graph.history("t") if len(one.answered) == 1)
     fork = await graph.fork("t", second.checkpoint_id)
-    await asked(graph.resume("t", checkpoint_id=second.checkpoint_id))
-    await asked(graph.resume("t", "other", by="bob"))
+    await stopped(graph.resume("t", checkpoint_id=second.checkpoint_id))
+    await stopped(graph.resume("t", "other", by="bob"))
     assert [one.answer for one in (await graph.get_state("t")).answered] == ["a", "other"]
     assert [one.answer for one in (await graph.get_state(fork)).answered] == ["a"]
 
@@ -134,9 +122,9 @@ async def test_a_branch_has_the_answers_that_were_given_on_it() -> None:
 async def test_many_turns_are_on_record_over_new_bases() -> None:
     store = MemoryCheckpointer()
     graph = chat(store, max_steps=5)
-    await asked(graph.invoke({}, T))
+    await stopped(graph.invoke({}, T))
     for turn in range(300):
-        await asked(graph.resume("t", f"{turn} {'x' * 500}"))
+        await stopped(graph.resume("t", f"{turn} {'x' * 500}"))
     found = (await chat(store).get_state("t")).answered
     assert [one.answer.split()[0] for one in found] == [str(turn) for turn in range(300)]
 
@@ -149,7 +137,7 @@ async def test_answers_inside_graphs_and_of_siblings_are_on_record() -> None:
     builder.add_edge("__start__", "sub").add_edge("__start__", "by")
     clock = FakeClock()
     graph = builder.build(MemoryCheckpointer(), clock=clock)
-    stop = await asked(graph.invoke({}, T))
+    stop = await stopped(graph.invoke({}, T))
     while True:
         clock.advance(1)
         one = stop.interrupts[0]
@@ -180,7 +168,7 @@ def approving(store: Checkpointer, clock: FakeClock | None = None, **terms: Any)
 @pytest.mark.parametrize("answer", [{"amount": 4, "mode": "part"}, Approval(amount=4, mode="part")])
 async def test_an_answer_becomes_what_is_expected(answer: Any) -> None:
     store = MemoryCheckpointer()
-    stop = await asked(approving(store, expects=Approval).invoke({}, T))
+    stop = await stopped(approving(store, expects=Approval).invoke({}, T))
     assert stop.interrupts[0].expects is not None
     assert stop.interrupts[0].expects["properties"].keys() == {"amount", "mode"}
     seen: list[Any] = []
@@ -196,7 +184,7 @@ async def test_an_answer_becomes_what_is_expected(answer: Any) -> None:
 async def test_an_answer_that_does_not_fit_is_refused_and_nothing_changes() -> None:
     store = MemoryCheckpointer()
     graph = approving(store, expects=Approval)
-    await asked(graph.invoke({}, T))
+    await stopped(graph.invoke({}, T))
     before = await store.read("t", since=1)
     for wrong in ({"amount": "many"}, "yes", {"amount": 2, "mode": "all"}):
         with pytest.raises(GraphError, match="the answer to 'pay' does not fit"):
@@ -207,8 +195,8 @@ async def test_an_answer_that_does_not_fit_is_refused_and_nothing_changes() -> N
 async def test_what_only_the_type_knows_is_asked_again_and_is_no_answer() -> None:
     store = MemoryCheckpointer()
     graph = approving(store, expects=Approval)
-    first = await asked(graph.invoke({}, T))
-    again = await asked(graph.resume("t", {"amount": 3}, by="ann"))
+    first = await stopped(graph.invoke({}, T))
+    again = await stopped(graph.resume("t", {"amount": 3}, by="ann"))
     assert "has to be even" in str(again)
     assert [one.id for one in again.interrupts] == [one.id for one in first.interrupts]
     assert (await graph.get_state("t")).answered == ()
@@ -222,10 +210,10 @@ async def test_what_only_the_type_knows_is_asked_again_and_is_no_answer() -> Non
 async def test_a_default_holds_once_the_time_is_over() -> None:
     store, clock = MemoryCheckpointer(), FakeClock(1000.0)
     graph = approving(store, clock, timeout=60, default="no")
-    stop = await asked(graph.invoke({}, T))
+    stop = await stopped(graph.invoke({}, T))
     assert stop.interrupts[0].expires_at == 1060.0
     clock.advance(59)
-    await asked(graph.resume("t"))
+    await stopped(graph.resume("t"))
     clock.advance(1)
     assert (await graph.resume("t"))["log"] == ["no"]
     assert record((await graph.get_state("t")).answered) == [("pay?", "no", None, 1060.0)]
@@ -234,13 +222,13 @@ async def test_a_default_holds_once_the_time_is_over() -> None:
 async def test_an_answer_that_comes_late_is_still_one_and_no_timeout_answers_nothing() -> None:
     store, clock = MemoryCheckpointer(), FakeClock()
     graph = approving(store, clock, timeout=60, default="no")
-    await asked(graph.invoke({}, T))
+    await stopped(graph.invoke({}, T))
     clock.advance(1000)
     assert (await graph.resume("t", "yes"))["log"] == ["yes"]
     without = approving(MemoryCheckpointer(), clock, default="no")
-    await asked(without.invoke({}, T))
+    await stopped(without.invoke({}, T))
     clock.advance(10**9)
-    await asked(without.resume("t"))
+    await stopped(without.resume("t"))
     with pytest.raises(ConfigError, match="timeout=0"):
         await _of(approving(MemoryCheckpointer(), clock, timeout=0).invoke({}))
 
@@ -255,7 +243,7 @@ async def _of(going: Any) -> Any:
 async def test_a_default_need_not_be_what_is_expected() -> None:
     store, clock = MemoryCheckpointer(), FakeClock()
     graph = approving(store, clock, expects=Approval, timeout=1)
-    await asked(graph.invoke({}, T))
+    await stopped(graph.invoke({}, T))
     clock.advance(2)
     assert (await graph.resume("t"))["log"] == ["None"]
 
@@ -268,9 +256,9 @@ async def test_max_steps_counts_from_each_resume_that_brings_an_answer() -> None
     builder = GraphBuilder(Log).add_node("ask", lambda s: {"log": [interrupt("?")]})
     builder.add_node("work", lambda _: {"log": ["w"]}).add_edge("ask", "work").add_edge("work", "ask")
     graph = builder.set_entry("ask").build(store, defaults=ExecutionOptions(max_steps=3))
-    await asked(graph.invoke({}, T))
+    await stopped(graph.invoke({}, T))
     for turn in range(30):
-        await asked(graph.resume("t", turn))
+        await stopped(graph.resume("t", turn))
     assert (await graph.get_state("t")).step == 60
 
 
@@ -286,7 +274,7 @@ async def test_max_steps_still_ends_a_loop_after_an_answer_also_over_a_crash() -
     def build() -> Graph[Any]:
         return builder.build(store, defaults=options)
 
-    await asked(build().invoke({}, T))
+    await stopped(build().invoke({}, T))
     with pytest.raises(MaxStepsExceededError):
         await build().resume("t", "go")
     steps = (await build().get_state("t")).step
@@ -314,7 +302,7 @@ async def test_the_graphs_that_wait_inside_are_seen() -> None:
 
     store = MemoryCheckpointer()
     graph = build()
-    await asked(graph.invoke({"log": ["in"]}, T))
+    await stopped(graph.invoke({"log": ["in"]}, T))
     assert (await graph.get_state("t")).inner == {}
     state = await build().get_state("t", inner=True)
     assert set(state.inner) == {"sub", "sub#0"}

@@ -282,7 +282,8 @@ def test_a_node_may_be(node: Any) -> None:
 @pytest.mark.parametrize("name", ["max_steps", "max_duration", "node_timeout", "max_visits", "cycle_window"])
 @pytest.mark.parametrize("value", [0, -1, True, "3", float("nan")])
 def test_limits_are_numbers_above_nought(name: str, value: Any) -> None:
-    with pytest.raises(ConfigError, match=rf"ExecutionOptions\({name}={value!r}\)"):
+    number = "number" if name in ("max_duration", "node_timeout") else "whole number"
+    with pytest.raises(ConfigError, match=rf"ExecutionOptions\({name}={value!r}\): use a {number} above 0"):
         ExecutionOptions(**{name: value})
 
 

@@ -19,6 +19,7 @@ from pydantic import BaseModel
 
 from tests.core import values
 from tests.graph.behaviours import behaviour
+from tests.graph.kit import T
 from wesichain.core import (
     Action,
     ErrorStep,
@@ -37,7 +38,6 @@ from wesichain.errors import CheckpointError, CodecError, GraphError
 from wesichain.graph import (
     Append,
     Entry,
-    ExecutionOptions,
     GraphBuilder,
     MemoryCheckpointer,
     Send,
@@ -49,8 +49,6 @@ from wesichain.graph.checkpoints.coding import ANYTHING, coder_of
 from wesichain.graph.checkpoints.deltas import delta, undelta
 from wesichain.graph.state.owned import AppendOnlyList
 from wesichain.graph.state.reducers import UNSET
-
-T = ExecutionOptions(thread_id="t")
 
 
 class Colour(Enum):
@@ -217,8 +215,8 @@ class Foreign:
         pytest.param(dict[str, int], {1: 1}, id="a-key-that-is-not-text"),
         pytest.param(Point, Cat("x"), id="another-class"),
         pytest.param(Record, {"idd": 1}, id="an-unknown-entry"),
-        pytest.param(Record, [1], id="a-list-for-a-TypedDict"),
-        pytest.param(dict[str, int], [1], id="a-list-for-a-dict"),
+        pytest.param(Record, [], id="a-list-for-a-TypedDict"),
+        pytest.param(dict[str, int], ["a"], id="a-list-for-a-dict"),
         pytest.param(Holder, Holder(thing=object()), id="a-model-without-JSON"),
         pytest.param(Colour, "red", id="a-value-for-its-enum"),
         pytest.param(Literal["a"], "b", id="not-one-of-the-literals"),
@@ -265,10 +263,15 @@ def test_stored_marks_are_a_closed_set(data: Any) -> None:
 @pytest.mark.parametrize(
     ("type_", "data"),
     [
-        pytest.param(dict[str, int], [1], id="a-list-for-a-dict"),
+        pytest.param(dict[str, int], ["a"], id="a-list-for-a-dict"),
         pytest.param(set[tuple[Any, Any]], [[[], 1]], id="a-list-in-a-set"),
         pytest.param(Point, [1], id="a-list-for-a-dataclass"),
         pytest.param(Point, {"y": 1.0}, id="a-dataclass-without-a-field"),
+        pytest.param(int | str, [1.5], id="none-of-a-union"),
+        pytest.param(Colour, "green", id="no-member-of-the-enum"),
+        pytest.param(Literal["a"], "b", id="none-of-the-literals"),
+        pytest.param(tuple[int, int], [1], id="a-tuple-too-short"),
+        pytest.param(list[int], 5, id="a-number-for-a-list"),
     ],
 )
 def test_stored_data_of_another_form_is_refused(type_: Any, data: Any) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, TypedDict
+from typing import Any, TypedDict
 
 import pytest
 
+from tests.graph.kit import Log, T
 from wesichain.errors import ConfigError, GraphDefinitionError, GraphInterruptedError
 from wesichain.graph import (
-    Append,
     ExecutionOptions,
     Graph,
     GraphBuilder,
@@ -18,12 +18,6 @@ from wesichain.graph import (
     MemoryStore,
     interrupt,
 )
-
-T = ExecutionOptions(thread_id="t")
-
-
-class Log(TypedDict, total=False):
-    log: Annotated[list[str], Append]
 
 
 @dataclass

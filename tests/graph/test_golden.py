@@ -15,6 +15,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from tests.graph import golden_threads
+from tests.graph.kit import stopped
 from wesichain.core import FinalAnswer, Message, ReActStep, Role, Thought
 from wesichain.errors import GraphInterruptedError
 from wesichain.graph import (
@@ -78,10 +79,8 @@ def graph(store: Checkpointer) -> Graph[Golden]:
 
 async def fill(path: Path) -> None:
     store = SqliteCheckpointer(path)
-    with pytest.raises(GraphInterruptedError):
-        await graph(store).invoke({"log": ["in"]}, ExecutionOptions(thread_id="waits", run_id="r"))
-    with pytest.raises(GraphInterruptedError):
-        await graph(store).invoke({"log": ["in"]}, ExecutionOptions(thread_id="ended", run_id="r"))
+    await stopped(graph(store).invoke({"log": ["in"]}, ExecutionOptions(thread_id="waits", run_id="r")))
+    await stopped(graph(store).invoke({"log": ["in"]}, ExecutionOptions(thread_id="ended", run_id="r")))
     await graph(store).resume("ended", "yes")
     store.close()
 

@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from tests.draws import draws
-from wesichain.errors import ConflictingUpdateError, GraphInterruptedError
+from wesichain.errors import ConflictingUpdateError
 from wesichain.graph import (
     START,
     Add,
     Append,
-    ExecutionOptions,
     GraphBuilder,
     MemoryCheckpointer,
     Merge,
@@ -25,13 +24,10 @@ from wesichain.graph import (
     PerStep,
     Send,
     SetUnion,
-    interrupt,
 )
 from wesichain.graph.state.reducers import ReplacedValue
 from wesichain.graph.state.schema import schema_of
 from wesichain.graph.state.updates import difference
-
-T = ExecutionOptions(thread_id="t")
 
 
 def times(old: int, new: int) -> int:
@@ -61,32 +57,6 @@ def inner(write: Any) -> Any:
     return GraphBuilder(State).add_node("one", write).set_entry("one").build()
 
 
-@pytest.mark.parametrize("depth", [1, 2, 3])
-async def test_an_inner_write_is_folded_beside_a_siblings(depth: int) -> None:
-    graph: Any = inner(lambda _: {"total": 1, "best": 7, "product": 3, "text": "abcd", "log": ["in"]})
-    for _ in range(depth - 1):
-        graph = GraphBuilder(State).add_node("sub", graph).set_entry("sub").build()
-    builder = GraphBuilder(State).add_node("sub", graph)
-    builder.add_node("by", lambda _: {"total": 100, "best": 6, "product": 5, "text": "abc", "log": ["by"]})
-    done = await builder.add_edge(START, "sub").add_edge(START, "by").build().invoke(START_VALUES)
-    assert done["total"] == 111
-    assert (done["best"], done["product"], done["text"]) == (7, 30, "abcd")
-    assert done["log"] == ["in", "by"]
-
-
-@pytest.mark.parametrize("whole", [False, True], ids=["one-item", "the-whole-state-with-it"])
-async def test_map_reduce_over_a_subgraph(whole: bool) -> None:
-    one = inner(lambda s: {"total": s["item"], "product": 2, "best": s["item"], "log": [str(s["item"])]})
-    builder = GraphBuilder(State).add_node("sub", one)
-    builder.add_conditional_edges(
-        START, lambda s: [Send("sub", {**(s if whole else {}), "item": n}) for n in range(1, 5)], ["sub"]
-    )
-    graph = builder.build(MemoryCheckpointer())
-    done = await graph.invoke({**START_VALUES, "log": ["x"]}, T)
-    assert (done["total"], done["product"], done["best"]) == (20, 32, 5)
-    assert done["log"] == ["x", "1", "2", "3", "4"]
-
-
 async def test_keys_that_an_inner_graph_did_not_write_are_not_written() -> None:
     @dataclass
     class Data:
@@ -106,18 +76,6 @@ async def test_a_value_that_is_written_is_written_though_it_is_the_default() -> 
     builder = GraphBuilder(State).add_node("sub", one)
     builder.add_conditional_edges(START, lambda _: Send("sub", {"log": []}), ["sub"])
     assert (await builder.build().invoke({"item": 5}))["item"] == 0
-
-
-async def test_inner_writes_survive_a_question_in_the_middle() -> None:
-    builder = GraphBuilder(State).add_node("a", lambda _: {"product": 3, "total": 1})
-    builder.add_node("ask", lambda _: {"product": interrupt("?")}).add_edge("a", "ask").set_entry("a")
-    outer = GraphBuilder(State).add_node("sub", builder.build())
-    outer.add_node("by", lambda _: {"product": 5, "total": 100})
-    graph = outer.add_edge(START, "sub").add_edge(START, "by").build(MemoryCheckpointer())
-    with pytest.raises(GraphInterruptedError):
-        await graph.invoke(START_VALUES, T)
-    done = await graph.resume("t", 7)
-    assert (done["product"], done["total"]) == (2 * 3 * 7 * 5, 111)
 
 
 # --- whole states ----------------------------------------------------------------------------------

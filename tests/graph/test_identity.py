@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any, TypedDict
+from typing import Any
 
 import pytest
 
 from tests.graph.behaviours import behaviour
+from tests.graph.kit import Log, T, ask, note, stopped
 from wesichain.errors import CheckpointError, GraphError, GraphInterruptedError
 from wesichain.graph import (
     START,
-    Append,
     ExecutionOptions,
     Graph,
     GraphBuilder,
@@ -20,33 +20,6 @@ from wesichain.graph import (
     compact,
     interrupt,
 )
-
-T = ExecutionOptions(thread_id="t")
-
-
-class Log(TypedDict, total=False):
-    log: Annotated[list[Any], Append]
-    n: int
-
-
-def note(name: str, calls: list[str] | None = None) -> Any:
-    def node(_: Any) -> Any:
-        if calls is not None:
-            calls.append(name)
-        return {"log": [name]}
-
-    return node
-
-
-def ask(question: str) -> Any:
-    return lambda _: {"log": [interrupt(question)]}
-
-
-async def stopped(running: Any) -> GraphInterruptedError:
-    with pytest.raises(GraphInterruptedError) as caught:
-        await running
-    return caught.value
-
 
 # --- going back ------------------------------------------------------------------------------------
 

@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any, TypedDict
+from typing import Any
 
 import pytest
 
 from tests.graph.behaviours import behaviour
-from wesichain.errors import CheckpointError, GraphError, GraphInterruptedError
+from tests.graph.kit import Log, T, note, stopped
+from wesichain.errors import CheckpointError, GraphError
 from wesichain.graph import (
-    Append,
     ExecutionOptions,
     Graph,
     GraphBuilder,
     MemoryCheckpointer,
     interrupt,
 )
-
-T = ExecutionOptions(thread_id="t")
-
-
-class Log(TypedDict, total=False):
-    log: Annotated[list[Any], Append]
-    n: int
-
-
-def note(name: str) -> Any:
-    return lambda _: {"log": [name]}
 
 
 def ask(question: Any, times: int = 1, calls: list[str] | None = None) -> Any:
@@ -57,12 +46,6 @@ def beside(*nodes: Any, store: Any = None) -> Graph[Log]:
         .add_edge([f"n{index}" for index in range(len(nodes))], "end")
         .build(store or MemoryCheckpointer())
     )
-
-
-async def stopped(running: Any) -> GraphInterruptedError:
-    with pytest.raises(GraphInterruptedError) as caught:
-        await running
-    return caught.value
 
 
 @behaviour("G60")
@@ -127,20 +110,6 @@ async def test_questions_of_siblings_are_answered_by_their_ids() -> None:
         await graph.resume("t", {"not an id": 1})
     assert (await stopped(graph.resume("t"))).interrupts == error.interrupts
     assert (await graph.resume("t", {ids["two"]: 2, ids["one"]: 1}))["log"] == [1, 2, "end"]
-
-
-@behaviour("G65")
-async def test_a_part_of_the_questions_may_be_answered() -> None:
-    calls: dict[str, list[str]] = {"one": [], "two": []}
-    graph = beside(ask("one", calls=calls["one"]), ask("two", calls=calls["two"]))
-    error = await stopped(graph.invoke({}, T))
-    first, second = error.interrupts
-    error = await stopped(graph.resume("t", {second.id: "b"}))
-    assert error.interrupts == (first,)
-    saved = await graph.get_state("t")
-    assert (saved.interrupts, saved.next, saved.values["log"]) == ((first,), ("n0",), ["b"])
-    assert (await graph.resume("t", "a"))["log"] == ["a", "b", "end"]
-    assert (len(calls["one"]), len(calls["two"])) == (2, 2)
 
 
 @behaviour("G68")
@@ -219,11 +188,10 @@ async def test_a_question_of_an_inner_graph_reaches_the_outermost_caller(depth: 
         calls.append("before")
         return {"log": ["before"]}
 
-    graph: Any = chain(before, ask("deep"), note("after")).__class__  # the innermost one has no checkpointer
     inner = (
         GraphBuilder(Log).add_node("before", before).add_node("ask", ask("deep")).add_edge("before", "ask")
     )
-    graph = inner.set_entry("before").build()
+    graph: Any = inner.set_entry("before").build()
     for level in range(depth):
         builder = GraphBuilder(Log).add_node(f"level{level}", graph).set_entry(f"level{level}")
         graph = builder.build(MemoryCheckpointer() if level == depth - 1 else None)

@@ -7,17 +7,14 @@ import gc
 import threading
 import warnings
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Any
 
 import psutil
 import pytest
 
-from wesichain.graph import Append, Checkpointer, ExecutionOptions, GraphBuilder, MemoryCheckpointer, Send
+from tests.graph.kit import Log
+from wesichain.graph import Checkpointer, ExecutionOptions, GraphBuilder, MemoryCheckpointer, Send
 from wesichain.graph.sqlite import SqliteCheckpointer
-
-
-class Log(TypedDict, total=False):
-    log: Annotated[list[str], Append]
 
 
 async def work(task: Any) -> Any:

@@ -161,7 +161,9 @@ async def in_processes(seeds: range, place: str, workers: Workers) -> None:
         await asyncio.gather(some(), some())
 
 
-@behaviour("G01", "G03", "G21", "G22", "G23", "G24", "G25", "G29", "G30", "G34", "G37", "G63", "G66", "G67")
+@behaviour(
+    "G01", "G03", "G21", "G22", "G23", "G24", "G25", "G29", "G30", "G34", "G37", "G63", "G65", "G66", "G67"
+)
 def test_the_engine_does_what_the_interpreter_does() -> None:
     asyncio.run(_trials(range(60), MemoryCheckpointer()))
 

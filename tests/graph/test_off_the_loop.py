@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Annotated, Any, TypedDict
+from typing import Any
 
 import pytest
 
+from tests.graph.kit import Log
 from tests.waiting import PATIENCE, until
 from wesichain.errors import NodeFailedError
 from wesichain.graph import (
     START,
-    Append,
     ExecutionOptions,
     Graph,
     GraphBuilder,
     MemoryCheckpointer,
     Send,
 )
-
-
-class Log(TypedDict, total=False):
-    log: Annotated[list[Any], Append]
 
 
 def who(_: Any) -> Any:
@@ -72,20 +68,6 @@ def test_four_nodes_that_block_are_at_work_together(door: str) -> None:
     graph = builder.build(MemoryCheckpointer())
     state = graph.invoke_sync({}) if door == "sync" else asyncio.run(graph.invoke({}))
     assert state["log"] == [True] * 4
-
-
-async def test_a_blocking_call_does_not_freeze_the_loop() -> None:
-    entered, go = threading.Event(), threading.Event()
-
-    def block(_: Any) -> Any:
-        entered.set()
-        return {"log": [go.wait(PATIENCE)]}
-
-    graph = GraphBuilder(Log).add_node("a", block).set_entry("a").build()
-    running = asyncio.create_task(graph.invoke({}))
-    await until(entered.is_set)
-    go.set()
-    assert (await running)["log"] == [True]  # False, where the loop is frozen
 
 
 async def test_a_node_that_hangs_keeps_no_other_waiting() -> None:

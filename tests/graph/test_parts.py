@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.draws import draws
+from tests.graph.kit import T
 from tests.graph.processes import Mortal
 from wesichain import Agent, ReActAgentNode, tool
 from wesichain.agent import Approve
@@ -27,7 +28,6 @@ from wesichain.graph import (
     Append,
     Checkpointer,
     Entry,
-    ExecutionOptions,
     Graph,
     GraphBuilder,
     MemoryCheckpointer,
@@ -46,7 +46,6 @@ from wesichain.testing import FunctionLlm
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 20
 WAV = b"RIFF1234WAVEfmt " + bytes(range(255, -1, -1)) * 20
 GOLDEN = Path(__file__).parent / "golden" / "parts_v1.sql"
-T = ExecutionOptions(thread_id="t")
 
 
 class Album(TypedDict, total=False):

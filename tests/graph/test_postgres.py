@@ -44,19 +44,6 @@ class Log(TypedDict):
     log: Annotated[list[str], Append]
 
 
-def test_a_graph_runs_on_it_from_loop_to_loop(postgres: str) -> None:
-    forget(postgres)
-    store = PostgresCheckpointer(postgres)
-    builder = (
-        GraphBuilder(Log).add_node("a", lambda _: {"log": ["a"]}).add_node("b", lambda _: {"log": ["b"]})
-    )
-    graph = builder.add_edge("a", "b").set_entry("a").build(store)
-    for turn in (1, 2):
-        done = graph.invoke_sync({"log": [str(turn)]}, ExecutionOptions(thread_id="t"))
-    assert done["log"] == ["1", "a", "b", "2", "a", "b"]
-    assert len(asyncio.run(_history(graph))) == 6
-
-
 def test_a_web_server_with_threads_runs_graphs_on_one_checkpointer(postgres: str) -> None:
     """Each request of a sync server has an event loop of its own."""
     forget(postgres)

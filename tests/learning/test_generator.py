@@ -297,6 +297,7 @@ async def test_without_tools_a_task_is_reasoned_out_in_one_reply(reply: str, ans
         assert (output.answer, output.total_iterations, output.tools_used) == (answer, 1, ())
     cot = CoTGenerator(llm := ScriptedLlm([reply]))
     await cot.forward(TASK)
+    assert cot.llm is llm
     assert "step by step" in llm.requests[0].messages[0].content
 
 

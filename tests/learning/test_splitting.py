@@ -15,7 +15,6 @@ from wesichain.learning import (
     SemanticCurator,
 )
 from wesichain.learning.entities.conditions import BAD, GOOD, case_of, deciding, fits, marks_of
-from wesichain.learning.entities.wording import in_case
 
 PLAIN, GIFT = "send the parcel home today please {}", "send the archived parcel home today please {}"
 
@@ -120,7 +119,7 @@ async def test_tasks_that_differ_in_a_word_do_not_spoil_each_others_way(playbook
             searching(playbook, kind, at)
     for kind, place in KINDS.items():
         said = (await advice(playbook, f"where is the {kind.upper()} number 99")).splitlines()[1:]
-        assert said == [f"- {in_case(kind, f'Call look_{place}.')}"]
+        assert said == [f"- For {kind}: call look_{place}."]
 
 
 async def test_the_word_that_is_shown_is_the_readers_own(playbook: Playbook) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.learning.kit import run_of, strategy, words
 from wesichain.agent import Agent, Interrupted
-from wesichain.core import AdviceShown, from_json, to_json
+from wesichain.core import AdviceShown, RunStarted, from_json, to_json
 from wesichain.errors import ConfigError, RunFailedError
 from wesichain.learning import Feedback, Learner, Playbook, TaskOutput
 from wesichain.policy import Budget, FailFast
@@ -97,6 +97,15 @@ async def test_runs_that_end_otherwise_are_told_as_they_are() -> None:
     waiting = await agent(calls(("pay", {"customer": 7}))).outcome(TASK)
     assert isinstance(waiting, Interrupted)
     assert TaskOutput.of(waiting).metadata["error"].startswith("interrupted")
+
+
+def test_a_recording_of_a_run_that_goes_on_is_told_as_one() -> None:
+    begun = TaskOutput.of(Recording("r", (RunStarted("r", 0, 1, 0.0, "Go", "model"),)))
+    assert (begun.metadata["error"], begun.metadata["task"], begun.completed) == (
+        "the run has not ended",
+        "Go",
+        False,
+    )
 
 
 async def test_what_is_no_run_is_refused() -> None:

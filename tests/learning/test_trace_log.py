@@ -78,9 +78,10 @@ def test_secrets_stay_out(tmp_path: Path) -> None:
     assert secret not in next(tmp_path.iterdir()).read_text()
 
 
-def test_what_has_no_json_is_kept_as_text(tmp_path: Path) -> None:
+@pytest.mark.parametrize("thing", [object(), "\ud800"], ids=["an-object", "half-a-character"])
+def test_what_has_no_json_is_kept_as_text(tmp_path: Path, thing: object) -> None:
     log = TraceLog(tmp_path)
-    log.write(TaskInput("t", "Do it", metadata={"thing": object()}), run_of("t"))
+    log.write(TaskInput("t", "Do it", metadata={"thing": thing}), run_of("t"))
     assert "Do it" in (log.read("t") or {})["task"]["text"]
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from wesichain.core import Usage
-from wesichain.errors import PolicyConfigError
+from wesichain.core import Usage, from_json, to_json
+from wesichain.errors import CodecError, PolicyConfigError
 from wesichain.policy import Account, Budget, Spent
 
 
@@ -99,7 +99,14 @@ def test_free_retries_are_counted() -> None:
 
 
 def test_an_account_goes_on_from_what_was_spent() -> None:
-    one = account(Budget(steps=3), spent=Spent(steps=2, usage=Usage(1, 1)))
+    usage = Usage(9, 1, 3, 2, 1)
+    one = account(Budget(steps=3), spent=Spent(steps=2, usage=usage))
     one.spend_step()
     assert one.refusal(0.0) is not None
-    assert one.spent(0.0) == Spent(steps=3, usage=Usage(1, 1))
+    assert one.spent(0.0) == Spent(steps=3, usage=usage)
+
+
+@pytest.mark.parametrize("plain", [{"steps": 0}, {"prices": 5}, {"prices": {"m": 1}}, {"hours": 1}])
+def test_what_is_no_budget_cannot_be_read(plain: dict[str, Any]) -> None:
+    with pytest.raises(CodecError, match="no budget can be read"):
+        from_json(Budget, to_json(plain))

@@ -36,6 +36,7 @@ from wesichain.policy import (
     RepromptOnceWithToolCatalog,
     Retry,
     Rule,
+    SelfCorrect,
 )
 
 
@@ -149,6 +150,8 @@ def test_the_n_of_a_reprompt_is_its_limit() -> None:
     engine = Recovery({ToolFailedError: Reprompt(N(5))})
     assert engine.on_tool_error(View({ToolFailedError: 5}), TOOL) == Reprompt(N(5))
     assert engine.on_tool_error(View({ToolFailedError: 6}), TOOL) == Fail()
+    engine = Recovery({ToolFailedError: Reprompt(OnceWithToolCatalog())})
+    assert engine.on_tool_error(View({ToolFailedError: 2}), TOOL) == Fail()
 
 
 @pytest.mark.parametrize(
@@ -168,6 +171,8 @@ def test_the_n_of_a_reprompt_is_its_limit() -> None:
             lambda: Recovery({ToolFailedError: Retry()}, on_exhausted="fail"),  # type: ignore[arg-type]
             id="a-word-when-exhausted",
         ),
+        pytest.param(lambda: SelfCorrect(attempts=0), id="no-attempts"),
+        pytest.param(lambda: SelfCorrect(attempts=True), id="a-flag-for-attempts"),
         pytest.param(lambda: Recovery({}), id="an-empty-table"),
         pytest.param(lambda: Recovery({ToolFailedError: "retry"}), id="a-word-for-a-decision"),  # type: ignore[dict-item]
         pytest.param(lambda: Recovery({"ToolFailedError": Retry()}), id="a-name-for-a-class"),  # type: ignore[dict-item]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from wesichain import Agent
-from wesichain.core import LlmResponse, ModelSettings, Usage, from_json, to_json
+from wesichain.core import ContextReduced, LlmResponse, ModelSettings, Usage, from_json, to_json
 from wesichain.core.internal import Price, PriceTier
 from wesichain.errors import ConfigError, PolicyConfigError
 from wesichain.policy import Account, Budget, cost_of, cost_of_events, find_cost, find_price
@@ -177,4 +177,7 @@ def test_a_recorded_run_costs_the_sum_of_its_replies(
 ) -> None:
     replies = [LlmResponse("4", usage=Usage(1_000_000, 0))]
     Agent(ScriptedLlm(replies, model=model)).run_sync("2 + 2?", events=Recorder(tmp_path), run_id="r")
-    assert cost_of_events(load(find_run(tmp_path, "r")).events, prices) == expected
+    events = load(find_run(tmp_path, "r")).events
+    assert cost_of_events(events, prices) == expected
+    summary = ContextReduced("r", 1, 9, events[0].at, "Summarise", usage=Usage(1_000_000, 0))
+    assert cost_of_events((*events, summary), prices) == (None if expected is None else 2 * expected)

@@ -77,6 +77,10 @@ async def test_search_returns_the_newest_first_and_those_with_the_words(
     assert [item.key for item in await store.search(ANN, query="green tea?")] == ["a", "b"]
     assert [item.key for item in await store.search(ANN, query="OSLO")] == ["c"]
     assert await store.search(ANN, query="paris") == []
+    await store.put(ANN, "d", {"seen": [{"city": "Paris"}, 3]})
+    assert [item.key for item in await store.search(ANN, query="paris")] == ["d"]
+    with pytest.raises(ConfigError, match="a number of items"):
+        await store.search(ANN, limit=-1)
 
 
 async def test_a_deleted_item_is_gone(store: Store) -> None:

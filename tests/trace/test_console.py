@@ -8,6 +8,7 @@ import pytest
 
 from tests.trace.runs import NOON, run
 from wesichain.core import (
+    ContentOmitted,
     Decided,
     Event,
     LlmResponse,
@@ -68,12 +69,12 @@ def test_a_run() -> None:
                 decisions=(
                     Decided("t1", "pay", Approve()),
                     Decided("t2", "pay", ApproveWith({"sum": 5})),
-                    Decided("t3", "shout\x1b[31m", Refuse("too loud")),
+                    Decided("t3", "shout\n\x1b[31m", Refuse("too loud")),
                     Decided("t4", "wait", Refuse()),
                 ),
             ),
             '» m goes on: q\n» approved: pay\n» approved: pay with {"sum":5}\n'
-            "» refused: shout␛[31m (too loud)\n» refused: wait\n",
+            "» refused: shout⏎␛[31m (too loud)\n» refused: wait\n",
             id="what was decided",
         ),
         pytest.param(
@@ -96,6 +97,7 @@ def test_a_run() -> None:
             "‖ approval\n  waits for approval: pay\n",
             id="a run that waits",
         ),
+        pytest.param(ContentOmitted(*HEAD, "m", ("[no]", "[nor]")), "! [no]\n! [nor]\n", id="left out"),
         pytest.param(NodeStarted(*HEAD, "plan"), "» node plan\n", id="a node"),
         pytest.param(NodeFailed(*HEAD, "plan", "E", "why"), "! node plan: E: why\n", id="a failed node"),
         pytest.param(StepStarted(*HEAD), "", id="what nobody wants to read"),

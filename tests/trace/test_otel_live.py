@@ -10,6 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
 from opentelemetry.trace import SpanKind, StatusCode
 
 from tests.cli.stub_server import serving, text
+from tests.trace.test_otel import own, parent, said
 from wesichain import END, START, Agent, AgentRuntime, CancellationToken, GraphBuilder, tool
 from wesichain.agent import Interrupted, SqliteConversations
 from wesichain.core import LlmResponse, Usage
@@ -96,19 +98,6 @@ def world() -> Iterator[World]:
 def close(hook: object) -> None:
     assert isinstance(hook, otel.Instrumentation)
     hook.close()
-
-
-def parent(span: ReadableSpan) -> int | None:
-    return span.parent.span_id if span.parent else None
-
-
-def own(span: ReadableSpan) -> int:
-    assert span.context is not None
-    return int(span.context.span_id)
-
-
-def said(span: ReadableSpan) -> dict[str, Any]:
-    return dict(span.attributes or {})
 
 
 @pytest.mark.parametrize("kind", ["sync", "async", "blocking-in-async"])
@@ -257,11 +246,12 @@ async def test_a_real_client_names_provider_and_tokens(world: World, streamed: b
         pytest.param({"base_url": "http://127.0.0.1:11434/v1"}, "llama3", "ollama", id="ollama"),
         pytest.param({"base_url": "http://gpu.lan:8000/v1"}, "qwen", "gpu.lan", id="a-host-of-ones-own"),
         pytest.param({"provider": "bedrock"}, "nova", "aws.bedrock", id="as-it-says"),
+        pytest.param({"models": [SimpleNamespace(provider="groq")]}, "x", "groq", id="the-first-of-several"),
         pytest.param({}, "claude-opus", "anthropic", id="by-the-model"),
         pytest.param({}, "mine", "tests", id="a-class-of-ones-own"),
     ],
 )
-async def test_the_provider(world: World, attributes: dict[str, str], model: str, provider: str) -> None:
+async def test_the_provider(world: World, attributes: dict[str, Any], model: str, provider: str) -> None:
     class Mine:
         async def complete(self, request: Any) -> LlmResponse:
             return LlmResponse("hi")

@@ -157,7 +157,7 @@ class MiddlewareRun(Generic[OutT]):
                 f"call_next was given another task, {str(task)[:100]!r}; that of a run which goes on, or was "
                 f"given as a state or a phase, stays as it is"
             )
-        self._drive.begin_with(self._start(task, run_id=self._drive.run.run_id))
+        self._drive.begin_with(self._start(task, self._drive.run.run_id))
 
 
 def _checked(outcome: Any) -> Outcome[Any]:

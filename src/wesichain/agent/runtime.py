@@ -18,7 +18,6 @@ from wesichain.core import (
     Decided,
     LlmTraits,
     Message,
-    ModelSettings,
     Role,
     ToolCall,
     ToolCallingLlm,
@@ -36,7 +35,7 @@ from wesichain.core.internal import (
 )
 from wesichain.errors import ConfigError, DuplicateToolError
 from wesichain.middleware import Middleware
-from wesichain.policy import Account, Budget, ObserveErrors
+from wesichain.policy import Account, ObserveErrors
 from wesichain.tools import ToolContext, ToolRegistry, ToolSet
 
 from .calls.call_approvals import UsedTokens, with_decided_args
@@ -285,8 +284,6 @@ class AgentRuntime(Generic[OutT]):
         *,
         instructions: str | None = None,
         advice: Advice | None = None,
-        settings: ModelSettings | None = None,
-        budget: Budget | None = None,
     ) -> Idle[OutT]:
         """The first phase of a run of a task: a text, texts and parts, or a state that has one."""
         content: Content | None = None
@@ -303,8 +300,6 @@ class AgentRuntime(Generic[OutT]):
             messages += messages_of(scratchpad)
         name, model = self.settings.name, self._reported
         info = _info(run_id or self._new_id(), question, task, first_new, agent=name, model=model)
-        if settings is not None or budget is not None:
-            info = replace(info, settings=settings, budget=budget)
         if counted or content is not None:
             info = replace(
                 info,
@@ -314,6 +309,16 @@ class AgentRuntime(Generic[OutT]):
                 parts=() if content is None else cast("Any", content),
             )
         return begin(info, Trail.of(messages, scratchpad))
+
+    def _start_with(
+        self, given: RunOptions, history: Sequence[Message], task: object, run_id: str | None
+    ) -> Idle[OutT]:
+        """The first phase of a run of a task with these options."""
+        idle = self.start(task, history, run_id, instructions=given.instructions, advice=given.advice)
+        budget = given.kept_budget
+        if given.settings is None and budget is None:
+            return idle
+        return begin(replace(idle.info, settings=given.settings, budget=budget), idle.trail)
 
     def run(
         self, task: object, *, history: Sequence[Message] = (), **options: Unpack[RunKeywords]
@@ -344,14 +349,10 @@ class AgentRuntime(Generic[OutT]):
         if inner is not None and inner.outcome is not None:
             return self._reenter(inner, inner.outcome, given)
         advice, instructions = given.advice, given.instructions
-        own, budget = given.settings, given.kept_budget
         if isinstance(task, Idle):
             idle = cast("Idle[OutT]", task)
         else:
-            run_id = given.run_id or self.new_id(inner)
-            idle = self.start(
-                task, history, run_id, instructions=instructions, advice=advice, settings=own, budget=budget
-            )
+            idle = self._start_with(given, history, task, given.run_id or self.new_id(inner))
         tally = None if advice is None or not advice.tools else Tally(advised=advice.tools)
         drive, middleware = self._drive(idle, given, inner, tally)
         if advice is not None:
@@ -362,14 +363,7 @@ class AgentRuntime(Generic[OutT]):
             return drive
         start = None
         if middleware and isinstance(task, str | list | tuple):  # it may change the task, or run it again
-            start = partial(
-                self.start,
-                history=history,
-                instructions=instructions,
-                advice=advice,
-                settings=own,
-                budget=budget,
-            )
+            start = partial(self._start_with, given, history)
         return self._opened(drive, middleware, given, start)
 
     def _check_tool_choice(self, choice: str) -> None:
@@ -494,7 +488,7 @@ class AgentRuntime(Generic[OutT]):
     ) -> Drive[OutT]:
         """Another run in the place of one that has ended, which a middleware asks for."""
         place = None if inner is None else inner.call.place()
-        idle = start(task, run_id=None if place is None else place.run_id)
+        idle = start(task, None if place is None else place.run_id)
         return self._drive(idle, options, place, None)[0]
 
     def _state_of(

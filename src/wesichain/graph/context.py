@@ -90,42 +90,34 @@ DEFAULTS = ExecutionOptions(max_steps=100, cycle_detection=True, cycle_window=20
 _SPENT = "spent"  # the name of what the agent of a task has spent
 
 
+@dataclass(slots=True, eq=False)
 class TaskRecord:
     """The record of things that a task must not do again when it is run anew: plain data, by name.
 
-    It is in its thread's log, where there is one, until the super-step is over.
+    It is in its thread's log, where there is one, until the super-step is over. `unfinished` are the records
+    of the run whose agents were not run to their end.
     """
 
-    __slots__ = ("_account", "_journal", "_known", "_once", "_task", "_unfinished")
-
-    def __init__(
-        self,
-        journal: ThreadJournal | None,
-        task: NodeTask,
-        known: Mapping[str, JsonValue],
-        unfinished: set[TaskRecord],
-    ) -> None:
-        """`unfinished`: the records of the run whose agents were not run to their end."""
-        self._journal = journal
-        self._task = task
-        self._known = dict(known)
-        self._once: dict[str, JsonValue] = {}
-        self._account: Account | None = None  # of the agent that runs in the task
-        self._unfinished = unfinished
+    journal: ThreadJournal | None
+    task: NodeTask
+    known: dict[str, JsonValue]
+    unfinished: set[TaskRecord]
+    _once: dict[str, JsonValue] = field(init=False, default_factory=dict[str, JsonValue])
+    _account: Account | None = field(init=False, default=None)  # of the agent that runs in the task
 
     def read(self, name: str) -> JsonValue:
         """The data written under this name, in this attempt or one before; None if there is none."""
-        return self._known.get(name)
+        return self.known.get(name)
 
     async def write(self, name: str, data: JsonValue, *, once: str | None = None) -> None:
         """Keep something. When this returns, it is safe. What has an id that is used `once` is kept for as
         long as the thread is: whoever goes back, or forks, finds it there.
         """
-        if self._journal is not None:
-            await self._journal.note_done(self._task, name, data, once)
+        if self.journal is not None:
+            await self.journal.note_done(self.task, name, data, once)
         elif once is not None:
             self._once[once] = data
-        self._known[name] = data
+        self.known[name] = data
 
     def open_account(self, above: Account | None) -> Account | None:
         """An account for the agent that runs in the task. What it has spent when it was not run to its end is
@@ -135,26 +127,26 @@ class TaskRecord:
             return None
         if self._account is not None:
             above.give_back(self._account.spent(0.0))
-        elif (stored := self._known.get(_SPENT)) is not None:
+        elif (stored := self.known.get(_SPENT)) is not None:
             above.give_back(from_plain(Spent, stored))
         self._account = above.below()
-        self._unfinished.add(self)
+        self.unfinished.add(self)
         return self._account
 
     def close_account(self) -> None:
         """The agent has ended, or waits: whoever runs the task again spends nothing twice."""
         self._account = None
-        if _SPENT not in self._known:
-            self._unfinished.discard(self)
+        if _SPENT not in self.known:
+            self.unfinished.discard(self)
 
     def note_spent(self) -> tuple[str, Mapping[str, Any]] | None:
         """A note of what the agent has spent, and whose it is; to be written with what the thread has."""
         spent = None if self._account is None else to_plain(self._account.spent(0.0))
-        return None if self._journal is None else self._journal.done_note(self._task, _SPENT, spent)
+        return None if self.journal is None else self.journal.done_note(self.task, _SPENT, spent)
 
     def read_once(self, once: str) -> JsonValue:
         """The data last written under this id, on any branch of the thread; None if there is none."""
-        return self._once.get(once) if self._journal is None else self._journal.once(once)
+        return self._once.get(once) if self.journal is None else self.journal.once(once)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,12 +23,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import suppress
+from dataclasses import field
 from typing import Any
 
 from wesichain.core import JsonValue, RunCompleted, RunFailed, RunInterrupted, RunStarted, Usage
-from wesichain.core.internal import around, constructor_of
+from wesichain.core.internal import around, constructor_of, dataclass
 from wesichain.errors import (
     CodecError,
     CycleDetectedError,
@@ -58,36 +59,28 @@ _NOTHING = OuterWrites()
 _BREATH = 0.001  # seconds of nodes that never wait, after which others on the loop get their turn
 
 
+@dataclass(slots=True, eq=False)
 class GraphRun:
-    """One run of a graph. `position` is that after its last super-step."""
+    """One run of a graph. `position` is that after its last super-step, `outer` are the writes so far for the
+    graph outside.
+    """
 
-    __slots__ = ("_breath", "_cycles", "_frame", "_visits", "outer", "position")
-
-    def __init__(
-        self,
-        frame: Frame,
-        position: Position,
-        *,
-        visits: Mapping[str, int] | None = None,
-        outer: OuterWrites = _NOTHING,
-    ) -> None:
-        self._frame = frame
-        self._visits: Counter[str] = Counter(visits)
-        self._cycles: CycleWatch | None = None
-        self._breath = frame.clock.monotonic()
-        self.position = position
-        self.outer = outer  # the writes so far for the graph outside
+    frame: Frame
+    position: Position
+    visits: Counter[str] = field(default_factory=Counter[str])
+    outer: OuterWrites = _NOTHING
+    _cycles: CycleWatch | None = field(init=False, default=None)
 
     async def _begin(self, folded: Folded) -> None:
         """Take the input, choose the entries, and save that."""
-        targets = await route(self._frame, START, folded.values)
-        frontier = advance(self._frame.definition, Frontier(), (START,), targets)
+        targets = await route(self.frame, START, folded.values)
+        frontier = advance(self.frame.definition, Frontier(), (START,), targets)
         self.position = Position(folded.values, frontier)
         await self._save(folded, source="input")
 
     async def run_to_end(self, first: Folded | Pending) -> None:
         """Run to the end: from an input, or from a checkpoint with what is known of the next super-step."""
-        frame, options = self._frame, self._frame.options
+        frame, options, breath = self.frame, self.frame.options, self.frame.clock.monotonic()
         pending = None if isinstance(first, Folded) else first
         resumed = pending is not None
         if isinstance(first, Folded):
@@ -113,21 +106,21 @@ class GraphRun:
                 self._stop([task for task, _ in done], options.interrupt_after, "after")
             if frame.report.owed:
                 await frame.report.settle()
-            if not has_waited and frame.clock.monotonic() - self._breath > _BREATH:
+            if not has_waited and frame.clock.monotonic() - breath > _BREATH:
                 await asyncio.sleep(0)  # lets a cancellation in, too
-                self._breath = frame.clock.monotonic()
+                breath = frame.clock.monotonic()
 
     def _hand_over(self, at: Position, handed: OuterUpdate) -> None:
         """End where a node has addressed the graph outside: what was written by then goes with it."""
-        folded = fold(self._frame.definition.schema, at.values, handed.done)
+        folded = fold(self.frame.definition.schema, at.values, handed.done)
         self.position = _position(folded.values, at.frontier, at.step)
-        if self._frame.folded is not None:
-            self.outer |= _outer_writes(self._frame.folded, folded, handed.done)
+        if self.frame.folded is not None:
+            self.outer |= _outer_writes(self.frame.folded, folded, handed.done)
             handed.ended = copies(folded.values), self.outer
 
     async def _settle(self, at: Position, done: Sequence[Done]) -> None:
         """Fold what the tasks wrote, choose what runs next, and save that."""
-        frame = self._frame
+        frame = self.frame
         ran = [task.node for task, _ in done]
         finished = dict.fromkeys(ran)
         try:
@@ -150,20 +143,20 @@ class GraphRun:
         outer = None if frame.folded is None else _outer_writes(frame.folded, folded, done)
         position, self.position = self.position, _position(folded.values, frontier, at.step + 1)
         for node in ran:
-            self._visits[node] += 1
+            self.visits[node] += 1
         if frame.journal is None and frame.log.tap is None and outer is None:
             return
         try:
             await self._save(folded, source="loop", ran=ran, outer=outer)
         except BaseException:
             self.position = position
-            self._visits.subtract(ran)
+            self.visits.subtract(ran)
             raise
 
     async def _save(
         self, folded: Folded, *, source: str, ran: Sequence[str] = (), outer: OuterWrites | None = None
     ) -> None:
-        frame, at = self._frame, self.position
+        frame, at = self.frame, self.position
         if frame.journal is not None:
             frame.number_events()
             checkpoint = await frame.journal.commit(
@@ -184,7 +177,7 @@ class GraphRun:
     # --- limits ------------------------------------------------------------------------------------
 
     def _check_limits(self, at: Position) -> None:
-        frame, options, tasks = self._frame, self._frame.options, at.frontier.tasks
+        frame, options, tasks = self.frame, self.frame.options, at.frontier.tasks
         taken = at.step - frame.counted_from
         if options.max_steps is not None and taken >= options.max_steps:
             raise MaxStepsExceededError(
@@ -196,7 +189,7 @@ class GraphRun:
             raise frame.out_of_time(tasks[0].node)
         if options.max_visits is not None:
             for name, count in Counter(task.node for task in tasks).items():
-                if self._visits[name] + count > options.max_visits:
+                if self.visits[name] + count > options.max_visits:
                     raise MaxVisitsExceededError(
                         f"max visits exceeded: node {name!r} has run {options.max_visits} times", node=name
                     )
@@ -211,7 +204,7 @@ class GraphRun:
     def _stop(self, tasks: Sequence[NodeTask], names: Sequence[str], when: str) -> None:
         stops = dict.fromkeys(repr(task.node) for task in tasks if task.node in names)
         if stops:
-            raise self._frame.interrupted(f"the run stopped {when} {', '.join(stops)}")
+            raise self.frame.interrupted(f"the run stopped {when} {', '.join(stops)}")
 
 
 def _outer_writes(keys: frozenset[str], folded: Folded, done: Sequence[Done]) -> OuterWrites:

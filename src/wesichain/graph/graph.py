@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -263,7 +264,7 @@ class Graph(Translated, Generic[StateT]):
             spent=loaded.spent,
             is_answered=bool(answers),
         )
-        run = GraphRun(frame, loaded.position, visits=loaded.visits)
+        run = GraphRun(frame, loaded.position, Counter(loaded.visits))
         return await self._run_on_thread(frame, run, loaded.pending)
 
     async def _run_on_thread(
@@ -338,7 +339,7 @@ class Graph(Translated, Generic[StateT]):
             run = GraphRun(frame, Position(taken.values, Frontier()))
             first: Folded | Pending = taken
         else:
-            run = GraphRun(frame, loaded.position, visits=loaded.visits, outer=loaded.outer)
+            run = GraphRun(frame, loaded.position, Counter(loaded.visits), loaded.outer)
             given, first = None, loaded.pending
         return await run_graph(frame, run, first, given=given), run.outer
 

@@ -118,31 +118,27 @@ class Paused(BaseException):  # not an Exception: a node's `except Exception` mu
         self.problem = problem
 
 
+@dataclass(slots=True, eq=False)
 class TaskQuestions:
     """The questions of one task so far, and the answers to them: by name, on every replay.
 
     `frame` is that of the run, and `step` the super-step that the task is one of.
     """
 
-    __slots__ = ("_answers", "_asked", "_inner", "_step", "frame", "is_alone", "task")
-
-    def __init__(
-        self, frame: Any, step: int, task: NodeTask, *, answers: Mapping[str, Answered], is_alone: bool
-    ) -> None:
-        self.frame = frame
-        self.task = task
-        self.is_alone = is_alone
-        self._step = step
-        self._answers = answers
-        self._asked = 0
-        self._inner = 0
+    frame: Any
+    step: int
+    task: NodeTask
+    answers: Mapping[str, Answered]
+    is_alone: bool
+    _asked: int = field(init=False, default=0)
+    _inner: int = field(init=False, default=0)
 
     def ask(self, value: Any, *, name: str | None = None, terms: AnswerTerms = NO_TERMS) -> Any:
         if name is None:
             name, self._asked = str(self._asked), self._asked + 1
         elif not name or name.isdecimal():
             raise GraphError(f"interrupt(name={name!r}): use a text that is not a number")
-        answer = self._answers.get(name)
+        answer = self.answers.get(name)
         if answer is None:
             raise self._pause(name, value, None, "", terms)
         try:
@@ -152,11 +148,11 @@ class TaskQuestions:
 
     def recall(self) -> Answered | None:
         """The last question that was answered, with what was kept with it, and its answer."""
-        return list(self._answers.values())[-1] if self._answers else None
+        return list(self.answers.values())[-1] if self.answers else None
 
     def pause(self, value: Any, memo: Any, problem: str) -> NoReturn:
         """Ask, and keep something until the answer comes; if the last one was wrong, ask the same again."""
-        name = list(self._answers)[-1] if problem and self._answers else str(len(self._answers))
+        name = list(self.answers)[-1] if problem and self.answers else str(len(self.answers))
         raise self._pause(name, value, memo, problem)
 
     def _pause(self, name: str, value: Any, memo: Any, problem: str, terms: AnswerTerms = NO_TERMS) -> Paused:
@@ -187,8 +183,8 @@ class TaskQuestions:
         """The name of the task for good: the same on every branch that begins at its super-step."""
         frame, task = self.frame, self.task
         if frame.journal is None:
-            return f"{frame.scope}/{self._step}/{task.id}"
-        moment: str = frame.journal.moment(task, self._step)
+            return f"{frame.scope}/{self.step}/{task.id}"
+        moment: str = frame.journal.moment(task, self.step)
         return moment
 
 

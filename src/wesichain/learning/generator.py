@@ -17,7 +17,6 @@ from wesichain.errors import (
     LlmRejectedError,
     ModelTransportError,
     PlaybookError,
-    ToolDefinitionError,
 )
 from wesichain.policy import Budget, Fail, N, Recovery, Reprompt, Retry, Rule
 from wesichain.tools import ToolRegistry, ToolSet
@@ -94,16 +93,11 @@ class ReActGenerator:
 
     def validate_tools(self) -> list[str]:
         """What is wrong with the tools, a sentence each; empty where nothing is."""
-        problems: list[str] = []
-        for tool in self._registry:
-            try:
-                if not tool.spec.description:
-                    problems.append(
-                        f"tool {tool.name!r} has no description: a model cannot know when to use it"
-                    )
-            except ToolDefinitionError as error:
-                problems.append(str(error))
-        return problems
+        return [
+            f"tool {tool.name!r} has no description: a model cannot know when to use it"
+            for tool in self._registry
+            if not tool.spec.description
+        ]
 
     async def forward(self, task: TaskInput) -> TaskOutput:
         """Solve a task. Whatever the model or the tools do, there is an output with all that happened."""

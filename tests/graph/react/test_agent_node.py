@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from pydantic import BaseModel
 
+from tests.graph.kit import T, stopped
 from wesichain import Agent, Approve, Budget, Recovery, tool
 from wesichain.core import Message, ReActState, Role
 from wesichain.errors import (
@@ -30,8 +31,6 @@ from wesichain.graph import (
 from wesichain.policy import Interrupt
 from wesichain.testing import FakeClock, ScriptedLlm, calls
 from wesichain.tools import ToolContext
-
-T = ExecutionOptions(thread_id="t")
 
 
 class Chat(TypedDict, total=False):
@@ -250,8 +249,7 @@ async def test_an_approval_that_has_expired_runs_nothing() -> None:
     )
     graph = GraphBuilder(Ticket).add_node("answer", agent).set_entry("answer")
     built = graph.build(MemoryCheckpointer(), clock=clock)
-    with pytest.raises(GraphInterruptedError):
-        await built.invoke({"input": "pay"}, T)
+    await stopped(built.invoke({"input": "pay"}, T))
     clock.advance(61)
     remedy = r"has expired; start over with graph.invoke\(.*restart=True"
     with pytest.raises(GraphInterruptedError, match=f"the approval of 'pay' {remedy}"):

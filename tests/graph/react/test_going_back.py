@@ -10,11 +10,11 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.graph.kit import T
 from wesichain import Agent, ReActAgentNode, ToolContext, tool
 from wesichain.core import LlmRequest, LlmResponse, Role, ToolCall
 from wesichain.graph import (
     Checkpointer,
-    ExecutionOptions,
     GraphBuilder,
     MemoryCheckpointer,
     compact,
@@ -24,7 +24,6 @@ from wesichain.graph.postgres import PostgresCheckpointer
 from wesichain.graph.sqlite import SqliteCheckpointer
 from wesichain.testing import FunctionLlm
 
-T = ExecutionOptions(thread_id="t")
 KINDS = ("steps", "steps-node", "node", "agent", "inside", "steps-inside")
 
 

@@ -10,6 +10,8 @@ import pytest
 from pydantic import BaseModel, ConfigDict
 from typing_extensions import override
 
+from tests.graph.kit import T, stopped
+from wesichain import Agent, Recovery
 from wesichain.agent import Approve, ApproveWith, LoopGuard, Refuse
 from wesichain.core import (
     Action,
@@ -42,6 +44,7 @@ from wesichain.errors import (
     GraphInterruptedError,
     InvalidToolCallResponseError,
     MaxStepsExceededError,
+    ModelTransportError,
     NodeFailedError,
     ToolCallFailedError,
 )
@@ -58,10 +61,10 @@ from wesichain.graph import (
     ToolFailurePolicy,
     react_graph,
 )
+from wesichain.policy import Interrupt
 from wesichain.testing import FunctionLlm, ScriptedLlm, StreamingScriptedLlm, calls
 from wesichain.tools import tool
 
-T = ExecutionOptions(thread_id="t")
 ADD = calls(("add", {"a": 1, "b": 2}), content="I add.")
 CONTINUE = ToolFailurePolicy.APPEND_ERROR_AND_CONTINUE
 
@@ -432,8 +435,7 @@ async def test_an_approval_is_a_question_of_the_graph(
 async def test_an_answer_that_is_no_decision_is_refused_and_can_be_given_again(kind: str) -> None:
     post = Sends()
     graph = approving(kind, ScriptedLlm([SEND, "Done."]), [post.tool(), add], MemoryCheckpointer())
-    with pytest.raises(GraphInterruptedError):
-        await graph.invoke({"input": "q"}, T)
+    await stopped(graph.invoke({"input": "q"}, T))
     with pytest.raises(GraphError, match="'perhaps' is not a decision"):
         await graph.resume("t", "perhaps")
     with pytest.raises(GraphInterruptedError, match="the approved arguments do not fit"):
@@ -560,6 +562,14 @@ async def test_the_loop_as_a_graph_fails_as_the_node_does(
     with pytest.raises(error) as caught:
         await stepwise(*replies, **options).invoke({"input": "q"})
     assert isinstance(caught.value.state["agent_scratchpad"][-1], ErrorStep)
+
+
+async def test_an_agent_inside_that_its_policy_stopped_stops_the_graph() -> None:
+    policy = Recovery({ModelTransportError: Interrupt()})
+    miner = Agent(ScriptedLlm([ConnectionError("down")]), policy=policy, name="miner")
+    graph = react_graph(llm=ScriptedLlm([calls(("miner", {"task": "dig"}))]), tools=[miner.as_tool()])
+    with pytest.raises(NodeFailedError, match="node 'tools': the run stopped: the policy stopped the run"):
+        await graph.invoke("q")
 
 
 async def test_a_batch_of_refused_or_failing_calls_goes_back_to_the_model() -> None:

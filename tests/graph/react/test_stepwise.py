@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.graph.kit import stopped
 from tests.graph.react.test_react import ADD, Keep, Mine, Sends, T, add, check_log, stepwise
 from wesichain import Agent, tool
 from wesichain.agent import (
@@ -181,8 +182,7 @@ async def test_every_checkpoint_of_a_later_turn_leads_to_the_same_end() -> None:
 async def test_a_thread_that_is_begun_anew_does_not_go_on_with_what_was_left() -> None:
     llm, store = by_turn(ADD, "It is 3."), MemoryCheckpointer()
     graph = react_graph(llm=llm, tools=[add], checkpointer=store)
-    with pytest.raises(GraphInterruptedError):
-        await graph.invoke("left?", STOP)
+    await stopped(graph.invoke("left?", STOP))
     await graph.invoke("new?", ExecutionOptions(thread_id="t", restart=True))
     assert said(llm.requests[1]) == [(Role.USER, "new?")]
 
@@ -264,8 +264,7 @@ async def test_what_is_seen_of_a_run_that_is_stopped_between_two_nodes(store: An
 async def test_a_run_that_goes_on_is_told_as_one_that_goes_on() -> None:
     sink, llm = Keep(), by_turn(ADD, "It is 3.")
     graph = react_graph(llm=llm, tools=[add], events=sink, checkpointer=MemoryCheckpointer())
-    with pytest.raises(GraphInterruptedError):
-        await graph.invoke("q", STOP)
+    await stopped(graph.invoke("q", STOP))
     await graph.resume("t")
     check_runs(sink.events)
     begun = [event.resumed for event in sink.events if isinstance(event, RunStarted) and event.scope]
@@ -337,8 +336,7 @@ async def test_the_context_of_the_graph_is_the_tools_deps() -> None:
 async def test_other_arguments_stand_in_the_state_and_before_the_model() -> None:
     post, store = Sends(), MemoryCheckpointer()
     llm = by_turn(calls(("send", {"to": "Ann"})), "Done.")
-    with pytest.raises(GraphInterruptedError):
-        await react_graph(llm=llm, tools=[post.tool()], checkpointer=store).invoke("q", T)
+    await stopped(react_graph(llm=llm, tools=[post.tool()], checkpointer=store).invoke("q", T))
     graph = react_graph(llm=llm, tools=[post.tool()], checkpointer=store)
     done = await graph.resume("t", ApproveWith({"to": "Bob"}))
     assert (post.sent, done["agent_scratchpad"][0].call.args) == (["Bob"], {"to": "Bob"})
@@ -404,13 +402,11 @@ async def test_an_agent_inside_asks_and_nothing_runs_twice(
 async def test_arguments_that_a_run_inside_cannot_follow_are_asked_for_again() -> None:
     office = Office()
     graph = office.graph(MemoryCheckpointer())
-    with pytest.raises(GraphInterruptedError):
-        await graph.invoke("q", T)
+    await stopped(graph.invoke("q", T))
     with pytest.raises(GraphInterruptedError, match="the approved arguments do not fit"):
         await graph.resume("t", ApproveWith({"whom": "Bob"}))
     assert office.post.sent == []
-    with pytest.raises(GraphInterruptedError):
-        await graph.resume("t", True)
+    await stopped(graph.resume("t", True))
     assert (await graph.resume("t", True))["final_output"] == "Done."
     assert (office.post.sent, office.counted) == (["Ann", "Cleo"], [1])
 
@@ -425,8 +421,7 @@ async def test_a_react_graph_in_a_graph_asks_and_goes_on() -> None:
         builder.add_node("work", inner).add_node("after", _after).add_edge("work", "after")
         return builder.set_entry("work").build(store, events=sink)
 
-    with pytest.raises(GraphInterruptedError):
-        await make().invoke({"input": "q"}, T)
+    await stopped(make().invoke({"input": "q"}, T))
     done = await make().resume("t", True)
     assert (done["final_output"], done["after"], post.sent) == ("Done.", True, ["Ann"])
     assert len(llm.requests) == 2

@@ -131,6 +131,8 @@ class PlaybookContract(ABC):
         assert book.promote("few").stage == "prod"
         with pytest.raises(PlaybookError, match="no domain has"):
             book.quarantine("nobody")
+        with pytest.raises(PlaybookError, match="the domain 'shop' has no bullet 'nobody'"):
+            book.quarantine("nobody", domain="shop")
         assert book.get("nobody") is None
 
     def test_every_change_is_a_delta_chained_to_the_last(self, book: Playbook) -> None:

@@ -298,6 +298,14 @@ def test_a_place_where_nothing_can_be_kept_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(PlaybookError, match="no playbook can be kept at"):
         open_at(tmp_path / "file")
+    (tmp_path / "odd" / "playbook.json").mkdir(parents=True)
+    with pytest.raises(PlaybookError, match="holds no playbook"):
+        open_at(tmp_path / "odd")
+    with (
+        open_at(tmp_path / "book") as book,
+        pytest.raises(PlaybookError, match="cannot be written: Is a dir"),
+    ):
+        book.export(tmp_path)
 
 
 def test_a_log_without_a_head_is_not_taken_for_ones_own(path: Path) -> None:

@@ -532,7 +532,8 @@ class Batch(Generic[OutT]):
         """
         attempts, tally = self.attempts, self.run.tally
         last, last_result, times = tally.last_call, tally.last_result, tally.repeats
-        for call, observed in zip(self._phase.reply.tool_calls, self.done(), strict=True):
+        ended: Any = self.slots  # every call has ended
+        for call, observed in zip(self._phase.reply.tool_calls, ended, strict=True):
             if not attempts.get(call.id):
                 continue  # it was never run
             result = short_result(observed.text)

@@ -31,6 +31,8 @@ AWAY = (OperationalError, InterfaceError)  # what is raised while the database c
 _TOLD_OFF = ("already exists", "duplicate", "locked")
 _FOR_GOOD = ("readonly", "read-only", "no such", "does not exist", "permission denied", "not a database")
 _FULL = ("disk is full", "no space left")  # as SQLite and Postgres say it
+_PATIENCE, _PAUSE = 5.0, 0.25  # seconds, with somebody who makes the same tables, and between two attempts
+_CONNECTIONS = 40  # at most, for a short time
 
 FORMAT = 2  # of our tables: 0.2.0 wrote the first, and no number with it
 
@@ -295,7 +297,7 @@ def _engine_of(url: str, connections: int, *, is_sqlite: bool) -> sa.Engine:
     engine = sa.create_engine(
         made,
         pool_size=connections,
-        max_overflow=40 - connections,
+        max_overflow=_CONNECTIONS - connections,
         pool_timeout=30,
         pool_pre_ping=True,
         connect_args=patience,
@@ -317,12 +319,12 @@ def _engine_of(url: str, connections: int, *, is_sqlite: bool) -> sa.Engine:
 
 def _insist(make: Callable[[], object]) -> None:
     """Make tables. Where several processes do so at once, some are told off, and find them made."""
-    for attempt in range(1, 21):
+    deadline = time.monotonic() + _PATIENCE
+    while True:
         try:
             make()
-        except DBAPIError as error:
-            if attempt == 20 or not any(text in str(error) for text in _TOLD_OFF):
-                raise
-            time.sleep(0.25)
-        else:
             return
+        except DBAPIError as error:
+            if time.monotonic() > deadline or not any(text in str(error) for text in _TOLD_OFF):
+                raise
+        time.sleep(_PAUSE)

@@ -6,15 +6,16 @@ import asyncio
 import inspect
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from wesichain.core import JsonValue
-from wesichain.core.internal import GRACE, TEXT_LISTENER, CallHook, around
+from wesichain.core.internal import GRACE, TEXT_LISTENER, CallHook, around, dataclass
 from wesichain.errors import GraphError, GraphTimeoutError, NodeFailedError
 from wesichain.graph.checkpoints.journal import OuterWrites
 from wesichain.graph.context import IN_PLACE, GraphContext, TaskRecord
+from wesichain.graph.definition import Node
 from wesichain.graph.questions import CURRENT, Answered, Paused, TaskQuestions, paused_in
 from wesichain.graph.state.kinds import is_list, is_mapping
 from wesichain.graph.state.owned import clone
@@ -105,73 +106,49 @@ class _ThreadCall:
         running.add_done_callback(_look_at)
 
 
+@dataclass(slots=True, eq=False)
 class NodeRun:
-    """One run of one task. Made for it, used once."""
+    """One run of one task. Made for it, used once. `is_alone`: nobody can be waiting while the node runs."""
 
-    __slots__ = (
-        "_answers",
-        "_asked",
-        "_at",
-        "_done",
-        "_frame",
-        "_is_alone",
-        "_node",
-        "_record",
-        "_started",
-        "_task",
-        "_view",
-    )
-
-    def __init__(
-        self,
-        frame: Frame,
-        at: Position,
-        task: NodeTask,
-        *,
-        answers: Mapping[str, Answered],
-        done: Mapping[str, JsonValue],
-        is_alone: bool,
-    ) -> None:
-        """`is_alone`: nobody can be waiting while the node runs."""
-        self._frame = frame
-        self._at = at
-        self._task = task
-        self._node = frame.definition.nodes[task.node]
-        self._answers = answers
-        self._done = done
-        self._record: TaskRecord | None = None
-        self._asked: TaskQuestions | None = None  # those of the last attempt
-        self._is_alone = is_alone
-        self._view: Any = None
-        self._started = 0.0
+    frame: Frame
+    at: Position
+    task: NodeTask
+    node: Node
+    answers: Mapping[str, Answered]
+    done: Mapping[str, JsonValue]
+    is_alone: bool
+    _record: TaskRecord | None = field(init=False, default=None)
+    _asked: TaskQuestions | None = field(init=False, default=None)  # those of the last attempt
+    _view: Any = field(init=False, default=None)
+    _started: float = field(init=False, default=0.0)
 
     @property
     def is_plain(self) -> bool:
         """Whether the node is just called: it is run on the spot, which costs no task."""
-        node = self._node
+        node = self.node
         if around.hook is not None or node.is_async or self._has_thread or node.retry or node.on_error:
             return False
-        return not self._frame.report.is_awaited
+        return not self.frame.report.is_awaited
 
     @property
     def _has_thread(self) -> bool:
         """Whether the node is called in a thread: one that is not async, and may let others wait."""
-        node = self._node
+        node = self.node
         if node.is_async or node.blocking is False:
             return False
-        if node.blocking or not self._is_alone:
+        if node.blocking or not self.is_alone:
             return True
         return self._is_bounded
 
     @property
     def is_in_place(self) -> bool:
         """Whether an async node, where it is alone, needs no asyncio task of its own."""
-        return self._node.is_async and self._node.blocking is False and not self._is_bounded
+        return self.node.is_async and self.node.blocking is False and not self._is_bounded
 
     @property
     def _is_bounded(self) -> bool:
-        frame = self._frame
-        return (self._node.timeout, frame.options.node_timeout, frame.deadline) != _NO_LIMITS
+        frame = self.frame
+        return (self.node.timeout, frame.options.node_timeout, frame.deadline) != _NO_LIMITS
 
     def at_once(self) -> Outcome | Awaitable[Any]:
         """Carry out a plain task. Where its function returned an awaitable after all, that is still to do."""
@@ -192,7 +169,7 @@ class NodeRun:
         return self.in_time(begun) if hook is None else self._inside(hook, begun)
 
     async def _inside(self, hook: CallHook, begun: Awaitable[Any] | None) -> Outcome:
-        with hook.node(self._node.name, self._at.step) as failing:
+        with hook.node(self.node.name, self.at.step) as failing:
             outcome = await self.in_time(begun)
             if isinstance(outcome, GraphError):
                 failing(outcome.__cause__ or outcome)
@@ -203,7 +180,7 @@ class NodeRun:
 
         Raises for cancellation alone.
         """
-        report = self._frame.report
+        report = self.frame.report
         try:
             if begun is None:
                 self._begin()
@@ -232,7 +209,7 @@ class NodeRun:
 
     async def _attempts(self, begun: Awaitable[Any] | None) -> Any:
         """Run the node as often as its retries allow, and give what it returned; else its error handler."""
-        node, failures = self._node, 0
+        node, failures = self.node, 0
         while True:
             try:
                 return await self._attempt(begun)
@@ -245,7 +222,7 @@ class NodeRun:
                     if node.on_error is None:
                         raise
                     return await self._handle(node.on_error, error)
-                await self._frame.clock.sleep(retry.pause(failures, chance=os.urandom(1)[0] / 255))
+                await self.frame.clock.sleep(retry.pause(failures, chance=os.urandom(1)[0] / 255))
 
     async def _handle(self, on_error: Callable[..., Any], error: Exception) -> Any:
         """Let the node's handler stand in for it. It may ask: its questions come after those of the node."""
@@ -293,34 +270,34 @@ class NodeRun:
         return running.result()
 
     def _call(self, asking: TaskQuestions) -> Any:
-        token, in_place = CURRENT.set(asking), IN_PLACE.set(not self._node.is_async)
+        token, in_place = CURRENT.set(asking), IN_PLACE.set(not self.node.is_async)
         try:
-            if not self._node.wants_context:
-                return self._node.call(self._view)
-            return self._node.call(self._view, self._context())
+            if not self.node.wants_context:
+                return self.node.call(self._view)
+            return self.node.call(self._view, self._context())
         finally:
             IN_PLACE.reset(in_place)
             CURRENT.reset(token)
 
     def _listener(self) -> Callable[[str], None] | None:
         """Who is given the text of the models that the node calls; agents stream theirs by themselves."""
-        log = self._frame.report.log
-        if log.tap is None or not log.tap.wants("messages") or self._node.is_agent:
+        log = self.frame.report.log
+        if log.tap is None or not log.tap.wants("messages") or self.node.is_agent:
             return None
-        return partial(log.give, "messages", self._node.name, self._frame.scope)
+        return partial(log.give, "messages", self.node.name, self.frame.scope)
 
     def _context(self) -> GraphContext:
         """The context of the node. Its attempts share one record of what it has done."""
-        frame, node, journal = self._frame, self._node, self._frame.journal
+        frame, node, journal = self.frame, self.node, self.frame.journal
         if self._record is None and (journal is not None or node.retry):
-            self._record = TaskRecord(journal, self._task, self._done, frame.unfinished)
-        return frame.context_of(node.name, self._at.step, self._task.id, self._record)
+            self._record = TaskRecord(journal, self.task, dict(self.done), frame.unfinished)
+        return frame.context_of(node.name, self.at.step, self.task.id, self._record)
 
     def _limit(self) -> _Limit | None:
         """The time that the node has, by its own limit or the run's."""
         if not self._is_bounded:
             return None
-        frame, node = self._frame, self._node
+        frame, node = self.frame, self.node
         seconds = node.timeout if node.timeout is not None else frame.options.node_timeout
         left = None if frame.deadline is None else max(0.0, frame.deadline - frame.clock.monotonic())
         if seconds is not None and (left is None or seconds <= left):
@@ -334,34 +311,32 @@ class NodeRun:
         return await (returned if limit is None else within(returned, limit.seconds, limit.late))
 
     def _open_question(self) -> TaskQuestions:
-        return TaskQuestions(
-            self._frame, self._at.step, self._task, answers=self._answers, is_alone=self._is_alone
-        )
+        return TaskQuestions(self.frame, self.at.step, self.task, self.answers, self.is_alone)
 
     # --- before and after --------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        frame = self._frame
+        frame = self.frame
         self._lend()
         if frame.report.has_listeners:
-            frame.report.node_started(self._at.step, self._node.name, self._task.id, self._view)
+            frame.report.node_started(self.at.step, self.node.name, self.task.id, self._view)
         self._started = frame.clock.monotonic()
 
     def _lend(self) -> None:
-        task = self._task
-        self._view = clone(task.payload) if task.is_sent else self._node.schema.view(self._at.values)
+        task = self.task
+        self._view = clone(task.payload) if task.is_sent else self.node.schema.view(self.at.values)
 
     def _completed(self, returned: Any) -> NodeResult:
         result = self._read(returned)
-        report = self._frame.report
+        report = self.frame.report
         if report.log.tap is not None:
             self._emit_update(result)
         if report.has_listeners:
             keys = tuple(dict.fromkeys(name for name, _ in result.writes))
             report.node_completed(
-                self._at.step,
-                self._node.name,
-                self._task.id,
+                self.at.step,
+                self.node.name,
+                self.task.id,
                 duration_ms=self._took(),
                 keys=keys,
                 returned=returned,
@@ -370,31 +345,31 @@ class NodeRun:
 
     def _emit_update(self, result: NodeResult) -> None:
         """Show what the node wrote: of several writes to a key, all of them."""
-        frame = self._frame
+        frame = self.frame
         if frame.log.is_asked("updates"):
             written: dict[str, list[Any]] = {}
             for name, value in result.writes:
                 if not name.startswith(HIDDEN):
                     written.setdefault(name, []).append(clone(value))
             shown = {name: values[0] if len(values) == 1 else values for name, values in written.items()}
-            frame.log.give("updates", self._node.name, frame.scope, shown)
+            frame.log.give("updates", self.node.name, frame.scope, shown)
 
     def _read(self, returned: Any) -> NodeResult:
         *others, last = returned if is_list(returned) and returned else (returned,)
         if isinstance(last, StateUpdate) and last.up > 0:
-            if not self._frame.is_inner:
+            if not self.frame.is_inner:
                 raise NotAnUpdateError(f"it returned up={last.up}, and there is no graph outside this one")
             raise OuterUpdate(replace(last, up=last.up - 1), self._read(others))
-        schema, values = self._frame.definition.schema, self._at.values
-        if not self._task.is_sent:
+        schema, values = self.frame.definition.schema, self.at.values
+        if not self.task.is_sent:
             return read_result(schema, returned, view=self._view, values=values)
-        payload = self._task.payload
+        payload = self.task.payload
         is_state = schema.holds(payload) or is_mapping(payload)
         before: Mapping[str, Any] = schema.contents(payload) if is_state else {}
         return read_result(schema, returned, view=None, values=values, before=before)
 
     def _failed(self, error: BaseException) -> GraphError:
-        name = self._node.name
+        name = self.node.name
         if isinstance(error, GraphError):
             failure = error
             failure.node = failure.node or name
@@ -406,9 +381,9 @@ class NodeRun:
             )
             failure = NodeFailedError(f"node {name!r}: {what}", node=name)
             failure.__cause__ = error
-        if self._frame.report.has_listeners:
-            self._frame.report.node_failed(self._at.step, name, self._task.id, failure)
+        if self.frame.report.has_listeners:
+            self.frame.report.node_failed(self.at.step, name, self.task.id, failure)
         return failure
 
     def _took(self) -> float:
-        return (self._frame.clock.monotonic() - self._started) * 1000
+        return (self.frame.clock.monotonic() - self._started) * 1000

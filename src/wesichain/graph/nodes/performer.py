@@ -72,6 +72,7 @@ class Performer:
                 self._frame,
                 self._at,
                 task,
+                self._frame.definition.nodes[task.node],
                 answers=self._pending.answers.get(task.id, _NONE),
                 done=self._pending.done.get(task.id, _NONE),
                 is_alone=is_alone,
@@ -211,12 +212,12 @@ class _Ends:
     once: a callback of its task would do so a turn of the loop later.
     """
 
-    __slots__ = ("_failure", "_waiter", "found")
+    __slots__ = ("_came", "_failure", "found")
 
     def __init__(self) -> None:
         self.found: deque[tuple[NodeTask, Outcome]] = deque()
+        self._came = asyncio.Event()
         self._failure: BaseException | None = None
-        self._waiter: asyncio.Future[None] | None = None
 
     async def take(self, task: NodeTask, visit: NodeRun, begun: Awaitable[Any] | None) -> None:
         try:
@@ -226,13 +227,11 @@ class _Ends:
             self.found.append((task, outcome))
         except BaseException as error:  # noqa: BLE001  # raised where the run waits
             self._failure = error
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        self._came.set()
 
     async def wait(self) -> None:
         """Return when there is an end to take; raises what no visit should have raised."""
-        if not self.found and self._failure is None:
-            self._waiter = asyncio.get_running_loop().create_future()
-            await self._waiter
+        await self._came.wait()
+        self._came.clear()
         if self._failure is not None:
             raise self._failure
