@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +13,9 @@ import pytest
 
 from tests.learning.kit import words
 from wesichain import Agent, Budget, GraphBuilder, Message, ModelSettings, Role, tool
+from wesichain._elsewhere import AGENT, BUDGET, GRAPH, GRAPH_RUN, METHODS, PLAYBOOK, TOOL
 from wesichain.errors import ConfigError, WesichainError
+from wesichain.graph import Graph
 from wesichain.learning import Playbook
 from wesichain.testing import Scenario, ScriptedLlm, simulate_sync
 
@@ -54,63 +58,37 @@ def opened(**options: Any) -> object:
     return Playbook.open("never-made", **options)
 
 
-KEYWORDS: list[tuple[Callable[..., object], str, str]] = [
-    (agent, "system_prompt", "instructions"),
-    (agent, "llm", "model"),
-    (agent, "prices", r"Budget\(prices="),
-    (run, "system", "instructions"),
-    (agent, "max_turns", r"budget=Budget\(steps=\.\.\.\)"),
-    (agent, "max_steps", r"budget=Budget\(steps=\.\.\.\)"),
-    (agent, "retries", "policy=SelfCorrect"),
-    (agent, "instrctions", "instructions"),
-    (agent, "result_type", "output_type"),
-    (agent, "response_format", "output_type"),
-    (agent, "input_guardrails", "InputGuard"),
-    (agent, "managed_agents", "as_tool"),
-    (agent, "checkpointer", "conversation"),
-    (agent, "verbose", "ConsoleSink"),
-    (agent, "history_processors", r"context=\[\.\.\.\]"),
-    (run, "message_history", "history"),
-    (run, "dependencies", "deps"),
-    (run, "session", "conversation"),
-    (run, "usage_limits", "budget"),
-    (Budget, "max_steps", "steps"),
-    (Budget, "request_limit", "steps"),
-    (Budget, "max_tokens", "tokens"),
-    (Budget, "timeout", "seconds"),
-    (agent, "temperature", r"settings=ModelSettings\(\.\.\.\)"),
-    (made, "return_direct", r"Finish\(value\)"),
-    (made, "args_schema", "type hints"),
-    (made, "needs_approval", "approval"),
-    (made, "requires_confirmation", "approval"),
-    (made, "name_override", "name"),
-    (made, "takes_ctx", "ToolContext"),
-    (made, "retries", "policy= of the agent"),
-    (made, "is_enabled", "DynamicTools"),
-    (made, "timout", "timeout"),
-    (builder, "state_schema", r"GraphBuilder\(State\)"),
-    (builder, "context_schema", "context_type"),
-    (node, "retry_policy", "retry"),
-    (node, "destinations", "goto"),
-    (build, "interrupt_before", "ExecutionOptions"),
-    (build, "recursion_limit", "ExecutionOptions"),
-    (invoked, "thread_id", r"options=ExecutionOptions\(thread_id=\.\.\.\)"),
-    (invoked, "config", r"options=ExecutionOptions\(thread_id=\.\.\.\)"),
-    (opened, "embedding_function", "embedder"),
-    (opened, "persist_directory", "the path"),
-    (opened, "collection_name", "domain="),
+TABLES: list[tuple[Callable[..., object], Any, dict[str, str]]] = [
+    (agent, Agent, AGENT),
+    (run, Agent.run, AGENT),
+    (made, tool, TOOL),
+    (builder, GraphBuilder, GRAPH),
+    (node, GraphBuilder.add_node, GRAPH),
+    (build, GraphBuilder.build, GRAPH),
+    (invoked, Graph.invoke, GRAPH_RUN),
+    (opened, Playbook.open, PLAYBOOK),
+    (Budget, Budget, BUDGET),
 ]
 
 
-@pytest.mark.parametrize(
-    ("use", "word", "ours"), KEYWORDS, ids=[f"{use.__name__}-{word}" for use, word, _ in KEYWORDS]
-)
+@pytest.mark.parametrize(("use", "function", "table"), TABLES, ids=[use.__name__ for use, _, _ in TABLES])
 def test_a_keyword_of_another_framework_is_answered_with_ours(
-    use: Callable[..., object], word: str, ours: str
+    use: Callable[..., object], function: Any, table: dict[str, str]
 ) -> None:
-    with pytest.raises(ConfigError, match=f"no (keyword|option) '{word}'; did you mean .*{ours}") as caught:
-        use(**{word: 1})
-    assert "\n" not in str(caught.value)
+    for word in table.keys() - inspect.signature(function).parameters.keys():
+        told = rf"no (keyword|option) '{word}'; did you mean {re.escape(table[word])}\?"
+        with pytest.raises(ConfigError, match=told) as caught:
+            use(**{word: 1})
+        assert "\n" not in str(caught.value)
+
+
+def test_a_keyword_that_is_mistyped_is_answered_with_the_nearest() -> None:
+    with pytest.raises(ConfigError, match=r"no option 'timout'; did you mean timeout\?"):
+        made(timout=1)
+    with pytest.raises(ConfigError, match=r"no keyword 'instrctions'; did you mean instructions\?"):
+        agent(instrctions=1)
+    with pytest.raises(ConfigError, match=r"no option 'xyzzy'; there are approval, .*, timeout"):
+        made(xyzzy=1)
 
 
 def test_retrieving_takes_k_and_where(tmp_path: Any) -> None:
@@ -119,35 +97,17 @@ def test_retrieving_takes_k_and_where(tmp_path: Any) -> None:
         for word, ours in (("top_k", "k"), ("filter", "where"), ("namespace", "domain")):
             with pytest.raises(ConfigError, match=rf"did you mean {ours}\?"):
                 some.retrieve("a task", domain="general", **{word: 1})
-        for word, ours in (("add", "record"), ("similarity_search", "retrieve"), ("delete", "forget")):
-            with pytest.raises(AttributeError, match=rf"Playbook has no '{word}'; it is playbook\.{ours}"):
-                getattr(some, word)
 
 
-@pytest.mark.parametrize(
-    ("thing", "word", "ours"),
-    [
-        (Agent(ScriptedLlm([])), "invoke", r"agent\.run\(task\)"),
-        (Agent(ScriptedLlm([])), "kickoff", r"agent\.run_sync\(task\)"),
-        (Agent(ScriptedLlm([])), "run_stream", r"agent\.stream\(task\)"),
-        (Agent(ScriptedLlm([])), "tool", r"Agent\(tools=\[function\]\)"),
-        (Agent(ScriptedLlm([])), "output_validator", "output_checks"),
-        (Agent(ScriptedLlm([])), "system_prompt", "instructions"),
-        (Agent(ScriptedLlm(["x"])).run_sync("q"), "final_output", r"result\.output"),
-        (Agent(ScriptedLlm(["x"])).run_sync("q"), "data", r"result\.output"),
-        (Agent(ScriptedLlm(["x"])).run_sync("q"), "all_messages", r"result\.messages"),
-        (GraphBuilder(), "compile", r"builder\.build\(\)"),
-        (GraphBuilder(), "set_entry_point", r"builder\.set_entry\(name\)"),
-        (build(), "ainvoke", r"await graph\.invoke\(state\)"),
-        (build(), "run", r"graph\.invoke_sync\(state\)"),
-        (build(), "get_state_history", r"graph\.history\(thread_id\)"),
-    ],
-    ids=lambda value: value if isinstance(value, str) and value.isidentifier() else "",
-)
-def test_a_method_of_another_framework_is_answered_with_ours(thing: object, word: str, ours: str) -> None:
-    with pytest.raises(AttributeError, match=f"has no '{word}'; it is .*{ours}"):
-        getattr(thing, word)
-    assert not hasattr(thing, word)
+def test_a_method_of_another_framework_is_answered_with_ours(tmp_path: Any) -> None:
+    with Playbook.open(tmp_path, words()) as playbook:
+        result = Agent(ScriptedLlm(["x"])).run_sync("q")
+        for thing in (Agent(ScriptedLlm([])), result, GraphBuilder(), build(), playbook):
+            name = type(thing).__name__
+            for word, ours in METHODS[name].items():
+                with pytest.raises(AttributeError, match=re.escape(f"{name} has no '{word}'; it is {ours}")):
+                    getattr(thing, word)
+                assert not hasattr(thing, word)
 
 
 def simulated(seeds: Any) -> object:

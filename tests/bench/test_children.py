@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from bench.fire.faults import FAULTS, Fault
+from bench.fire.faults import FAULTS
 from bench.fire.run import endure, verdict
 from bench.peers.children import CrashedError, StoppedError, lines_of
 from bench.peers.environments import CONTESTANTS, REQUIREMENTS, YARDSTICK, child_environ, select
@@ -68,22 +68,6 @@ async def test_the_hand_written_loop_under_fire(name: str, ended: str, requests:
     (fault,) = (fault for fault in FAULTS if fault.name == name)
     cell = await endure(YARDSTICK, fault, PYTHON, environ=child_environ(tmp_path))
     assert (verdict(fault, cell), cell["requests"]) == (ended, requests), cell
-
-
-@pytest.mark.parametrize(
-    ("fault", "ended", "detail", "expected"),
-    [
-        pytest.param(Fault("x", "x"), "text", "All is well.", "recovered", id="the right answer after all"),
-        pytest.param(Fault("x", "x"), "text", "", "silent", id="an empty answer"),
-        pytest.param(
-            Fault("x", "x", forever=True), "text", "I could not finish.", "words", id="a plain excuse"
-        ),
-        pytest.param(Fault("x", "x", forever=True), "status", "ERROR", "visible", id="a typed status"),
-        pytest.param(Fault("x", "x"), "running", "", "running", id="no end"),
-    ],
-)
-def test_what_an_ending_comes_to(fault: Fault, ended: str, detail: str, expected: str) -> None:
-    assert verdict(fault, {"ended": ended, "detail": detail, "seconds": 0.0, "requests": 1}) == expected
 
 
 @pytest.mark.parametrize(

@@ -51,41 +51,30 @@ def repository(tmp_path: Path) -> Repository:
     return Repository(tmp_path)
 
 
-def test_there_is_none_before_the_first_commit(repository: Repository) -> None:
-    assert repository.base() is None
-
-
-def test_there_is_none_after_the_first_commit(repository: Repository) -> None:
-    repository.commit("one")
-    assert repository.base() is None
-
-
-def test_changes_on_main_are_compared_with_the_last_commit(repository: Repository) -> None:
-    last = repository.commit("one")
-    repository.write("changed")
-    assert repository.base() == last
-
-
-def test_a_commit_on_main_is_compared_with_the_one_before(repository: Repository) -> None:
-    first = repository.commit("one")
-    repository.commit("two")
-    assert repository.base() == first
-
-
-def test_a_commit_on_main_is_compared_with_the_last_tag(repository: Repository) -> None:
-    first = repository.commit("one")
-    repository.git("tag", "v1")
-    repository.commit("two")
-    repository.commit("three")
-    assert repository.base() == first
-
-
-def test_a_branch_is_compared_with_where_it_left_main(repository: Repository) -> None:
-    first = repository.commit("one")
-    repository.git("checkout", "--quiet", "-b", "change")
-    repository.commit("two")
-    repository.commit("three")
-    assert repository.base() == first
+@pytest.mark.parametrize(
+    ("history", "base"),
+    [
+        pytest.param("", None, id="nothing-before-the-first-commit"),
+        pytest.param("one", None, id="nothing-after-the-first-commit"),
+        pytest.param("one two", "one", id="a-commit-with-the-one-before"),
+        pytest.param("one tag two three", "one", id="a-commit-with-the-last-tag"),
+        pytest.param("one branch two three", "one", id="a-branch-with-where-it-left-main"),
+        pytest.param("one two changed", "two", id="changes-with-the-last-commit"),
+    ],
+)
+def test_what_is_compared_with_what(repository: Repository, history: str, base: str | None) -> None:
+    commits: dict[str | None, str | None] = {None: None}
+    for step in history.split():
+        match step:
+            case "tag":
+                repository.git("tag", "v1")
+            case "branch":
+                repository.git("checkout", "--quiet", "-b", "change")
+            case "changed":
+                repository.write(step)
+            case _:
+                commits[step] = repository.commit(step)
+    assert repository.base() == commits[base]
 
 
 def test_the_sources_of_a_commit_come_out_as_they_were(repository: Repository, tmp_path: Path) -> None:

@@ -75,7 +75,8 @@ def test_the_demo_ends_with_1_where_it_is_wrong(
         ship("B23", service),
     ]
     with serving(*replies, text("done")) as url:
-        done = wesichain("demo", "--model", "openai:stub", "--no-record", url=url)
+        done = wesichain("demo", "--model", "openai:stub", *(["--no-record"] if status else []), url=url)
+    assert ("The runs are recorded" in done.err) is (status == 0)
     assert done.status == status, done.err
     assert done.out == f"{answer}\ndone\ndone\n"
     assert QUESTION in done.err

@@ -60,20 +60,17 @@ def test_recorded_runs_teach_a_playbook(wesichain: Command, runs: list[str], tmp
     assert "staging" in listed
 
 
-def test_labels_can_come_from_a_file(wesichain: Command, runs: list[str], tmp_path: Path) -> None:
+def test_labels_come_from_a_file_of_all_runs_or_those_that_are_named(
+    wesichain: Command, runs: list[str], tmp_path: Path
+) -> None:
     labels = tmp_path / "labels.jsonl"
     labels.write_text(
-        "\n".join(json.dumps({"run": run, "good": number > 0}) for number, run in enumerate(runs)) + "\n\n"
+        "\n".join(json.dumps({"run": run, "good": number > 0}) for number, run in enumerate(runs[:2]))
+        + "\n\n"
     )
-    done = wesichain("learn", "--labels", str(labels), *at(tmp_path))
-    assert (done.status, "3 runs taken in: 1 new bullets" in done.out) == (0, True)
-
-
-def test_labels_of_the_runs_that_are_named(wesichain: Command, runs: list[str], tmp_path: Path) -> None:
-    labels = tmp_path / "labels.jsonl"
-    labels.write_text("\n".join(json.dumps({"run": run, "good": True}) for run in runs[:2]))
-    done = wesichain("learn", runs[0], runs[1][:12], "--labels", str(labels), *at(tmp_path))
-    assert (done.status, "2 runs taken in" in done.out) == (0, True)
+    for named in ((), (runs[0], runs[1][:12])):
+        done = wesichain("learn", *named, "--labels", str(labels), *at(tmp_path))
+        assert (done.status, "2 runs taken in" in done.out) == (0, True)
     for args, message in (((runs[2],), "no line for the run"), ((runs[0], "--good"), "leave out --good")):
         wrong = wesichain("learn", *args, "--labels", str(labels), *at(tmp_path))
         assert (wrong.status, message in wrong.err) == (2, True)
@@ -215,6 +212,13 @@ def test_an_operator_records_quarantines_and_forgets(wesichain: Command, tmp_pat
     assert b"Erika" not in b"".join(
         item.read_bytes() for item in (tmp_path / "book").rglob("*") if item.is_file()
     )
+
+
+def test_a_part_of_a_run_that_nobody_played_is_named(
+    wesichain: Command, runs: list[str], tmp_path: Path
+) -> None:
+    done = wesichain("learn", runs[0], "--good", "--agent", "nobody", *at(tmp_path))
+    assert (done.status, "nobody" in done.err) == (2, True), done.err
 
 
 def test_an_owners_sentence_needs_no_verdict(wesichain: Command, runs: list[str], tmp_path: Path) -> None:

@@ -32,21 +32,6 @@ def mcp(tools: str) -> str:
     )
 
 
-def test_ask_uses_the_tools_of_a_server_beside_others(wesichain: Command, tools: str, tmp_path: Path) -> None:
-    more = tmp_path / "more.py"
-    more.write_text(
-        'from wesichain import tool\n\n@tool\ndef double(n: int) -> int:\n    """Double."""\n    return 2 * n\n',
-        encoding="utf-8",
-    )
-    with serving(call("double", {"n": 21}), call("add", {"a": 1, "b": 2}), text("it is done")) as url:
-        done = wesichain(
-            "ask", "go", "--model", "openai:stub", "--tools", tools, "--mcp", mcp(str(more)), url=url
-        )
-    assert done.status == 0, done.err
-    assert done.out == "it is done\n"
-    assert "it is done" in done.out
-
-
 def test_ask_uses_a_server_behind_a_url(wesichain: Command, tools: str) -> None:
     pattern = r"http://127\.0\.0\.1:\d+/mcp"
     with (
@@ -145,7 +130,7 @@ def _twice(n: int) -> int:
 """
 
 
-def test_mcp_takes_plain_functions(wesichain: Command, tmp_path: Path) -> None:
+def test_mcp_takes_plain_functions_beside_other_tools(wesichain: Command, tools: str, tmp_path: Path) -> None:
     """As `Agent(tools=[...])` does; what is private or imported is no tool, and marked ones stand alone."""
     plain, marked = tmp_path / "plain.py", tmp_path / "marked.py"
     plain.write_text(PLAIN, encoding="utf-8")
@@ -153,9 +138,12 @@ def test_mcp_takes_plain_functions(wesichain: Command, tmp_path: Path) -> None:
     marked.write_text(PLAIN + half, encoding="utf-8")
     assert [function.__name__ for function in load_tools(plain)] == ["double"]
     assert [tool.name for tool in load_tools(marked)] == ["half"]
-    with serving(call("double", {"n": 21}), text("it is done")) as url:
-        done = wesichain("ask", "go", "--model", "openai:stub", "--mcp", mcp(str(plain)), url=url)
-    assert done.status == 0, done.err
+    marked.write_text(f"{PLAIN}\ntools = [double]\nother = _twice\n", encoding="utf-8")
+    assert [function.__name__ for function in load_tools(marked)] == ["double"]
+    with serving(call("double", {"n": 21}), call("add", {"a": 1, "b": 2}), text("it is done")) as url:
+        options = ("--model", "openai:stub", "--tools", tools, "--mcp", mcp(str(plain)))
+        done = wesichain("ask", "go", *options, url=url)
+    assert (done.status, done.out) == (0, "it is done\n"), done.err
 
 
 def request(number: int, method: str, **params: object) -> str:

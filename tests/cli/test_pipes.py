@@ -64,7 +64,7 @@ def test_a_chat_in_a_pipe_is_its_answers(tools: str) -> None:
 def test_a_chat_that_is_kept_goes_on_in_another_process(home: Path) -> None:
     def chat(id: str, line: str, url: str) -> str:
         done = subprocess.run(
-            [*python(), "-m", "wesichain", "chat", *MODEL, "--conversation", id],
+            [*python(), "-m", "wesichain", "chat", *MODEL, "--no-record", "--conversation", id],
             input=line,
             capture_output=True,
             text=True,

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Command
+from tests.cli.stub_server import serving, text
 from tests.conftest import ROOT
 from tests.durable.databases import database_in
 from tests.warm import python
@@ -77,6 +78,8 @@ def test_runs_are_listed_shown_decided_and_pruned(wesichain: Command, url: str) 
 
     given = ["--database-url", url, "--args", '{"amount": 5}']
     assert "pending" in wesichain("runs", "approve", "one", waiting["token"], *given).err
+    assert "no worker serves buyer" in wesichain("runs", "list", "--database-url", url).err
+    assert "pay" in wesichain("trace", "show", "one", "--database-url", url).out
     assert finish(url, "one") == ["paid 5"]
     again = wesichain("runs", "approve", "one", waiting["token"], "--database-url", url)
     assert (again.status, "waits for the token" in again.err) == (2, True)
@@ -212,8 +215,8 @@ def test_wrong_use_is_one_line(wesichain: Command, url: str, args: list[str], sa
 
 AGENT = """
 import asyncio, os
-from wesichain import Agent, FailFast
-from wesichain.testing import FunctionLlm
+from wesichain import Agent, FailFast, tool
+from wesichain.testing import FunctionLlm, calls
 
 async def reply(request):
     task = request.messages[-1].content
@@ -223,9 +226,13 @@ async def reply(request):
         await asyncio.Event().wait()
     if task == "fail":
         raise ValueError("no")
-    return task.upper()
+    return calls(("ask", {})) if task == "ask" else task.upper()
 
-agent = Agent(FunctionLlm(reply), policy=FailFast())
+@tool(external=True)
+def ask() -> str:
+    "Ask somebody."
+
+agent = Agent(FunctionLlm(reply), tools=[ask], policy=FailFast())
 """.replace("\\\\n", "\\n")
 
 
@@ -257,6 +264,17 @@ def test_a_batch_keeps_its_results_and_does_nothing_twice(
     assert sorted(effects.read_text().split()) == ["fail", "four", "one", "two"]
     assert wesichain("run", agent, str(tasks)).status == 0
     assert len(effects.read_text().split()) == 4
+    tasks.write_text('"one"\n\n"ask"\n')
+    asked = wesichain("run", agent, str(tasks))
+    assert (asked.status, "1 interrupted" in asked.err) == (3, True)
+
+
+def test_a_file_of_tasks_needs_no_agent(wesichain: Command, tmp_path: Path) -> None:
+    tasks = tmp_path / "tasks.jsonl"
+    tasks.write_text('"one"\n')
+    with serving(text("ONE")) as server:
+        assert wesichain("run", str(tasks), "--model", "openai:stub", url=server).status == 0
+    assert '"output":"ONE"' in (tmp_path / "tasks.results.jsonl").read_text()
 
 
 @pytest.mark.parametrize(

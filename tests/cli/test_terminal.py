@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Command
 from tests.cli.stub_server import call, serving, text
 from tests.cli.terminal import Terminal
+from tests.trace.runs import run
+from wesichain.cli.terminal_run import Watchable
 from wesichain.core import TextDelta
 from wesichain.trace import load
 
@@ -26,16 +26,20 @@ def ask(url: str, tools: str, *more: Any) -> Terminal:
         pytest.param("y", "deleted x", id="approved"),
         pytest.param("n", "goes on", id="refused"),
         pytest.param('{"path": "y"}', "deleted y", id="approved-with-other-arguments"),
+        pytest.param('{"path": ', "not taken as arguments", id="no-arguments"),
+        pytest.param("not today", "not today", id="refused-with-a-reason"),
     ],
 )
 def test_an_approval_is_asked_at_the_terminal(answer: str, words: str, tools: str) -> None:
-    with serving(call("delete", {"path": "x"}), text("all done")) as url:
+    path = "x?key=sk-proj-abcdefghijklmnopqrstuvwxyz0123" if answer == "y" else "x"
+    with serving(call("delete", {"path": path}), text("all done")) as url:
         terminal = ask(url, tools)
         terminal.expect("approve?")
         terminal.type(answer)
         assert terminal.end() == 0
     assert words in terminal.shown
     assert "all done" in terminal.shown
+    assert ("secrets in the arguments are hidden here" in terminal.shown) == (path != "x")
 
 
 def test_a_person_who_waits_sees_for_what(tools: str) -> None:
@@ -60,21 +64,6 @@ def test_ctrl_c_cancels_cleanly_and_keeps_the_recording(tools: str, home: Path) 
     assert "run_interrupted" in recording.read_text(encoding="utf-8")
 
 
-def test_an_interrupted_run_is_resumed_at_the_terminal(wesichain: Command, tools: str) -> None:
-    options = ("--model", "openai:stub", "--tools", tools)
-    with serving(call("delete", {"path": "x"}), text("all done")) as url:
-        piped = wesichain("ask", "clean up", *options, url=url)
-        assert piped.status == 3
-        found = re.search(r"--resume (\w+)", piped.err)
-        assert found
-        terminal = Terminal("ask", "--resume", found[1], *options, url=url)
-        terminal.expect("approve?")
-        terminal.type("y")
-        assert terminal.end() == 0
-    assert "deleted x" in terminal.shown
-    assert "all done" in terminal.shown
-
-
 def test_a_run_can_be_watched_from_elsewhere_while_the_model_writes(home: Path, tmp_path: Path) -> None:
     """The recording has the text so far, in few pieces, and replays to the same events."""
     program = tmp_path / "program.py"
@@ -94,6 +83,18 @@ def test_a_run_can_be_watched_from_elsewhere_while_the_model_writes(home: Path, 
     deltas = [event for event in load(path).events if isinstance(event, TextDelta)]
     assert "".join(event.text for event in deltas) == "".join(f"word {n} " for n in range(60))
     assert len(deltas) < 30
+
+
+def test_pieces_of_text_are_joined_within_a_step_and_none_is_lost(tmp_path: Path) -> None:
+    start, *_ = run("r", 0)
+    sink = Watchable(tmp_path)
+    sink.emit(start)
+    for number, (step, piece) in enumerate([(1, "a"), (1, "b"), (2, "c"), (2, "d"), (2, "e")]):
+        sink.emit(TextDelta("r", step, start.seq + number + 1, start.at + 0.1 * number, piece))
+    sink.close()
+    (path,) = tmp_path.glob("*.jsonl")
+    deltas = [event for event in load(path).events if isinstance(event, TextDelta)]
+    assert [(event.step_id, event.text) for event in deltas] == [(1, "ab"), (2, "cd"), (2, "e")]
 
 
 WRITER = """

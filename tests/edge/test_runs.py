@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -284,7 +286,7 @@ ASKED = {"threadId": "t", "runId": "r", "messages": [{"id": "u", "role": "user",
 @pytest.mark.parametrize(("path", "body"), [("/runs", {"task": "?"}), ("/ag-ui", ASKED)])
 @pytest.mark.parametrize("where", ["deps", "authorize"])
 async def test_nothing_of_an_error_in_the_services_own_functions_leaves(
-    where: str, path: str, body: Any
+    where: str, path: str, body: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def refuse(_: Any) -> None:
         raise HTTPException(402, "pay first")
@@ -299,6 +301,18 @@ async def test_nothing_of_an_error_in_the_services_own_functions_leaves(
         assert answer.status_code == status, answer.text
         assert "hunter2" not in answer.text
         assert ("pay first" in answer.text) is (status == 402)
+        assert ("RuntimeError: password=hunter2" in caplog.text) is (status == 500), "the log has it"
+
+
+@pytest.mark.parametrize(
+    ("identity", "owner"), [("ann", "ann"), ({"team": 7}, '{"team":7}'), (7, "7"), (True, "")], ids=str
+)
+async def test_a_run_belongs_to_the_identity_of_its_caller(identity: Any, owner: str) -> None:
+    app = create_app(scripted("hi"), authorize=lambda _: identity)
+    async with serving(app) as client:
+        assert (await client.post("/runs", json={"task": "?", "run_id": "r"})).status_code == 200
+        assert (await app.state.runs.get(owner, "r")).run_id == "r"
+        assert await app.state.runs.find("bob", "r") is None
 
 
 async def test_another_question_in_a_conversation_takes_the_place_of_a_run_that_waits() -> None:
@@ -358,6 +372,8 @@ async def test_health_and_the_description() -> None:
         assert (await client.post("/v1/runs", json={"task": "?"})).json()["output"] == "hi"
     assert described["openapi"] == "3.1.0"
     assert "/v1/runs/{id}/decisions" in described["paths"]
+    named = {*re.findall(r"#/components/schemas/(\w+)", json.dumps(described["paths"]))}
+    assert named == {*described["components"]["schemas"]}, "each schema is that of a body or an answer"
 
 
 @pytest.mark.parametrize(

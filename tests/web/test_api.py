@@ -13,7 +13,8 @@ from tests.trace.runs import NOON, run
 from wesichain.agent import ApproveWith, Refuse
 from wesichain.core.internal import to_plain
 from wesichain.testing import FakeClock
-from wesichain.web import ApprovalFolder, create_app
+from wesichain.web import ApprovalFolder, RunStore, create_app
+from wesichain.web.run_store import follow
 
 from .kit import HOST, TOKEN, graph_run, interrupted, playbook, record
 
@@ -108,10 +109,31 @@ def test_a_torn_line_is_told_and_the_rest_is_shown(client: TestClient, tmp_path:
     path = next((tmp_path / "runs").glob("*paris.jsonl"))
     lines = path.read_bytes().split(b"\n")
     lines[3] = lines[3][:20]
+    lines.insert(5, b'{"kind":"recording_dropped","events":7,"reason":"the disk is full"}')
     path.write_bytes(b"\n".join(lines))
     answer = client.get("/api/runs/paris").json()
     assert len(answer["events"]) == 11
-    assert len(answer["problems"]) == 1
+    torn, dropped = answer["problems"]
+    assert torn.startswith("21 bytes before byte ")
+    assert dropped == "7 events were not recorded: the disk is full"
+    assert client.get("/api/runs?tool=weather").json()["runs"], "the rest is counted"
+
+
+async def test_a_reader_of_a_silent_run_is_kept_and_told_when_its_file_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wesichain.web.run_store._PING", 0.2)
+    record(tmp_path, run("rome", 1)[:-1])
+    store = RunStore(tmp_path)
+    (summary,) = store.runs()
+    stream = follow(summary.path)
+    assert (await anext(stream)).startswith(b"id: 0\ndata: ")
+    assert await anext(stream) == b": still here\n\n"
+    assert store.status(summary) == "live"
+    summary.path.unlink()
+    assert [frame async for frame in stream] == [b"event: gone\ndata: {}\n\n"]
+    assert store.status(summary) == "unfinished"
+    assert store.digests.of(summary.path, 1) is None
 
 
 def test_events_stream_from_where_the_reader_was(client: TestClient) -> None:
@@ -150,7 +172,7 @@ def test_statistics_count_the_newest_runs(client: TestClient, tmp_path: Path) ->
 
 
 def test_an_empty_store_is_no_error(tmp_path: Path) -> None:
-    app = create_app(tmp_path / "none", token=TOKEN, hosts=["h"])
+    app = create_app(tmp_path / "none", playbook=tmp_path / "book", token=TOKEN, hosts=["h"])
     with TestClient(app, base_url="http://h", headers={"authorization": f"Bearer {TOKEN}"}) as client:
         assert client.get("/api/runs").json() == {"runs": [], "next": None, "total": 0}
         assert client.get("/api/stats").json()["curve"] == []

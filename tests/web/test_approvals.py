@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.trace.runs import NOON
-from wesichain.agent import AgentRuntime, Approve, ApproveWith, Completed, Decision, Refuse
+from wesichain.agent import AgentRuntime, Approve, ApproveWith, Completed, Decision, Interrupted, Refuse
 from wesichain.core import to_json
 from wesichain.errors import ConfigError
 from wesichain.testing import FakeClock, ScriptedLlm
-from wesichain.tools import tool
+from wesichain.tools import CancellationToken, tool
 from wesichain.web import ApprovalFolder
 
 from .kit import interrupted
@@ -29,6 +29,15 @@ def test_an_empty_folder_has_nothing_and_makes_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
+def stopped() -> Interrupted[str]:
+    """A run that was cancelled, and waits for nobody."""
+    token = CancellationToken()
+    token.cancel("enough")
+    outcome = asyncio.run(AgentRuntime(ScriptedLlm(["hi"])).run("?", cancellation=token))
+    assert isinstance(outcome, Interrupted)
+    return outcome
+
+
 def test_what_is_put_in_waits_and_is_taken_once(tmp_path: Path) -> None:
     folder = ApprovalFolder(tmp_path)
     outcome = interrupted()
@@ -39,8 +48,11 @@ def test_what_is_put_in_waits_and_is_taken_once(tmp_path: Path) -> None:
     )  # fmt: skip
     assert to_json(folder.take("waiting-run")) == to_json(outcome)
     assert folder.pending() == ()
-    with pytest.raises(ConfigError, match="no run"):
-        folder.take("waiting-run")
+    for act in (folder.take, folder.decisions):
+        with pytest.raises(ConfigError, match="no run 'waiting-run' waits"):
+            act("waiting-run")
+    with pytest.raises(ConfigError, match="it has no pending calls"):
+        folder.put(stopped())
 
 
 @pytest.mark.parametrize("run_id", ["plain", "../../x", "/etc/x", "a\0b", "x" * 500, "名前", "CON"])

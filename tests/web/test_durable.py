@@ -16,9 +16,10 @@ from starlette.testclient import TestClient
 
 from tests.durable.databases import database_in
 from wesichain.agent import Agent
-from wesichain.core import LlmRequest, Role
+from wesichain.core import LlmRequest, LlmResponse, Role, Usage
 from wesichain.durable import DurableAgent, DurableRuns
 from wesichain.errors import RunFailedError, RunInterruptedError
+from wesichain.policy import Budget
 from wesichain.testing import FunctionLlm, calls
 from wesichain.tools import CancellationToken, ToolContext, tool
 from wesichain.trace import Recorder
@@ -151,7 +152,9 @@ class Mixture:
             """Weigh a thing."""
             return "3 kg"
 
-        agent = Agent(turns(calls(("weigh", {"thing": "a cat"})), "It weighs 3 kg."), tools=[weigh])
+        answer = LlmResponse("It weighs 3 kg.", usage=Usage(500_000, 0))
+        budget = Budget(prices={"function": (2.0, 0.0)})
+        agent = Agent(turns(calls(("weigh", {"thing": "a cat"})), answer), tools=[weigh], budget=budget)
         recorder = Recorder(self.folder / "runs")
         async with DurableAgent(agent, "scales", database_url=self.url, events=[recorder]) as recorded:
             await recorded.run("Weigh the dog", run_id="both")
@@ -208,7 +211,8 @@ def test_recorded_and_durable_runs_are_one_list_in_pages(mixture: Mixture, tmp_p
         pytest.param("status=unfinished", [], id="a-status-of-recordings"),
         pytest.param("until=1000", [], id="a-time-before-all"),
         pytest.param("since=1000&search=dog", ["both"], id="a-time"),
-        pytest.param("least_cost=0.5", [], id="a-cost-that-none-has"),
+        pytest.param("least_cost=1.5", [], id="a-cost-that-none-has"),
+        pytest.param("least_cost=0.5&most_cost=1&search=cat+2", ["recorded-2", "stored-2"], id="a-cost"),
         pytest.param("least_seconds=3600", [], id="a-time-that-none-took"),
         pytest.param("mark=good", ["stored-1"], id="a-mark"),
         pytest.param("mark=none&search=cat+1", ["recorded-1"], id="no-mark"),
@@ -224,6 +228,7 @@ def test_durable_runs_are_counted_compared_exported_and_forked(mixture: Mixture,
     with viewer(tmp_path, mixture.url) as client:
         stats = client.get("/api/stats").json()
         assert (stats["statuses"], stats["durable"]) == ({"completed": 9}, 5)
+        assert stats["cost"] == 9.0, "each run is counted once"
         assert [row["run_id"] for row in stats["curve"]] == mixture.names[::-1]
         same = client.get("/api/diff?a=stored-1&b=stored-1").json()
         assert (same["total"], same["a"]["stored"]) == (0, True)

@@ -114,6 +114,13 @@ def test_a_write_is_json(client: TestClient, kind: str, body: str, status: int) 
         assert answer.status_code == status, path
 
 
+def test_a_write_says_how_long_it_is(client: TestClient) -> None:
+    chunks = client.post(
+        "/api/approvals/abc", content=iter([b"{}"]), headers={"content-type": "application/json"}
+    )
+    assert (chunks.status_code, chunks.json()) == (411, {"error": "say how long the body is"})
+
+
 def test_every_answer_carries_the_rules(client: TestClient) -> None:
     for path in (*PATHS, "/", "/static/style.css", "/static/none", "/none"):
         carries_the_rules(client.get(path).headers)

@@ -14,7 +14,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.trace.runs import NOON, run
-from wesichain.agent import Agent
+from wesichain.agent import Agent, Approve
+from wesichain.core import RunStarted
 from wesichain.durable import DurableRuns
 from wesichain.testing import FunctionLlm, ScriptedLlm, calls
 from wesichain.tools import tool
@@ -22,7 +23,7 @@ from wesichain.trace import list_runs, load
 from wesichain.web import ApprovalFolder, Mark, Marks, create_app
 
 from .browser import until
-from .kit import HOST, PRICES, TOKEN, failed_run, record
+from .kit import HOST, PRICES, TOKEN, failed_run, interrupted, record
 
 RAN: list[str] = []
 
@@ -74,6 +75,9 @@ def status_of(client: Any, run_id: str) -> str:
         pytest.param("/api/runs/nope/fork", {"step": 1}, 404, id="a-fork-of-nothing"),
         pytest.param("/api/runs/paris/fork", {"step": 1}, 422, id="a-fork-of-another-agents-run"),
         pytest.param("/api/agent/runs/paris/cancel", {}, 404, id="a-run-of-another-program"),
+        pytest.param("/api/runs/paris/cancel", {}, 409, id="a-recording-is-not-cancelled"),
+        pytest.param("/api/runs/paris/resume", {}, 409, id="a-recording-is-not-resumed"),
+        pytest.param("/api/runs/decided/fork", {"step": 1}, 400, id="a-fork-behind-a-decision"),
         pytest.param("/api/runs/paris/mark", {"good": "yes"}, 400, id="a-mark-that-is-none"),
         pytest.param("/api/runs/paris/mark", {"good": True, "why": 5}, 400, id="a-reason-that-is-none"),
         pytest.param("/api/runs/nope/mark", {"good": True}, 404, id="a-mark-for-nothing"),
@@ -82,12 +86,15 @@ def status_of(client: Any, run_id: str) -> str:
 )
 def test_what_is_wrong_is_refused_in_words(tmp_path: Path, path: str, body: Any, status: int) -> None:
     record(tmp_path / "runs", run("paris", 2))
+    start, *rest = run("decided", 2)
+    again = RunStarted("decided", 0, start.seq, start.at, "", "scripted", resumed=True)
+    record(tmp_path / "runs", [start, again, *rest])
     with serve(tmp_path, agent("hi")) as client:
         answer = client.post(path, json=body)
         assert answer.status_code == status, answer.text
         if "etc" not in path:
             assert answer.json()["error"]
-        assert len(list_runs(tmp_path / "runs")) == 1
+        assert len(list_runs(tmp_path / "runs")) == 2
 
 
 def test_without_an_agent_nothing_is_run(tmp_path: Path) -> None:
@@ -204,6 +211,17 @@ def test_a_run_that_a_terminal_has_taken_is_not_resumed_again(tmp_path: Path) ->
         everything = {token: {"kind": "approve"} for token in tokens.values()}
         assert client.post(f"/api/agent/runs/{run_id}/decisions", json=everything).status_code == 409
     assert RAN == []
+
+
+def test_a_run_of_another_program_is_decided_on_in_the_folder(tmp_path: Path) -> None:
+    folder = ApprovalFolder(tmp_path / "approvals")
+    outcome = interrupted()
+    folder.put(outcome)
+    with serve(tmp_path, agent("hi"), approvals=folder.path) as client:
+        path = f"/api/approvals/{outcome.pending[0].token}"
+        assert client.post(path, json={"decision": "approve"}).status_code == 200
+        assert client.post(path, json={"decision": "approve"}).status_code == 409
+    assert [*folder.decisions("waiting-run").values()] == [Approve()]
 
 
 def test_a_waiting_run_that_is_cancelled_leaves_the_folder_of_approvals(tmp_path: Path) -> None:

@@ -97,10 +97,11 @@ class ApprovalFolder:
     def decisions(self, run_id: str) -> Mapping[str, Decision]:
         """The decisions on the calls of a run so far, for `runtime.resume`."""
         decided: dict[str, Decision] = {}
-        path = self._run_file(run_id)
-        if not path.exists():
-            raise _no_run(run_id)
-        for item in self._read(path).pending:
+        try:
+            outcome = _read(self._run_file(run_id))
+        except FileNotFoundError:
+            raise _no_run(run_id) from None
+        for item in outcome.pending:
             with suppress(FileNotFoundError):
                 text = self._decision_file(item.token).read_bytes()
                 decided[item.token] = from_json(_Decided, text).decision
@@ -123,7 +124,7 @@ class ApprovalFolder:
             self._run_file(run_id).rename(mine)
         except FileNotFoundError:
             raise _no_run(run_id) from None
-        outcome = self._read(mine)
+        outcome = _read(mine)
         mine.unlink()
         return outcome
 
@@ -135,8 +136,8 @@ class ApprovalFolder:
             with suppress(FileNotFoundError):  # taken meanwhile
                 aged.append((path.stat().st_mtime_ns, path))
         for _, path in sorted(aged):
-            with suppress(ConfigError, CodecError):  # taken meanwhile, or not ours
-                yield self._read(path)
+            with suppress(FileNotFoundError, CodecError):  # taken meanwhile, or not ours
+                yield _read(path)
 
     def _find(self, token: str) -> PendingCall | None:
         waiting = (item for outcome in self._outcomes() for item in outcome.pending)
@@ -147,12 +148,6 @@ class ApprovalFolder:
             return "decided"
         is_late = item.expires_at is not None and self._clock.time() > item.expires_at
         return "expired" if is_late else "waiting"
-
-    def _read(self, path: Path) -> Interrupted[Any]:
-        try:
-            return from_json(Interrupted[Any], path.read_bytes())
-        except FileNotFoundError:
-            raise _no_run(path.name) from None
 
     def _run_file(self, run_id: str) -> Path:
         return self.path / f"{_hash(run_id)}.run.json"
@@ -171,6 +166,10 @@ class ApprovalFolder:
             file.flush()
             os.fsync(descriptor)
         return path
+
+
+def _read(path: Path) -> Interrupted[Any]:
+    return from_json(Interrupted[Any], path.read_bytes())
 
 
 def _no_run(run_id: str) -> ConfigError:

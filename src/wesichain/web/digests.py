@@ -55,9 +55,6 @@ class Digests:
         self._known: dict[str, Digest] = {}
         self._making = RLock()
 
-    def __len__(self) -> int:
-        return len(self._known)
-
     def known(self, path: Path) -> Digest | None:
         """The digest of a file as it was when it was last read."""
         return self._known.get(path.name)
@@ -86,16 +83,19 @@ def digest(path: Path, prices: Prices) -> Digest:
     reader = _Reader(prices)
     with path.open("rb") as file:
         for line in file.read(_LONGEST).split(b"\n"):
-            if line[9 : line.find(b'"', 9)] not in _COUNTED:
-                continue
-            try:
-                event = parse_json(line)
-            except CodecError:
-                continue
-            if is_object(event):
-                reader.take(event)
+            if line[9 : line.find(b'"', 9)] in _COUNTED:
+                reader.take(parsed(line))
     reader.found.steps = len(reader.steps)
     return reader.found
+
+
+def parsed(line: bytes) -> dict[str, Any]:
+    """The object in a line of a recording; an empty one where the line cannot be read."""
+    try:
+        plain = parse_json(line)
+    except CodecError:
+        return {}
+    return plain if is_object(plain) else {}
 
 
 class _Reader:
@@ -126,8 +126,10 @@ class _Reader:
                     self._calls.add((scope, str(call.get("id"))))
             case "tool_completed":
                 self.found.tools.setdefault(str(event.get("tool_name")), []).append((took, True))
-            case _:
+            case "step_failed":
                 self._fault(scope, event, took)
+            case _:
+                pass  # a line that cannot be read
 
     def _reply(self, scope: str, event: dict[str, Any], took: float) -> None:
         self._asked.discard(scope)

@@ -8,18 +8,19 @@ import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from threading import RLock
 from time import time
 from typing import Any, get_args
 
 from wesichain.core import Event
-from wesichain.core.internal import Prices, dump_json, is_object, parse_json, to_plain
-from wesichain.errors import CodecError, ConfigError
+from wesichain.core.internal import Prices, dump_json, to_plain
+from wesichain.errors import ConfigError
 from wesichain.policy import find_cost, find_price
 from wesichain.trace import RunSummary, find_run, list_runs
 
-from .digests import Digests
+from .digests import Digests, parsed
 from .marks import Mark, Marks, Scores
 from .price_rows import price_rows
 
@@ -151,17 +152,15 @@ class RunStore:
         marks: Mapping[str, Mark] = self.marks.all() if wanted.mark else {}
         while len(found) <= limit:
             some = self.runs(size, search=wanted.search, before=place)
-            for run in some:
-                if len(found) > limit:
-                    break
-                if not wanted.is_more_than_words or self._is_wanted(run, wanted, marks):
-                    found.append(run)
+            chosen = (run for run in some if self._is_wanted(run, wanted, marks))
+            found += islice(chosen, limit + 1 - len(found))
             if len(some) < size:
                 break
             place = some[-1].path.name
         return found[:limit], place_of(found[limit - 1]) if len(found) > limit else None
 
     def _is_wanted(self, run: RunSummary, wanted: Filter, marks: Mapping[str, Mark]) -> bool:
+        """Whether a run that has the words matches the other fields, too."""
         if wanted.status and self.status(run) != wanted.status:
             return False
         if wanted.since is not None and run.started_at < wanted.since:
@@ -284,7 +283,7 @@ def read_page(path: Path, *, cursor: int = 0, limit: int = PAGE_EVENTS) -> Page:
             if not line.endswith(b"\n"):  # the end, or a line that is being written
                 return Page(events, offset, is_last=True, is_ended=is_ended, problems=problems)
             offset += len(line)
-            plain = _parsed(line)
+            plain = parsed(line)
             kind = plain.get("kind")
             if kind in _KINDS and isinstance(plain.get("seq"), int):
                 events.append((plain["seq"], line.strip()))
@@ -296,14 +295,6 @@ def read_page(path: Path, *, cursor: int = 0, limit: int = PAGE_EVENTS) -> Page:
             elif kind != "recording" and line.strip():
                 problems.append(f"{len(line)} bytes before byte {offset} cannot be read")
     return Page(events, offset, is_last=False, is_ended=False, problems=problems)
-
-
-def _parsed(line: bytes) -> dict[str, Any]:
-    try:
-        plain = parse_json(line)
-    except CodecError:
-        return {}
-    return plain if is_object(plain) else {}
 
 
 async def follow(path: Path, *, after: int = -1) -> AsyncIterator[bytes]:
