@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-JOBS   ?= 3  # more than the cores: a part of the tests waits for processes and servers
+JOBS   ?= 4  # more than the cores: a part of the tests waits for processes and servers
 HANGS  := -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true  # a test that hangs shows where, and fails
 
 # The models of the real-model tests and the demo; a download survives 'make clean'.

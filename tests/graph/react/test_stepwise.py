@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.graph.kit import stopped
-from tests.graph.react.test_react import ADD, Keep, Mine, Sends, T, add, check_log, stepwise
+from tests.graph.kit import T, stopped
+from tests.graph.react.test_react import ADD, Keep, Mine, Sends, add, check_log, stepwise
 from wesichain import Agent, tool
 from wesichain.agent import (
     AgentRuntime,
