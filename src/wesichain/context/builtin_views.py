@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 from wesichain.core import Message, Role, ToolCallingLlm
 from wesichain.core.internal import Cut, dataclass, text_of
@@ -36,7 +36,6 @@ class Window:
     are cut in their middle, and where that is not enough the run fails before the model call.
     """
 
-    name: ClassVar[str] = "Window"
     max_tokens: int
     keep_tokens: int | None = None
     count_tokens: CountTokens = estimate_tokens
@@ -50,6 +49,10 @@ class Window:
                 raise ConfigError(
                     f"keep_tokens={self.keep_tokens} is more than max_tokens={self.max_tokens}; use less"
                 )
+
+    @property
+    def name(self) -> str:
+        return "Window"
 
     @property
     def inactive_below_tokens(self) -> int:
@@ -73,7 +76,6 @@ class ClearToolResults:
     Short results stay, and so do those that the model has not seen yet.
     """
 
-    name: ClassVar[str] = "ClearToolResults"
     over_tokens: int
     keep: int = 4
     count_tokens: CountTokens = estimate_tokens
@@ -84,6 +86,10 @@ class ClearToolResults:
         keep: Any = self.keep
         if not isinstance(keep, int) or isinstance(keep, bool) or keep < 0:
             raise ConfigError(f"keep={self.keep!r}: use the number of results that stay, 0 or more")
+
+    @property
+    def name(self) -> str:
+        return "ClearToolResults"
 
     @property
     def inactive_below_tokens(self) -> int:
@@ -106,13 +112,16 @@ class ClearToolResults:
 class TrimResults:
     """A tool's result of more than `max_tokens` is cut in its middle; the cut is marked, with its size."""
 
-    name: ClassVar[str] = "TrimResults"
     max_tokens: int
     count_tokens: CountTokens = estimate_tokens
 
     def __post_init__(self) -> None:
         check_tokens("max_tokens", self.max_tokens, least=LEAST)
         check_counter(self.count_tokens)
+
+    @property
+    def name(self) -> str:
+        return "TrimResults"
 
     @property
     def inactive_below_tokens(self) -> int:
@@ -189,7 +198,6 @@ class Summarise:
     `Window` behind it. A later summary includes the earlier one. Instructions and task are not summarised.
     """
 
-    name: ClassVar[str] = "Summarise"
     over_tokens: int
     keep_tokens: int
     llm: ToolCallingLlm | None = None
@@ -206,6 +214,10 @@ class Summarise:
         llm: Any = self.llm
         if llm is not None and (isinstance(llm, type) or not hasattr(llm, "complete")):
             raise ConfigError(f"llm={llm!r} is no model; pass an object with complete(request), or None")
+
+    @property
+    def name(self) -> str:
+        return "Summarise"
 
     @property
     def inactive_below_tokens(self) -> int:
