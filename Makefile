@@ -55,7 +55,7 @@ demo: $(DEMO_STAMP) ## the main job: a question, real tools, a correction, a loc
 
 # A worker takes neighbouring tests, which share servers, models and a browser; one that is done takes from another.
 test: $(STAMP)   ## the test suite; the first time it installs what it needs into .venv
-	@echo "==> tests: some 13 minutes of CPU time"
+	@echo "==> tests: some 12 minutes of CPU time"
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow and not model and not types" $(HANGS)
 
 test-quick: $(STAMP) ## what needs no process, server or database, and some files that do: each test with its first case
