@@ -388,27 +388,28 @@ async def test_the_task_of_a_run_that_goes_on_stays_and_it_is_run_once() -> None
 
 class TestGuards:
     @pytest.mark.parametrize(
-        ("check", "passes"),
+        ("check", "refused"),
         [
-            (lambda task: None, True),
-            (lambda task: True, True),
-            (lambda ctx, task: ctx.run_id == "r", True),
-            (lambda task: False, False),
-            (lambda task: "not that", False),
-            (lambda task: 1 / 0, False),
-            (lambda task: 7, False),
-            (lambda ctx, task: "not that", False),
+            (lambda task: None, ""),
+            (lambda task: True, ""),
+            (lambda ctx, task: ctx.run_id == "r", ""),
+            (lambda task: False, "' said no"),
+            (lambda task: "not that", "the task was refused: not that"),
+            (lambda task: 1 / 0, "raised ZeroDivisionError"),
+            (lambda task: 7, "gave 7; return"),
+            (lambda ctx, task: "not that", "the task was refused: not that"),
         ],
     )
-    async def test_an_input_guard(self, check: Any, passes: bool) -> None:
+    async def test_an_input_guard(self, check: Any, refused: str) -> None:
         async def later(ctx: Any, task: Any) -> Any:
             return check(task) if check.__code__.co_argcount == 1 else check(ctx, task)
 
         for one in (check, later):
             llm = ScriptedLlm(["3"])
             outcome = await AgentRuntime(llm, middleware=[InputGuard(one)]).run("q", run_id="r")
-            assert isinstance(outcome, Completed if passes else Failed)
-            assert len(llm.requests) == int(passes), "a refused task costs nothing"
+            assert isinstance(outcome, Failed if refused else Completed)
+            assert not isinstance(outcome, Failed) or refused in str(outcome.error)
+            assert len(llm.requests) == int(not refused), "a refused task costs nothing"
             check_events(outcome.events)
 
     async def test_an_output_guard_refuses_before_the_run_completes(self) -> None:

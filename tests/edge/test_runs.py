@@ -73,6 +73,7 @@ async def test_a_call_waits_for_a_decision_and_the_run_goes_on_with_it() -> None
         assert item["call"] == {"id": "r1", "name": "refund", "args": {"amount": 5}}
         assert item["scope"] == []
         assert item["external"] is False
+        assert item.keys() == {"token", "call", "scope", "external"}
         decided = await client.post("/runs/r-1/decisions", json={item["token"]: {"kind": "approve"}})
         assert (decided.status_code, decided.json()["output"]) == (200, "done")
         found = await read(client, "GET", "/runs/r-1/events")
