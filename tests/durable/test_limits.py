@@ -171,6 +171,21 @@ def test_a_limit_that_makes_no_sense_is_refused(make: Any) -> None:
     assert rates_of(None) == rates_of(()) == ()
 
 
+@pytest.mark.parametrize(
+    ("limits", "is_shared"),
+    [
+        ({}, False),
+        ({"rates": (Rate(1, 1.0, per="worker"),)}, False),
+        ({"rates": (Rate(1, 1.0, per="worker"), Rate(1, 1.0))}, True),
+        ({"rates": (Rate(1, 1.0, per="key"),)}, True),
+        ({"concurrency": Concurrency(queue=1)}, True),
+        ({"concurrency": Concurrency(key=1)}, True),
+    ],
+)
+def test_limits_that_count_what_other_workers_run(limits: Any, is_shared: bool) -> None:
+    assert Serving("desk", "v", **limits).is_shared is is_shared
+
+
 # --- runs that kill --------------------------------------------------------------------------------
 
 POISON = "tests.durable.poison:durable"
