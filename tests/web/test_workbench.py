@@ -152,6 +152,9 @@ def test_a_call_is_approved_and_the_run_goes_on_by_itself(tmp_path: Path) -> Non
             ("y", {"decision": "refuse", "reason": "keep"}),
         ):
             (waiting,) = until(partial(waiting_for, client, name))
+            misfit = {"decision": "approve_with", "args": {"nome": "z"}}
+            refused = client.post(f"/api/approvals/{waiting['token']}", json=misfit)
+            assert (refused.status_code, "nome" in refused.json()["error"]) == (400, True)
             assert client.post(f"/api/approvals/{waiting['token']}", json=decision).status_code == 200
         until(lambda: status_of(client, begun["run_id"]) == "completed")
     assert RAN == ["x"]

@@ -84,7 +84,10 @@ class DurableRun(Run):
 
     @override
     async def ending(self) -> RunEnd:
-        outcome = await self._agent.outcome(self.run_id)
+        try:
+            outcome = await self._agent.outcome(self.run_id)
+        except DurableError as error:
+            raise HTTPException(500, redact(str(error))[:500]) from None
         meter = CostMeter(self._prices)
         for event in outcome.events:
             meter.add(event)

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from wesichain.agent import Agent, Completed, Outcome
 from wesichain.core import Action, JsonValue
 from wesichain.core.internal import OMIT, dataclass, dump_json, text_of, to_plain
-from wesichain.errors import RunFailedError, RunInterruptedError
+from wesichain.errors import ConfigError, RunFailedError, RunInterruptedError
 from wesichain.policy import Budget
 
 from .cases import Case
@@ -87,7 +87,9 @@ async def scores_of(
     elif case.expected is not None and judge is not None:
         rule = f"it says the same as this: {text_of(case.expected)}"
         scores.append(await judge.says(case, output, rule))
-    if case.rubric and judge is not None:
+    if case.rubric:
+        if judge is None:
+            raise ConfigError(f"case {case.id!r} has a rubric; give a judge that reads it")
         scores.append(await judge.says(case, output, case.rubric))
     return (*scores, *[await _checked(check, case, done) for check in checks])
 

@@ -13,6 +13,7 @@ from wesichain.core.internal import PendingCall, Prices, Provide, to_plain
 from wesichain.errors import (
     CodecError,
     ConfigError,
+    DomainError,
     MissingDependencyError,
     PlaybookError,
     WesichainError,
@@ -188,24 +189,18 @@ class _Viewer:
     async def decide(self, request: Request) -> Response:
         token = str(request.path_params["token"])
         decision = _decision(await body_of(request))
-        status = await self._decide_here(token, decision)
-        if status == "unknown" and await self._decide_stored(token, decision):
-            status = "waiting"
-        if status in _UNDECIDABLE:
-            raise HTTPException(*_UNDECIDABLE[status])
-        return JSONResponse({"token": token, "decision": decision.kind})
-
-    async def _decide_here(self, token: str, decision: Decision) -> str:
-        """Decide on a call in the folder of approvals; the status that its token had."""
         folder = self.approvals
-        if folder is None:
-            return "unknown"
+        status = "unknown" if folder is None else await run_in_threadpool(folder.token_status, token)
+        if status == "unknown" and await self._decide_stored(token, decision):
+            return JSONResponse({"token": token, "decision": decision.kind})
+        if folder is None or status in _UNDECIDABLE:
+            raise HTTPException(*_UNDECIDABLE[status])
         try:
             if self.desk is None or not await self.desk.decide(token, decision):
                 await run_in_threadpool(folder.decide, token, decision)
-        except ConfigError:
-            return await run_in_threadpool(folder.token_status, token)
-        return "waiting"
+        except ConfigError as error:  # somebody else was quicker
+            raise HTTPException(HTTPStatus.CONFLICT, str(error)) from None
+        return JSONResponse({"token": token, "decision": decision.kind})
 
     async def _decide_stored(self, token: str, decision: Decision) -> bool:
         """Decide on a call of a durable run; whether one waits for this token."""
@@ -265,9 +260,13 @@ def _decision(body: Mapping[str, Any]) -> Decision:
 
 
 async def _reading(read: Callable[[], T]) -> T:
-    """Read the playbook off the loop; what is wrong with it is told."""
+    """Read the playbook off the loop; what is wrong with it, or missing for it, is told."""
     try:
         return await run_in_threadpool(read)
+    except MissingDependencyError as error:
+        raise HTTPException(HTTPStatus.NOT_IMPLEMENTED, str(error)) from None
+    except DomainError as error:
+        raise HTTPException(HTTPStatus.BAD_REQUEST, str(error)) from None
     except PlaybookError as error:
         raise HTTPException(HTTPStatus.CONFLICT, str(error)) from None
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from typing_extensions import override
 
 from wesichain.core import Event, EventSink, LlmRequest, LlmResponse, ToolCall
-from wesichain.core.internal import CancellationToken
+from wesichain.core.internal import CancellationToken, running_loop
 from wesichain.errors import LlmTransportError, ToolExecutionError, ToolTimeoutError
 from wesichain.testing.seams import RunTool, Seam
 from wesichain.tools import PreparedCall, Tool, ToolContext, ToolResult
@@ -146,7 +146,7 @@ class Boundary(Seam):
 
     @override
     def is_active(self) -> bool:
-        return asyncio._get_running_loop() is self._loop
+        return running_loop() is self._loop
 
     @override
     def opened(self, agent: str) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+
+from typing_extensions import override
 
 from wesichain.agent import Agent
 from wesichain.core import Event, JsonValue
@@ -43,16 +45,33 @@ class Effect:
     ended: str
 
 
-class ToolEffects(dict[str, tuple[Effect, ...]]):
+class ToolEffects(Mapping[str, tuple[Effect, ...]]):
     """The effects of a run by the name of their tool; a tool that was never run has none."""
 
     def __init__(self, effects: Sequence[Effect]) -> None:
-        super().__init__()
+        self._by_tool: dict[str, tuple[Effect, ...]] = {}
         for effect in effects:
-            self[effect.tool] = (*self[effect.tool], effect)
+            self._by_tool[effect.tool] = (*self._by_tool.get(effect.tool, ()), effect)
 
-    def __missing__(self, tool: str) -> tuple[Effect, ...]:
-        return ()
+    @override
+    def __getitem__(self, tool: str) -> tuple[Effect, ...]:
+        return self._by_tool.get(tool, ())
+
+    @override
+    def __contains__(self, tool: object) -> bool:
+        return tool in self._by_tool
+
+    @override
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_tool)
+
+    @override
+    def __len__(self) -> int:
+        return len(self._by_tool)
+
+    @override
+    def __repr__(self) -> str:
+        return f"ToolEffects({self._by_tool!r})"
 
 
 @dataclass(frozen=True, slots=True)
