@@ -280,6 +280,13 @@ async def test_what_is_no_reply_is_judged_and_what_came_before_it_is_paid() -> N
     assert outcome.usage == spent_in(outcome.events) == Usage(3, 2)
 
 
+async def test_what_the_model_gave_that_is_no_reply_is_not_paid() -> None:
+    odd: Any = LlmResponse("no usage", usage=None)  # type: ignore[arg-type]
+    outcome = await runtime([odd, say(content="whole")], Model(twice)).run("q")
+    assert isinstance(outcome, Completed)
+    assert outcome.usage == spent_in(outcome.events) == Usage(3, 2)
+
+
 async def test_a_tool_s_result_may_come_from_elsewhere() -> None:
     async def cached(ctx: Any, call: Any, call_next: Any) -> Any:
         return ToolResult("of-another-call", call.name, 7)
