@@ -32,13 +32,16 @@ from wesichain.agent import (
 )
 from wesichain.context import ClearToolResults, Summarise, TrimResults, Window
 from wesichain.core import (
+    Action,
     Event,
     LlmRequest,
     LlmResponse,
     LlmTraits,
     Message,
+    Observation,
     Role,
     TextChunk,
+    Thought,
     ToolCallChunk,
     Usage,
     from_json,
@@ -81,6 +84,7 @@ class Kind:
     task: Any = "q"
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     decisions: Sequence[Sequence[Decision]] = ()
+    is_replayed: bool = True
 
 
 class Clocked(FunctionLlm):
@@ -256,6 +260,48 @@ async def busy(ctx: ToolContext) -> str:
 
 def summary(request: LlmRequest) -> Any:
     return LlmResponse("what was seen", usage=Usage(50, 5))
+
+
+async def cancels(ctx: ToolContext) -> str:
+    """Stop the run from inside."""
+    ctx.cancellation.cancel("enough")
+    return "stopped"
+
+
+def several(clock: FakeClock) -> Any:
+    """A tool that runs an agent twice, the second time for what the first has said."""
+    asked = agent(
+        say(ADD), "3", say(call("pay", {"euros": 3}, id="b1")), "paid", tools=[add, pay], name="inner"
+    )(clock)
+
+    @tool(effect="idempotent")
+    async def both(ctx: ToolContext) -> str:
+        """Ask twice."""
+        first = await asked.run("1 + 2", parent=ctx)
+        return f"{first.output}, {(await asked.run('pay it', parent=ctx)).output}"
+
+    return agent(say(call("both", id="c1")), "done", tools=[both])(clock)
+
+
+def polling(clock: FakeClock) -> Any:
+    """The same call again and again, whose result changes."""
+    numbers = iter(range(9))
+    count = JsonTool("count", "Count.", {"type": "object"}, lambda args: next(numbers))
+    return agent(*[say(call("count", id=f"c{n}")) for n in range(5)], "5", tools=[count])(clock)
+
+
+class Broken(FailFast):
+    def on_model_error(self, state: Any, error: Any) -> Any:
+        raise KeyError("odd")
+
+
+class Odd(FailFast):
+    def on_tool_error(self, state: Any, error: Any) -> Any:
+        return "again"
+
+
+def fails(request: LlmRequest) -> Any:
+    raise LlmTransportError("busy")
 
 
 PRICED = Budget(cost=9.0, prices={"m": Price(1e6, 2e6, 1e5, 3e6)})
@@ -489,6 +535,84 @@ KINDS: dict[str, Kind] = {
             tools=[JsonTool("take", "Take.", {"type": "object"}, lambda args: {"took": args, "none": None})],
         )
     ),
+    "a-summary-that-fails": Kind(
+        agent(
+            *map(hop, range(3)),
+            fails,
+            LlmResponse(" ", usage=Usage(7, 1)),
+            LlmResponse("x", finish_reason="error", usage=Usage(9, 1)),
+            "3",
+            "4",
+            tools=[page],
+            context=[Summarise(350, keep_tokens=150), Window(600)],
+        )
+    ),
+    "no-summary-for-the-last-answer": Kind(
+        agent(
+            *map(hop, range(3)),
+            "3",
+            tools=[page],
+            budget=Budget(3),
+            on_limit="answer",
+            context=[Summarise(350, keep_tokens=150), Window(600)],
+        )
+    ),
+    "the-last-answer-is-none": Kind(
+        agent(say(ADD), say(AGAIN), budget=Budget(1), on_limit="answer", output_type=Sum)
+    ),
+    "the-last-answer-is-refused": Kind(
+        agent(
+            say(ADD),
+            LlmResponse(
+                "no", tool_calls=(call("final_answer", {"a": 1, "total": 3}),), finish_reason="refusal"
+            ),
+            budget=Budget(1),
+            on_limit="answer",
+            output_type=Sum,
+        )
+    ),
+    "an-answer-that-was-cut": Kind(
+        agent(
+            LlmResponse(tool_calls=(call("final_answer", '{"a": 1, "to', id="f1"),), finish_reason="length"),
+            LlmResponse(
+                tool_calls=(call("final_answer", {"a": 1, "total": 3}, id="f2"),), finish_reason="refusal"
+            ),
+            output_type=Sum,
+        )
+    ),
+    "stopped-from-inside": Kind(
+        agent(say(call("cancels", id="c1"), ADD), "3", tools=[tool(cancels), add]), decisions=[[]]
+    ),
+    "a-tool-with-several-runs": Kind(several, decisions=[[Approve()]]),
+    "a-policy-that-breaks": Kind(agent("", policy=Broken())),
+    "a-policy-that-decides-nothing": Kind(agent(say(call("boom", id="c1")), policy=Odd())),
+    "a-state": Kind(
+        agent(say(AGAIN), "3"),
+        task={
+            "input": "q",
+            "agent_scratchpad": [Thought("hm"), Action(ADD), Observation(3, "c1")],
+            "iteration_count": 2,
+        },
+        is_replayed=False,  # a recording has no scratchpad
+    ),
+    "polling-is-no-loop": Kind(polling),
+    "an-agent-inside-that-is-tried-again": Kind(
+        outer(
+            say(call("inner", {"task": "1 + 2"}, id="c1")),
+            "3",
+            below=inner(KeyError("odd"), KeyError("odd"), KeyError("odd"), "3"),
+            policy=Recovery({ToolFailedError: Retry()}),
+        )
+    ),
+    "a-limit-above": Kind(
+        outer(
+            say(call("inner", {"task": "1 + 2"}, id="c1")),
+            "3",
+            below=inner(say(ADD), say(AGAIN), "3"),
+            budget=Budget(2),
+            on_limit="answer",
+        )
+    ),
 }
 
 
@@ -526,8 +650,9 @@ async def test_a_run_of_each_kind_is_logged_as_it_was(name: str) -> None:
     made, events, outcome = await run(KINDS[name])
     expected = (LOGS / f"{name}.txt").read_text(encoding="utf-8")
     assert as_text(events, outcome).split("\n") == expected.split("\n")
-    again = await replay(Recording("r", tuple(events)), made)
-    assert as_text(again.events, again).split("\n") == expected.split("\n")
+    if KINDS[name].is_replayed:
+        again = await replay(Recording("r", tuple(events)), made)
+        assert as_text(again.events, again).split("\n") == expected.split("\n")
 
 
 def test_no_log_is_left_over() -> None:
