@@ -34,6 +34,7 @@ from wesichain.context import ClearToolResults, Summarise, TrimResults, Window
 from wesichain.core import (
     Action,
     Event,
+    HandedOff,
     LlmRequest,
     LlmResponse,
     LlmTraits,
@@ -645,11 +646,21 @@ def _line(value: Any, *left_out: str) -> str:
     return json.dumps({name: plain[name] for name in plain if name not in left_out}, ensure_ascii=False)
 
 
+def check_requests(llm: Any, events: Sequence[Event]) -> None:
+    """What a log says that the model was sent is what it was sent."""
+    sent = [tuple(one.messages) for one in llm.requests if "You condense" not in one.messages[0].text]
+    if sent and not any(
+        isinstance(event, HandedOff) for event in events
+    ):  # after that, another model is asked
+        assert [one.messages for one in Recording("r", tuple(events)).requests()] == sent
+
+
 @pytest.mark.parametrize("name", KINDS)
 async def test_a_run_of_each_kind_is_logged_as_it_was(name: str) -> None:
     made, events, outcome = await run(KINDS[name])
     expected = (LOGS / f"{name}.txt").read_text(encoding="utf-8")
     assert as_text(events, outcome).split("\n") == expected.split("\n")
+    check_requests(made.llm, events)
     if KINDS[name].is_replayed:
         again = await replay(Recording("r", tuple(events)), made)
         assert as_text(again.events, again).split("\n") == expected.split("\n")
