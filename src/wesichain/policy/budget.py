@@ -294,9 +294,11 @@ class Account:
         """Give back what will be spent again: by a run that receives its recorded replies a second time."""
         self.spend_step(-spent.steps)
         self.spend_tool_call(-spent.tool_calls)
-        self.spend_usage(_difference(NO_USAGE, spent.usage), -spent.cost)
+        priced = spent.usage
         for model, tokens in spent.unpriced.items():
-            self._add_unpriced(_difference(NO_USAGE, tokens), model)
+            self.spend_usage(_difference(NO_USAGE, tokens), 0.0, model)
+            priced = _difference(priced, tokens)
+        self.spend_usage(_difference(NO_USAGE, priced), -spent.cost)
 
     def detach(self) -> None:
         """Spend nothing above from here on: the runs above no longer wait for this one."""
