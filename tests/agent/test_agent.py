@@ -310,7 +310,7 @@ class TestNested:
         inner = Agent(ScriptedLlm([say(ADD), "three"]), tools=[add], name="maths", description="Does sums.")
         sink = CollectingSink()
         outer = Agent(
-            ScriptedLlm([say(call("maths", {"task": "1 + 2"})), "it is three"]),
+            ScriptedLlm([say(call("maths", {"task": "1 + 2"}, id=ADD.id)), "it is three"]),
             tools=[inner.as_tool()],
             events=sink,
         )
@@ -318,7 +318,7 @@ class TestNested:
         assert result.output == "it is three"
         assert result.sources == (Source("maths", {"task": "1 + 2"}, "three"),)
         nested = [event for event in result.events if event.scope]
-        assert {event.scope for event in nested} == {"maths-id"}
+        assert {event.scope for event in nested} == {ADD.id}, "ids of calls are those of one run"
         assert kinds(nested)[0] == "RunStarted"
         assert kinds(nested)[-1] == "RunCompleted"
         check_events(result.events)

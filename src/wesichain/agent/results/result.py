@@ -87,11 +87,12 @@ class RunResult(Translated, Generic[OutT]):
     @property
     def sources(self) -> tuple[Source, ...]:
         """The outputs of the tools that the run called, in order."""
-        args = {event.call.id: event.call.args for event in self.events if isinstance(event, ToolDispatched)}
+        own = [event for event in self.events if not event.scope]
+        args = {event.call.id: event.call.args for event in own if isinstance(event, ToolDispatched)}
         return tuple(
             Source(event.tool_name, args.get(event.call_id), event.value)
-            for event in self.events
-            if isinstance(event, ToolCompleted) and not event.scope
+            for event in own
+            if isinstance(event, ToolCompleted)
         )
 
 
