@@ -171,8 +171,9 @@ class ReplyJudge(Generic[OutT]):
         """The reply to "answer now", or why it is none: an answer is there, whole, and of the right form."""
         if not is_response(reply):
             return _invalid(_shape_flaw(reply), reply, step_id)
-        if any(is_call(call) and call.name in self.final_names for call in reply.tool_calls):
-            found = self._final_call(reply, step_id)
+        calls = tuple(call for call in reply.tool_calls if is_call(call))
+        if any(call.name in self.final_names for call in calls):
+            found = self._final_call(replace(reply, tool_calls=calls), step_id)
         else:
             half = self._half_answer(reply, step_id)
             if half is None and not reply.content.strip():
