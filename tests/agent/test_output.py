@@ -31,7 +31,6 @@ from wesichain.errors import (
     BudgetExceededError,
     ConfigError,
     InvalidModelActionError,
-    ModelRefusedError,
     ToolError,
     TruncatedReplyError,
 )
@@ -131,15 +130,6 @@ def test_the_first_valid_answer_wins_and_calls_beside_it_do_not_run() -> None:
     assert isinstance(outcome, Completed)
     assert outcome.output.name == "Oslo"
     assert runs == []
-
-
-@pytest.mark.parametrize("why", ["content_filter", "refusal"])
-def test_a_refusal_is_no_answer(why: Any) -> None:
-    llm = ScriptedLlm([LlmResponse("I cannot help with that", finish_reason=why), final(OSLO)])
-    outcome = asyncio.run(AgentRuntime(llm, output_type=City).run("q"))
-    failed_with(outcome, ModelRefusedError)
-    assert len(llm.requests) == 1
-    check_events(outcome.events)
 
 
 def test_at_the_limit_a_typed_answer_is_asked_for_or_the_run_fails() -> None:

@@ -319,26 +319,6 @@ def test_the_catalog_is_shown_once() -> None:
     assert "The tools are:\n- add: Add two numbers." in llm.requests[1].messages[-1].content
 
 
-@pytest.mark.parametrize(
-    ("ids", "repaired"),
-    [
-        pytest.param(["", ""], ["call_1_0", "call_1_1"], id="missing-ids"),
-        pytest.param(["x", "x"], ["x", "call_1_1"], id="the-same-id-twice"),
-        pytest.param(["call_1_1", ""], ["call_1_1", "call_1_1_x"], id="an-id-like-our-own"),
-        pytest.param(
-            ["call_1_2", "call_1_2_x", ""], ["call_1_2", "call_1_2_x", "call_1_2_x_x"], id="ids-like-our-own"
-        ),
-    ],
-)
-def test_ids_are_repaired(ids: list[str], repaired: list[str]) -> None:
-    calls = [ToolCall(given, "echo", {"text": str(index)}) for index, given in enumerate(ids)]
-    outcome = run([say(*calls), "ok"])
-    assert [step.call_id for step in outcome.steps if isinstance(step, Observation)] == repaired
-    values = [step.value for step in outcome.steps if isinstance(step, Observation)]
-    assert values == [str(index) for index in range(len(ids))]
-    check_events(outcome.events)
-
-
 def test_an_id_of_an_earlier_step_is_not_used_again() -> None:
     same = ToolCall("x", "echo", {"text": "1"})
     outcome = run([say(same), say(ToolCall("x", "echo", {"text": "2"})), "ok"])
@@ -564,37 +544,6 @@ def test_a_finished_state_starts_anew_and_keeps_counting() -> None:
     outcome = asyncio.run(AgentRuntime(llm, budget=Budget(1)).run(before))
     assert outcome.state == ReActState("q", [FinalAnswer("old"), FinalAnswer("new")], "new", 3)
     assert len(llm.requests[0].messages) == 1
-
-
-@pytest.mark.parametrize(
-    "history",
-    [
-        pytest.param([Message(Role.ASSISTANT, "", tool_calls=(ADD,))], id="a-call-without-a-result"),
-        pytest.param([Message(Role.TOOL, "3", tool_call_id="ghost")], id="a-result-without-a-call"),
-        pytest.param([RESULT, Message(Role.ASSISTANT, "", tool_calls=(ADD,))], id="a-result-before-its-call"),
-    ],
-)
-def test_orphans_in_a_history_are_dropped(history: list[Message]) -> None:
-    llm = ScriptedLlm(["ok"])
-    asyncio.run(AgentRuntime(llm).run("q", history=[Message(Role.USER, "before"), *history]))
-    assert [message.content for message in llm.requests[0].messages] == ["before", "q"]
-
-
-def test_a_call_that_is_repeated_without_a_result_is_dropped() -> None:
-    asked = Message(Role.ASSISTANT, "", tool_calls=(ADD,))
-    llm = ScriptedLlm(["ok"])
-    asyncio.run(AgentRuntime(llm).run("q", history=[asked, RESULT, asked]))
-    assert list(llm.requests[0].messages) == [asked, RESULT, Message(Role.USER, "q")]
-
-
-@pytest.mark.parametrize("history", [[{"role": "user", "content": "hi"}], "hi", [None]])
-def test_a_history_is_made_of_messages(history: Any) -> None:
-    with pytest.raises(ConfigError, match=r"history\[0\] is of type"):
-        run_with_history(history)
-
-
-def run_with_history(history: Any) -> Any:
-    return asyncio.run(AgentRuntime(ScriptedLlm(["ok"])).run("q", history=history))
 
 
 def test_what_is_no_model_is_refused() -> None:
