@@ -36,7 +36,7 @@ from wesichain.core import (
 from wesichain.errors import ConfigError, LlmTransportError, ReplayMismatchError
 from wesichain.policy import Backoff, Budget, ObserveErrors, Recovery, Retry
 from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm, StreamingScriptedLlm, assert_replays
-from wesichain.tools import CancellationToken, tool
+from wesichain.tools import CancellationToken, DynamicTools, tool
 from wesichain.trace import Recorder, Recording, find_run, load
 
 
@@ -324,3 +324,53 @@ def test_it_forks_from_a_step_and_goes_on_live(tmp_path: Path) -> None:
     assert outcome.output == "new"
     assert len(live.requests) == 1
     assert outcome.events[3] == recording.events[3]
+
+
+def test_from_a_step_on_the_world_answers(tmp_path: Path) -> None:
+    """Tools are offered and run, and answers checked: before it, all that comes from the recording."""
+    ran: list[str] = []
+
+    @tool
+    async def spy(text: str) -> str:
+        """Writes down that it ran."""
+        ran.append(text)
+        return text
+
+    options: dict[str, Any] = {
+        "tools": [DynamicTools(lambda ctx: [add] if ctx.step_id < 2 else [spy])],
+        "output_checks": [lambda output: ran.append(f"checked {output}") or output],
+    }
+    script = [say(ADD), say(call("spy", {"text": "old"}, id="c2")), "old"]
+    first = Agent(ScriptedLlm(script, model="m"), events=Recorder(tmp_path), **options)
+    recording = load(find_run(tmp_path, asyncio.run(first.outcome("q")).run_id))
+    assert ran == ["old", "checked old"]
+    live = ScriptedLlm([say(call("spy", {"text": "new"}, id="c2")), "new"], model="m")
+    outcome = asyncio.run(replay(recording, Agent(live, **options), from_step=2))
+    assert isinstance(outcome, Completed)
+    assert ran == ["old", "checked old", "new", "checked new"]
+    assert len(live.requests) == 2
+    assert outcome.events[:6] == recording.events[:6]
+
+
+def test_a_run_of_another_model_is_replayed_under_its_name_and_goes_on_with_the_agent_s(
+    tmp_path: Path,
+) -> None:
+    own = Agent(ScriptedLlm(["new"], model="own"), tools=[add], events=Recorder(tmp_path))
+    other = ScriptedLlm([say(ADD), "3"], model="other")
+    recording = load(find_run(tmp_path, asyncio.run(own.outcome("q", model=other)).run_id))
+    replayed = asyncio.run(replay(recording, own))
+    assert isinstance(replayed, Completed)
+    assert [event.model for event in replayed.events if isinstance(event, RunStarted)] == ["other"]
+    for model in (None, ScriptedLlm(["new"], model="other")):
+        again = asyncio.run(replay(recording, own, from_step=2, model=model))
+        assert isinstance(again, Completed)
+        assert again.output == "new"
+
+
+def test_a_recording_that_goes_on_behind_its_end_is_refused(tmp_path: Path) -> None:
+    recording, _ = record(tmp_path, ScriptedLlm([say(ADD), "3"], model="m"))
+    twice = replace(recording, events=(*recording.events, *recording.events))
+    with pytest.raises(
+        ReplayMismatchError, match="goes on behind an interruption, and the program now was not"
+    ):
+        asyncio.run(replay(twice, agent(FunctionLlm(never, model="m"))))
