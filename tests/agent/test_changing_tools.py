@@ -459,3 +459,13 @@ async def test_tools_of_one_run_are_offered_beside_the_agents_own_and_leave_it_a
     assert agent.runtime.registry.names == ("look",)
     with pytest.raises(DuplicateToolError):
         agent.with_tools(JsonTool("look", "Another.", {"type": "object"}, external=True))
+
+
+async def test_a_tool_that_a_function_offers_may_not_have_the_name_of_a_final_one() -> None:
+    @tool(name="final_answer")
+    async def clash() -> str:
+        """Clashes."""
+        return "x"
+
+    with pytest.raises(DuplicateToolError, match="'final_answer' is registered twice"):
+        await agent("x", tools=[DynamicTools(lambda: [clash])], output_type=int).outcome("q")

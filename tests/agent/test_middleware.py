@@ -32,7 +32,7 @@ from wesichain.errors import ConfigError, GuardrailError, LlmTransportError, Run
 from wesichain.middleware import InputGuard, Middleware, OutputGuard, ToolGuard, guards
 from wesichain.policy import Budget, ObserveErrors
 from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm
-from wesichain.tools import CancellationToken, ToolResult, tool
+from wesichain.tools import CancellationToken, Finish, ToolResult, tool
 from wesichain.trace import CollectingSink, Recorder, find_run, load
 
 
@@ -797,3 +797,70 @@ class TestAStepAtATime:
         assert isinstance(run.outcome, Interrupted)
         check_events(run.outcome.events)
         assert len(asyncio.all_tasks()) == 1
+
+
+async def test_a_reply_that_nobody_waited_for_has_its_price_all_the_same() -> None:
+    gate, asked = asyncio.Event(), list[Any]()
+
+    async def answer(request: Any) -> LlmResponse:
+        if request.messages[-1].text == "q":
+            await gate.wait()
+            return say(content="late")
+        return say(content="done")
+
+    async def hasty(ctx: Any, request: Any, call_next: Any) -> Any:
+        if asked:
+            return await call_next(request)
+        asked.append(asyncio.ensure_future(call_next(request)))
+        await asyncio.sleep(0)
+        return LlmResponse(tool_calls=(call("open"),))
+
+    @tool(name="open")
+    async def open_gate() -> str:
+        """Let the reply come."""
+        gate.set()
+        await asked[0]
+        return "opened"
+
+    agent = AgentRuntime(FunctionLlm(answer), [open_gate], middleware=[Model(hasty)])
+    outcome = await agent.run("q")
+    assert isinstance(outcome, Completed)
+    assert outcome.usage == spent_in(outcome.events) == Usage(6, 4), "the late reply and the last one"
+
+
+async def test_a_run_that_a_tool_has_ended_has_its_end_when_the_middleware_is_cut_off() -> None:
+    reached, sink = asyncio.Event(), CollectingSink()
+
+    async def linger(ctx: Any, task: Any, call_next: Any) -> Any:
+        done = await call_next(task)
+        reached.set()
+        await asyncio.sleep(60)
+        return done
+
+    @tool
+    async def stop() -> Any:
+        """End the run."""
+        return Finish("enough")
+
+    agent = AgentRuntime(ScriptedLlm([say(call("stop"))]), [stop], middleware=[Run(linger)], events=sink)
+    task = asyncio.create_task(agent.run("q"))
+    await reached.wait()
+    assert kinds(sink.events)[-1] == "ToolCompleted", "its end is emitted after the middleware"
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    check_events(sink.events)
+    assert isinstance(sink.events[-1], RunCompleted)
+
+
+async def test_a_moment_of_a_run_with_middleware_can_be_resumed() -> None:
+    log: list[str] = []
+    agent = runtime([say(ADD), "3", "3"], Named("a", log))
+    run = agent.open("q", run_id="r")
+    await run.step()
+    await run.step()
+    now = run.snapshot()
+    assert (now.reason, now.step) == ("between two steps", 1)
+    assert (await agent.resume(from_json(Interrupted, to_json(now)))).output == "3"
+    await run.leave("enough")
+    assert run.outcome.reason == "enough"

@@ -46,6 +46,7 @@ class WrappedEffects(Effects):
     tools: Sequence[Middleware]
     run: RunState[Any] = field(init=False)
     ctx: RunContext[Any] = field(init=False)  # from which the contexts of model calls differ in little
+    late: Arrived = field(default=(), init=False)  # replies that came after their middleware had answered
 
     @override
     def attach(self, run: RunState[Any]) -> None:
@@ -124,6 +125,12 @@ class _Question:
     async def answer(self) -> LlmResponse:
         """The reply that the middleware returns, as the loop pays for it."""
         run, models = self.effects.run, self.effects.models
+        if self.effects.late:
+            self.arrived = tuple(
+                (run.step, reply, asked, came) for _, reply, asked, came in self.effects.late
+            )
+            self.effects.late = ()
+            self.set_aside()
         ctx = _context(run.step, run.deps, self)
         try:
             answer = await onion(models, "wrap_model", ctx, self.ask_model)(self.request)
@@ -174,10 +181,11 @@ class _Question:
             self.fault = error
             raise
         if is_response(reply) and reply.finish_reason != "error":
+            arrived = (step, reply, started, run.now())
             if self.is_over:  # whoever asked did not wait for it: it has its price all the same
-                run.account.spend_reply(reply)
+                effects.late += (arrived,)
             else:
-                self.arrived += ((step, reply, started, run.now()),)
+                self.arrived += (arrived,)
         return reply  # type: ignore[no-any-return]  # whatever it is: the loop judges it
 
     def set_aside(self) -> None:
