@@ -149,8 +149,17 @@ LAST = b'data: {"content": "b", "stop": true, "tokens_evaluated": 3, "tokens_pre
     ("reply", "kind", "said", "retryable"),
     [
         pytest.param(b"", LlmTransportError, "broke off", True, id="nothing"),
-        pytest.param(b"SSH-2.0-OpenSSH\r\n\r\n", LlmTransportError, "broke off", True, id="another-protocol"),
-        pytest.param(b"x" * 70_000, LlmTransportError, "no HTTP server", True, id="a-flood"),
+        *(
+            pytest.param(
+                reply, LlmTransportError, "broke off: what answers there is no HTTP server", True, id=name
+            )
+            for name, reply in {
+                "another-protocol": b"SSH-2.0-OpenSSH\r\n\r\n",
+                "a-flood": b"x" * 70_000,
+                "no-status": b"HTTP/1.1\r\n\r\n",
+                "a-word-for-a-status": b"HTTP/1.1 OK\r\n\r\n",
+            }.items()
+        ),
         pytest.param(
             http(b"<html>", "404 Not Found"), LlmRejectedError, "base_url is not", False, id="another-server"
         ),
@@ -207,7 +216,7 @@ async def test_a_proxy_may_send_the_reply_in_any_framing() -> None:
     chunks = b"".join(b"%x;ext=1\r\n%c\r\n" % (1, byte) for byte in events) + b"0\r\n\r\n"
     chunked = http(chunks, headers=b"Transfer-Encoding: chunked\r\n")
     counted = http(events, headers=b"Content-Length: %d\r\n" % len(events))
-    for reply in (chunked, counted, http(events)):
+    for reply in (chunked, counted, http(events), http(events, status="200")):
         async with answering(reply) as url:
             assert await LocalLlm("m", base_url=url).complete_text("x") == "ab"
 
