@@ -186,6 +186,7 @@ def test_names_are_given_back_as_the_tools_have_them() -> None:
             id="harmony",
         ),
         pytest.param("analysishmassistantfinalIt is 4.", "It is 4.", "hm", id="harmony-glued"),
+        pytest.param("analysishmAssistantfinalIt is 4.", "It is 4.", "hm", id="harmony-glued-with-a-capital"),
         pytest.param("<think>a</think>b<think>c</think>d", "bd", "a\nc", id="two-blocks"),
     ],
 )

@@ -334,7 +334,7 @@ def _marks(text: str, *, is_glued: bool) -> Iterator[re.Match[str]]:
 
 
 def _is_final(mark: re.Match[str]) -> bool:
-    head = mark["head"] or mark["glued"].removeprefix("assistant")
+    head = mark["head"] if mark["glued"] is None else mark["glued"][len("assistant") :]
     return head.strip().startswith("final") and _recipient(mark) is None
 
 
