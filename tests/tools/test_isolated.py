@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import os
 import random
 import signal
@@ -25,6 +26,7 @@ from wesichain.core import ToolCall
 from wesichain.errors import MissingDependencyError, ToolDefinitionError, ToolExecutionError, ToolTimeoutError
 from wesichain.tools import JsonTool, ToolContext, ToolResult, ToolSet, tool
 from wesichain.tools.isolated import warm_processes
+from wesichain.tools.isolated.pool import ChildDiedError, Pool, standard_error
 
 from . import isolated_tools as attacks
 
@@ -235,6 +237,83 @@ async def test_a_server_that_was_killed_is_replaced() -> None:
     results = [await call(attacks.remember) for _ in range(10)]
     assert sum(not result.ok for result in results) <= 1  # the one that was on its way when it died
     assert {result.value for result in results if result.ok} == {1}
+
+
+async def test_a_server_that_cannot_be_started_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(ChildDiedError, match=r"cannot be started: \[Errno 2\]"):
+        await Pool().take({})
+
+
+async def test_a_module_that_ends_its_process_when_it_is_read_is_said(tmp_path: Path) -> None:
+    made = tmp_path / "ends_when_read.py"
+    made.write_text(
+        f"import os\nif os.getpid() != {os.getpid()}:\n    os._exit(3)\n"
+        "from wesichain.tools import tool\n@tool(isolate=True, description='Nothing.')\ndef nothing() -> None: ..."
+    )
+    module = import_from(made)
+    assert "the process that would run it ended while it was made" in await error(module.nothing)
+
+
+async def test_without_standard_error_what_it_prints_goes_nowhere() -> None:
+    assert standard_error() == 2
+    kept = os.dup(2)
+    try:
+        os.close(2)
+        assert standard_error() == subprocess.DEVNULL
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def import_from(file: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[file.stem] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+FORKING = """
+import asyncio, os, signal, sys, time
+from wesichain.core import ToolCall
+from wesichain.tools import ToolSet
+from wesichain.tools.isolated import warm_processes
+from tests.tools.isolated_tools import remember
+
+async def main() -> None:
+    await ToolSet.of([remember]).build().dispatch(ToolCall("1", "remember", {}))
+
+asyncio.run(main())
+servers = warm_processes()
+child = os.fork()
+if child == 0:
+    asyncio.run(main())  # with a server of its own
+    print(*servers, *warm_processes(), os.getpid(), flush=True)
+    time.sleep(60)
+os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+
+async def test_a_fork_of_the_program_has_a_server_of_its_own_and_does_not_keep_the_other_alive() -> None:
+    program = subprocess.Popen(
+        [sys.executable, "-c", FORKING],
+        env={**os.environ, "PYTHONPATH": SOURCES},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert program.stdout is not None
+    with program.stdout as printed:
+        first, second, child = map(int, printed.readline().split())
+    program.kill()
+    program.wait()
+    assert await is_gone(first)
+    assert psutil.pid_exists(child)
+    assert psutil.pid_exists(second)
+    os.kill(child, signal.SIGKILL)
+    assert await is_gone(second)
 
 
 async def test_eight_at_a_time_and_half_of_them_cancelled(strays: Strays, tmp_path: Path) -> None:
@@ -497,7 +576,7 @@ def kill_at(seconds: float, folder: Path) -> list[psutil.Process]:
     return left
 
 
-@pytest.mark.parametrize("seconds", [0.25, 0.5, 0.75, 1.0, 1.5, 3.0])
+@pytest.mark.parametrize("seconds", [0.5, 1.0, 3.0])
 def test_a_program_that_is_killed_leaves_nothing(seconds: float, tmp_path: Path) -> None:
     assert kill_at(seconds, tmp_path / "victim") == []
 
