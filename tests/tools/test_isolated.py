@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import operator
 import os
 import random
 import signal
@@ -13,6 +14,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from wesichain.errors import MissingDependencyError, ToolDefinitionError, ToolEx
 from wesichain.tools import JsonTool, ToolContext, ToolResult, ToolSet, tool
 from wesichain.tools.isolated import warm_processes
 from wesichain.tools.isolated.pool import ChildDiedError, Pool, standard_error
+from wesichain.tools.isolated.tree import die_with_parent, thread_count
 
 from . import isolated_tools as attacks
 
@@ -225,6 +228,13 @@ async def test_one_that_kills_its_keeper_ends_itself_alone(strays: Strays) -> No
     assert strays() == []
 
 
+async def test_one_that_ends_while_what_it_started_holds_its_pipe_is_known_to_have_ended(
+    strays: Strays,
+) -> None:
+    assert "ended with status 5" in await error(attacks.leave)
+    assert strays() == []
+
+
 async def test_one_that_closes_its_pipe_and_lives_on_is_killed(strays: Strays) -> None:
     assert "SIGKILL" in await error(attacks.hide)
     assert strays() == []
@@ -245,16 +255,6 @@ async def test_a_server_that_cannot_be_started_is_said(monkeypatch: pytest.Monke
         await Pool().take({})
 
 
-async def test_a_module_that_ends_its_process_when_it_is_read_is_said(tmp_path: Path) -> None:
-    made = tmp_path / "ends_when_read.py"
-    made.write_text(
-        f"import os\nif os.getpid() != {os.getpid()}:\n    os._exit(3)\n"
-        "from wesichain.tools import tool\n@tool(isolate=True, description='Nothing.')\ndef nothing() -> None: ..."
-    )
-    module = import_from(made)
-    assert "the process that would run it ended while it was made" in await error(module.nothing)
-
-
 async def test_without_standard_error_what_it_prints_goes_nowhere() -> None:
     assert standard_error() == 2
     kept = os.dup(2)
@@ -266,13 +266,78 @@ async def test_without_standard_error_what_it_prints_goes_nowhere() -> None:
         os.close(kept)
 
 
+MODULE = """
+import os, threading, time
+from pathlib import Path
+from wesichain.tools import tool
+
+IS_READ_AGAIN = os.getpid() != {program}
+{again}
+
+@tool(isolate=True, description="Say hello.")
+def hello() -> str:
+    return "hello"
+"""
+ONCE = """
+seen = Path(__file__ + ".seen")
+if IS_READ_AGAIN and seen.exists():
+    raise RuntimeError("not twice")
+if IS_READ_AGAIN:
+    seen.touch()
+    threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
+"""
+REBUILT = "it cannot be made in a process of its own: "
+
+
+@pytest.mark.parametrize(
+    ("file", "again", "said"),
+    [
+        pytest.param("plain.py", "", "hello", id="nothing"),
+        pytest.param("no.where.py", "", "hello", id="its-package-is-nowhere"),
+        pytest.param("plain.txt", "", f"{REBUILT}ImportError: module 'plain' cannot be read from", id="no-python"),
+        pytest.param("ends.py", "if IS_READ_AGAIN:\n    os._exit(3)", "ended while it was made", id="ends"),
+        pytest.param("raises.py", "if IS_READ_AGAIN:\n    1 / 0", f"{REBUILT}ZeroDivisionError", id="raises"),
+        pytest.param("once.py", ONCE, f"{REBUILT}RuntimeError: not twice", id="raises-in-the-worker"),
+        pytest.param(
+            "lacks.py",
+            'if IS_READ_AGAIN:\n    globals()["tool"] = lambda **_: lambda function: None',
+            "lacks.py has no 'hello' when it is read again",
+            id="lacks-the-tool",
+        ),
+    ],
+)  # fmt: skip
+async def test_what_a_module_does_when_it_is_read_again(
+    file: str, again: str, said: str, tmp_path: Path
+) -> None:
+    path = tmp_path / file
+    path.write_text(MODULE.format(program=os.getpid(), again=again), encoding="utf-8")
+    result = await call(import_from(path).hello)
+    assert said in str(result.value if result.ok else result.error)
+
+
 def import_from(file: Path) -> Any:
-    spec = importlib.util.spec_from_file_location(file.stem, file)
+    loader = SourceFileLoader(file.stem, str(file))
+    spec = importlib.util.spec_from_loader(file.stem, loader)
     assert spec is not None
-    assert spec.loader is not None
     module = sys.modules[file.stem] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    loader.exec_module(module)
     return module
+
+
+def test_a_process_whose_parent_has_gone_already_ends() -> None:
+    child = os.fork()
+    if child == 0:
+        die_with_parent(child, signal.SIGKILL)  # somebody else's number
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+
+
+def test_threads_are_counted_where_the_system_does_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: str) -> list[str]:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(os, "listdir", refuse)
+    assert thread_count() == threading.active_count()
 
 
 FORKING = """
@@ -442,6 +507,11 @@ def test_what_cannot_be_sent_is_refused_by_name() -> None:
         ToolDefinitionError, match=r"'greet' cannot be isolated: 'lock', which greet closes over, is"
     ):
         ToolSet.of([attacks.closure(threading.Lock())]).build()
+    locked = partial(operator.contains, threading.Lock())  # it is not written in Python
+    with pytest.raises(
+        ToolDefinitionError, match=r"'has' cannot be isolated: it is .*, which cannot be sent"
+    ):
+        ToolSet.of([JsonTool("has", "Has it?", {"type": "object"}, locked, isolate=True)]).build()
 
 
 async def test_a_module_that_starts_threads_is_loaded_by_each_worker(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,17 +127,13 @@ def _listen(program: socket.socket, worker: int, readable: int, *, limit: int) -
 
 
 def _end(worker: int, *, hurry: bool) -> int:
-    """End the worker, unless it is ending by itself; how it ended."""
+    """End the worker, unless it is ending by itself; how it ended. What it started is for `end_all`."""
     for _ in range(0 if hurry else int(_LAST_BREATH / 0.005)):
         pid, status = os.waitpid(worker, os.WNOHANG)
         if pid:
             return status
         select.select([], [], [], 0.005)
-    try:
-        os.killpg(worker, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):  # the group exists only once the worker has made it
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(worker, signal.SIGKILL)
+    os.kill(worker, signal.SIGKILL)  # it is there until it is waited for
     return os.waitpid(worker, 0)[1]
 
 
