@@ -225,6 +225,7 @@ def test_what_cannot_be_read_is_refused_and_never_the_answer(text: str) -> None:
     "text",
     [
         "It is 4.",
+        "\n  It is 4.\n",
         '{"name": "Ann", "age": 3}',
         '{"name": "dance", "arguments": {}}',
         '{"name": "add", "description": "Adds.", "parameters": {"type": "object"}}',
