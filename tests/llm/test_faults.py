@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncGenerator
 from email.utils import formatdate
 from typing import Any
 
+import httpx2
 import pytest
 
 from wesichain.errors import LlmError, LlmRejectedError, LlmResponseError, LlmTransportError
 from wesichain.llm.transport.faults import Endpoint, retry_after
+from wesichain.llm.transport.http import HttpTransport, ProviderRoute
+from wesichain.llm.transport.retry_limits import RetryLimits
+from wesichain.llm.transport.sse import SseScanner
 
 NOW = 1_700_000_000.0
 AT = Endpoint("api.test", model="m", key_variable="THE_KEY", key="sk-secret")
@@ -187,3 +192,36 @@ def test_a_connection_or_a_reply_that_breaks_is_worth_another_try(
     error: LlmError, kind: type[LlmError], line: str
 ) -> None:
     assert (type(error), error.retryable, str(error)) == (kind, True, line)
+
+
+async def nothing() -> AsyncGenerator[bytes]:
+    yield b""
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        pytest.param(b"no tea", f"418: no tea; {CHANGE}", id="read"),
+        pytest.param(nothing(), f"418; {CHANGE}", id="not-read"),
+    ],
+)
+async def test_a_refusal_that_a_client_of_ones_own_has_raised_is_told_with_what_was_read(
+    content: Any, line: str
+) -> None:
+    response = httpx2.Response(418, content=content)
+    fault = httpx2.HTTPStatusError("no", request=httpx2.Request("POST", "http://h"), response=response)
+
+    async def post(*_: object) -> httpx2.Response:
+        raise fault
+
+    transport = HttpTransport(
+        lambda _: ProviderRoute(AT, post, httpx2.HTTPError),
+        key=None,
+        patience=RetryLimits(retries=0),
+        max_bytes=1,
+        scanner=SseScanner,
+        is_borrowed=True,
+    )
+    with pytest.raises(LlmRejectedError) as caught:
+        [item async for item in transport.send({}, lambda _: pytest.fail("no reply"), stream=False)]
+    assert str(caught.value) == f"api.test answered {line}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -243,6 +243,11 @@ def test_an_answer_is_left_as_it_is(text: str) -> None:
     reply = LlmResponse(text)
     assert reader().read(reply) == reply
     assert reader(runs_calls=False).read(reply) == reply
+
+
+def test_what_is_no_text_is_left_to_the_runtime() -> None:
+    reply = LlmResponse(cast("Any", None))
+    assert reader().read(reply) is reply
 
 
 def test_without_tools_there_are_no_calls() -> None:

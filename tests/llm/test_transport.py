@@ -211,7 +211,15 @@ async def test_a_wrong_host_says_so(provider: Provider, how: str) -> None:
 
 @each_provider
 @pytest.mark.parametrize(
-    "url", ["localhost:8000/v1", "http://", "http://a\x7fb/v1", "ftp://host", "http://h:99999"]
+    "url",
+    [
+        "localhost:8000/v1",
+        "http://",
+        "http://a\x7fb/v1",
+        "ftp://host",
+        "http://h:99999",
+        "http://\u00e9..\u00e9",
+    ],
 )
 async def test_a_base_url_that_is_no_address_is_a_config_error(provider: Provider, url: str) -> None:
     with pytest.raises(ConfigError, match="base_url"):
