@@ -507,7 +507,7 @@ def test_what_cannot_be_sent_is_refused_by_name() -> None:
         ToolDefinitionError, match=r"'greet' cannot be isolated: 'lock', which greet closes over, is"
     ):
         ToolSet.of([attacks.closure(threading.Lock())]).build()
-    locked = partial(operator.contains, threading.Lock())  # it is not written in Python
+    locked = partial(operator.is_, threading.Lock())  # it is not written in Python
     with pytest.raises(
         ToolDefinitionError, match=r"'has' cannot be isolated: it is .*, which cannot be sent"
     ):
