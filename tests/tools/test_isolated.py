@@ -7,6 +7,7 @@ import importlib.util
 import operator
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from wesichain.core import ToolCall
 from wesichain.errors import MissingDependencyError, ToolDefinitionError, ToolExecutionError, ToolTimeoutError
 from wesichain.tools import JsonTool, ToolContext, ToolResult, ToolSet, tool
 from wesichain.tools.isolated import warm_processes
+from wesichain.tools.isolated.keeper import how_it_ended, lower_limit
 from wesichain.tools.isolated.pool import ChildDiedError, Pool, standard_error
 from wesichain.tools.isolated.tree import die_with_parent, thread_count
 
@@ -157,6 +159,34 @@ async def test_an_answer_beyond_what_is_taken_is_not_read() -> None:
     assert "1099511627776 bytes; at most" in await error(attacks.flood)
 
 
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (0, "its process ended with status 0 before it gave a result"),
+        (5 << 8, "its process ended with status 5 before it gave a result"),
+        (signal.SIGKILL, "its process was killed by SIGKILL"),
+        (signal.SIGXCPU, "it used more than its 3 s of CPU and was killed"),
+        (40, "its process was killed by signal 40"),
+    ],
+)
+def test_how_a_process_ended_is_said(status: int, words: str) -> None:
+    assert how_it_ended(status, {"cpu_seconds": 3}) == words
+
+
+def test_a_limit_is_lowered_and_never_raised() -> None:
+    def limits() -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        for value, extra in ((5, 1), (4, 1), (9, 1)):
+            lower_limit(resource.RLIMIT_CPU, value, extra=extra)
+            found.append(resource.getrlimit(resource.RLIMIT_CPU))
+        return found
+
+    child = os.fork()
+    if child == 0:
+        os._exit(limits() == [(5, 6), (4, 5), (5, 5)])
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+
+
 # --- what it leaves behind -----------------------------------------------------------------------
 
 
@@ -241,10 +271,10 @@ async def test_one_that_closes_its_pipe_and_lives_on_is_killed(strays: Strays) -
 
 
 async def test_a_server_that_was_killed_is_replaced() -> None:
-    await asyncio.gather(*(value(attacks.remember) for _ in range(6)))  # each leaves a keeper behind
+    await asyncio.gather(*(value(attacks.remember) for _ in range(3)))  # each leaves a keeper behind
     for server in warm_processes():
         psutil.Process(server).kill()
-    results = [await call(attacks.remember) for _ in range(10)]
+    results = [await call(attacks.remember) for _ in range(5)]
     assert sum(not result.ok for result in results) <= 1  # the one that was on its way when it died
     assert {result.value for result in results if result.ok} == {1}
 

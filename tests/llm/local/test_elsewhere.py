@@ -204,6 +204,42 @@ async def test_what_goes_wrong_there_is_one_line_of_ours(
     assert "\n" not in str(caught.value)
 
 
+CONTEXT = b'{"error": {"message": "exceeds the context size"}}'
+LONGER = "exceeds the context size; start the server with a larger context (-c), offer fewer tools, or shorten results"
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "line"),
+    [
+        (http(b'{"message": "no"}', "499 X"), LlmRejectedError, "llama.cpp refused the request: no"),
+        (http(b'{"error": "no"}', "400 X"), LlmRejectedError, "llama.cpp refused the request: no"),
+        (http(b"a\n" + b"x" * 300, "400 X"), LlmRejectedError, f"llama.cpp refused the request: a {'x' * 198}"),
+        (http(CONTEXT, "400 X"), LlmRejectedError, f"llama.cpp refused the request: {LONGER}"),
+        (http(b"{}", "401 X"), LlmRejectedError, "llama.cpp refused the request: ; pass the server's key as api_key="),
+        (
+            http(b"{}", "404 X"),
+            LlmRejectedError,
+            "llama.cpp refused the request: ; base_url is not the address of a llama.cpp server, which has /completion",
+        ),
+        (http(b"{}", "501 X"), LlmTransportError, "llama.cpp answered 501: "),
+        (http(b'data: {"error": {"message": "no"}}\n\n'), LlmTransportError, "llama.cpp answered 500: no"),
+        (
+            http(b'data: {"error": {"code": 400, "message": "no"}}\n\n'),
+            LlmRejectedError,
+            "llama.cpp refused the request: no",
+        ),
+        (http(b"data: {]\n\n"), LlmResponseError, "llama.cpp answered what is not JSON: "),
+    ],
+)  # fmt: skip
+async def test_a_refusal_is_said_in_the_server_s_words_with_what_to_do(
+    reply: bytes, kind: type[LlmError], line: str
+) -> None:
+    async with answering(reply) as url:
+        with pytest.raises(kind) as caught:
+            await LocalLlm("m", base_url=url).complete_text("x")
+    assert str(caught.value) == line or (line.endswith("JSON: ") and str(caught.value).startswith(line))
+
+
 @pytest.mark.parametrize(("body", "said"), [(b"[1]", "not an object"), (b"{", "what is not JSON")])
 async def test_a_template_that_is_none_is_named(body: bytes, said: str) -> None:
     async with answering(http(body)) as url:
