@@ -49,7 +49,15 @@ from wesichain.edge.event_log import EventLog, EventsExpiredError
 from wesichain.edge.event_stream import EventStream, event_frames
 from wesichain.edge.gate import Gate
 from wesichain.edge.parts import PartReader, ReasoningPiece, StepBegan, TextPiece, frontend_tools, task_with
-from wesichain.edge.runs import CostMeter, Talks, missing_decisions, new_run_id, status_of, thread_of
+from wesichain.edge.runs import (
+    CostMeter,
+    Talks,
+    missing_decisions,
+    new_run_id,
+    status_of,
+    thread_of,
+    words_of,
+)
 from wesichain.errors import (
     ApprovalExpiredError,
     BudgetExceededError,
@@ -459,6 +467,11 @@ async def test_the_frame_of_an_event_has_its_number_where_one_can_come_back_to_i
 )
 def test_the_status_of_a_failed_run(error: Exception, status: int) -> None:
     assert status_of(error) == status
+
+
+def test_the_words_of_an_error_have_no_secret_and_an_end() -> None:
+    assert words_of(ValueError("no key sk-proj-abcdefghijklmnopqrstuvwxyz0123")).startswith("no key [")
+    assert words_of(ValueError("x " * 400)) == "x " * 250
 
 
 def test_which_decisions_are_missing() -> None:

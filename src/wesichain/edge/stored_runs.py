@@ -14,7 +14,6 @@ from wesichain.core import Event, OutputDelta, TextDelta
 from wesichain.core.internal import Decision, Prices
 from wesichain.errors import ConfigError, DurableError, RunIdConflictError
 from wesichain.tools import CancellationToken
-from wesichain.trace import redact
 
 from .runs import (
     CostMeter,
@@ -28,6 +27,7 @@ from .runs import (
     missing_decisions,
     status_of,
     thread_of,
+    words_of,
 )
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class DurableRun(Run):
         try:
             outcome = await self._agent.outcome(self.run_id)
         except DurableError as error:
-            raise HTTPException(500, redact(str(error))[:500]) from None
+            raise HTTPException(500, words_of(error)) from None
         meter = CostMeter(self._prices)
         for event in outcome.events:
             meter.add(event)
@@ -111,7 +111,7 @@ class DurableRun(Run):
         except DurableError as error:
             refusal = error.__cause__  # of a decision that does not fit, as that of a plain run
             status = status_of(refusal) if isinstance(refusal, ConfigError) else 409
-            raise HTTPException(status, redact(str(error))[:500]) from None
+            raise HTTPException(status, words_of(error)) from None
         if self._talk is not None:  # whoever began the run may be gone
             await self._agent.follow(self.run_id, self._talk)
 
@@ -174,9 +174,9 @@ class StoredRuns(RunRegistry):
         except RunIdConflictError as error:
             raise HTTPException(409, str(error)) from None
         except ConfigError as error:
-            raise HTTPException(400, str(error)[:500]) from None
+            raise HTTPException(400, words_of(error)) from None
         except DurableError as error:
-            raise HTTPException(503, redact(str(error))[:500]) from None
+            raise HTTPException(503, words_of(error)) from None
         await self._check_owner(order)  # another's order with the same id may have come first
         return DurableRun(self._agent, order.run_id, order.conversation, talk, self._prices)
 
