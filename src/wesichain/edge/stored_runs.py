@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from starlette.exceptions import HTTPException
 from typing_extensions import override
@@ -88,11 +90,20 @@ class DurableRun(Run):
             outcome = await self._agent.outcome(self.run_id)
         except DurableError as error:
             raise HTTPException(500, words_of(error)) from None
-        meter = CostMeter(self._prices)
-        for event in outcome.events:
-            meter.add(event)
         is_cancelled = await self._agent.status(self.run_id) == "cancelled"
-        return RunEnd(outcome, meter.cost(outcome), is_dropped=is_cancelled)
+        end = RunEnd(outcome, is_dropped=is_cancelled)
+        return replace(end, cost=await self._cost(end))
+
+    async def _cost(self, end: RunEnd) -> float | None:
+        """What the run has cost; an outcome has the events since the last decision alone."""
+        meter = CostMeter(self._prices)
+        stored = cast("AsyncGenerator[Event]", self._agent.events(self.run_id, after=0))
+        async with aclosing(stored) as events:
+            async for event in events:
+                meter.add(event)
+                if event.seq >= end.last_seq:
+                    break
+        return meter.cost(end.outcome)
 
     @override
     async def now(self) -> RunEnd | None:
