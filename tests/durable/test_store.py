@@ -13,13 +13,15 @@ import pytest
 import sqlalchemy as sa
 
 from wesichain.durable.run_records import erase
+from wesichain.durable.states import checked_id, checked_name, task_preview
 from wesichain.durable.store.children import ChildResult, NewChild
 from wesichain.durable.store.leases import Lease, this_machine
 from wesichain.durable.store.ledger import NewRun, Note, RunPage, WorkflowResult
 from wesichain.durable.store.queue import Concurrency, Rate, Serving, rates_of
 from wesichain.durable.store.step_table import StepRow
 from wesichain.durable.store.store import Store
-from wesichain.errors import ConfigError, DurableError
+from wesichain.durable.versions import checked_version
+from wesichain.errors import ConfigError, DurableError, WesichainError
 
 FAR = "another machine"
 
@@ -413,3 +415,47 @@ def test_what_is_not_ours_is_not_read(store: Store) -> None:
         change(store, "DELETE FROM {inputs}")
         with pytest.raises(DurableError, match="what the run 'r' was given cannot be read: it is not JSON"):
             store.payloads(["r"])
+
+
+@pytest.mark.parametrize(
+    ("check", "given", "says"),
+    [
+        (checked_id, "r" * 128, ""),
+        (
+            checked_id,
+            "r" * 129,
+            "'" + "r" * 129 + "' is no run id: use letters, digits and _ . : @ - (128 at most)",
+        ),
+        (
+            checked_id,
+            "é" * 200,
+            "'" + "é" * 149 + " is no run id: use letters, digits and _ . : @ - (128 at most)",
+        ),
+        (checked_id, 5, "5 is no run id: use letters, digits and _ . : @ - (128 at most)"),
+        (checked_name, "n" * 64, ""),
+        (
+            checked_name,
+            "é" * 99,
+            "'" + "é" * 80 + "' is no agent's name: use letters, digits and _ . - (64 at most)",
+        ),
+        (checked_version, "v" * 64, ""),
+        (
+            checked_version,
+            "é" * 99,
+            "'" + "é" * 80 + "' is no version: use letters, digits and _ . + - (64 at most)",
+        ),
+    ],
+)
+def test_the_names_that_runs_agents_and_versions_may_have(check: Any, given: Any, says: str) -> None:
+    if not says:
+        assert check(given) == given
+        return
+    with pytest.raises(WesichainError) as refused:
+        check(given)
+    assert str(refused.value) == says
+
+
+def test_a_task_is_shown_on_one_line_and_not_as_a_whole() -> None:
+    assert task_preview("a\n  b") == "a b"
+    assert task_preview("x" * 600) == "x" * 500
+    assert task_preview(" " * 600 + "y" * 600) == "y" * 400

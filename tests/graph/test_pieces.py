@@ -6,6 +6,7 @@ import json
 from base64 import b64encode
 from dataclasses import replace
 from datetime import date
+from enum import StrEnum
 from typing import Any, TypedDict, cast
 
 import pytest
@@ -29,6 +30,7 @@ from wesichain.graph.checkpoints.coding import ANYTHING, coder_of
 from wesichain.graph.checkpoints.deltas import delta, undelta
 from wesichain.graph.checkpoints.fold import CheckpointFold, Pending, chain, once_in, parsed, rebased
 from wesichain.graph.checkpoints.parts import apart, together
+from wesichain.graph.checkpoints.statecode import StateCode
 from wesichain.graph.questions import Paused, paused_in, plain_answer
 from wesichain.graph.react.hosting import question as shown_question
 from wesichain.graph.state.owned import AppendOnlyList
@@ -447,3 +449,56 @@ async def test_a_key_that_loses_an_entry_has_lost_it_when_it_is_read_again() -> 
         await desk.invoke({"papers": {"a": 1, "b": 2}}, ExecutionOptions(thread_id="t"))
     assert (await desk.get_state("t")).values == {"papers": {"b": 2}}
     assert await desk.resume("t", "yes") == {"papers": {"b": 2}, "asked": "yes"}
+
+
+def test_the_tasks_of_the_first_format_have_other_ids() -> None:
+    built = GraphBuilder(Plain).add_node("a#1", lambda _: None).set_entry("a#1").build()
+    code = StateCode(built.definition)
+    body = {"next": ["a#1", ["a#1", "plain", {"value": 1}]], "deferred": ["a#1"]}
+    for is_old, ids in ((True, {"a#1": "a##1", "a#1#0": "a##1#0"}), (False, {})):
+        frontier, found = code.frontier(body, None, 1, is_old=is_old)
+        assert [task.id for task in frontier.tasks] == ["a##1", "a##1#0"]
+        assert (found, frontier.deferred) == (ids, {"a#1"})
+
+
+class Colour(StrEnum):
+    RED = "red"
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "data"),
+    [
+        (str | date, "x", "x"),
+        (str | date, date(2026, 1, 2), ["date", "2026-01-02"]),
+        (int | Colour, 5, 5),
+        (int | Colour, Colour.RED, ["Colour", "red"]),
+        (int | list[int], [5], ["list", [5]]),
+        (int | None, None, None),
+    ],
+)
+def test_a_member_of_a_union_is_named_where_json_does_not_tell_it(kind: Any, value: Any, data: Any) -> None:
+    assert coder_of(kind).encode(value) == data
+    assert coder_of(kind).decode(data) == value
+
+
+@pytest.mark.parametrize("blocking", [False, True, None])
+async def test_a_plain_function_may_ask_wherever_it_is_called(blocking: bool | None) -> None:
+    builder = GraphBuilder(Plain).add_node("ask", lambda _: {"value": interrupt("?")}, blocking=blocking)
+    asking = builder.set_entry("ask").build(MemoryCheckpointer())
+    with pytest.raises(GraphInterruptedError):
+        await asking.invoke({}, ExecutionOptions(thread_id="t"))
+    assert await asking.resume("t", 5) == {"value": 5}
+
+
+async def test_a_run_goes_on_at_the_checkpoint_that_is_named() -> None:
+    """Though the thread was just left by another run, at its end."""
+    count = GraphBuilder(Plain).add_node("a", lambda state: {"value": state["value"] + 1})
+    count.add_node("b", lambda state: {"value": state["value"] * 10}).set_entry("a").add_edge("a", "b")
+    built = count.build(MemoryCheckpointer())
+    assert await built.invoke({"value": 1}, ExecutionOptions(thread_id="t")) == {"value": 20}
+    history = [one async for one in built.history("t")]
+    (between,) = [one for one in history if one.values == {"value": 2}]
+    (given,) = [one for one in history if one.values == {"value": 1}]
+    assert await built.resume("t", checkpoint_id=between.checkpoint_id) == {"value": 20}
+    await built.update_state("t", {"value": 5}, checkpoint_id=given.checkpoint_id)
+    assert await built.resume("t") == {"value": 60}
