@@ -4,6 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 JOBS   ?= 4  # more than the cores: a part of the tests waits for processes and servers
+# Where processes can be forked safely the tests are collected once (tests/forked.py), elsewhere in every process.
+SPREAD := $(if $(filter Linux,$(shell uname -s)),--forks,--dist worksteal -n)
 HANGS  := -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true  # a test that hangs shows where, and fails
 
 # The models of the real-model tests and the demo; a download survives 'make clean'.
@@ -53,13 +55,12 @@ demo: $(DEMO_STAMP) ## the main job: a question, real tools, a correction, a loc
 	@PYTHONPATH=src $(DEMO)/bin/python -m wesichain demo
 	@echo "==> 'wesichain' is here: PYTHONPATH=src $(DEMO)/bin/python -m wesichain; with 'serve' it shows these runs in a browser"
 
-# A worker takes neighbouring tests, which share servers, models and a browser; one that is done takes from another.
 test: $(STAMP)   ## the test suite; the first time it installs what it needs into .venv
-	@echo "==> tests: some 12 minutes of CPU time"
-	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow and not model and not types" $(HANGS)
+	@echo "==> tests: some 11 minutes of CPU time"
+	@$(BIN)/python -m pytest $(SPREAD) $(JOBS) -m "not slow and not model and not types" $(HANGS)
 
 test-quick: $(STAMP) ## what needs no process, server or database, and some files that do: each test with its first case
-	@WESICHAIN_QUICK=1 $(BIN)/python -m pytest -q -n 2 -m "not slow and not model" $(HANGS)
+	@WESICHAIN_QUICK=1 $(BIN)/python -m pytest -q $(SPREAD) 2 -m "not slow and not model" $(HANGS)
 
 test-model: $(STAMP) ## what a real model answers: smollm2-135m, fetched the first time (98 MB)
 	@echo "==> a real model: half a minute of CPU time"

@@ -24,6 +24,7 @@ import pytest
 from hypothesis import settings
 
 from tests.draws import SEED, USUAL, draws
+from tests.forked import Forks
 from tests.postgres import postgres as postgres
 from tests.quick import IS_QUICK, first_cases, is_left_out, only_first
 from tests.replaying import Watch, watch
@@ -52,13 +53,22 @@ def _keep_files_in_memory() -> None:
 _keep_files_in_memory()  # before pytest, a worker or a program of a test asks for a folder
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--forks", type=int, default=0, metavar="N", help="run the tests in N forks of this process"
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Start the warm process in the process that starts the workers, or in the only one."""
     if not hasattr(config, "workerinput") and not IS_QUICK:
         started = ExitStack()
         started.enter_context(warm_process())
         config.add_cleanup(started.close)
-    config.add_cleanup(lambda: shutil.rmtree(_parent(), ignore_errors=True))
+    if config.option.forks:
+        config.pluginmanager.register(Forks(config.option.forks))
+    folder = _parent()  # made before any fork: what those write is removed with it
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
@@ -170,7 +180,7 @@ def pytest_report_header() -> str:
 
 def new_folder() -> Path:
     """An empty folder. For a name that is free, pytest's own way reads the names of all folders made so far."""
-    folder = _parent() / str(next(_numbers))
+    folder = _parent() / f"{os.getpid()}-{next(_numbers)}"
     folder.mkdir()
     return folder
 
