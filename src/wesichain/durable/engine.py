@@ -227,10 +227,15 @@ class Engine:
 
             return self.store.ledger.begin(new, claim)
 
+        beginning = asyncio.ensure_future(self._in_thread(begin))
         try:
-            is_new = await self._in_thread(begin)
-        except BaseException:
+            is_new = await asyncio.shield(beginning)
+        except BaseException as error:
             self._is_unsure = True
+            if (
+                isinstance(error, asyncio.CancelledError) and await beginning
+            ):  # the thread does not stop for it
+                await self.insist(partial(self.store.ledger.cancel, new.run_id))
             raise
         if not is_new:
             return None
