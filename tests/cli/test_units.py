@@ -12,6 +12,7 @@ import sys
 import tty
 import warnings
 from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -309,7 +310,7 @@ def test_the_doctor_says_what_is_missing(
 ) -> None:
     def version(package: str) -> str:
         if package == "typer":
-            raise machine.PackageNotFoundError
+            raise PackageNotFoundError
         return "1.0"
 
     assert machine._version("no-such-package") is None
