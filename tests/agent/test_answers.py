@@ -36,8 +36,8 @@ def another_sum() -> Any:
     return Sum
 
 
-Either = TypeAliasType("Either", Sum | Excuse)  # type: ignore[misc]  # the alias of a union
-Three = TypeAliasType("Three", Either | Odd)  # type: ignore[misc]  # one inside another
+Either = TypeAliasType("Either", Sum | Excuse)  # the alias of a union
+Three = TypeAliasType("Three", Either | Odd)  # one inside another
 PLAIN = LlmTraits()
 NATIVE = LlmTraits(native_output=True)
 BOTH = LlmTraits(native_output=True, output_with_tools=True)

@@ -174,7 +174,7 @@ class TestContent:
         assert json.loads(str(tool["gen_ai.tool.call.result"])) == {"sky": "clear", "day": 1}
 
     def test_a_result_without_json_is_told_as_text(self) -> None:
-        started = [
+        started: list[Any] = [
             RunStarted("r", 0, 0, NOON, "q", "m"),
             ToolDispatched("r", 1, 1, NOON, ToolCall("c", "t", {})),
         ]

@@ -355,7 +355,12 @@ def test_parts_decisions_and_other_events_are_left_to_the_slow_look() -> None:
 
 def test_what_was_seen_is_remembered_and_no_more_than_a_thousand_of_it() -> None:
     seen: list[str] = []
-    redactor = Redactor(lambda text: seen.append(text) or text, environ={})
+
+    def see(text: str) -> str:
+        seen.append(text)
+        return text
+
+    redactor = Redactor(see, environ={})
     for number in range(1024):
         redactor.text(f"text {number}")
     redactor.text("text 0")
