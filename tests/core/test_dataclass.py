@@ -78,6 +78,14 @@ def test_defaults_are_fresh() -> None:
     assert first.c is not second.c
 
 
+def test_a_default_that_can_change_is_refused() -> None:
+    with pytest.raises(ValueError, match="the default of 'a' can change; use a default_factory"):
+
+        @dataclass(frozen=True, slots=True)
+        class Shared:
+            a: list[int] = []  # noqa: RUF012  # that is the point
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

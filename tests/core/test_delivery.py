@@ -136,6 +136,23 @@ def test_what_comes_after_the_loop_has_closed_is_dropped() -> None:
     assert known() is None
 
 
+async def test_a_job_whose_end_must_be_known_cannot_be_cancelled() -> None:
+    gate = threading.Event()
+    workers = Workers(Session, name="wesichain-test")
+    waits = asyncio.ensure_future(asyncio.wait_for(workers.start(lambda _session: gate.wait(60)), 60))
+    await asyncio.sleep(0)
+    waits.cancel()
+    await asyncio.sleep(0)
+    assert not waits.done(), "whoever waits is told of the cancel when the job has ended"
+    future = workers.start(lambda _session: "done")
+    assert not future.cancel()
+    gate.set()
+    assert await future == "done"
+    with pytest.raises(asyncio.CancelledError):
+        await waits
+    workers.close()
+
+
 @pytest.mark.parametrize("error", [None, ValueError("no")])
 async def test_one_who_was_cancelled_is_told_nothing(error: ValueError | None) -> None:
     future: asyncio.Future[int] = asyncio.get_running_loop().create_future()

@@ -141,7 +141,10 @@ def test_a_whole_file_is_replaced_or_left(tmp_path: Path) -> None:
     write_file(path, [b"old"], sync=False)
     write_file(path, [b"new", memoryview(b"er")], sync=True)
     assert path.read_bytes() == b"newer"
-    assert list(path.parent.iterdir()) == [path]
+    with pytest.raises(TypeError):
+        write_file(path, [b"half", 5], sync=False)  # type: ignore[list-item]  # it fails after the first part
+    assert path.read_bytes() == b"newer"
+    assert list(path.parent.iterdir()) == [path], "no draft is left"
 
 
 @given(texts=st.lists(st.text(st.characters(exclude_categories=["Cs"]))))

@@ -14,6 +14,7 @@ from wesichain.core import RunCompleted, RunFailed, Usage
 from wesichain.core.internal import SystemClock
 from wesichain.errors import ConfigError
 from wesichain.trace import RunSummary, find_run, list_runs, prune
+from wesichain.trace.recordings import folder as folders
 
 
 @pytest.fixture
@@ -145,6 +146,13 @@ class TestPruning:
                 return time.time() + 2 * 86400
 
         assert len(prune(folder, days=1, clock=Tomorrow())) == 5
+
+    def test_leaves_alone_what_another_process_has_removed(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        names = [*folders._names(folder), "20260101T000000.000000Z-gone.jsonl"]
+        monkeypatch.setattr(folders, "_names", lambda _: names)
+        assert prune(folder, days=7) == ()
 
     def test_spares(self, folder: Path) -> None:
         newest = list_runs(folder)[-1].path
