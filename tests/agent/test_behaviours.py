@@ -18,6 +18,7 @@ O = "agent/test_output.py::"  # noqa: E741  # one letter a file, to keep the tab
 C = "agent/test_cancellation.py::"
 AP = "agent/test_approvals.py::"
 L = "agent/test_laws.py::"
+W = "agent/test_whole_logs.py::test_a_run_of_each_kind_is_logged_as_it_was"
 
 SHOWN = {
     "A01": R + "test_a_run_ends",
@@ -31,11 +32,11 @@ SHOWN = {
     "A12": G + "test_instructions",
     "A13": G + "test_instructions_may_be_async_and_are_made_for_every_run",
     "A14": R + "test_what_is_no_model_is_refused",
-    "A20": R + "test_out_of_steps_fails_with_everything_so_far",
+    "A20": W,
     "A21": R + "test_an_always_calling_model_at_the_limit",
     "A22": R + "test_an_always_calling_model_at_the_limit",
     "A23": R + "test_a_failed_run_keeps_the_results_of_its_last_batch",
-    "A24": R + "test_other_limits",
+    "A24": W,
     "A25": "agent/test_tree.py::test_a_nested_agent_is_charged_at_its_own_price_to_the_run_above",
     "A26": R + "test_the_model_is_told_what_was_wrong",
     "A27": R + "test_complete_arguments_run_even_when_the_reply_was_cut",

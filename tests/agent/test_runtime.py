@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.agent.kit import ADD, add, boom, call, check_events, echo, failed_with, run, runtime, say
-from wesichain.agent import AgentRuntime, Completed, Failed, Idle, Interrupted, LoopGuard
+from wesichain.agent import AgentRuntime, Completed, Failed, Idle, Interrupted
 from wesichain.core import (
     Action,
     ErrorStep,
@@ -31,7 +31,6 @@ from wesichain.errors import (
     InvalidArgsError,
     InvalidModelActionError,
     LlmTransportError,
-    LoopDetectedError,
     ModelTransportError,
     PolicyViolationError,
     ToolFailedError,
@@ -212,33 +211,6 @@ def test_an_always_calling_model_at_the_limit(on_limit: Any, replies: list[Any],
         assert llm.requests[-1].tools == ()
 
 
-def test_out_of_steps_fails_with_everything_so_far() -> None:
-    outcome = run([say(ADD)] * 9, budget=Budget(3), loop_guard=None)
-    assert failed_with(outcome, BudgetExceededError).resource == "steps"
-    assert [type(step) for step in outcome.steps] == [Action, Observation] * 3 + [ErrorStep]
-    assert outcome.state.iteration_count == 3
-
-
-@pytest.mark.parametrize(
-    ("budget", "resource"),
-    [
-        pytest.param(Budget(tokens=7), "tokens", id="tokens"),
-        pytest.param(Budget(tool_calls=1), "tool_calls", id="tool-calls"),
-        pytest.param(Budget(cost=0.000001, prices={"scripted": (1.0, 1.0)}), "cost", id="cost"),
-    ],
-)
-@pytest.mark.parametrize("on_limit", ["fail", "partial"])
-def test_other_limits(budget: Budget, resource: str, on_limit: Any) -> None:
-    replies = [say(call("echo", {"text": str(n)}), content=f"c{n}") for n in range(9)]
-    outcome = run(replies, budget=budget, on_limit=on_limit)
-    check_events(outcome.events)
-    if on_limit == "fail":
-        assert failed_with(outcome, BudgetExceededError).resource == resource
-    else:
-        assert isinstance(outcome, Completed)
-        assert outcome.stopped_by == resource
-
-
 def test_a_slow_model_is_cut_off_by_the_budget_of_seconds() -> None:
     async def forever(_: Any) -> str:
         await asyncio.sleep(30)
@@ -381,26 +353,9 @@ def test_a_failed_run_keeps_the_results_of_its_last_batch() -> None:
     assert isinstance(outcome.steps[-1], ErrorStep)
 
 
-def test_the_same_call_three_times_is_told_and_a_fourth_ends_the_run() -> None:
-    llm = ScriptedLlm([say(ADD)] * 9)
-    outcome = asyncio.run(AgentRuntime(llm, [add]).run("q"))
-    failed_with(outcome, LoopDetectedError)
-    assert len(llm.requests) == 4
-    assert "3 times in a row" in llm.requests[3].messages[-1].content
-    assert not any("times in a row" in message.content for message in llm.requests[2].messages)
-    check_events(outcome.events)
-
-
 def test_a_call_in_between_breaks_the_row() -> None:
     replies = [say(ADD), say(ADD), say(call("echo", {"text": "x"})), say(ADD), say(ADD), "ok"]
     assert run(replies).output == "ok"
-
-
-def test_the_loop_guard_can_be_set() -> None:
-    assert isinstance(
-        run([say(ADD)] * 3, loop_guard=LoopGuard(tell_at=1, stop_at=2)).error, LoopDetectedError
-    )
-    assert run([say(ADD)] * 8 + ["ok"], loop_guard=None).output == "ok"
 
 
 def test_a_tool_is_excluded_after_three_failures_and_the_model_is_told() -> None:
