@@ -93,6 +93,30 @@ def test_a_wrong_value_is_refused_by_name(given: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
+    "given",
+    [
+        {"temperature": 0},
+        {"max_tokens": 1},
+        {"top_p": 0},
+        {"top_p": 1.0},
+        {"seed": -1},
+        {"stop": ["END"]},
+        *({"reasoning": effort} for effort in ("low", "medium", "high", "off", 1)),
+        *({"tool_choice": choice} for choice in ("auto", "required", "none", "add")),
+        {"parallel_tool_calls": False},
+        *({"cache": cache} for cache in ("off", "5m", "1h")),
+        {"extra": {"a": 1}},
+    ],
+    ids=str,
+)
+def test_a_value_at_its_bounds_is_taken(given: dict[str, Any]) -> None:
+    made = ModelSettings(**given)
+    ((name, value),) = given.items()
+    assert made.given() == (name,)
+    assert repr(made) == f"ModelSettings({name}={tuple(value) if name == 'stop' else value!r})"
+
+
+@pytest.mark.parametrize(
     "text", ['{"reasoning":"most"}', '{"temperature":"0"}', '{"stop":"x"}', '{"other":1}']
 )
 def test_wrong_data_is_a_codec_error(text: str) -> None:

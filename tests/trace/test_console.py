@@ -25,7 +25,15 @@ from wesichain.core import (
     ToolDispatched,
     Usage,
 )
-from wesichain.core.internal import Approve, ApproveWith, NodeFailed, NodeStarted, PendingCall, Refuse
+from wesichain.core.internal import (
+    Approve,
+    ApproveWith,
+    NodeFailed,
+    NodeStarted,
+    PendingCall,
+    Provide,
+    Refuse,
+)
 from wesichain.trace import ConsoleSink
 
 HEAD = ("r", 1, 2, NOON)
@@ -71,10 +79,13 @@ def test_a_run() -> None:
                     Decided("t2", "pay", ApproveWith({"sum": 5})),
                     Decided("t3", "shout\n\x1b[31m", Refuse("too loud")),
                     Decided("t4", "wait", Refuse()),
+                    Decided("t5", "measure", Provide({"c": 1.5})),
+                    Decided("t6", "measure", Provide(error="out of reach")),
                 ),
             ),
             '» m goes on: q\n» approved: pay\n» approved: pay with {"sum":5}\n'
-            "» refused: shout⏎␛[31m (too loud)\n» refused: wait\n",
+            "» refused: shout⏎␛[31m (too loud)\n» refused: wait\n"
+            '» provided: measure -> {"c":1.5}\n» provided: measure -> out of reach\n',
             id="what was decided",
         ),
         pytest.param(
@@ -110,11 +121,18 @@ def test_what_is_said_of(event: Event, text: str) -> None:
     assert shown(event) == text
 
 
-def test_a_long_result_is_cut() -> None:
-    assert (
-        shown(ToolCompleted(*HEAD, "c", "t", "x" * 50, 1.0), max_width=10)
-        == "← xxxxxxxxxx… (50 characters)\n"
-    )
+@pytest.mark.parametrize(("size", "text"), [(10, "xxxxxxxxxx"), (11, "xxxxxxxxxx… (11 characters)")])
+def test_a_long_result_is_cut(size: int, text: str) -> None:
+    assert shown(ToolCompleted(*HEAD, "c", "t", "x" * size, 1.0), max_width=10) == f"← {text}\n"
+
+
+def test_a_fault_that_ends_the_run_is_told_once() -> None:
+    down = StepFailed(*HEAD, "E", "down", "fail")
+    told = "! E: down (fail)\n"
+    assert shown(down, RunFailed(*HEAD, "Other", "down", Usage())) == f"{told}✗ Other\n"
+    assert shown(down, RunFailed(*HEAD, "E", "another", Usage())) == f"{told}✗ E: another\n"
+    inner = RunFailed(*HEAD, "E", "down", Usage(), scope="a")
+    assert shown(down, inner) == f"{told}  ✗ E: down\n", "that of another run is not this one's"
 
 
 def test_a_streamed_answer_is_shown_once() -> None:
