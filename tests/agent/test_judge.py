@@ -125,7 +125,8 @@ WRONG: list[tuple[Any, Any, type[Exception], str]] = [
 def test_what_is_malformed(judge: Any, given: Any, kind: type[Exception], why: str) -> None:
     verdict = judged(judge, given)
     assert isinstance(verdict, Malformed)
-    for error in (verdict.error, judge.judge_last_reply(given, step_id=4)):
+    errors: list[Any] = [verdict.error, judge.judge_last_reply(given, step_id=4)]
+    for error in errors:
         assert type(error) is kind
         assert str(error).endswith(why)
         assert (error.step_id, error.raw_response) == (4, given if error.tool_name else error.raw_response)

@@ -336,11 +336,15 @@ def test_from_a_step_on_the_world_answers(tmp_path: Path) -> None:
         ran.append(text)
         return text
 
+    def check(output: str) -> str:
+        ran.append(f"checked {output}")
+        return output
+
     options: dict[str, Any] = {
         "tools": [DynamicTools(lambda ctx: [add] if ctx.step_id < 2 else [spy])],
-        "output_checks": [lambda output: ran.append(f"checked {output}") or output],
+        "output_checks": [check],
     }
-    script = [say(ADD), say(call("spy", {"text": "old"}, id="c2")), "old"]
+    script: list[Any] = [say(ADD), say(call("spy", {"text": "old"}, id="c2")), "old"]
     first = Agent(ScriptedLlm(script, model="m"), events=Recorder(tmp_path), **options)
     recording = load(find_run(tmp_path, asyncio.run(first.outcome("q")).run_id))
     assert ran == ["old", "checked old"]
