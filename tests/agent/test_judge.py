@@ -122,7 +122,7 @@ WRONG: list[tuple[Any, Any, type[Exception], str]] = [
 
 
 @pytest.mark.parametrize(("judge", "given", "kind", "why"), WRONG)
-def test_what_is_malformed(judge: Any, given: Any, kind: type[Exception], why: str) -> None:
+def test_what_is_malformed(judge: Any, given: Any, kind: Any, why: str) -> None:
     verdict = judged(judge, given)
     assert isinstance(verdict, Malformed)
     errors: list[Any] = [verdict.error, judge.judge_last_reply(given, step_id=4)]

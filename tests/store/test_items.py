@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -199,3 +200,18 @@ async def test_a_file_of_something_else_is_refused_and_left_as_it_is(tmp_path: P
     with pytest.raises(StoreError):
         await SqliteStore(path).put(ANN, "k", 1)
     assert path.read_bytes() == before
+
+
+async def test_a_new_file_that_another_writes_to_is_waited_for_and_no_longer_than_is_said(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "items.db"
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    store = SqliteStore(path, timeout=0.05)
+    with pytest.raises(StoreError, match=r"the items in .*items\.db cannot be used: database is locked"):
+        await store.put(ANN, "k", 1)
+    other.execute("ROLLBACK")
+    other.close()
+    await store.put(ANN, "k", 1)
+    store.close()
