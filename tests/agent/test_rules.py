@@ -13,6 +13,7 @@ from wesichain.agent.calls.call_approvals import UsedTokens, check_decision
 from wesichain.agent.drive import PastRun
 from wesichain.agent.memory.history import clean_history, is_over, messages_of, opening
 from wesichain.agent.model_names import Models, resolve_model
+from wesichain.agent.results.result import question_of
 from wesichain.agent.rules.tally import Tally, short_result
 from wesichain.core import (
     Action,
@@ -22,6 +23,7 @@ from wesichain.core import (
     Message,
     Observation,
     Role,
+    Text,
     Thought,
     ToolCall,
 )
@@ -348,3 +350,18 @@ def test_where_ollama_is(monkeypatch: pytest.MonkeyPatch, host: str | None, url:
         monkeypatch.setenv("OLLAMA_HOST", host)
     made: Any = resolve_model("ollama:x")
     assert made._base_url == url
+
+
+@pytest.mark.parametrize(
+    ("first", "expected"),
+    [
+        (Message(Role.USER, ("q", Text("more"))), Message(Role.USER, ("q", Text("more")))),
+        (Message(Role.USER, "another"), Message(Role.USER, "q\nmore")),  # as a hand-over has left it
+        (Message(Role.ASSISTANT, "q\nmore"), Message(Role.USER, "q\nmore")),
+    ],
+)
+def test_the_question_that_a_conversation_keeps(first: Message, expected: Message) -> None:
+    outcome: Any = SimpleNamespace(
+        messages=[SYSTEM, first], info=SimpleNamespace(first_new=1), user_input="q\nmore"
+    )
+    assert question_of(outcome) == expected
