@@ -269,7 +269,7 @@ async def cancels(ctx: ToolContext) -> str:
     return "stopped"
 
 
-def several(clock: FakeClock) -> Any:
+def several(clock: FakeClock, **options: Any) -> Any:
     """A tool that runs an agent twice, the second time for what the first has said."""
     asked = agent(
         say(ADD), "3", say(call("pay", {"euros": 3}, id="b1")), "paid", tools=[add, pay], name="inner"
@@ -281,7 +281,7 @@ def several(clock: FakeClock) -> Any:
         first = await asked.run("1 + 2", parent=ctx)
         return f"{first.output}, {(await asked.run('pay it', parent=ctx)).output}"
 
-    return agent(say(call("both", id="c1")), "done", tools=[both])(clock)
+    return agent(say(call("both", id="c1")), "done", tools=[both], **options)(clock)
 
 
 def polling(clock: FakeClock) -> Any:
@@ -536,6 +536,15 @@ KINDS: dict[str, Kind] = {
             tools=[JsonTool("take", "Take.", {"type": "object"}, lambda args: {"took": args, "none": None})],
         )
     ),
+    **{
+        f"a-summary-that-{name}": Kind(
+            agent(*map(hop, range(3)), reply, "3", tools=[page], context=[Summarise(350, keep_tokens=150)])
+        )
+        for name, reply in {
+            "is-empty": LlmResponse(" ", usage=Usage(7, 1)),
+            "ends-in-an-error": LlmResponse("x", finish_reason="error", usage=Usage(9, 1)),
+        }.items()
+    },
     "a-summary-that-fails": Kind(
         agent(
             *map(hop, range(3)),
@@ -585,6 +594,7 @@ KINDS: dict[str, Kind] = {
         agent(say(call("cancels", id="c1"), ADD), "3", tools=[tool(cancels), add]), decisions=[[]]
     ),
     "a-tool-with-several-runs": Kind(several, decisions=[[Approve()]]),
+    "a-limit-above-met-in-a-tool": Kind(lambda clock: several(clock, budget=Budget(3), on_limit="answer")),
     "a-policy-that-breaks": Kind(agent("", policy=Broken())),
     "a-policy-that-decides-nothing": Kind(agent(say(call("boom", id="c1")), policy=Odd())),
     "a-state": Kind(

@@ -355,7 +355,7 @@ class ReplayEffects(Effects):
         if isinstance(ended, StepFailed) and ended.decision == "waiting":
             return self._waiting_again(prepared, ctx, (end, ended), inside)
         result = self._ended_as(prepared, ended)
-        if result.error is not None and self._is_limit(end):
+        if self._is_limit(end):
             ctx.link.limit = self._limit(ctx, end)
         return result
 
