@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from wesichain.context import ViewQuestion, ViewRequest, counter_of, inactive_below
 from wesichain.core import ContextReduced, Message, Usage
 from wesichain.core.internal import NO_USAGE, Cut, LogView
-from wesichain.policy import cost_of
 
 from .model_names import name_of_model
 from .phases import AnyPhase, Thinking
@@ -100,7 +100,7 @@ class ModelContext:
         run, step, view = self._run, self._run.step + 1, self._run.settings.context[number].name
         model = run.settings.model if question.llm is None else name_of_model(question.llm)
         request = ViewRequest(model, question.messages, view=number, llm=question.llm)
-        price = run.account.price_of(model)
+        run.account.price_of(model)  # a limited cost needs one
         cost, usage = 0.0, NO_USAGE
         try:
             reply = await run.wait(run.effects.ask(request, step_id=step, on_text=None))
@@ -115,8 +115,8 @@ class ModelContext:
         text = ""
         if is_response(reply):
             text, usage = reply.content, reply.usage
-            cost = cost_of(usage, run.account.price_of(reply.model) if reply.model else price)
-            run.account.spend_usage(usage, cost)
+            is_own = reply.model or question.llm is None
+            cost = run.account.spend_reply(reply if is_own else replace(reply, model=model))
             if reply.finish_reason == "error":
                 text = ""
         if text.strip():

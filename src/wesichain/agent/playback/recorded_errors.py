@@ -27,6 +27,7 @@ from wesichain.core import (
     StepFailed,
     StepStarted,
     ToolDispatched,
+    Usage,
 )
 from wesichain.errors import (
     AgentError,
@@ -143,18 +144,22 @@ class Reemission:
                 self._models[scope] = model
             case StepStarted(free=False):
                 account.spend_step()
-            case ModelResponded(response=response, cost=cost, scope=scope):
-                is_priced = cost or not response.usage.total_tokens
-                model = "" if is_priced else response.model or self._models.get(scope, "")
-                account.spend_usage(response.usage, cost, model)
+            case ModelResponded(response=response, cost=cost):
+                self._charge_usage(account, event, response.usage, cost, response.model)
             case ContextReduced(usage=usage, cost=cost):
-                account.spend_usage(usage, cost)
+                self._charge_usage(account, event, usage, cost)
             case ToolDispatched(resumed=False):
                 account.spend_tool_call()
             case StepFailed(decision="retry", call_id=str(), free=False):
                 account.spend_step()
             case _:
                 pass
+
+    def _charge_usage(
+        self, account: Account, event: Event, usage: Usage, cost: float, model: str = ""
+    ) -> None:
+        is_priced = cost or not usage.total_tokens
+        account.spend_usage(usage, cost, "" if is_priced else model or self._models.get(event.scope, ""))
 
 
 def extra_call_events(run: RunState[Any], since: int) -> tuple[Event, ...]:
