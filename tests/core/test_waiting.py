@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from wesichain.core import waiting
-from wesichain.core.waiting import abandon, stray_cancel
+from wesichain.core.waiting import CancellationToken, abandon, stray_cancel
 
 
 @pytest.fixture(autouse=True)
@@ -75,3 +75,15 @@ def test_a_stray_cancel_names_its_cause() -> None:
     fault = stray_cancel(cause)
     assert str(fault) == "it raised CancelledError, though nobody had cancelled it"
     assert fault.__cause__ is cause
+
+
+def test_a_token_above_one_that_is_cancelled_keeps_nobody_who_looks() -> None:
+    above = CancellationToken()
+    below, seen = above.child(), list[str]()
+    below.cancel()
+    below.on_cancel(lambda: seen.append("told"))
+    assert seen == ["told"]
+    assert not above._watchers
+    forget = above.child().on_cancel(lambda: seen.append("never"))
+    forget()
+    assert not above._watchers

@@ -39,7 +39,7 @@ from wesichain.core import (
     ToolCompleted,
     Usage,
 )
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import dataclass, to_jsonl
 from wesichain.errors import ConfigError
 from wesichain.trace import Recorder, Recording, Redactor, list_runs, load
 from wesichain.trace.recordings import run_file
@@ -389,6 +389,16 @@ class TestWhatCannotBeKept:
         assert summary.status == "completed"
         assert summary.result == "x" * 160
         assert len(read(tmp_path).problems) == 2
+
+    @pytest.mark.parametrize("room", [0, -1], ids=["just-fits", "one-byte-too-long"])
+    def test_an_end_has_a_room_of_its_own_behind_the_cap(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
+    ) -> None:
+        end = RunCompleted("run-1", 3, 99, NOON, "x" * 1_000, Usage(1, 2))
+        monkeypatch.setattr(run_file, "_RESERVE", len(to_jsonl([end])) + room)
+        record(tmp_path, [*run(count=200)[:-1], end], max_bytes=20_000)
+        assert (read(tmp_path).events[-1] == end) is (room == 0)
+        assert [summary.status for summary in list_runs(tmp_path)] == ["completed"]
 
     def test_half_letters_are_replaced(self, tmp_path: Path) -> None:
         odd = ToolCompleted("run-1", 1, 5, NOON, "c", "t", {"a\ud800": "b\udfff"}, 1.0)
