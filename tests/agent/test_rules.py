@@ -355,7 +355,7 @@ def test_where_ollama_is(monkeypatch: pytest.MonkeyPatch, host: str | None, url:
 @pytest.mark.parametrize(
     ("first", "expected"),
     [
-        (Message(Role.USER, ("q", Text("more"))), Message(Role.USER, ("q", Text("more")))),
+        (Message(Role.USER, (Text("q"), Text("more"))), Message(Role.USER, (Text("q"), Text("more")))),
         (Message(Role.USER, "another"), Message(Role.USER, "q\nmore")),  # as a hand-over has left it
         (Message(Role.ASSISTANT, "q\nmore"), Message(Role.USER, "q\nmore")),
     ],

@@ -103,6 +103,15 @@ def close(hook: object) -> None:
     hook.close()
 
 
+async def test_a_run_whose_steps_are_taken_in_several_tasks_ends_its_span(world: World) -> None:
+    run = Agent(ScriptedLlm(["done"]), name="a").runtime.open("go")
+    while run.outcome is None:
+        await asyncio.create_task(run.step())
+    (span,) = world.named("invoke_agent a")
+    assert said(span)["wesichain.steps"] == 1
+    assert not trace.get_current_span().is_recording()
+
+
 @pytest.mark.parametrize("kind", ["sync", "async", "blocking-in-async"])
 async def test_what_a_tool_traces_stands_below_its_call(world: World, kind: str) -> None:
     def get(city: str) -> int:

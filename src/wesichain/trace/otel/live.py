@@ -56,7 +56,6 @@ Attributes: TypeAlias = dict[str, str | int]
 class _Run:
     """The span of a run, in the task that it runs in, and what was current there before."""
 
-    run_id: str
     span: Span
     before: Any  # the context
     outer: _Run | None
@@ -170,25 +169,27 @@ class Instrumentation(CallHook):
 
     @override
     def listener(self, agent: str) -> EventSink:
-        return _Listener(self, "" if agent == _UNNAMED else agent, _conversation.get())
+        return RunListener(self, "" if agent == _UNNAMED else agent, _conversation.get())
 
-    def receive(self, event: Event, name: str, conversation: str) -> None:
+    def receive(self, event: Event, listener: RunListener) -> None:
         """Begin or end the span of a run, in the task that it runs in."""
         if event.scope:  # a nested run emits its own events, in its own task
             return
+        run = listener.run
         if isinstance(event, RunStarted):
-            self._start(event, name, conversation)
-        elif isinstance(event, RunCompleted | RunFailed | RunInterrupted):
-            self._end(event)
+            conversation = listener.conversation or _conversation.get()
+            listener.run = self._start(event, listener.agent, conversation)
+        elif isinstance(event, RunCompleted | RunFailed | RunInterrupted) and run is not None:
+            self._end(event, run)
         elif isinstance(event, TextDelta):
             first = _first_chunk.get()
             if first is not None:
                 _first_chunk.set(None)
                 self._first_chunk.record(perf_counter() - first.began, first.attributes)
-        elif isinstance(event, HandedOff) and (run := _run.get()) is not None and run.run_id == event.run_id:
+        elif isinstance(event, HandedOff) and run is not None:
             run.span.add_event("handed_off", handoff_of(event))
 
-    def _start(self, event: RunStarted, name: str, conversation: str) -> None:
+    def _start(self, event: RunStarted, name: str, conversation: str) -> _Run:
         outer = _run.get()
         conversation = conversation or ("" if outer is None else outer.conversation)
         measured: Attributes = {
@@ -202,12 +203,11 @@ class Instrumentation(CallHook):
         self._write.start_run(span, event)
         before = get_current()
         attach(set_span_in_context(span, before))
-        _run.set(_Run(event.run_id, span, before, outer, perf_counter(), measured, conversation))
+        run = _Run(span, before, outer, perf_counter(), measured, conversation)
+        _run.set(run)
+        return run
 
-    def _end(self, event: RunCompleted | RunFailed | RunInterrupted) -> None:
-        run = _run.get()
-        if run is None or run.run_id != event.run_id:  # it began before this was there
-            return
+    def _end(self, event: RunCompleted | RunFailed | RunInterrupted, run: _Run) -> None:
         self._write.end_run(run.span, event)
         run.span.end()
         if isinstance(event, RunFailed):
@@ -215,8 +215,9 @@ class Instrumentation(CallHook):
         self._measure(perf_counter() - run.began, run.attributes)
         self._inference_calls.record(run.inference_calls, run.attributes)
         self._tool_calls.record(run.tool_calls, run.attributes)
-        attach(run.before)
-        _run.set(run.outer)
+        if _run.get() is run:  # else its last step was taken in another task than its first
+            attach(run.before)
+            _run.set(run.outer)
 
     # --- graphs -----------------------------------------------------------------------------------
 
@@ -338,17 +339,18 @@ class Instrumentation(CallHook):
         return _conversing(_conversation.get() or ("" if run is None else run.conversation))
 
 
-@dataclass(frozen=True, slots=True)
-class _Listener(EventSink):
-    """Receives the events of one agent's runs."""
+@dataclass(slots=True, eq=False)
+class RunListener(EventSink):
+    """Receives the events of one run."""
 
     instrumentation: Instrumentation
     agent: str
     conversation: str
+    run: _Run | None = None  # once it has begun
 
     @override
     def emit(self, event: Event) -> None:
-        self.instrumentation.receive(event, self.agent, self.conversation or _conversation.get())
+        self.instrumentation.receive(event, self)
 
 
 def _conversing(id: str) -> Attributes:
