@@ -29,6 +29,7 @@ from wesichain.core import (
     to_json,
 )
 from wesichain.trace import Recorder, list_runs, load, parts_folder, prune, read_new
+from wesichain.trace.recordings.parts_folder import PartsFolder, PendingParts
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 40
 PDF = b"%PDF-1.7 plan"
@@ -131,3 +132,15 @@ def test_any_message_comes_back(tmp_path: Path, messages: list[Message]) -> None
     recorder.close()
     path = next(one.path for one in list_runs(tmp_path) if one.run_id == run_id)
     assert to_json(load(path).events[1]) == to_json(redact(step))
+
+
+def test_bytes_have_room_up_to_their_limit_and_are_named_by_their_hash_beyond_it(tmp_path: Path) -> None:
+    parts = PendingParts(5)
+    kept, again, fits, beyond = (parts.put(data) for data in (b"abc", b"abc", b"de", b"f"))
+    assert kept == again
+    parts.write(str(tmp_path / "run.jsonl"))
+    parts.write(str(tmp_path / "run.jsonl"))
+    assert {path.name for path in (tmp_path / "run.parts").iterdir()} == {kept, fits}
+    folder = PartsFolder(tmp_path / "run.jsonl")
+    assert [folder.get(digest) for digest in (kept, fits, beyond)] == [b"abc", b"de", None]
+    assert folder.missing == (beyond,)
