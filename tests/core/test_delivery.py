@@ -136,6 +136,19 @@ def test_what_comes_after_the_loop_has_closed_is_dropped() -> None:
     assert known() is None
 
 
+async def test_a_thread_that_waits_is_used_before_another_is_started() -> None:
+    workers = Workers(Session, name="wesichain-test", most=4)
+    for _ in range(3):
+        await workers.run(lambda _session: None)
+    assert len(workers._threads) == 1
+    gate = threading.Event()
+    jobs = [workers.start(lambda _session: gate.wait(60)) for _ in range(6)]
+    assert len(workers._threads) == 4, "no more than it may have"
+    gate.set()
+    assert await asyncio.gather(*jobs) == [True] * 6
+    workers.close()
+
+
 async def test_a_job_whose_end_must_be_known_cannot_be_cancelled() -> None:
     gate = threading.Event()
     workers = Workers(Session, name="wesichain-test")
