@@ -273,19 +273,6 @@ def test_what_is_no_address_is_refused_at_once(url: str) -> None:
         LocalLlm("m", base_url=url)
 
 
-def test_what_belongs_to_the_server_is_not_taken_here() -> None:
-    with pytest.raises(ConfigError, match="settings of the server"):
-        LocalLlm("m", base_url="http://h", context=100)
-    with pytest.raises(ConfigError, match="settings of the server"):
-        LocalLlm("m", base_url="http://h", threads=1)
-    with pytest.raises(ConfigError, match="base_url too"):
-        LocalLlm("smollm2-135m", api_key="k")
-    with pytest.raises(ConfigError, match="api_key= instead"):
-        LocalLlm("m", base_url="http://me:secret@h")
-    with pytest.raises(ConfigError, match="deadline is 0"):
-        LocalLlm("m", base_url="http://h", deadline=0)
-
-
 async def test_a_closed_one_asks_no_more(base: str) -> None:
     llm = elsewhere(base)
     items = [item async for item in llm.stream(LlmRequest("", (user("Say hi."),), (ADD,)))]
