@@ -127,7 +127,11 @@ async def test_the_timings_are_those_of_the_last_reply(timings: Any, expected: T
 
 
 async def test_an_answer_is_shown_as_it_comes_and_a_call_is_not() -> None:
-    pieces = [{"content": '{"answer": "h'}, {"content": ""}, {"content": 'i"}', **LAST, "stop_type": "limit"}]
+    pieces: list[dict[str, Any]] = [
+        {"content": '{"answer": "h'},
+        {"content": ""},
+        {"content": 'i"}', **LAST, "stop_type": "limit"},
+    ]
     async with Server(*pieces).model() as llm:
         items = [item async for item in llm.stream(request(ADD))]
     last = LlmResponse("hi", usage=Usage(3, 2), finish_reason="length")
