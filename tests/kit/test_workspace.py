@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import shutil
 import threading
@@ -334,6 +335,15 @@ class TestWall:
             FolderFiles(root).read("binary")
         found = await call(tools_of(Workspace(FolderFiles(root))), "search_files", text="inside")
         assert "binary" not in [match["path"] for match in found]
+
+    def test_the_handle_of_a_folder_is_closed_with_its_files(self, root: Path) -> None:
+        before = os.listdir("/proc/self/fd")
+        files = FolderFiles(root)
+        assert files.read("a") == "inside"
+        assert len(os.listdir("/proc/self/fd")) == len(before) + 1
+        del files
+        gc.collect()
+        assert len(os.listdir("/proc/self/fd")) == len(before)
 
     def test_a_system_without_handles_of_folders_is_refused(
         self, root: Path, monkeypatch: pytest.MonkeyPatch
