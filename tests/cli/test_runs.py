@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -327,6 +328,10 @@ def test_a_batch_that_is_stopped_goes_on_when_it_is_given_again(
     _, said = process.communicate(timeout=30)
     assert process.returncode == 130, said
     assert lines_of(results) == 6
+    database = f"sqlite:///{tmp_path / 'tasks.runs.db'}"
+    left = wesichain("runs", "list", "--database-url", database, "--json").out
+    states = Counter(row["status"] for row in json.loads(left))
+    assert states == {"completed": 6, "pending": 2}, "what was under way is in its queue"
     assert wesichain("run", f"{tmp_path}/shout.py:agent", str(tasks)).status == 0
     rows = [json.loads(line) for line in results.read_text().splitlines()]
     assert sorted(row["output"] for row in rows) == sorted(f"TASK {number}" for number in range(12))

@@ -74,7 +74,7 @@ class Office:
             for path in sorted(self._notes.iterdir())
             for line in path.read_text(encoding="utf-8").splitlines()
             if word.casefold() in line.casefold()
-        ][:20]
+        ]
 
     @tool(effect="once")
     def ship(self, order: str, service: str) -> str:

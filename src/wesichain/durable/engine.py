@@ -227,10 +227,14 @@ class Engine:
 
             return self.store.ledger.begin(new, claim)
 
+        beginning = asyncio.ensure_future(self._in_thread(begin))
         try:
-            is_new = await self._in_thread(begin)
-        except BaseException:
+            is_new = await asyncio.shield(beginning)
+        except BaseException as error:
             self._is_unsure = True
+            # The thread does not stop for a caller who leaves: what it has stored is cancelled.
+            if isinstance(error, asyncio.CancelledError) and await beginning:
+                await self.insist(partial(self.store.ledger.cancel, new.run_id))
             raise
         if not is_new:
             return None

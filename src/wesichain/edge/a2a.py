@@ -25,13 +25,12 @@ from wesichain._version import __version__
 from wesichain.agent import Completed, Failed
 from wesichain.core import JsonValue, RunCompleted, RunFailed, RunInterrupted, to_json
 from wesichain.core.internal import PendingCall, is_object, to_plain
-from wesichain.trace import redact
 
 from .bodies import checked_conversation, checked_run_id, decisions_of
 from .event_stream import json_frames
 from .http_api import pending_of
 from .parts import CallBegan, Exchange, TextPiece, task_with, value_of
-from .runs import Order, Run, RunEnd, new_run_id
+from .runs import Order, Run, RunEnd, new_run_id, words_of
 from .service import Service
 
 _STATES = {
@@ -183,7 +182,7 @@ def _parsed(params: JsonValue, into: Any) -> Any:
     try:
         return ParseDict(params if is_object(params) else {}, into, ignore_unknown_fields=True)
     except (ParseError, RecursionError) as error:
-        raise _RpcError(_INVALID_PARAMS, f"the parameters do not fit: {str(error)[:200]}") from None
+        raise _RpcError(_INVALID_PARAMS, f"the parameters do not fit: {words_of(error)}") from None
 
 
 def _text(part: a2a.Part) -> str:
@@ -231,7 +230,7 @@ def _status(run: Run, end: RunEnd | None) -> a2a.TaskStatus:
     if end.pending:
         status.message.CopyFrom(_message(run, _question(end.pending)))
     elif isinstance(end.outcome, Failed):
-        status.message.CopyFrom(_message(run, [a2a.Part(text=redact(str(end.outcome.error))[:1000])]))
+        status.message.CopyFrom(_message(run, [a2a.Part(text=words_of(end.outcome.error))]))
     return status
 
 

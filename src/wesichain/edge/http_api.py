@@ -12,7 +12,6 @@ from starlette.responses import JSONResponse, Response
 from wesichain.agent import Completed, Failed
 from wesichain.core import JsonValue
 from wesichain.core.internal import PendingCall, to_plain
-from wesichain.trace import redact
 
 from .bodies import (
     checked_conversation,
@@ -27,7 +26,7 @@ from .bodies import (
 from .event_log import EventsExpiredError
 from .event_stream import event_frames, while_connected
 from .openapi import ORDER_FIELDS
-from .runs import Order, Run, RunEnd, new_run_id, status_of
+from .runs import Order, Run, RunEnd, new_run_id, status_of, words_of
 from .service import Service
 
 
@@ -131,7 +130,7 @@ def answer_of(run: Run, ending: RunEnd) -> tuple[int, Mapping[str, JsonValue]]:
             return 200, {**about, "output": to_plain(outcome.output), "stopped_by": outcome.stopped_by}
         case Failed(error=error):
             kind = type(error).__name__
-            return status_of(error), {**about, "error": redact(str(error))[:1000], "kind": kind}
+            return status_of(error), {**about, "error": words_of(error), "kind": kind}
         case _ if ending.pending:
             waiting: list[JsonValue] = [pending_of(item) for item in ending.pending]
             return 202, {**about, "reason": outcome.reason, "pending": waiting}

@@ -32,7 +32,7 @@ from wesichain.errors import CodecError, ConfigError
 from wesichain.tools import JsonTool
 
 from .bodies import task_of
-from .runs import Run, RunEnd, RunRegistry
+from .runs import Run, RunEnd, RunRegistry, words_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +247,7 @@ def task_with(text: str, files: Sequence[tuple[str, str]]) -> str | tuple[Conten
     try:
         media = [_media(kind, b64decode(data, validate=True)) for kind, data in files]
     except (ValueError, CodecError) as error:
-        raise HTTPException(400, f"a file of the message cannot be read: {str(error)[:200]}") from None
+        raise HTTPException(400, f"a file of the message cannot be read: {words_of(error)}") from None
     return (*((Text(task_of(text)),) if text.strip() else ()), *media)
 
 
@@ -276,7 +276,7 @@ def frontend_tools(given: Iterable[tuple[Any, Any, Any]]) -> tuple[JsonTool, ...
         try:
             tools.append(JsonTool(name, about, schema or _NO_ARGS, external=True))
         except ConfigError as error:
-            raise HTTPException(400, str(error)[:300]) from None
+            raise HTTPException(400, words_of(error)) from None
     return tuple(tools)
 
 

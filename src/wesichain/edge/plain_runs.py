@@ -25,7 +25,6 @@ from wesichain.errors import (
     WesichainError,
 )
 from wesichain.tools import CancellationToken
-from wesichain.trace import redact
 
 from .event_log import EventLog
 from .limits import Limits
@@ -41,6 +40,7 @@ from .runs import (
     history_of,
     missing_decisions,
     status_of,
+    words_of,
 )
 
 _log = logging.getLogger("wesichain.edge")
@@ -219,7 +219,7 @@ class PlainRun(Run):
             outcome = error.outcome
         except WesichainError as error:
             _log.warning("the run %s was refused: %s", self.run_id, error)
-            self._problem = HTTPException(status_of(error), redact(str(error))[:500])
+            self._problem = HTTPException(status_of(error), words_of(error))
         except Exception:  # noqa: BLE001  # a bug, of ours or of the agent's: the service goes on
             _log.exception("the run %s broke", self.run_id)
             self._problem = HTTPException(500, "something went wrong; the server's log says what")
@@ -276,7 +276,7 @@ class PlainRuns(RunRegistry):
         try:
             agent = self._agent.with_tools(*order.tools) if order.tools else self._agent
         except (DuplicateToolError, ToolDefinitionError) as error:
-            raise HTTPException(400, str(error)[:500]) from None
+            raise HTTPException(400, words_of(error)) from None
         run = PlainRun(agent, order, talk, keeper=self)
         if order.conversation is not None:
             before = await self.waiting(order.owner, order.conversation)

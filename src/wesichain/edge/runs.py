@@ -25,6 +25,7 @@ from wesichain.errors import (
     ReplayMismatchError,
 )
 from wesichain.tools import Tool
+from wesichain.trace import redact
 
 Begin: TypeAlias = Callable[[dict[str, Any]], RunStream[Any]]  # given the options of the run
 State: TypeAlias = Literal["running", "waiting", "completed", "failed", "cancelled"]
@@ -283,6 +284,14 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (ConfigError, 400),
     (ModelTransportError, 502),
 )
+
+
+_LONGEST_ERROR = 500  # characters
+
+
+def words_of(error: BaseException) -> str:
+    """Return what clients read of an error: its words without secrets, and not too many."""
+    return redact(str(error))[:_LONGEST_ERROR]
 
 
 def status_of(error: BaseException) -> int:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from starlette.exceptions import HTTPException
 from typing_extensions import override
@@ -14,7 +16,6 @@ from wesichain.core import Event, OutputDelta, TextDelta
 from wesichain.core.internal import Decision, Prices
 from wesichain.errors import ConfigError, DurableError, RunIdConflictError
 from wesichain.tools import CancellationToken
-from wesichain.trace import redact
 
 from .runs import (
     CostMeter,
@@ -28,6 +29,7 @@ from .runs import (
     missing_decisions,
     status_of,
     thread_of,
+    words_of,
 )
 
 if TYPE_CHECKING:
@@ -87,12 +89,21 @@ class DurableRun(Run):
         try:
             outcome = await self._agent.outcome(self.run_id)
         except DurableError as error:
-            raise HTTPException(500, redact(str(error))[:500]) from None
-        meter = CostMeter(self._prices)
-        for event in outcome.events:
-            meter.add(event)
+            raise HTTPException(500, words_of(error)) from None
         is_cancelled = await self._agent.status(self.run_id) == "cancelled"
-        return RunEnd(outcome, meter.cost(outcome), is_dropped=is_cancelled)
+        end = RunEnd(outcome, is_dropped=is_cancelled)
+        return replace(end, cost=await self._cost(end))
+
+    async def _cost(self, end: RunEnd) -> float | None:
+        """What the run has cost; an outcome has the events since the last decision alone."""
+        meter = CostMeter(self._prices)
+        stored = cast("AsyncGenerator[Event]", self._agent.events(self.run_id, after=0))
+        async with aclosing(stored) as events:
+            async for event in events:
+                meter.add(event)
+                if event.seq >= end.last_seq:
+                    break
+        return meter.cost(end.outcome)
 
     @override
     async def now(self) -> RunEnd | None:
@@ -111,7 +122,7 @@ class DurableRun(Run):
         except DurableError as error:
             refusal = error.__cause__  # of a decision that does not fit, as that of a plain run
             status = status_of(refusal) if isinstance(refusal, ConfigError) else 409
-            raise HTTPException(status, redact(str(error))[:500]) from None
+            raise HTTPException(status, words_of(error)) from None
         if self._talk is not None:  # whoever began the run may be gone
             await self._agent.follow(self.run_id, self._talk)
 
@@ -174,9 +185,9 @@ class StoredRuns(RunRegistry):
         except RunIdConflictError as error:
             raise HTTPException(409, str(error)) from None
         except ConfigError as error:
-            raise HTTPException(400, str(error)[:500]) from None
+            raise HTTPException(400, words_of(error)) from None
         except DurableError as error:
-            raise HTTPException(503, redact(str(error))[:500]) from None
+            raise HTTPException(503, words_of(error)) from None
         await self._check_owner(order)  # another's order with the same id may have come first
         return DurableRun(self._agent, order.run_id, order.conversation, talk, self._prices)
 

@@ -64,7 +64,6 @@ class DurableEffects(Effects):
         self._run: RunState[Any] | None = None
         self._conversed = Conversed(is_inside=bool(scope))
         self._checks: Counter[int] = Counter()  # of answers, by step
-        self._unknown: set[str] = set()  # calls that may have had their effect, and must not have it twice
 
     @override
     def attach(self, run: RunState[Any]) -> None:
@@ -114,13 +113,13 @@ class DurableEffects(Effects):
         call, ctx = prepared.call, caller.context(prepared.call)
         name = f"{self._scope}call {ctx.step_id} {_label(call.id)} {ctx.attempt}"
         asked = fingerprint_of_call(prepared)
-        tool = prepared.tool
+        tool, is_unknown = prepared.tool, False
         if tool.effect == "once" and not (self._journal.knows(name) or tool.is_waiting(ctx.idempotency_key)):
-            await self._intend(prepared, name, asked)
+            is_unknown = await self._intend(name, asked)
         result: list[ToolResult] = []
 
         async def perform() -> StepRecord:
-            if call.id in self._unknown:
+            if is_unknown:
                 return StepRecord(raised=Raised("ToolExecutionError", _unknown(call)), is_unknown=True)
             if not self._scope and self._journal.has_gone_on(ctx.step_id):
                 return StepRecord(raised=Raised("ToolExecutionError", _passed_over(call)))
@@ -145,8 +144,6 @@ class DurableEffects(Effects):
             reemit(entry.events, ctx)
             if entry.limit is not None:
                 entry.limit.restore(ctx)
-        if entry.is_unknown:
-            self._unknown.add(call.id)
         if entry.raised is None:
             said = (
                 entry.value,
@@ -205,16 +202,16 @@ class DurableEffects(Effects):
         scope, needs = f"{self._scope}{label}/", self.needs_deps
         return lambda live: DurableEffects(self._journal, live, scope=scope, needs_deps=needs)
 
-    async def _intend(self, prepared: PreparedCall, name: str, asked: str) -> None:
-        """Write down that the call is about to run. Where that stands already, its outcome is unknown."""
+    async def _intend(self, name: str, asked: str) -> bool:
+        """Write down that the call is about to run; whether that stands already: its outcome is unknown."""
         intent = f"intent {name}"
-        if self._journal.knows(intent):
-            self._unknown.add(prepared.call.id)
+        is_known = self._journal.knows(intent)
 
         async def intend() -> StepRecord:
             return StepRecord()
 
         await self._journal.perform(intent, asked, intend)
+        return is_known
 
 
 class _RecordedCaller(Caller):

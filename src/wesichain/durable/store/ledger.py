@@ -45,10 +45,7 @@ _NEW = (
 _ONE = f"{RUN_COLUMNS} {RUN_TABLES} WHERE r.run = :run"
 _MANY = f"{RUN_COLUMNS} {RUN_TABLES} WHERE "
 _LOCK = "UPDATE wesichain_runs SET run = run WHERE run = :run"
-_DECIDE = (
-    "INSERT INTO wesichain_decisions (run, token, decision) VALUES (:run, :token, :decision) "
-    "ON CONFLICT (run, token) DO NOTHING"
-)
+_DECIDE = "INSERT INTO wesichain_decisions (run, token, decision) VALUES (:run, :token, :decision)"
 _DECIDED = "SELECT token, decision FROM wesichain_decisions WHERE run = :run"
 _DECIDED_OF_WAITING = (
     "SELECT d.run, d.token FROM wesichain_decisions d JOIN wesichain_runs r ON r.run = d.run "
@@ -346,8 +343,7 @@ class Ledger:
             given = check(row, decided)
             for token, decision in given.items():
                 values = {"run": run_id, "token": token, "decision": decision}
-                if db.execute(self._db.sql(_DECIDE), values).rowcount != 1:
-                    raise DurableError("that was decided already")
+                db.execute(self._db.sql(_DECIDE), values)
             self._follow(db, row, follow({**decided, **given}))
 
     def follow(self, run_id: str, follow: Follow) -> bool:

@@ -228,8 +228,6 @@ class _Room:
 
     def take(self, key: str | None) -> bool:
         """Whether one more of this key may begin; then it counts."""
-        if self.left < 1:
-            return False
         if key:
             if any(used[key] >= limit for limit, used in self._by_key):
                 return False

@@ -188,7 +188,7 @@ class _Shrinking:
         best: _Shown | None = None
         left = [*self.trace.faults]
         for fault in reversed(self.trace.faults):
-            fewer = [one for one in left if one is not fault]
+            fewer = [one for one in left if one != fault]
             shown = self._first([fewer], 2 * _MOST_TRIES)
             if shown is not None:
                 best, left = shown, [one for one in shown[0].faults if one in fewer]

@@ -156,10 +156,8 @@ class Pool:
 
     def _take_idle(self, key: str) -> Keeper | None:
         with self._lock:
-            if (
-                self._server is None or not self._server.is_alive
-            ):  # it was killed; its keepers are about to end
-                return None
+            if self._server is None or not self._server.is_alive:
+                return None  # it was killed; its keepers are about to end
             for keeper in [each for each in reversed(self._idle) if each.key == key]:
                 self._idle.remove(keeper)
                 if not keeper.is_gone:
