@@ -155,7 +155,7 @@ class TestOffload:
             Offload(MemoryFiles(), over)
 
     def test_the_view_counts_as_it_is_told(self) -> None:
-        (view,) = Offload(MemoryFiles(), 700, count_tokens=len).context
+        view: Any = Offload(MemoryFiles(), 700, count_tokens=len).context[0]
         assert (view.count_tokens, view.inactive_below_tokens, view.name) == (len, 700, "Offload")
 
     async def test_three_hundred_steps_of_20_kb_results_in_32_000_tokens(self) -> None:
