@@ -82,11 +82,6 @@ async def test_llama_need_not_be_installed(base: str) -> None:
 # --- faults ---------------------------------------------------------------------------------------
 
 
-async def test_a_wrong_key_is_refused_with_advice(base: str) -> None:
-    with pytest.raises(LlmRejectedError, match="api_key="):
-        await elsewhere(base, key="wrong").complete(request(user("Hi.")))
-
-
 async def test_what_does_not_fit_names_the_servers_own_setting(base: str) -> None:
     with pytest.raises(LlmRejectedError, match=r"exceeds the available context size.*\(-c\)"):
         await elsewhere(base).complete_text("word " * 2000)
