@@ -12,7 +12,7 @@ from wesichain.core import Message, Role, ToolCall
 from wesichain.errors import ConfigError
 from wesichain.kit import Skills, Todo
 from wesichain.kit.run_files import LongResults, RunFiles
-from wesichain.tools import RunContext, ToolError
+from wesichain.tools import RunContext, ToolContext, ToolError
 
 
 @pytest.mark.parametrize("count", [100, 101])
@@ -70,6 +70,34 @@ def test_the_files_of_sixteen_runs_are_kept_and_those_of_others_made_anew() -> N
         with pytest.raises(ToolError, match="no file 'b'"):
             files(run).read("b")
     assert len(files._folders) == 16
+
+
+def test_the_files_of_a_run_follow_what_is_new_in_its_log() -> None:
+    files, wrote = RunFiles(), ToolCall("w", "write_file", {"path": "a", "text": "x"})
+    log = (Message(Role.ASSISTANT, "", tool_calls=(wrote,)), Message(Role.TOOL, "Done", "w"))
+    assert files(RunContext("r", link=Link(*log))).read("a") == "x"
+    edited = ToolCall("e", "edit_file", {"path": "a", "old": "x", "new": "y"})
+    more = (*log, Message(Role.ASSISTANT, "", tool_calls=(edited,)), Message(Role.TOOL, "Done", "e"))
+    folder = files._folders["r",]
+    assert files(RunContext("r", link=Link(*more))).read("a") == "y"
+    assert files._folders["r",] is folder
+    assert files(RunContext("r", link=Link(*log))).read("a") == "x"  # another log under the same id
+    assert files._folders["r",] is not folder
+
+
+def test_only_what_another_call_of_the_reply_changes_cannot_be_changed() -> None:
+    calls = (
+        ToolCall("1", "read_file", {"path": "a"}),
+        ToolCall("2", "write_file", "no object"),
+        ToolCall("3", "write_file", {"path": "b", "text": "x"}),
+        ToolCall("4", "write_file", {"path": "a", "text": "x"}),
+    )
+    files, reply = RunFiles(), Message(Role.ASSISTANT, "", tool_calls=calls)
+    last = files(ToolContext("r", call_id="4", link=Link(reply)))
+    last.write("a", "x")
+    with pytest.raises(ToolError, match="another call of the same reply changes 'b'"):
+        last.write("b", "x")
+    files(ToolContext("r", call_id="3", link=Link(reply))).write("b", "x")
 
 
 @pytest.mark.parametrize("tokens", [100, 99, True])

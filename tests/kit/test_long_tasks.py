@@ -154,6 +154,10 @@ class TestOffload:
         with pytest.raises(ConfigError, match="over_tokens"):
             Offload(MemoryFiles(), over)
 
+    def test_the_view_counts_as_it_is_told(self) -> None:
+        view: Any = Offload(MemoryFiles(), 700, count_tokens=len).context[0]
+        assert (view.count_tokens, view.inactive_below_tokens, view.name) == (len, 700, "Offload")
+
     async def test_three_hundred_steps_of_20_kb_results_in_32_000_tokens(self) -> None:
         llm = Reader(300)
         agent = deep_agent(llm, [fetch], budget=Budget(steps=3_000), context=[Window(32_000)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import shutil
 import threading
@@ -334,6 +335,14 @@ class TestWall:
             FolderFiles(root).read("binary")
         found = await call(tools_of(Workspace(FolderFiles(root))), "search_files", text="inside")
         assert "binary" not in [match["path"] for match in found]
+
+    def test_the_handle_of_a_folder_is_closed_with_its_files(self, root: Path) -> None:
+        files = FolderFiles(root)
+        handle = files._root
+        assert Path(f"/proc/self/fd/{handle}").readlink() == root
+        gc.collect()  # what others have left is closed before
+        del files
+        assert not Path(f"/proc/self/fd/{handle}").exists()
 
     def test_a_system_without_handles_of_folders_is_refused(
         self, root: Path, monkeypatch: pytest.MonkeyPatch

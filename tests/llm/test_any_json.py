@@ -204,3 +204,16 @@ def test_a_picture_that_is_none_is_left_out() -> None:
     candidate = {"content": {"parts": [drawn, {"text": "hello"}]}, "finishReason": "STOP"}
     reply = GeminiReply(ToolNames(()), HERE).read({"candidates": [candidate]})
     assert (reply.content, reply.parts) == ("hello", ())
+
+
+def test_a_converse_reply_is_over_when_both_its_end_and_its_cost_have_come() -> None:
+    reply = ConverseReply(ToolNames(()), HERE)
+    for name, body, is_over in (
+        ("messageStart", {"role": "assistant"}, False),
+        ("metadata", {"usage": {}}, False),
+        ("messageStop", {"stopReason": "end_turn"}, False),
+        ("metadata", {"usage": {"inputTokens": 3}}, True),
+    ):
+        assert [*reply.take(SseEvent(json.dumps(body), name))] == []
+        assert reply.is_over is is_over
+    assert reply.whole().usage.input_tokens == 3

@@ -110,6 +110,32 @@ async def test_settings(model: str, settings: ModelSettings, expected: dict[str,
     assert expected.items() <= body.items()
 
 
+async def test_tools_of_the_options_stand_beside_ours_and_other_options_beside_them() -> None:
+    own = {"toolSpec": {"name": "own", "inputSchema": {"json": {"type": "object"}}}}
+    options = {"tools": [own], "requestMetadata": {"team": "a"}}
+    body = await sent("m", LlmRequest("m", HISTORY, TOOLS), options=options)
+    assert faults(body) == ""
+    assert body["toolConfig"]["tools"][-1] == own
+    assert len(body["toolConfig"]["tools"]) == len(TOOLS) + 1
+    assert body["requestMetadata"] == {"team": "a"}
+    assert "tools" not in body
+
+
+async def test_long_ids_and_names_are_cut_to_what_the_api_takes() -> None:
+    call = ToolCall("i" * 65, "files.read", {})
+    paper = Document(b"%PDF", media_type="application/pdf", name="n" * 201)
+    history = (
+        Message(Role.USER, (Text("x"), paper)),
+        Message(Role.ASSISTANT, "", tool_calls=(call,)),
+        Message(Role.TOOL, "1", call.id),
+    )
+    body = await sent("m", LlmRequest("m", history, TOOLS))
+    asked, used, result = body["messages"]
+    assert asked["content"][1]["document"]["name"] == "n" * 200
+    assert used["content"][0]["toolUse"]["toolUseId"] == "i" * 64
+    assert result["content"][0]["toolResult"]["toolUseId"] == "i" * 64
+
+
 async def test_the_tokens_of_a_client_hold_for_every_request() -> None:
     body = await sent("m", LlmRequest("m", HISTORY, TOOLS), max_tokens=7)
     assert body["inferenceConfig"] == {"maxTokens": 7}

@@ -219,6 +219,8 @@ async def test_a_wrong_host_says_so(provider: Provider, how: str) -> None:
         "ftp://host",
         "http://h:99999",
         "http://\u00e9..\u00e9",
+        "http://[v1.a]",
+        "http://h/\x00",
     ],
 )
 async def test_a_base_url_that_is_no_address_is_a_config_error(provider: Provider, url: str) -> None:

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from wesichain.core import Document
-from wesichain.errors import ToolDefinitionError, ToolSerializationError
-from wesichain.tools import JsonTool
+from wesichain.errors import ToolDefinitionError, ToolError, ToolSerializationError
+from wesichain.tools import JsonTool, validate_json
 from wesichain.tools.json_schema.issues import Issue, closest, one_of, preview, shorten
 from wesichain.tools.json_schema.pattern import compile_pattern
 from wesichain.tools.mcp import ServedPrompt
 from wesichain.tools.mcp.remote_tools import ToolSelection
 from wesichain.tools.mcp.resources import Contents
 from wesichain.tools.mcp.sdk import types
-from wesichain.tools.mcp.subscriptions import ResourceChanges
+from wesichain.tools.mcp.subscriptions import ResourceChanges, Watch
 from wesichain.tools.return_values import parts_in
 from wesichain.tools.schema.describe import MAX_NODES, tidy, type_text
 from wesichain.tools.tool_search import words_of
@@ -76,6 +76,13 @@ def test_a_pattern_has_2000_characters() -> None:
         compile_pattern("a" * 2_001)
 
 
+def test_a_hundred_thousand_references_are_followed() -> None:
+    schema = {"items": {"$ref": "#/$defs/any"}, "$defs": {"any": {"type": "integer"}}}
+    assert validate_json(schema, [0] * 100_000) == []
+    (fault,) = validate_json(schema, [0] * 100_001)
+    assert "cannot be checked: the schema refers to itself too often for this value" in fault
+
+
 def test_a_foreign_schema_has_200_000_bytes() -> None:
     selection = ToolSelection(max_description=300_000)
     room = 200_000 - len('{"type":"object","description":""}')
@@ -104,6 +111,25 @@ async def test_changes_that_nobody_takes_are_bounded_and_told_once() -> None:
     assert len(found) == len({*found}) == 1_024
     assert {"a://b", "a://b/0"} <= {*found}
     assert "a://bc" not in found
+
+
+async def test_a_subscription_is_confirmed_or_refused_once_and_anew_after_a_lost_connection() -> None:
+    refused = Watch()
+    assert refused.uris == ()
+    assert refused.refused(ToolError("no"))
+    assert not refused.refused(ToolError("no"))
+    with pytest.raises(ToolError, match="no"):
+        await refused.ready
+    watch = Watch(changes := ResourceChanges(("a://b", "a://c")))
+    assert watch.uris == ("a://b", "a://c")
+    assert not watch.opened()
+    assert watch.ready.done()
+    assert not watch.refused(ToolError("no"))
+    assert watch.opened()  # what changed meanwhile is not known
+    changes.close()
+    assert [uri async for uri in changes] == ["a://b", "a://c"]
+    tools = Watch()
+    assert (tools.opened(), tools.opened()) == (False, True)
 
 
 def test_words_are_found_by_their_stems() -> None:

@@ -77,9 +77,9 @@ async def test_nothing_of_a_call_that_has_ended_is_kept_until_its_timeout(kind: 
         asyncio.get_running_loop().call_soon(lambda: future.set_result(now()))
         return await future
 
-    result = await call(tool(later if kind == "async" else now, description="Make one."))
+    result = await call(tool(later if kind == "async" else now, description="Make one.", timeout=3600))
     assert result.value == {"a": 1}
-    await until(lambda: gc.collect() >= 0 and made[0]() is None)
+    await asyncio.wait_for(until(lambda: gc.collect() >= 0 and made[0]() is None), 10)
 
 
 # --- timeouts ------------------------------------------------------------------------------------

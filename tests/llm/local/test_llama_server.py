@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import tempfile
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 pytest.importorskip("xllamacpp")
 
+from wesichain.llm.local import llama_server
 from wesichain.llm.local.llama_engine import _reason
 from wesichain.llm.local.llama_server import start_measured
 
@@ -44,6 +46,25 @@ def test_the_number_of_threads_is_what_is_faster_now(
     server, threads = start_measured(begin, cores)
     assert (threads, started) == (chosen, begun)
     assert server is (all_of_them if chosen == cores else one)
+
+
+@pytest.mark.parametrize(("busy", "begun"), [(1.71, [2]), (1.70, [2, 1])])
+def test_threads_that_all_had_their_cores_are_left_as_they_are(
+    busy: float, begun: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[int] = []
+    monkeypatch.setattr(llama_server, "measure", lambda _: (1.0, busy))
+    assert start_measured(lambda *, threads: started.append(threads), 2)[1] == begun[-1]
+    assert started == begun
+
+
+def test_a_measurement_is_requests_a_second_and_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(time, "monotonic", iter([10.0, 12.0]).__next__)
+    monkeypatch.setattr(time, "process_time", iter([1.0, 4.0]).__next__)
+    server = SimpleNamespace(handle_completions=asked.append)
+    assert llama_server.measure(server) == (0.5, 1.5)
+    assert [probe["max_tokens"] for probe in asked] == [8, 8]
 
 
 @pytest.mark.parametrize(

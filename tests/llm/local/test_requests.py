@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
+from tests.llm.local.scripted_llama import LAST, ScriptedLlama, events
 from wesichain.core import (
     LlmRequest,
     LlmResponse,
@@ -28,42 +27,19 @@ from wesichain.llm.local.model import Timings
 ADD = ToolSpec("add", "Adds.", {"type": "object", "properties": {"a": {"type": "integer"}}})
 NOW = ToolSpec("now", "Tells.", {"type": "object", "properties": {}})
 AGE = {"type": "object", "properties": {"age": {"type": "integer"}}}
-LAST = {"stop": True, "tokens_evaluated": 3, "tokens_predicted": 2}
 EVERY = {"prompt": "P", "cache_prompt": True, "n_predict": 512, "temperature": 0.0, "seed": 0, "stop": []}
 
 
-class Server:
-    """Remembers what it is asked, and answers a completion with these events."""
+class Server(ScriptedLlama):
+    """Answers a completion with these events."""
 
-    def __init__(self, *events: dict[str, Any], prompt: str = "P") -> None:
-        self.asked: list[tuple[str, Any]] = []
-        self._events = events or ({"content": "hi", **LAST},)
-        self._prompt = prompt
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode()
-        length = next(line for line in head.lower().split("\r\n") if line.startswith("content-length"))
-        body = await reader.readexactly(int(length.partition(":")[2]))
-        self.asked.append((head.split()[1], json.loads(body)))
-        answer = json.dumps({"prompt": self._prompt}).encode()
-        if head.split()[1] == "/completion":
-            answer = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in self._events)
-        writer.write(b"HTTP/1.1 200 OK\r\n\r\n" + answer)
-        await writer.drain()
-        writer.close()
+    def __init__(self, *pieces: dict[str, Any], prompt: str = "P") -> None:
+        super().__init__(events(*(pieces or ({"content": "hi", **LAST},))), prompt=prompt)
 
     @asynccontextmanager
     async def model(self, **options: Any) -> AsyncGenerator[LocalLlm]:
-        server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        async with LocalLlm("m", base_url=f"http://127.0.0.1:{port}", **options) as llm:
+        async with self.listening() as url, LocalLlm("m", base_url=url, **options) as llm:
             yield llm
-        server.close()
-
-    def completion(self) -> dict[str, Any]:
-        return {
-            name: value for path, body in self.asked if path == "/completion" for name, value in body.items()
-        }
 
 
 def request(*tools: ToolSpec, **more: Any) -> LlmRequest:
@@ -117,8 +93,9 @@ async def test_a_completion_is_asked_for_with_these_fields(
     server = Server()
     async with server.model(**options) as llm:
         await llm.complete(asked)
-    assert [path for path, _ in server.asked] == ["/apply-template", "/completion"]
-    assert server.completion() == {**EVERY, "stream": True, **sent}
+    (template, _), (completion, body) = server.asked
+    assert (template, completion) == ("/apply-template", "/completion")
+    assert body == {**EVERY, "stream": True, **sent}
 
 
 async def test_a_text_is_continued_as_it_is() -> None:
@@ -197,6 +174,7 @@ async def test_a_reply_without_its_last_word_is_cut() -> None:
         ({"api_key": "k"}, "api_key is for a server elsewhere; give its base_url too"),
         ({"base_url": "http://h", "context": 1}, "context and threads are settings of the server"),
         ({"base_url": "http://h", "threads": 1}, "context and threads are settings of the server"),
+        ({"base_url": "http://me:secret@h"}, "a name or password, which is not sent; pass api_key= instead"),
     ],
     ids=str,
 )

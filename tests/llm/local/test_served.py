@@ -98,26 +98,6 @@ async def test_a_call_is_read_whole_and_in_pieces(base: str) -> None:
     assert not [piece for piece in pieces if isinstance(piece, TextChunk)]
 
 
-async def test_a_call_that_is_required_is_made_and_of_the_tool_that_is_named(base: str) -> None:
-    tools = (ADD, ToolSpec("now", "The time.", {"type": "object", "properties": {}}))
-    for choice, names in (
-        ("required", {"math.add", "now"}),
-        ({"type": "function", "function": {"name": "now"}}, {"now"}),
-    ):
-        async with client(base, tokens=80, tool_choice=choice) as llm:
-            reply = await llm.complete(asked("Say hello.", *tools))
-        assert {call.name for call in reply.tool_calls} <= names
-        assert reply.tool_calls
-
-
-async def test_the_schema_of_the_answer_is_kept_beside_tools(base: str) -> None:
-    async with client(base, tokens=80) as llm:
-        reply = await llm.complete(asked("Ann is 33 years old. How old is she?", ADD, output=AGE))
-    if not reply.tool_calls:
-        assert validate_json(AGE, parse_json(reply.content)) == []
-    assert reply.finish_reason in ("stop", "tool_calls")
-
-
 async def test_eight_ask_at_once_and_who_leaves_holds_nobody_up(base: str) -> None:
     async with client(base, tokens=20) as plain, client(base, tokens=80, tool_choice="required") as calling:
         alone = await plain.complete(asked("Say hello."))

@@ -561,3 +561,16 @@ def test_a_function_whose_parameters_cannot_be_known_takes_no_settings() -> None
         ConfigError, match=r"Odd\.complete_text takes no settings, so temperature cannot be set"
     ):
         TextReAct(Odd()).check_settings(ModelSettings(temperature=0.5))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("Action: a\nAction: b\nObservation: 1\nFinal Answer: 1", "Action: a\nAction: b"),
+        ("Thought: hm\nObservation: 1", "Thought: hm\nObservation: 1"),
+        ("<think>hm</think>\nAction: a\nObservation: 1", "Action: a"),
+    ],
+)
+async def test_a_refused_reply_is_kept_without_the_result_that_was_made_up(text: str, kept: str) -> None:
+    reply = await reply_to(text)
+    assert (reply.content, reply.tool_calls) == (kept, (ToolCall("", "", kept),))

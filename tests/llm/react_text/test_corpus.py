@@ -118,3 +118,28 @@ def test_a_refusal_says_what_was_wrong_and_what_to_write() -> None:
             hint = find_dialect(row["dialect"]).hint
             said = f"Your reply could not be read: {row['says']['reason']}. {hint}"
             assert reply_of(row).reasoning == said
+
+
+BEHIND = [
+    *("\nWait, no.", " (dry run)", "\nThought: no", "\nFinal Answer: no", "\n\n---\nno", "\nassistant: no", "\u2028no"),
+    *("<think>no</think>", "</think>no", "\n```\nno\n```", "\n<!-- no -->", "\n<note>no</note>", "</s>no"),
+    "<|im_end|>\n<|im_start|>assistant\nWait, no.",
+    "<|start|>assistant<|channel|>analysis<|message|>Wait, no.<|end|>",
+    "<|start|>assistant<|channel|>final<|message|>No.<|return|>",
+]  # fmt: skip
+
+
+def test_no_call_with_effects_is_made_with_anything_behind_it() -> None:
+    """In any form; the rest of a line is part of a bare text, and what follows a made-up result is put aside."""
+    effects = {tool.name for tool in TOOLS if not tool.pure}
+    asides = ("bservation", "<tool_response>", "<|start|>functions")
+    tried = 0
+    for row in (row for rows in ROWS.values() for row in rows):
+        calls = parse(row["text"], dialect=row["dialect"], tools=TOOLS).calls
+        if {call.name for call in calls} & effects and not any(aside in row["text"] for aside in asides):
+            tried += 1
+            for behind in BEHIND:
+                read = parse(row["text"] + behind, dialect=row["dialect"], tools=TOOLS)
+                is_bare = any(call.is_bare for call in read.calls)
+                assert read.kind != "action" or is_bare, (row["id"], behind)
+    assert tried > 80

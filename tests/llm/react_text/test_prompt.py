@@ -193,6 +193,8 @@ SCHEMAS: list[Any] = [
     pytest.param({"const": "a"}, '"a"', id="a constant"),
     pytest.param({"type": ["string", "null"]}, "string | null", id="several kinds"),
     pytest.param({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "integer | null", id="alternatives"),
+    pytest.param({"oneOf": [{"type": "null"}, {"type": "null"}]}, "null", id="alternatives that are one"),
+    pytest.param({"anyOf": "null", "type": "integer"}, "integer", id="alternatives that are none"),
     pytest.param({"type": "array", "items": {"type": "number"}}, "[number, ...]", id="a list"),
     pytest.param({"type": "array"}, "[any, ...]", id="a list of anything"),
     pytest.param({"$ref": "#/$defs/Color"}, '"red" | "blue"', id="a reference"),
@@ -200,6 +202,11 @@ SCHEMAS: list[Any] = [
     pytest.param({"$ref": "https://example.com/x"}, "any", id="a reference elsewhere"),
     pytest.param(
         {"type": "object", "properties": {"a": {"type": "boolean"}}}, '{"a"?: boolean}', id="an object"
+    ),
+    pytest.param(
+        {"type": "object", "properties": {"a": {"type": "null", "default": 5, "description": "How\n many."}}},
+        '{"a"?: null = 5 (How many.)}',
+        id="a default and a description",
     ),
     pytest.param({"type": "object"}, "object", id="an object of anything"),
     pytest.param(True, "any", id="a schema that is no object"),

@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.draws import draws
+from tests.llm.react_text.test_corpus import ROWS
 from wesichain.core import LlmRequest, LlmResponse, Message, Role, StreamItem, TextChunk, ToolSpec
 from wesichain.llm.foreign_text import ForeignText
 from wesichain.llm.react_text import TextReAct, parse
@@ -227,3 +228,16 @@ def test_a_long_reply_is_heard_in_linear_time() -> None:
 async def test_nothing_of_a_call_is_streamed(text: str, size: int) -> None:
     items = InPieces(cut(text, [size])).stream(ASKED)
     assert await shown(ForeignText(TOOLS, ReasoningStyle(), runs_calls=True).stream(items)) == ""
+
+
+@pytest.mark.parametrize("size", [1, 3, 16])
+def test_a_reply_of_the_corpora_is_passed_on_in_pieces_as_it_is_at_once(size: int) -> None:
+    """Where a model is known to begin its thoughts in the prompt; a second end of them comes too late."""
+
+    def said(text: str, size: int) -> str:
+        return passed_on(cut(text, [size]), ReasoningStyle(opens_in_prompt=True))
+
+    rows = [row for rows in ROWS.values() for row in rows if row["text"]]
+    assert [row["id"] for row in rows if said(row["text"], size) != said(row["text"], len(row["text"]))] == [
+        "reasoning-051"
+    ]

@@ -381,3 +381,11 @@ def test_law_a_value_is_of_its_own_kind_and_of_no_other(value: Any) -> None:
     others = {"null", "boolean", "string", "array", "object"} - {kind}
     for other in others:
         assert len(validate_json({"type": other}, value)) == 1
+
+
+@pytest.mark.parametrize("end", ["", "#"])
+def test_a_reference_to_the_metaschema_wants_a_schema(end: str) -> None:
+    schema = {"$ref": f"https://json-schema.org/draft/2020-12/schema{end}"}
+    assert validate_json(schema, {"type": "integer"}) == []
+    (fault,) = validate_json(schema, {"type": 5})
+    assert "expected a JSON Schema: " in fault

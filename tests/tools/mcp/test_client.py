@@ -284,6 +284,33 @@ def test_a_server_that_cannot_be_used_is_a_clear_error_soon(
 
 
 @pytest.mark.parametrize(
+    ("script", "remarks"),
+    [
+        pytest.param("echo bad   luck >&2; exit 3", "it ended with status 3; its last words: bad luck", id="status"),
+        pytest.param("exit 0", "it ended with status 0", id="status-zero"),
+        pytest.param("kill -9 $$", "it was ended by signal 9", id="signal"),
+        pytest.param(
+            "echo Welcome; echo again; exit 1", 'it ended with status 1; it printed what is no message: "Welcome\\n"', id="text"
+        ),
+        pytest.param(
+            f"printf '{'x' * 500} {'y' * 498}' >&2; exit 1",
+            f"it ended with status 1; its last words: {'x' * 500} {'y' * 498}",
+            id="999-bytes",
+        ),
+        pytest.param(
+            f"printf '{'x' * 500} {'y' * 499}' >&2; exit 1",
+            f"it ended with status 1; its last words: {'y' * 499}",
+            id="1000-bytes-may-begin-with-half-a-word",
+        ),
+    ],
+)  # fmt: skip
+async def test_how_a_program_ended_is_told_with_its_last_words(script: str, remarks: str) -> None:
+    with pytest.raises(ToolError) as caught:
+        await McpServer.stdio("sh", "-c", script).__aenter__()
+    assert str(caught.value).removeprefix("MCP server 'sh' ").partition("; ")[2] == remarks
+
+
+@pytest.mark.parametrize(
     ("make", "words"),
     [
         pytest.param(

@@ -312,6 +312,13 @@ async def test_changes_of_resources_reach_those_who_subscribed(protocol: str) ->
                 assert {await anext(both), await anext(both)} == {"notes://today", "notes://tomorrow"}
         changes.resource("notes://today")
         assert [uri async for uri in one] == []  # the subscription has ended
+        with pytest.raises(TimeoutError, match="of the caller"):
+            async with server.subscribe("notes://today"):
+                raise TimeoutError("of the caller")
+        kept = server.subscribe("notes://today")
+        left = await kept.__aenter__()
+    assert [uri async for uri in left] == []  # the server has been left
+    await kept.__aexit__(None, None, None)
 
 
 async def test_a_server_that_offers_no_subscriptions_says_so() -> None:

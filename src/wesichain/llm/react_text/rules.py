@@ -56,7 +56,7 @@ def _checked(call: TextCall, spec: ToolSpec | None, remark: str) -> TextCall:
         why = f"there is more in the reply than the call of {call.name!r}"
         said = remark if len(remark) <= 60 else f"{remark[:60]}..."
         raise WrongInputError(f"{why}, {said!r}; {ALONE}")
-    if call.is_bare and "\n" in call.input:
+    if call.is_bare and len(call.input.splitlines()) > 1:
         why = f"the input of {call.name!r} is text of more than one line"
         raise WrongInputError(f"{why}; write it as one JSON object, and {ALONE}")
     if spec is not None:

