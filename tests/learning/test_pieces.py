@@ -57,14 +57,7 @@ def test_advice_has_as_many_bullets_and_characters_as_it_may() -> None:
     assert advice().text == ""
     text = "x" * 40
     for tokens, count in ((20, 2), (19, 1), (10, 1), (9, 0)):
-        assert (
-            len(
-                advice(
-                    owned(text, "a"), owned("y" * 40, "b"), tokens=tokens
-                ).shown
-            )
-            == count
-        )
+        assert len(advice(owned(text, "a"), owned("y" * 40, "b"), tokens=tokens).shown) == count
     shown = advice(*ways[:2])
     assert shown.text == f"{HEADING}\n- Way 0.\n- Way 1."
     assert shown.tools == ("look", "tell")
