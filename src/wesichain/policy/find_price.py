@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from wesichain.core import ContextReduced, Event, ModelResponded, ModelSettings, RunStarted, Usage
+from wesichain.core import ContextReduced, Event, HandedOff, ModelResponded, ModelSettings, RunStarted, Usage
 from wesichain.core.internal import NO_SETTINGS, AnyPrice, Price, Prices, Spent, cost_of
 from wesichain.errors import MissingDependencyError
 
@@ -75,8 +75,8 @@ def cost_of_events(events: Iterable[Event], prices: Prices | None = None) -> flo
     total = 0.0
     for event in events:
         match event:
-            case RunStarted():
-                models[event.scope] = event.model
+            case RunStarted() | HandedOff():
+                models[event.scope] = event.model or models.get(event.scope, "")
                 continue
             case ModelResponded():
                 cost, usage, model = event.cost, event.response.usage, event.response.model
