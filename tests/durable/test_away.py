@@ -20,7 +20,7 @@ from tests.durable.test_agent import Slow, add, adder, deleter, served
 from tests.durable.test_graph import Notes, graph
 from wesichain import Agent, tool
 from wesichain.agent import Approve, Conversation, Interrupted, Provide
-from wesichain.core import LlmRequest, Role, RunInterrupted
+from wesichain.core import LlmRequest, Role, RunInterrupted, to_json
 from wesichain.durable import DurableAgent, DurableGraph, DurableRuns, RunState
 from wesichain.durable.store import leases
 from wesichain.durable.store.ledger import NewRun
@@ -38,7 +38,7 @@ from wesichain.errors import (
 from wesichain.graph import ExecutionOptions, GraphBuilder, interrupt
 from wesichain.graph.sqlite import SqliteCheckpointer
 from wesichain.testing import FunctionLlm, calls
-from wesichain.trace import CollectingSink
+from wesichain.trace import CollectingSink, Redactor
 
 
 @contextmanager
@@ -445,3 +445,16 @@ async def test_a_question_that_only_looks_like_one_about_calls_is_answered_as_a_
         assert (item.call.name, item.call.args, item.external) == ("ask", asked, True)
         await durable.approve("r", item.token, Provide("yes"))
         assert await durable.result("r") == {"said": ["yes"]}
+
+
+async def test_events_are_stored_as_the_redactor_of_the_agent_leaves_them(url: str) -> None:
+    agent = Agent(
+        FunctionLlm(lambda _: "call 555-0199"),
+        redactor=Redactor(lambda text: text.replace("555-0199", "[phone]")),
+    )
+    async with DurableAgent(agent, "a", database_url=url) as durable:
+        result = await durable.run("hi", run_id="r")
+        assert result.output == "call 555-0199"
+        told = "".join([to_json(event) async for event in durable.events("r")])
+        assert "555-0199" not in told
+        assert "run_completed" in told
