@@ -90,21 +90,26 @@ async def test_while_it_waits_to_try_again() -> None:
 
 
 @pytest.mark.parametrize("is_own", [False, True], ids=["the-token-given", "the-token-of-the-call"])
-async def test_after_a_successful_tool(is_own: bool) -> None:
+@pytest.mark.parametrize("is_blocking", [False, True], ids=["async", "in-a-thread"])
+async def test_after_a_successful_tool(is_own: bool, is_blocking: bool) -> None:
     token = CancellationToken()
 
-    @tool
-    async def last(ctx: ToolContext) -> str:
+    def work(ctx: ToolContext) -> str:
         """Cancels, then succeeds."""
         (ctx.cancellation if is_own else token).cancel("enough")
         return "worked"
 
+    async def work_in_the_loop(ctx: ToolContext) -> str:
+        return work(ctx)
+
+    last = tool(work if is_blocking else work_in_the_loop, name="last", description="Cancels.")
     llm = ScriptedLlm([say(call("last")), "never"])
     outcome = await AgentRuntime(llm, [last]).run("q", cancellation=token)
     assert isinstance(outcome, Interrupted)
     assert len(llm.requests) == 1
     assert outcome.reason == "enough"
-    assert Observation("worked", "last-id") in outcome.steps
+    if not is_blocking:  # else the run may stop before the thread has returned
+        assert Observation("worked", "last-id") in outcome.steps
     check_events(outcome.events)
 
 

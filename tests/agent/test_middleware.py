@@ -29,7 +29,7 @@ from wesichain.core import (
     to_json,
 )
 from wesichain.errors import ConfigError, GuardrailError, LlmTransportError, RunFailedError, ToolError
-from wesichain.middleware import InputGuard, Middleware, OutputGuard, ToolGuard
+from wesichain.middleware import InputGuard, Middleware, OutputGuard, ToolGuard, guards
 from wesichain.policy import Budget, ObserveErrors
 from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm
 from wesichain.tools import CancellationToken, ToolResult, tool
@@ -280,6 +280,13 @@ async def test_what_is_no_reply_is_judged_and_what_came_before_it_is_paid() -> N
     assert outcome.usage == spent_in(outcome.events) == Usage(3, 2)
 
 
+async def test_what_the_model_gave_that_is_no_reply_is_not_paid() -> None:
+    odd: Any = LlmResponse("no usage", usage=None)  # type: ignore[arg-type]
+    outcome = await runtime([odd, say(content="whole")], Model(twice)).run("q")
+    assert isinstance(outcome, Completed)
+    assert outcome.usage == spent_in(outcome.events) == Usage(3, 2)
+
+
 async def test_a_tool_s_result_may_come_from_elsewhere() -> None:
     async def cached(ctx: Any, call: Any, call_next: Any) -> Any:
         return ToolResult("of-another-call", call.name, 7)
@@ -386,6 +393,10 @@ async def test_the_task_of_a_run_that_goes_on_stays_and_it_is_run_once() -> None
         await runtime(["3", "4"], Run(twice)).run({"input": "q"})
 
 
+def refuse() -> None:
+    raise GuardrailError("by itself")
+
+
 class TestGuards:
     @pytest.mark.parametrize(
         ("check", "refused"),
@@ -393,22 +404,29 @@ class TestGuards:
             (lambda task: None, ""),
             (lambda task: True, ""),
             (lambda ctx, task: ctx.run_id == "r", ""),
-            (lambda task: False, "' said no"),
-            (lambda task: "not that", "the task was refused: not that"),
-            (lambda task: 1 / 0, "raised ZeroDivisionError"),
-            (lambda task: 7, "gave 7; return"),
-            (lambda ctx, task: "not that", "the task was refused: not that"),
+            (lambda task: False, "the check 'check' said no"),
+            (lambda task: "", "the check 'check' said no"),
+            (lambda task: "not that", "not that"),
+            (lambda task: refuse(), "by itself"),
+            (lambda task: 1 / 0, "the check 'check' raised ZeroDivisionError: division by zero"),
+            (
+                lambda task: 7,
+                f"the check 'check' gave 7; {guards._RETURNS}",
+            ),
+            (lambda ctx, task: "not that", "not that"),
         ],
     )
     async def test_an_input_guard(self, check: Any, refused: str) -> None:
         async def later(ctx: Any, task: Any) -> Any:
             return check(task) if check.__code__.co_argcount == 1 else check(ctx, task)
 
+        check.__name__ = later.__name__ = "check"
         for one in (check, later):
             llm = ScriptedLlm(["3"])
             outcome = await AgentRuntime(llm, middleware=[InputGuard(one)]).run("q", run_id="r")
             assert isinstance(outcome, Failed if refused else Completed)
-            assert not isinstance(outcome, Failed) or refused in str(outcome.error)
+            text = refused if refused == "by itself" else f"the task was refused: {refused}"
+            assert not isinstance(outcome, Failed) or str(outcome.error) == text
             assert len(llm.requests) == int(not refused), "a refused task costs nothing"
             check_events(outcome.events)
 
@@ -445,9 +463,16 @@ class TestGuards:
         assert isinstance(outcome, Failed)
         assert outcome.usage == Usage(3, 2), "the reply was paid for"
 
-    @pytest.mark.parametrize("wrong", [None, lambda: None, lambda a, b, c: None])
-    def test_a_wrong_check_is_refused_when_it_is_given(self, wrong: Any) -> None:
-        with pytest.raises(ConfigError):
+    @pytest.mark.parametrize(
+        ("wrong", "why"),
+        [
+            (None, r"^InputGuard\(None\): pass a function of \(value\) or \(ctx, value\)$"),
+            (lambda: None, r"^InputGuard: a check takes \(value\) or \(ctx, value\), this one takes 0$"),
+            (lambda a, b, c: None, "this one takes 3$"),
+        ],
+    )
+    def test_a_wrong_check_is_refused_when_it_is_given(self, wrong: Any, why: str) -> None:
+        with pytest.raises(ConfigError, match=why):
             InputGuard(wrong)
         with pytest.raises(ConfigError, match="use 'hold' or 'pass'"):
             OutputGuard(str, stream=wrong)

@@ -33,7 +33,6 @@ from wesichain.errors import (
     LlmTransportError,
     LoopDetectedError,
     ModelTransportError,
-    PolicyConfigError,
     PolicyViolationError,
     ToolFailedError,
     UnknownToolError,
@@ -596,25 +595,6 @@ def test_a_history_is_made_of_messages(history: Any) -> None:
 
 def run_with_history(history: Any) -> Any:
     return asyncio.run(AgentRuntime(ScriptedLlm(["ok"])).run("q", history=history))
-
-
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        pytest.param({"tool_concurrency": 0}, PolicyConfigError, id="no-tools-at-a-time"),
-        pytest.param({"on_limit": "shrug"}, PolicyConfigError, id="an-unknown-way-at-the-limit"),
-        pytest.param({"exclude_after": 0}, PolicyConfigError, id="exclusion-after-nothing"),
-        pytest.param({"policy": FailFast}, PolicyConfigError, id="a-class-for-a-policy"),
-        pytest.param(
-            {"budget": Budget(cost=1.0, prices={"other": (1.0, 1.0)})},
-            ConfigError,
-            id="no-price-for-the-model",
-        ),
-    ],
-)
-def test_a_wrong_setting_fails_at_build(options: dict[str, Any], error: type[Exception]) -> None:
-    with pytest.raises(error):
-        runtime([], **options)
 
 
 def test_what_is_no_model_is_refused() -> None:

@@ -13,6 +13,7 @@ import tty
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -318,7 +319,7 @@ def test_the_doctor_says_what_is_missing(
 ) -> None:
     def version(package: str) -> str:
         if package == "typer":
-            raise machine.PackageNotFoundError
+            raise PackageNotFoundError
         return "1.0"
 
     assert machine._version("no-such-package") is None

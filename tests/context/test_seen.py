@@ -22,13 +22,10 @@ from wesichain.context import (
     VisibleLog,
     Window,
     are_views,
-    counter_of,
-    estimate_tokens,
     tokens_of,
 )
-from wesichain.core import ContextReduced, Image, Message, Role, StepStarted, ToolCall, from_json, to_json
+from wesichain.core import ContextReduced, Message, Role, StepStarted, ToolCall, from_json, to_json
 from wesichain.core.internal import Cut, Transcript
-from wesichain.errors import ConfigError
 from wesichain.testing import FunctionLlm, ScriptedLlm
 from wesichain.testing import calls as replying
 
@@ -176,13 +173,6 @@ class TestClearing:
         results = [message for message in seen.messages if message.role is Role.TOOL]
         assert ["cleared" in message.text for message in results] == [True] * 8 + [False] * 8
 
-    def test_short_results_are_left_alone(self) -> None:
-        assert not reduced(ClearToolResults(1, keep=0), started(9, size=20))
-
-    def test_below_its_limit_it_does_nothing(self) -> None:
-        seen = started(10)
-        assert ClearToolResults(seen.tokens).reduce(seen) is None
-
 
 class TestAWindow:
     def test_it_cuts_a_good_deal_at_a_time(self) -> None:
@@ -196,11 +186,6 @@ class TestAWindow:
                 cut_in.append(number)
             assert seen.tokens <= 8_000
         assert 30 <= len(cut_in) <= 50
-
-    def test_you_may_say_how_much_stays(self) -> None:
-        seen = started(20)
-        reduced(Window(2_000, keep_tokens=500), seen)
-        assert seen.tokens <= 500
 
 
 class TestASummary:
@@ -264,24 +249,6 @@ class TestASummary:
 
 
 class TestAViewOfOnesOwn:
-    @pytest.mark.parametrize(
-        ("cut", "why"),
-        [
-            (Cut(0, 1), "the instructions and the task stay"),
-            (Cut(1, 4), "the instructions and the task stay"),
-            (Cut(2, 3), "parts a call from its result"),
-            (Cut(3, 4), "parts a call from its result"),
-            (Cut(3, 6), "parts a call from its result"),
-            (Cut(2, 4, (Message(Role.TOOL, "x", "9"),)), "cannot be made up"),
-            (Cut(2, 900), "the log has 8 messages"),
-            (Cut(4, 4), "the log has 8 messages"),
-            (Cut(2, 4, (TASK, TASK, TASK)), "a place holds one"),
-        ],
-    )
-    def test_a_cut_that_may_not_be_is_refused(self, cut: Cut, why: str) -> None:
-        with pytest.raises(ConfigError, match=why):
-            started(3).check(cut, "mine")
-
     def test_it_is_one_by_its_form(self) -> None:
         assert isinstance(Window(1), ContextView)
         assert are_views([Window(1), ClearToolResults(1)])
@@ -335,38 +302,6 @@ async def test_a_view_that_another_class_was_made_of_is_asked_before_every_step(
     llm = ScriptedLlm([*[replying(("look", {}))] * 3, "done"])
     result = await Agent(llm, tools=[look], context=[view], loop_guard=None).run("go")
     assert any(isinstance(event, ContextReduced) for event in result.events) is cuts
-
-
-WRONG: dict[str, Any] = {"8k": "8k", "count": 4, "llm": ScriptedLlm}
-
-
-@pytest.mark.parametrize(
-    ("make", "why"),
-    [
-        (lambda: Window(0), "max_tokens=0"),
-        (lambda: Window(WRONG["8k"]), "max_tokens='8k'"),
-        (lambda: Window(100, keep_tokens=101), "more than max_tokens"),
-        (lambda: Window(100, count_tokens=WRONG["count"]), "count_tokens=4"),
-        (lambda: ClearToolResults(True), "over_tokens=True"),
-        (lambda: ClearToolResults(10, keep=-1), "keep=-1"),
-        (lambda: Summarise(10, 10), "not below over_tokens"),
-        (lambda: Summarise(10, 5, llm=WRONG["llm"]), "is no model"),
-        (lambda: counter_of([Window(9, count_tokens=len), Window(9)]), "several ways"),
-    ],
-)
-def test_what_cannot_be_meant_is_told(make: Any, why: str) -> None:
-    with pytest.raises(ConfigError, match=why):
-        make()
-
-
-def test_tokens_are_guessed_or_counted() -> None:
-    assert estimate_tokens("x" * 400) == 104
-    picture = Message(Role.USER, (Image(b"\x89PNG", media_type="image/png"),))
-    assert tokens_of(picture) >= 1_000
-    with_calls = hop(1)[0]
-    assert tokens_of(with_calls) > tokens_of(Message(Role.ASSISTANT, "hop 1"))
-    assert tokens_of(with_calls, len) == len("hop 1") + len("look{'n': 1}")
-    assert tokens_of(Message(Role.ASSISTANT, "", None, (), "thinking"), len) == len("thinking")
 
 
 async def test_a_request_that_cannot_fit_says_how_many_tokens_it_needs() -> None:

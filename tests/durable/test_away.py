@@ -148,7 +148,8 @@ async def test_a_caller_who_leaves_while_the_run_is_being_stored_cancels_it(url:
             await running
         assert await durable.status("r") == RunState.CANCELLED
         await asyncio.sleep(1.0)  # several looks
-        assert (await durable.status("r"), asked) == (RunState.CANCELLED, 0)
+        assert await durable.status("r") == RunState.CANCELLED
+        assert asked == 0
 
 
 @pytest.mark.parametrize("when", ["its-prompt-is-made", "its-model-answers"])
@@ -241,7 +242,9 @@ async def test_a_run_that_was_cancelled_in_its_queue_has_come_to_nothing(url: st
         await durable.cancel("r")
         outcome = await durable.outcome("r")
         assert isinstance(outcome, Interrupted)
-        assert (outcome.reason, outcome.pending, outcome.steps) == ("the run was cancelled", (), ())
+        assert outcome.reason == "the run was cancelled"
+        assert not outcome.pending
+        assert not outcome.steps
         assert [message.text for message in outcome.messages] == ["1 + 2?"]
         with pytest.raises(RunInterruptedError, match="the run was cancelled"):
             await durable.run("1 + 2?", run_id="r")

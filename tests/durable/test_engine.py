@@ -86,7 +86,8 @@ async def test_a_run_that_is_begun_here_has_its_outcome_here_and_leaves_nothing(
     async with engine_of(url, done) as engine:
         ending = await engine.start(service_of(engine), new("r"))
         assert ending is not None
-        assert await ending == "order of r"
+        told: Any = await ending
+        assert told == "order of r"
         assert await engine.start(service_of(engine), new("r")) is None, "there is one with its id"
         row = row_of(engine, "r")
         assert (row.run.status, row.outcome) == ("completed", "completed")

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import sqlalchemy as sa
@@ -221,7 +221,7 @@ def test_keys_take_turns_and_those_that_are_full_are_passed_over(store: Store) -
     begin(store, "a1", "a2", "a3", key="a")
     begin(store, "b1", "b2", key="b")
     begin(store, "c1")
-    limits = {"concurrency": Concurrency(8, queue=4, key=1)}
+    limits: dict[str, Any] = {"concurrency": Concurrency(8, queue=4, key=1)}
     assert {*claim(store, free=2, **limits)} <= {"a1", "b1", "c1"}
     assert len(claim(store, **limits)) == 1, "one of each key, and one without"
     running = {
@@ -278,7 +278,12 @@ def test_a_run_stands_where_its_last_change_has_put_it(store: Store) -> None:
     store.ledger.decide("r", lambda row, decided: {"t": f"{row.stretch}{len(decided)}"}, lambda _: None)
     assert store.ledger.decided() == {("r", "t")}
     seen: list[Any] = []
-    store.ledger.decide("r", lambda _, decided: {"u": "2"}, lambda decided: seen.append(decided) or "again")
+
+    def again(decided: Any) -> str:
+        seen.append(decided)
+        return "again"
+
+    store.ledger.decide("r", lambda _, decided: {"u": "2"}, again)
     assert seen == [{"t": "00", "u": "2"}]
     assert store.ledger.decided() == set()
     assert state() == ("pending", "r/1", 1)
@@ -307,7 +312,7 @@ def test_a_run_stands_where_its_last_change_has_put_it(store: Store) -> None:
 
 
 def test_pages_of_a_list(store: Store) -> None:
-    notes = {
+    notes: dict[str, dict[str, Any]] = {
         "one": {"cost": 0.1, "tools": "add ", "model": "m", "result": "ten % of it"},
         "two": {"cost": 0.2, "tools": "add_more ", "model": "n"},
         "three": {"cost": None, "tools": None},
@@ -333,7 +338,8 @@ def test_pages_of_a_list(store: Store) -> None:
         limit: int = 9, state: str | None = None, agent: str | None = "a", after: Any = None, **filters: Any
     ) -> Any:
         return " ".join(
-            row.run.run_id for row in store.ledger.listed(RunPage(limit, state, agent, after, filters))
+            row.run.run_id
+            for row in store.ledger.listed(RunPage(limit, state, agent, after, cast("Any", filters)))
         )
 
     assert listed(agent=None) == "open three two one"

@@ -52,6 +52,7 @@ from wesichain.edge.gate import Gate
 from wesichain.edge.parts import PartReader, ReasoningPiece, StepBegan, TextPiece, frontend_tools, task_with
 from wesichain.edge.runs import (
     CostMeter,
+    Order,
     Talks,
     missing_decisions,
     new_run_id,
@@ -507,7 +508,7 @@ async def test_a_conversation_belongs_to_who_began_it_in_this_process_or_another
         assert (await talks.open("", "open")).id == "open"
 
 
-def responded(model_cost: float | None, *, scope: str = "") -> ModelResponded:
+def responded(model_cost: float, *, scope: str = "") -> ModelResponded:
     response = LlmResponse("x", usage=Usage(1_000_000, 1_000_000))
     return ModelResponded("r", 1, 2, 0.0, response, 1.0, cost=model_cost, scope=scope)
 
@@ -515,15 +516,15 @@ def responded(model_cost: float | None, *, scope: str = "") -> ModelResponded:
 @pytest.mark.parametrize(
     ("prices", "costs", "cost"),
     [
-        ({"m": Price(1, 2)}, [None], 3.0),
+        ({"m": Price(1, 2)}, [0.0], 3.0),
         ({"m": Price(1, 2)}, [9.0, 9.0], 6.0),
         ({"other": Price(1, 2)}, [0.5, 0.25], 0.75),
-        (None, [0.5, None], 0.5),
-        (None, [None], None),
+        (None, [0.5, 0.0], 0.5),
+        (None, [0.0], None),
         (None, [], None),
     ],
 )
-def test_what_a_run_costs(prices: Any, costs: list[float | None], cost: float | None) -> None:
+def test_what_a_run_costs(prices: Any, costs: list[float], cost: float | None) -> None:
     meter = CostMeter(prices)
     meter.add(RunStarted("r", 0, 0, 0.0, "x", "m", ()))
     for one in costs:
@@ -535,9 +536,9 @@ def test_each_agent_of_a_run_costs_what_its_model_costs() -> None:
     meter = CostMeter({"m": Price(1, 0), "n": Price(10, 0)})
     meter.add(RunStarted("r", 0, 0, 0.0, "x", "m", ()))
     meter.add(RunStarted("r", 0, 0, 0.0, "x", "n", (), scope="below"))
-    meter.add(responded(None, scope="below"))
+    meter.add(responded(0.0, scope="below"))
     meter.add(HandedOff("r", 1, 3, 0.0, "a", "b", model="n"))
-    meter.add(responded(None))
+    meter.add(responded(0.0))
     assert meter.cost(cast("Any", SimpleNamespace(cost=7))) == 20.0
     assert CostMeter(None).cost(cast("Any", SimpleNamespace(cost=7))) == 7
 

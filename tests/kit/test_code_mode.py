@@ -15,7 +15,7 @@ from wesichain.agent import Completed, Failed, Interrupted, replay
 from wesichain.core import Role, ToolCall, ToolDispatched, from_json, to_json
 from wesichain.core.internal import Approve, Refuse
 from wesichain.errors import ConfigError, ToolError
-from wesichain.kit import CodeMode
+from wesichain.kit import CodeMode, program
 from wesichain.middleware import ToolGuard
 from wesichain.testing import ScriptedLlm
 from wesichain.tools import DynamicTools, JsonTool, ToolContext, ToolSet
@@ -114,6 +114,8 @@ class TestPrograms:
             pytest.param("1 / 0", "ZeroDivisionError", id="an-exception"),
             pytest.param("x = (", "SyntaxError", id="no-program"),
             pytest.param("await unknown(a=1)", "NameError", id="a-function-that-is-none"),
+            pytest.param("unknown", "NameError: name 'unknown' is not defined", id="a-value-that-is-none"),
+            pytest.param("await lookup(name=b'x')", "lookup(): bytes is not a JSON value", id="bytes"),
             pytest.param("b'x'", "is no result", id="no-json"),
             pytest.param("x" * 50_001, "at most 50000", id="a-program-that-is-too-long"),
             pytest.param("{1: 2}", "is not a text", id="a-key-that-is-no-text"),
@@ -128,6 +130,19 @@ class TestPrograms:
         text = await result_of(code)
         assert "TOOL ERROR" in text
         assert words in text
+
+    async def test_an_interpreter_that_does_not_answer_is_killed(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(program, "_GRACE", -9.8)
+        assert "the program was stopped: it took too long" in await result_of("while True:\n    pass")
+
+    async def test_a_program_that_nobody_waits_for_is_cancelled_at_once(self) -> None:
+        run = asyncio.ensure_future(result_of("while True:\n    pass", seconds=1.0))
+        await asyncio.sleep(0.3)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(run, 0.5)
 
     async def test_calls_spend_tool_calls_and_no_step(self) -> None:
         code = "for n in range(7):\n    await note(number=n)\n'ok'"

@@ -155,11 +155,12 @@ def test_what_is_quoted_is_read_back(text: str, form: str) -> None:
         pytest.param("---\nname: a\nname: b\ndescription: c\n---\n", "twice", id="a-field-twice"),
         pytest.param('---\nname: "a\ndescription: c\n---\n', "cannot be read", id="an-open-quotation"),
         pytest.param("---\nwhat is this\n---\n", "no 'key: text'", id="no-field"),
+        pytest.param("---\nname: a\ndescription: \xe9\n---\n", "not text", id="another-encoding"),
     ],
 )
 def test_a_skill_that_cannot_be_read_is_named(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "bad").mkdir()
-    (tmp_path / "bad" / "SKILL.md").write_text(text)
+    (tmp_path / "bad" / "SKILL.md").write_text(text, encoding="latin-1")
     with pytest.raises(ConfigError, match=words) as caught:
         Skills(tmp_path)
     assert "bad/SKILL.md" in str(caught.value)

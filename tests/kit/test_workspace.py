@@ -328,10 +328,19 @@ class TestWall:
         with pytest.raises(ToolError):
             files.read("secret")
 
-    def test_what_is_not_text_is_said_to_be_none(self, root: Path) -> None:
-        (root / "binary").write_bytes(b"\xff\xfe\x00")
+    async def test_what_is_not_text_is_said_to_be_none_and_not_searched(self, root: Path) -> None:
+        (root / "binary").write_bytes(b"\xff\xfe\x00 inside")
         with pytest.raises(ToolError, match="not text"):
             FolderFiles(root).read("binary")
+        found = await call(tools_of(Workspace(FolderFiles(root))), "search_files", text="inside")
+        assert "binary" not in [match["path"] for match in found]
+
+    def test_a_system_without_handles_of_folders_is_refused(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(os, "supports_dir_fd", frozenset())
+        with pytest.raises(ConfigError, match="relative to a folder's handle"):
+            FolderFiles(root)
 
     def test_nothing_is_left_of_a_write_that_fails(self, root: Path) -> None:
         with pytest.raises(ToolError):

@@ -191,3 +191,16 @@ SIGNED = [
 def test_what_a_reply_has_beside_text(kind: type[Reply], body: Any, expected: dict[str, Any]) -> None:
     found = kind(ToolNames(()), HERE).read(body)
     assert {name: getattr(found, name) for name in expected} == expected
+
+
+def test_events_that_say_nothing_are_passed_over() -> None:
+    assert [*ResponseReply(ToolNames(()), HERE).take(SseEvent(" [DONE]"))] == []
+    event = SseEvent('{"contentBlockIndex": 0, "start": {}}', "contentBlockStart")
+    assert [*ConverseReply(ToolNames(()), HERE).take(event)] == []
+
+
+def test_a_picture_that_is_none_is_left_out() -> None:
+    drawn = {"inlineData": {"mimeType": "image/png", "data": "%"}}
+    candidate = {"content": {"parts": [drawn, {"text": "hello"}]}, "finishReason": "STOP"}
+    reply = GeminiReply(ToolNames(()), HERE).read({"candidates": [candidate]})
+    assert (reply.content, reply.parts) == ("hello", ())

@@ -110,6 +110,11 @@ async def test_settings(model: str, settings: ModelSettings, expected: dict[str,
     assert expected.items() <= body.items()
 
 
+async def test_the_tokens_of_a_client_hold_for_every_request() -> None:
+    body = await sent("m", LlmRequest("m", HISTORY, TOOLS), max_tokens=7)
+    assert body["inferenceConfig"] == {"maxTokens": 7}
+
+
 @pytest.mark.parametrize(
     ("choice", "expected"),
     [("auto", {"auto": {}}), ("required", {"any": {}}), ("files.read", {"tool": {"name": "files_read"}})],

@@ -224,10 +224,8 @@ class TestAnthropic:
         assert output["schema"]["properties"]["n"]["type"] == "integer"
         assert "minimum" not in output["schema"]["properties"]["n"]
 
-    @pytest.mark.parametrize("part", [{}, {"type": ["string", "null"]}])
-    async def test_an_output_schema_it_cannot_say_is_refused_with_a_reason(
-        self, part: dict[str, Any]
-    ) -> None:
+    @pytest.mark.parametrize("part", [{}, True, {"type": ["string", "null"]}])
+    async def test_an_output_schema_it_cannot_say_is_refused_with_a_reason(self, part: Any) -> None:
         request = asking_for({"type": "object", "properties": {"x": part}})
         with pytest.raises(LlmRejectedError, match="output schema cannot be put to Anthropic"):
             await claude("http://127.0.0.1:9").complete(request)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -186,6 +186,7 @@ def test_names_are_given_back_as_the_tools_have_them() -> None:
             id="harmony",
         ),
         pytest.param("analysishmassistantfinalIt is 4.", "It is 4.", "hm", id="harmony-glued"),
+        pytest.param("analysishmAssistantfinalIt is 4.", "It is 4.", "hm", id="harmony-glued-with-a-capital"),
         pytest.param("<think>a</think>b<think>c</think>d", "bd", "a\nc", id="two-blocks"),
     ],
 )
@@ -224,6 +225,7 @@ def test_what_cannot_be_read_is_refused_and_never_the_answer(text: str) -> None:
     "text",
     [
         "It is 4.",
+        "\n  It is 4.\n",
         '{"name": "Ann", "age": 3}',
         '{"name": "dance", "arguments": {}}',
         '{"name": "add", "description": "Adds.", "parameters": {"type": "object"}}',
@@ -241,6 +243,11 @@ def test_an_answer_is_left_as_it_is(text: str) -> None:
     reply = LlmResponse(text)
     assert reader().read(reply) == reply
     assert reader(runs_calls=False).read(reply) == reply
+
+
+def test_what_is_no_text_is_left_to_the_runtime() -> None:
+    reply = LlmResponse(cast("Any", None))
+    assert reader().read(reply) is reply
 
 
 def test_without_tools_there_are_no_calls() -> None:

@@ -116,23 +116,31 @@ EVENTS: list[dict[str, Any]] = [
 ]
 
 
-class Claude:
-    """Anthropic itself, as far as the SDK can tell. It refuses strict tools with `refusal`, if that is given."""
+def _streamed(events: list[dict[str, Any]]) -> httpx2.Response:
+    return httpx2.Response(200, text="".join(f"data: {json.dumps(event)}\n\n" for event in events))
 
-    def __init__(self, refusal: str = "") -> None:
+
+class Claude:
+    """Anthropic itself, as far as the SDK can tell. It refuses strict tools with `refusal`, if that is given,
+    at once or in the middle of a streamed reply."""
+
+    def __init__(self, refusal: str = "", *, late: bool = False) -> None:
         self.strict: list[list[bool]] = []
         self.sent: list[dict[str, Any]] = []
         self._refusal = refusal
+        self._late = late
 
     def __call__(self, request: httpx2.Request) -> httpx2.Response:
         body = json.loads(request.content)
         self.sent.append(body)
         self.strict.append([one.get("strict", False) for one in body["tools"]])
         if self._refusal and any(self.strict[-1]):
-            error = {"type": "invalid_request_error", "message": self._refusal}
-            return httpx2.Response(400, json={"type": "error", "error": error})
+            error = {"type": "error", "error": {"type": "invalid_request_error", "message": self._refusal}}
+            if self._late:
+                return _streamed([*EVENTS[:2], error])
+            return httpx2.Response(400, json=error)
         if body.get("stream"):
-            return httpx2.Response(200, text="".join(f"data: {json.dumps(event)}\n\n" for event in EVENTS))
+            return _streamed(EVENTS)
         return httpx2.Response(200, json=MESSAGE)
 
     def client(self) -> AnthropicClient:
@@ -180,6 +188,18 @@ async def test_another_refusal_is_not_asked_again(stream: bool) -> None:
     with pytest.raises(LlmRejectedError, match="at least one message"):
         await answer_of(server.client(), stream=stream)
     assert len(server.sent) == 1
+
+
+async def test_a_refusal_behind_a_piece_of_the_reply_is_not_asked_again() -> None:
+    server = Claude(TOO_LARGE, late=True)
+    with pytest.raises(LlmRejectedError, match="grammar is too large"):
+        await answer_of(server.client(), stream=True)
+    assert len(server.sent) == 1
+
+
+def test_a_schema_that_the_sdk_cannot_put_is_not_strict() -> None:
+    tool = ToolSpec("t", "", {"type": "object", "properties": {"a": {"type": ["null"]}}, "required": ["a"]})
+    assert strict_tools([tool]) == {}
 
 
 def numbered(number: int, *, optional: int) -> ToolSpec:

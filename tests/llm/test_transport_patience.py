@@ -51,13 +51,7 @@ async def test_retryable_faults_are_tried_again_with_backoff(provider: Provider,
     [
         pytest.param({"retry-after": "1.5"}, 1.5, id="seconds"),
         pytest.param({"Retry-After": formatdate(1_700_000_003, usegmt=True)}, 3.0, id="an-http-date"),
-        pytest.param({"Retry-After": "Tue, 14 Nov 2023 22:13:23"}, 3.0, id="a-date-without-a-zone"),
-        pytest.param({"retry-after-ms": "250", "retry-after": "9"}, 0.25, id="milliseconds-win"),
-        pytest.param({"retry-after": "0"}, 0.0, id="at-once"),
         pytest.param({"retry-after": "soon"}, 0.5, id="nonsense-means-backoff"),
-        pytest.param({"retry-after": "-5"}, 0.5, id="a-negative-one-means-backoff"),
-        pytest.param({"retry-after": "nan"}, 0.5, id="so-does-nan"),
-        pytest.param({"retry-after": formatdate(1_600_000_000, usegmt=True)}, 0.5, id="so-does-the-past"),
     ],
 )
 async def test_retry_after_is_honoured_on_errors(headers: dict[str, str], pause: float) -> None:
@@ -102,10 +96,9 @@ async def test_without_a_total_only_the_retries_bound_a_request() -> None:
     assert clock.pauses == [0.5, 1, 2, 4, 8]
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
-async def test_a_refusal_is_not_tried_again(status: int) -> None:
+async def test_a_refusal_is_not_tried_again() -> None:
     clock = HandClock()
-    answer = reply(status, "{}")
+    answer = reply(400, "{}")
     async with ToxicServer(answer) as server, OPENAI.client(server.url, retries=5, clock=clock) as client:
         await fault(client, "json")
     assert (len(server.received), clock.pauses) == (1, [])

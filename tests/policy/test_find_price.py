@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,18 @@ from typing import Any
 import pytest
 
 from wesichain import Agent
-from wesichain.core import ContextReduced, LlmResponse, ModelSettings, Usage, from_json, to_json
+from wesichain.core import (
+    ContextReduced,
+    Event,
+    HandedOff,
+    LlmResponse,
+    ModelResponded,
+    ModelSettings,
+    RunStarted,
+    Usage,
+    from_json,
+    to_json,
+)
 from wesichain.core.internal import Price, PriceTier
 from wesichain.errors import ConfigError, PolicyConfigError
 from wesichain.policy import Account, Budget, cost_of, cost_of_events, find_cost, find_price
@@ -181,3 +193,24 @@ def test_a_recorded_run_costs_the_sum_of_its_replies(
     assert cost_of_events(events, prices) == expected
     summary = ContextReduced("r", 1, 9, events[0].at, "Summarise", usage=Usage(1_000_000, 0))
     assert cost_of_events((*events, summary), prices) == (None if expected is None else 2 * expected)
+
+
+def test_the_events_of_a_run_cost_what_the_model_costs_that_answered() -> None:
+    """By hand-over, by name in a reply, in a run inside; what an event says itself counts as it is."""
+    reply = LlmResponse("", usage=Usage(1_000_000, 0))
+    events: list[Event] = [
+        RunStarted("r", 0, 0, 1.0, "q", "one"),
+        ModelResponded("r", 1, 1, 1.0, reply, 1.0),
+        RunStarted("r", 0, 2, 1.0, "q", "three", scope="c"),
+        HandedOff("r", 1, 3, 1.0, "a", "b", "two"),
+        ModelResponded("r", 2, 4, 1.0, reply, 1.0),
+        ModelResponded("r", 1, 5, 1.0, reply, 1.0, scope="c"),
+        ModelResponded("r", 3, 6, 1.0, replace(reply, model="four"), 1.0),
+        ModelResponded("r", 4, 7, 1.0, reply, 1.0, 16.0),
+        ModelResponded("r", 5, 8, 1.0, LlmResponse("free"), 1.0),
+    ]
+    prices: Any = {"one": (1, 0), "two": (2, 0), "three": (4, 0), "four": (8, 0)}
+    assert cost_of_events(events, prices) == 1 + 2 + 4 + 8 + 16
+    assert cost_of_events([], prices) == 0.0
+    del prices["two"]
+    assert cost_of_events(events, prices) is None

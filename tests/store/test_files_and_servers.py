@@ -19,6 +19,7 @@ import psycopg
 import pytest
 
 from tests.graph.checkpointer_contract import entry
+from tests.store.test_items import threads
 from tests.warm import python
 from wesichain.agent import PostgresConversations, SqliteConversations
 from wesichain.agent.memory import stored_conversations as talks
@@ -264,6 +265,19 @@ async def test_a_connection_that_was_lost_is_made_again_and_nothing_is_kept_twic
         await cut()
         assert await kind.read(store) == [*range(1, number + 1)]
         await cut()
+    await store.close()
+
+
+@each_kind
+async def test_a_server_s_connections_are_closed_and_made_again(kind: Kind, postgres: str) -> None:
+    forget(kind, postgres)
+    before = threads()
+    store = kind.postgres(postgres)
+    await kind.write(store, 1)
+    for _ in range(2):
+        await store.close()
+        assert not [thread for thread in threads() if thread not in before]
+        assert await kind.read(store) == [1]
     await store.close()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,22 @@ async def test_a_value_is_nobody_elses_to_change(store: Store) -> None:
     assert await store.get(ANN, "k") == {"list": [1]}
 
 
+def threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("wesichain-")]
+
+
+async def test_a_store_that_is_closed_leaves_no_thread_and_opens_again(store: Store) -> None:
+    before = threads()
+    await store.put(ANN, "k", 1)
+    close: Any = getattr(store, "close", lambda: None)
+    for _ in range(2):
+        closing = close()
+        if closing is not None:
+            await closing
+        assert not [thread for thread in threads() if thread not in before]
+        assert await store.get(ANN, "k") == 1
+
+
 async def test_many_writers_lose_nothing(store: Store) -> None:
     await asyncio.gather(*[store.put(ANN, f"k{index}", index) for index in range(40)])
     assert sorted(item.value for item in await store.search(ANN)) == list(range(40))  # type: ignore[type-var]
@@ -150,7 +167,10 @@ def test_a_store_is_a_dict_of_namespaces(
     asyncio.run(both())
 
 
-async def test_another_process_reads_what_was_put_and_no_byte_of_what_was_deleted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_replaced", [False, True], ids=["deleted", "replaced"])
+async def test_another_process_reads_what_was_put_and_no_byte_of_what_is_gone(
+    tmp_path: Path, is_replaced: bool
+) -> None:
     path = tmp_path / "items.db"
     put = f"""
 import asyncio
@@ -161,7 +181,12 @@ asyncio.run(store.put(("a",), "k", "a-secret-sentence"))
     subprocess.run([*python(), "-c", put], check=True, cwd=ROOT)
     store = SqliteStore(path)
     assert await store.get(("a",), "k") == "a-secret-sentence"
-    await store.delete(("a",), "k")
+    if is_replaced:
+        await store.put(("a",), "k", "another-sentence")  # of what another process wrote
+        await store.put(("a",), "k", "a-secret-sentence")
+        await store.put(("a",), "k", "the last")  # of what is in the log alone
+    else:
+        await store.delete(("a",), "k")
     files = [file.read_bytes() for file in tmp_path.iterdir()]
     store.close()
     assert not [data for data in files if b"a-secret-sentence" in data]

@@ -141,6 +141,13 @@ def hide() -> None:
     time.sleep(3600)
 
 
+@tool(isolate=True, description="Leave a process that has all that this one has, and end.")
+def leave() -> None:
+    if os.fork() == 0:
+        time.sleep(3600)
+    os._exit(5)
+
+
 @tool(isolate=True, description="Answer more than is taken.")
 def flood() -> None:
     for fd in range(3, 64):

@@ -36,6 +36,12 @@ def test_words_for_people_and_models_are_short() -> None:
     assert (shorten("x" * 80), shorten("x" * 81)) == ("x" * 80, "x" * 77 + "...")
     assert closest("y" * 80, ["y" * 79 + "x"]) is not None
     assert closest("y" * 80, ["y" * 81]) is None
+    nested: dict[str, Any] = {"type": "string"}
+    for _ in range(6):
+        nested = {"type": "array", "items": nested}
+    assert type_text(nested["items"]) == "list[list[list[list[list[Any]]]]]"
+    assert type_text(nested["items"]["items"]) == "list[list[list[list[str]]]]"
+    assert type_text(True) == "Any"
     choices = {"enum": list(range(12))}
     assert type_text(choices).endswith("11")
     assert type_text({"enum": list(range(13))}).endswith("11 | ...")

@@ -7,16 +7,18 @@ import functools
 import math
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from wesichain.core import ToolCall
 from wesichain.errors import ConfigError, DuplicateToolError, ToolDefinitionError
-from wesichain.tools import JsonTool, ToolContext, ToolRegistry, ToolSet, ToolWarning, tool
+from wesichain.tools import JsonTool, ToolContext, ToolRegistry, ToolSet, ToolWarning, TypedTool, tool
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -305,3 +307,78 @@ def test_pydantic_loads_with_the_first_tool_and_not_before() -> None:
     program = "import sys, wesichain.tools; print([name for name in sys.modules if 'pydantic' in name])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+class Point(NamedTuple):
+    x: int
+    y: int = 2
+
+
+class Order(BaseModel):
+    item: Item  # defined further down
+
+
+def order(what: Order) -> str:
+    """Order."""
+    return what.item.name
+
+
+ORDER = tool(order)
+
+
+class Item(BaseModel):
+    name: str
+
+
+class Unknown(BaseModel):
+    what: Nowhere  # type: ignore[name-defined]  # noqa: F821  # that is the point
+
+
+def test_a_named_tuple_is_taken_by_its_names_or_in_order_and_returned_in_order() -> None:
+    def swap(point: Point) -> Point:
+        """Swap."""
+        return Point(point.y, point.x)
+
+    made = tool(swap)
+    items = [{"type": "integer"}, {"default": 2, "type": "integer"}]
+    listed = {"type": "array", "prefixItems": items, "minItems": 1, "maxItems": 2}
+    named, other = made.spec.parameters["properties"]["point"]["anyOf"]
+    assert (named["required"], other, made.returns) == (["x"], listed, listed)
+
+
+def test_a_model_with_a_name_that_is_nowhere_is_named_when_it_is_needed() -> None:
+    def ask(unknown: Unknown) -> None:
+        """Ask."""
+
+    words = "'ask': an annotation cannot be resolved: the type of 'unknown' names a class that is not defined"
+    with pytest.raises(ToolDefinitionError, match=words):
+        _ = tool(ask).spec
+    assert ORDER.spec.parameters["properties"]["what"]["properties"]["item"]["required"] == ["name"]
+
+
+def test_arguments_without_a_schema_are_named() -> None:
+    @dataclass
+    class Locked:
+        lock: threading.Lock
+
+    class Open(TypedTool[Locked, str]):
+        """Open."""
+
+        name = "open"
+
+        async def run(self, args: Locked, ctx: ToolContext) -> str:
+            return str(args)
+
+    with pytest.raises(ToolDefinitionError, match="tool 'open': its arguments have no schema: "):
+        _ = Open().spec
+
+
+async def test_what_was_sent_is_told_where_mending_it_does_not_help() -> None:
+    def wait(minutes: Annotated[int, Field(ge=20)]) -> int:
+        """Wait."""
+        return minutes
+
+    registry = ToolSet.of([wait]).build()
+    assert (await registry.dispatch(ToolCall("c", "wait", {"minutes": 20.0}))).value == 20
+    error = (await registry.dispatch(ToolCall("c", "wait", {"minutes": 12.0}))).error
+    assert "- minutes: expected a valid integer, got 12.0" in str(error)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
+import operator
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -12,6 +15,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +29,9 @@ from wesichain.core import ToolCall
 from wesichain.errors import MissingDependencyError, ToolDefinitionError, ToolExecutionError, ToolTimeoutError
 from wesichain.tools import JsonTool, ToolContext, ToolResult, ToolSet, tool
 from wesichain.tools.isolated import warm_processes
+from wesichain.tools.isolated.keeper import how_it_ended, lower_limit
+from wesichain.tools.isolated.pool import ChildDiedError, Pool, standard_error
+from wesichain.tools.isolated.tree import die_with_parent, thread_count
 
 from . import isolated_tools as attacks
 
@@ -152,6 +159,34 @@ async def test_an_answer_beyond_what_is_taken_is_not_read() -> None:
     assert "1099511627776 bytes; at most" in await error(attacks.flood)
 
 
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (0, "its process ended with status 0 before it gave a result"),
+        (5 << 8, "its process ended with status 5 before it gave a result"),
+        (signal.SIGKILL, "its process was killed by SIGKILL"),
+        (signal.SIGXCPU, "it used more than its 3 s of CPU and was killed"),
+        (40, "its process was killed by signal 40"),
+    ],
+)
+def test_how_a_process_ended_is_said(status: int, words: str) -> None:
+    assert how_it_ended(status, {"cpu_seconds": 3}) == words
+
+
+def test_a_limit_is_lowered_and_never_raised() -> None:
+    def limits() -> list[tuple[int, int]]:
+        found: list[tuple[int, int]] = []
+        for value, extra in ((5, 1), (4, 1), (9, 1)):
+            lower_limit(resource.RLIMIT_CPU, value, extra=extra)
+            found.append(resource.getrlimit(resource.RLIMIT_CPU))
+        return found
+
+    child = os.fork()
+    if child == 0:
+        os._exit(limits() == [(5, 6), (4, 5), (5, 5)])
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+
+
 # --- what it leaves behind -----------------------------------------------------------------------
 
 
@@ -223,18 +258,157 @@ async def test_one_that_kills_its_keeper_ends_itself_alone(strays: Strays) -> No
     assert strays() == []
 
 
+async def test_one_that_ends_while_what_it_started_holds_its_pipe_is_known_to_have_ended(
+    strays: Strays,
+) -> None:
+    assert "ended with status 5" in await error(attacks.leave)
+    assert strays() == []
+
+
 async def test_one_that_closes_its_pipe_and_lives_on_is_killed(strays: Strays) -> None:
     assert "SIGKILL" in await error(attacks.hide)
     assert strays() == []
 
 
 async def test_a_server_that_was_killed_is_replaced() -> None:
-    await asyncio.gather(*(value(attacks.remember) for _ in range(6)))  # each leaves a keeper behind
+    await asyncio.gather(*(value(attacks.remember) for _ in range(3)))  # each leaves a keeper behind
     for server in warm_processes():
         psutil.Process(server).kill()
-    results = [await call(attacks.remember) for _ in range(10)]
+    results = [await call(attacks.remember) for _ in range(5)]
     assert sum(not result.ok for result in results) <= 1  # the one that was on its way when it died
     assert {result.value for result in results if result.ok} == {1}
+
+
+async def test_a_server_that_cannot_be_started_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(ChildDiedError, match=r"cannot be started: \[Errno 2\]"):
+        await Pool().take({})
+
+
+async def test_without_standard_error_what_it_prints_goes_nowhere() -> None:
+    assert standard_error() == 2
+    kept = os.dup(2)
+    try:
+        os.close(2)
+        assert standard_error() == subprocess.DEVNULL
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+MODULE = """
+import os, threading, time
+from pathlib import Path
+from wesichain.tools import tool
+
+IS_READ_AGAIN = os.getpid() != {program}
+{again}
+
+@tool(isolate=True, description="Say hello.")
+def hello() -> str:
+    return "hello"
+"""
+ONCE = """
+seen = Path(__file__ + ".seen")
+if IS_READ_AGAIN and seen.exists():
+    raise RuntimeError("not twice")
+if IS_READ_AGAIN:
+    seen.touch()
+    threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
+"""
+REBUILT = "it cannot be made in a process of its own: "
+
+
+@pytest.mark.parametrize(
+    ("file", "again", "said"),
+    [
+        pytest.param("plain.py", "", "hello", id="nothing"),
+        pytest.param("no.where.py", "", "hello", id="its-package-is-nowhere"),
+        pytest.param("plain.txt", "", f"{REBUILT}ImportError: module 'plain' cannot be read from", id="no-python"),
+        pytest.param("ends.py", "if IS_READ_AGAIN:\n    os._exit(3)", "ended while it was made", id="ends"),
+        pytest.param("raises.py", "if IS_READ_AGAIN:\n    1 / 0", f"{REBUILT}ZeroDivisionError", id="raises"),
+        pytest.param("once.py", ONCE, f"{REBUILT}RuntimeError: not twice", id="raises-in-the-worker"),
+        pytest.param(
+            "lacks.py",
+            'if IS_READ_AGAIN:\n    globals()["tool"] = lambda **_: lambda function: None',
+            "lacks.py has no 'hello' when it is read again",
+            id="lacks-the-tool",
+        ),
+    ],
+)  # fmt: skip
+async def test_what_a_module_does_when_it_is_read_again(
+    file: str, again: str, said: str, tmp_path: Path
+) -> None:
+    path = tmp_path / file
+    path.write_text(MODULE.format(program=os.getpid(), again=again), encoding="utf-8")
+    result = await call(import_from(path).hello)
+    assert said in str(result.value if result.ok else result.error)
+
+
+def import_from(file: Path) -> Any:
+    loader = SourceFileLoader(file.stem, str(file))
+    spec = importlib.util.spec_from_loader(file.stem, loader)
+    assert spec is not None
+    module = sys.modules[file.stem] = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+def test_a_process_whose_parent_has_gone_already_ends() -> None:
+    child = os.fork()
+    if child == 0:
+        die_with_parent(child, signal.SIGKILL)  # somebody else's number
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+
+
+def test_threads_are_counted_where_the_system_does_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: str) -> list[str]:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(os, "listdir", refuse)
+    assert thread_count() == threading.active_count()
+
+
+FORKING = """
+import asyncio, os, signal, sys, time
+from wesichain.core import ToolCall
+from wesichain.tools import ToolSet
+from wesichain.tools.isolated import warm_processes
+from tests.tools.isolated_tools import remember
+
+async def main() -> None:
+    await ToolSet.of([remember]).build().dispatch(ToolCall("1", "remember", {}))
+
+asyncio.run(main())
+servers = warm_processes()
+child = os.fork()
+if child == 0:
+    asyncio.run(main())  # with a server of its own
+    print(*servers, *warm_processes(), os.getpid(), flush=True)
+    time.sleep(60)
+os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+
+async def test_a_fork_of_the_program_has_a_server_of_its_own_and_does_not_keep_the_other_alive() -> None:
+    program = subprocess.Popen(
+        [sys.executable, "-c", FORKING],
+        env={**os.environ, "PYTHONPATH": SOURCES},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert program.stdout is not None
+    with program.stdout as printed:
+        first, second, child = map(int, printed.readline().split())
+    program.kill()
+    program.wait()
+    assert await is_gone(first)
+    assert psutil.pid_exists(child)
+    assert psutil.pid_exists(second)
+    os.kill(child, signal.SIGKILL)
+    assert await is_gone(second)
 
 
 async def test_eight_at_a_time_and_half_of_them_cancelled(strays: Strays, tmp_path: Path) -> None:
@@ -363,6 +537,11 @@ def test_what_cannot_be_sent_is_refused_by_name() -> None:
         ToolDefinitionError, match=r"'greet' cannot be isolated: 'lock', which greet closes over, is"
     ):
         ToolSet.of([attacks.closure(threading.Lock())]).build()
+    locked = partial(operator.is_, threading.Lock())  # it is not written in Python
+    with pytest.raises(
+        ToolDefinitionError, match=r"'has' cannot be isolated: it is .*, which cannot be sent"
+    ):
+        ToolSet.of([JsonTool("has", "Has it?", {"type": "object"}, locked, isolate=True)]).build()
 
 
 async def test_a_module_that_starts_threads_is_loaded_by_each_worker(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -497,7 +676,7 @@ def kill_at(seconds: float, folder: Path) -> list[psutil.Process]:
     return left
 
 
-@pytest.mark.parametrize("seconds", [0.25, 0.5, 0.75, 1.0, 1.5, 3.0])
+@pytest.mark.parametrize("seconds", [0.5, 1.0, 3.0])
 def test_a_program_that_is_killed_leaves_nothing(seconds: float, tmp_path: Path) -> None:
     assert kill_at(seconds, tmp_path / "victim") == []
 

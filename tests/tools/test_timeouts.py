@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import faulthandler
+import gc
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +57,29 @@ def endless() -> None:
     """Loop for ever."""
     while True:
         pass
+
+
+class Held(dict[str, int]):
+    """A result that can be watched."""
+
+
+@pytest.mark.parametrize("kind", ["async", "blocking"])
+async def test_nothing_of_a_call_that_has_ended_is_kept_until_its_timeout(kind: str) -> None:
+    made: list[weakref.ref[Held]] = []
+
+    def now() -> dict[str, int]:
+        held = Held(a=1)
+        made.append(weakref.ref(held))
+        return held
+
+    async def later() -> dict[str, int]:
+        future: asyncio.Future[dict[str, int]] = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_soon(lambda: future.set_result(now()))
+        return await future
+
+    result = await call(tool(later if kind == "async" else now, description="Make one."))
+    assert result.value == {"a": 1}
+    await until(lambda: gc.collect() >= 0 and made[0]() is None)
 
 
 # --- timeouts ------------------------------------------------------------------------------------

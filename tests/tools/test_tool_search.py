@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wesichain.core import ToolCall
-from wesichain.errors import AgentError, DuplicateToolError, ToolDefinitionError
+from wesichain.errors import AgentError, ConfigError, DuplicateToolError, ToolDefinitionError
 from wesichain.tools import DynamicTools, JsonTool, RunContext, ToolRegistry, ToolSearch, ToolSet, tool
 from wesichain.tools.tool_search import WordIndex, best, words_of
 
@@ -183,6 +183,10 @@ def test_sources_do_not_stand_in_sources() -> None:
         asyncio.run(inside.tools(RunContext()))
 
 
+def refuse() -> list[Any]:
+    raise ConfigError("no key")
+
+
 def test_dynamic_tools_take_a_function_of_the_context_or_of_nothing() -> None:
     async def later(ctx: RunContext[int]) -> list[Any]:
         return [get_weather] * ctx.deps
@@ -196,6 +200,8 @@ def test_dynamic_tools_take_a_function_of_the_context_or_of_nothing() -> None:
     ):
         assert asyncio.run(DynamicTools(function).tools(ctx)) == (get_weather,)
     assert asyncio.run(DynamicTools(lambda: None).tools(ctx)) == ()
+    with pytest.raises(ConfigError, match="no key"):  # an error of ours says enough
+        asyncio.run(DynamicTools(refuse).tools(ctx))
     with pytest.raises(ToolDefinitionError, match="pass a function"):
         DynamicTools([get_weather])  # type: ignore[arg-type]
     with pytest.raises(ToolDefinitionError, match="it takes the RunContext, or nothing"):

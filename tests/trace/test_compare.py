@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trace.runs import NOON, events, run
 from wesichain.core import (
     Event,
+    Image,
     ModelResponded,
     RunCompleted,
     RunInterrupted,
@@ -22,7 +25,7 @@ from wesichain.core import (
     Usage,
 )
 from wesichain.core.internal import PendingCall
-from wesichain.trace import Recorder, Recording, diff
+from wesichain.trace import Recorder, Recording, compare, diff
 
 
 def test_a_run_and_another_of_the_same_task_are_the_same() -> None:
@@ -80,11 +83,8 @@ def test_the_first_difference_is_where_they_part() -> None:
 
 
 def test_keys_of_arguments_are_compared_whatever_they_are_called() -> None:
-    def with_args(args: Any) -> list[Event]:
-        return [ToolCompleted("r", 1, 1, NOON, "c", "t", args, 1.0)]
-
     for key in ("at", "seq", "run_id", "duration_ms", "id", "call_id", "expires_at"):
-        (difference,) = diff(with_args({key: 1}), with_args({key: 2}))
+        (difference,) = diff(told({key: 1}), told({key: 2}))
         assert [change.path for change in difference.changes] == [f"value.{key}"]
 
 
@@ -114,9 +114,6 @@ def test_another_end() -> None:
 
 
 def test_lists_and_long_values_are_readable() -> None:
-    def told(value: Any) -> list[Event]:
-        return [ToolCompleted("r", 1, 1, NOON, "c", "t", value, 1.0)]
-
     (difference,) = diff(told({"a": [1, 2], "b": "x" * 500}), told({"a": [1, 3, 4]}))
     assert [(change.path, change.right) for change in difference.changes] == [
         ("value.a[1]", 3),
@@ -133,3 +130,39 @@ def test_long_runs_are_compared_in_reasonable_time() -> None:
     assert diff(run("a", count), run("b", count)) == []
     assert len(diff(run("a", count), run("b", count, city="Rome"))) > count
     assert time.process_time() - start < 30
+
+
+def told(value: Any, **options: Any) -> list[Event]:
+    return [ToolCompleted("r", 1, 1, NOON, "c", "t", value, 1.0, **options)]
+
+
+@pytest.mark.parametrize(("length", "shown"), [(118, f'"{"x" * 118}"'), (119, f'"{"x" * 119}…')])
+def test_a_long_value_is_cut(length: int, shown: str) -> None:
+    (difference,) = diff(told("x" * length), told("y"))
+    assert str(difference.changes[0]) == f'value: {shown} -> "y"'
+
+
+def test_bytes_are_compared_by_their_hash() -> None:
+    one, two = (told("v", parts=(Image(data=data, media_type="image/png"),)) for data in (b"a", b"b"))
+    assert diff(one, one) == []
+    (difference,) = diff(one, two)
+    assert [(change.path, change.left) for change in difference.changes] == [
+        ("parts[0].data", sha256(b"a").hexdigest())
+    ]
+
+
+def test_a_difference_in_a_run_inside_says_where() -> None:
+    (difference,) = diff(told(1, scope="c1"), told(2, scope="c1"))
+    assert str(difference) == "step 1 of c1: tool_completed\n  value: 1 -> 2"
+
+
+def test_more_events_than_are_aligned_are_compared_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = [*told(0), *told(1), *told(2)], [*told(0), *told(2)]
+    assert [str(each) for each in diff(ours, theirs)] == ["step 1: tool_completed only in the first run"]
+    monkeypatch.setattr(compare, "_ALIGNED", 2)  # those behind what both begin with
+    assert [str(each) for each in diff(ours, theirs)] == ["step 1: tool_completed only in the first run"]
+    monkeypatch.setattr(compare, "_ALIGNED", 1)
+    assert [str(each) for each in diff(ours, theirs)] == [
+        "step 1: tool_completed\n  value: 1 -> 2",
+        "step 1: tool_completed only in the first run",
+    ]

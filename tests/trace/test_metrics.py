@@ -9,6 +9,7 @@ import pytest
 from tests.trace.runs import NOON, hops, run
 from wesichain.core import (
     Event,
+    HandedOff,
     LlmResponse,
     ModelResponded,
     RunFailed,
@@ -71,15 +72,19 @@ def test_tokens_and_cost(metrics: Metrics) -> None:
 
 
 def test_the_table_is_for_people(metrics: Metrics) -> None:
-    lines = metrics.table().splitlines()
-    assert lines[0].split() == ["count", "failed", "p50", "ms", "p95", "ms", "p99", "ms"]
-    assert [line.split()[:2] for line in lines[1:4]] == [
-        ["runs", "3"],
-        ["model", "scripted"],
-        ["tool", "weather"],
-    ]
-    assert "tokens: 400 in, 25 out, cost 0.000650" in lines
-    assert "runs: 1 completed, 1 failed, 1 interrupted" in lines
+    assert (
+        metrics.table()
+        == """\
+                count  failed  p50 ms   p95 ms   p99 ms
+runs                3       2  4000.0  10000.0  10000.0
+model scripted      5       2   500.0    500.0    500.0
+tool weather        3       1   100.0    700.0    700.0
+runs: 1 completed, 1 failed, 1 interrupted
+tokens: 400 in, 25 out, cost 0.000650
+fault LlmTransportError: 1
+fault ToolTimeoutError: 1
+fault UnknownToolError: 1"""
+    )
     assert Metrics().table().splitlines()[-2:] == ["runs: none", "tokens: 0 in, 0 out"]
 
 
@@ -93,12 +98,66 @@ def test_the_text_for_prometheus(metrics: Metrics) -> None:
     assert text.endswith("\n")
     for line in text.splitlines():
         assert line.startswith(("# HELP wesichain_", "# TYPE wesichain_")) or SAMPLE.fullmatch(line), line
-    assert 'wesichain_runs_total{status="completed"} 1' in text
-    assert 'wesichain_tool_calls_total{tool="weather",outcome="failed"} 1' in text
-    assert 'wesichain_tool_seconds{tool="weather",quantile="0.99"} 0.7' in text
-    assert 'wesichain_tool_seconds_count{tool="weather"} 3' in text
-    assert 'wesichain_tokens_total{model="scripted",direction="input"} 400' in text
-    assert "wesichain_run_seconds_sum" in text
+    assert [line for line in text.splitlines() if not line.startswith("#")] == [
+        'wesichain_runs_total{status="completed"} 1',
+        'wesichain_runs_total{status="failed"} 1',
+        'wesichain_runs_total{status="interrupted"} 1',
+        'wesichain_run_seconds{quantile="0.5"} 4',
+        'wesichain_run_seconds{quantile="0.95"} 10',
+        'wesichain_run_seconds{quantile="0.99"} 10',
+        "wesichain_run_seconds_sum 14",
+        "wesichain_run_seconds_count 3",
+        'wesichain_model_calls_total{model="scripted",outcome="ok"} 3',
+        'wesichain_model_calls_total{model="scripted",outcome="failed"} 2',
+        'wesichain_model_seconds{model="scripted",quantile="0.5"} 0.5',
+        'wesichain_model_seconds{model="scripted",quantile="0.95"} 0.5',
+        'wesichain_model_seconds{model="scripted",quantile="0.99"} 0.5',
+        'wesichain_model_seconds_sum{model="scripted"} 1.509',
+        'wesichain_model_seconds_count{model="scripted"} 5',
+        'wesichain_tool_calls_total{tool="weather",outcome="ok"} 2',
+        'wesichain_tool_calls_total{tool="weather",outcome="failed"} 1',
+        'wesichain_tool_seconds{tool="weather",quantile="0.5"} 0.1',
+        'wesichain_tool_seconds{tool="weather",quantile="0.95"} 0.7',
+        'wesichain_tool_seconds{tool="weather",quantile="0.99"} 0.7',
+        'wesichain_tool_seconds_sum{tool="weather"} 0.9',
+        'wesichain_tool_seconds_count{tool="weather"} 3',
+        'wesichain_faults_total{error="LlmTransportError"} 1',
+        'wesichain_faults_total{error="ToolTimeoutError"} 1',
+        'wesichain_faults_total{error="UnknownToolError"} 1',
+        'wesichain_tokens_total{model="scripted",direction="input"} 400',
+        'wesichain_tokens_total{model="scripted",direction="output"} 25',
+        'wesichain_cost_total{model="scripted"} 0.00065',
+    ]
+
+
+def test_a_counter_of_millions_has_all_its_digits() -> None:
+    metrics = Metrics()
+    metrics.emit(ModelResponded("r", 1, 1, NOON, LlmResponse(usage=Usage(123_456_789, 1)), 1_234_567.5))
+    assert 'direction="input"} 123456789' in metrics.prometheus()
+    assert 'wesichain_model_seconds_sum{model=""} 1234.5675' in metrics.prometheus()
+
+
+def test_tokens_are_those_of_the_model_that_answered() -> None:
+    """After a hand-off that is the other agent's, and behind a fallback the one that a reply names."""
+    metrics = Metrics()
+    for event in (
+        RunStarted("r", 0, 0, NOON, "q", "first"),
+        ModelResponded("r", 1, 1, NOON, LlmResponse(usage=Usage(1)), 1.0),
+        HandedOff("r", 1, 2, NOON, "a", "b", "second"),
+        StepStarted("r", 2, 3, NOON),
+        ModelResponded("r", 2, 3, NOON, LlmResponse(usage=Usage(2)), 1.0),
+        ModelResponded("r", 3, 4, NOON, LlmResponse(usage=Usage(4), model="third"), 1.0),
+        StepStarted("r", 4, 5, NOON),
+        StepFailed("r", 4, 6, NOON, "E", "down", "fail"),
+        RunFailed("r", 4, 7, NOON, "E", "down", Usage()),
+    ):
+        metrics.emit(event)
+    assert metrics.tokens == {"first": Usage(1), "second": Usage(2), "third": Usage(4)}
+    assert {name: (one.count, one.failures) for name, one in metrics.models.items()} == {
+        "first": (1, 0),
+        "second": (2, 1),
+        "third": (1, 0),
+    }
 
 
 def test_names_that_a_model_made_up() -> None:
@@ -124,7 +183,8 @@ def test_nested_runs_have_their_own_model() -> None:
 
 
 def test_nothing_is_kept_of_runs_that_ended(metrics: Metrics) -> None:
-    assert not metrics._open
+    assert not metrics._began
+    assert not metrics._models
     assert not metrics._asked
     assert not metrics._called
 

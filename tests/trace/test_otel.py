@@ -25,6 +25,7 @@ from wesichain.core import (
     StepFailed,
     StepStarted,
     ToolCall,
+    ToolCompleted,
     ToolDispatched,
     Usage,
 )
@@ -108,7 +109,10 @@ class TestAnAgent:
         ("model", "provider", "name"),
         [
             ("openai:gpt-5", "openai", "gpt-5"),
-            ("anthropic:claude", "anthropic", "claude"),
+            ("azure:d", "azure.ai.openai", "d"),
+            ("acme:m", "acme", "acme:m"),
+            ("gpt-5", "openai", "gpt-5"),
+            ("grok-4", "x_ai", "grok-4"),
             ("mine", "unknown", "mine"),
         ],
     )
@@ -168,6 +172,17 @@ class TestContent:
         ]
         assert json.loads(str(tool["gen_ai.tool.call.arguments"])) == {"city": "Paris", "day": 1}
         assert json.loads(str(tool["gen_ai.tool.call.result"])) == {"sky": "clear", "day": 1}
+
+    def test_a_result_without_json_is_told_as_text(self) -> None:
+        started: list[Any] = [
+            RunStarted("r", 0, 0, NOON, "q", "m"),
+            ToolDispatched("r", 1, 1, NOON, ToolCall("c", "t", {})),
+        ]
+        odd: Any = ToolCompleted("r", 1, 2, NOON, "c", "t", {1, 2}, 1.0)  # type: ignore[arg-type]
+        assert (
+            said(Spans(content=True).after([*started, odd])["execute_tool t"])["gen_ai.tool.call.result"]
+            == "{1, 2}"
+        )
 
     def test_can_be_asked_for_in_the_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
@@ -238,6 +253,11 @@ class TestEveryEnd:
 
     def test_events_of_a_run_whose_start_was_not_seen_are_passed_over(self) -> None:
         assert Spans().after(run("r", 1)[1:]) == {}
+
+    def test_a_reply_without_a_question_is_passed_over(self) -> None:
+        spans = Spans().after([run("r", 1)[0], *run("r", 1)[2:]])
+        assert [*spans] == ["execute_tool weather", "chat scripted", "invoke_agent"]
+        assert said(spans["chat scripted"])["wesichain.step"] == 2
 
     def test_a_reply_that_never_came_ends_with_the_next_question(self) -> None:
         started = run("r", 1)[:2]

@@ -30,12 +30,15 @@ from tests.cli.stub_server import serving, text
 from tests.trace.test_otel import own, parent, said
 from wesichain import END, START, Agent, AgentRuntime, CancellationToken, GraphBuilder, tool
 from wesichain.agent import Interrupted, SqliteConversations
+from wesichain.agent.model_names import resolve_model
 from wesichain.core import LlmResponse, Usage
 from wesichain.core.internal import around
 from wesichain.errors import NodeFailedError
+from wesichain.llm.google import GoogleClient
 from wesichain.llm.openai import OpenAiClient
 from wesichain.testing import FunctionLlm, ScriptedLlm, calls
 from wesichain.trace import otel
+from wesichain.trace.otel.conventions import provider_of
 
 
 @dataclass(slots=True)
@@ -238,31 +241,43 @@ async def test_a_real_client_names_provider_and_tokens(world: World, streamed: b
     assert said(invoked)["gen_ai.provider.name"] == "openai"
 
 
-@pytest.mark.parametrize(
-    ("attributes", "model", "provider"),
-    [
-        pytest.param({"base_url": "https://api.mistral.ai/v1"}, "large", "mistral_ai", id="by-its-host"),
-        pytest.param({"base_url": "https://x.openai.azure.com"}, "d", "azure.ai.openai", id="azure"),
-        pytest.param({"base_url": "http://127.0.0.1:11434/v1"}, "llama3", "ollama", id="ollama"),
-        pytest.param({"base_url": "http://gpu.lan:8000/v1"}, "qwen", "gpu.lan", id="a-host-of-ones-own"),
-        pytest.param({"provider": "bedrock"}, "nova", "aws.bedrock", id="as-it-says"),
-        pytest.param({"models": [SimpleNamespace(provider="groq")]}, "x", "groq", id="the-first-of-several"),
-        pytest.param({}, "claude-opus", "anthropic", id="by-the-model"),
-        pytest.param({}, "mine", "tests", id="a-class-of-ones-own"),
-    ],
-)
-async def test_the_provider(world: World, attributes: dict[str, Any], model: str, provider: str) -> None:
-    class Mine:
-        async def complete(self, request: Any) -> LlmResponse:
-            return LlmResponse("hi")
+class Mine(SimpleNamespace):
+    """A client of one's own."""
 
-    made = Mine()
-    made.model = model  # type: ignore[attr-defined]
-    for name, value in attributes.items():
-        setattr(made, name, value)
-    await Agent(made).run("x")
-    (chat,) = world.named(f"chat {model}")
-    assert said(chat)["gen_ai.provider.name"] == provider
+
+@pytest.mark.parametrize(
+    ("llm", "model", "provider"),
+    [
+        pytest.param(Mine(base_url="https://api.mistral.ai/v1"), "large", "mistral_ai", id="by-its-host"),
+        pytest.param(Mine(base_url="https://mistral.ai/v1"), "large", "mistral_ai", id="by-the-host-itself"),
+        pytest.param(Mine(base_url="https://notmistral.ai/v1"), "x", "notmistral.ai", id="by-a-like-host"),
+        pytest.param(Mine(base_url="https://x.openai.azure.com"), "d", "azure.ai.openai", id="azure"),
+        pytest.param(Mine(base_url="http://127.0.0.1:11434/v1"), "llama3", "ollama", id="ollama"),
+        pytest.param(Mine(base_url="http://gpu.lan:8000/v1"), "qwen", "gpu.lan", id="a-host-of-ones-own"),
+        pytest.param(Mine(base_url="http://gpu.lan:8000/v1"), "claude-opus", "anthropic", id="a-relay"),
+        pytest.param(Mine(provider="bedrock"), "nova", "aws.bedrock", id="as-it-says"),
+        pytest.param(Mine(provider="acme"), "nova", "acme", id="as-it-says-in-its-own-words"),
+        pytest.param(Mine(models=[Mine(provider="groq"), Mine()]), "x", "groq", id="the-first-of-several"),
+        pytest.param(Mine(llm=Mine(provider="groq")), "x", "groq", id="the-one-inside"),
+        pytest.param(Mine(), "claude-opus", "anthropic", id="by-the-model"),
+        pytest.param(Mine(), "mine", "tests", id="a-class-of-ones-own"),
+        pytest.param(resolve_model("openai:x"), "x", "openai", id="openai"),
+        pytest.param(resolve_model("responses:x"), "x", "openai", id="responses"),
+        pytest.param(resolve_model("azure:x"), "x", "azure.ai.openai", id="openai-on-azure"),
+        pytest.param(resolve_model("anthropic:x"), "x", "anthropic", id="anthropic"),
+        pytest.param(resolve_model("google:x"), "x", "gcp.gemini", id="google"),
+        pytest.param(GoogleClient("x", project="p", location="l"), "x", "gcp.vertex_ai", id="vertex"),
+        pytest.param(resolve_model("bedrock:x"), "x", "aws.bedrock", id="bedrock"),
+        pytest.param(resolve_model("mistral:x"), "x", "mistral_ai", id="mistral"),
+        pytest.param(resolve_model("groq:gpt-oss"), "gpt-oss", "groq", id="groq"),
+        pytest.param(resolve_model("openrouter:x"), "x", "openrouter", id="openrouter"),
+        pytest.param(resolve_model("ollama:x"), "x", "ollama", id="a-local-ollama"),
+        pytest.param(resolve_model("local:smollm2-135m"), "smollm2-135m", "llama.cpp", id="local"),
+        pytest.param(OpenAiClient("x", base_url="http://gpu.lan/v1"), "x", "gpu.lan", id="a-compatible-server"),
+    ],
+)  # fmt: skip
+def test_the_provider(llm: Any, model: str, provider: str) -> None:
+    assert provider_of(llm, model) == provider
 
 
 async def test_the_whole_input_is_told_where_content_is_captured(world: World) -> None:

@@ -134,9 +134,6 @@ class _Question:
                 raise_fault_of(models, "wrap_model", error)
             raise
         self.is_over = True
-        arrived = self.arrived
-        if len(arrived) == 1 and arrived[0][1] is answer:
-            return answer
         return self._charge(answer)
 
     @property
@@ -176,7 +173,7 @@ class _Question:
         except Exception as error:
             self.fault = error
             raise
-        if isinstance(reply, LlmResponse) and reply.finish_reason != "error":
+        if is_response(reply) and reply.finish_reason != "error":
             if self.is_over:  # whoever asked did not wait for it: it has its price all the same
                 run.account.spend_reply(reply)
             else:

@@ -103,11 +103,11 @@ class ModelTurn(Generic[OutT]):
                 request = self._request(phase)
                 if request is None:
                     return await self._finish_with_last_reply(phase, None)
-                started = run.now()
+                run.asked_at = run.now()
                 on_text = self._relay() if self._stream else None
                 try:
                     asked = run.effects.ask(request, step_id=run.step, on_text=on_text)
-                    reply = self._take_reply(await (asked if run.is_bare else run.watch(asked)), started)
+                    reply = self._take_reply(await (asked if run.is_bare else run.watch(asked)))
                 except BaseException as cause:  # noqa: BLE001  # a model may be anybody's code
                     reply = self._reply_failed(cause)
             elif run.current_agent is not None:  # a reply from before is one to the tools of then
@@ -248,7 +248,7 @@ class ModelTurn(Generic[OutT]):
             asked = run.model_settings()
         return _request(fixed.model, shown, run.specs(), fixed.judge.output.schema, (), asked)
 
-    def _take_reply(self, reply: LlmResponse, started: float) -> LlmResponse | ModelTransportError:
+    def _take_reply(self, reply: LlmResponse) -> LlmResponse | ModelTransportError:
         """A reply that came, with its event and its price. One that ends in an error is no reply."""
         run = self._run
         if not is_response(reply):
@@ -258,7 +258,7 @@ class ModelTurn(Generic[OutT]):
             return _unreachable(LlmResponseError(f"it ended with an error: {text}", retryable=True), run.step)
         run.tally.free = False
         cost = run.account.spend_reply(reply)
-        run.emitter.model_responded(run.step, reply, int((run.now() - started) * 1e6) / 1000, cost)
+        run.emitter.model_responded(run.step, reply, int((run.now() - run.asked_at) * 1e6) / 1000, cost)
         if reply.omitted:
             run.emitter.emit(ContentOmitted, run.step, run.settings.model, reply.omitted)
         self.last_content = reply.content

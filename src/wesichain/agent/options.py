@@ -249,9 +249,9 @@ def option_names(options: type) -> list[str]:
 
 
 def agent_options(given: Mapping[str, Any]) -> AgentOptions:
-    """The options of a runtime, likewise."""
+    """The options of a runtime; a `ConfigError` for one of the wrong type, or that there is not."""
     if not given.keys() <= AgentOptions.__dataclass_fields__.keys():
-        raise unknown_keyword("Agent", given, option_names(AgentOptions), AGENT)
+        raise unknown_keyword("AgentRuntime", given, option_names(AgentOptions), AGENT)
     return AgentOptions(**given)
 
 

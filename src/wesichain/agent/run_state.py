@@ -135,6 +135,7 @@ class RunState(Generic[OutT]):
     pending_deltas: list[tuple[Any, int, Any]] | None = field(default=None, init=False)
     batch: Any = field(default=None, init=False)  # the `Batch` of calls that are being run
     current_agent: Any = field(default=None, init=False)  # where the agent or its tools can change
+    asked_at: float = field(default=0.0, init=False)  # when the model was last called
     _cancels: int = field(default=0, init=False)
     _offer: tuple[tuple[ToolSpec, ...], int, tuple[ToolSpec, ...]] = field(default=((), -1, ()), init=False)
     now: Callable[[], float] = field(init=False)
@@ -195,6 +196,7 @@ class RunState(Generic[OutT]):
         self.account.spend_step()
         self.step += 1
         self.emitter.step_started(self.step, (), follows=False)
+        self.asked_at = self.now()
 
     def set_aside(self, step: int, reply: LlmResponse, duration_ms: float) -> None:
         """Charge the tokens of a reply that the loop does not receive, and emit its event."""

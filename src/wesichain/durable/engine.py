@@ -232,9 +232,8 @@ class Engine:
             is_new = await asyncio.shield(beginning)
         except BaseException as error:
             self._is_unsure = True
-            if (
-                isinstance(error, asyncio.CancelledError) and await beginning
-            ):  # the thread does not stop for it
+            # The thread does not stop for a caller who leaves: what it has stored is cancelled.
+            if isinstance(error, asyncio.CancelledError) and await beginning:
                 await self.insist(partial(self.store.ledger.cancel, new.run_id))
             raise
         if not is_new:

@@ -65,13 +65,7 @@ class CodeProgram(ToolCallingLlm):
 
     @override
     async def complete(self, request: LlmRequest) -> LlmResponse:
-        settled = self._settled(request)
-        work = asyncio.ensure_future(asyncio.to_thread(self._reply, settled))
-        try:
-            return await asyncio.shield(work)
-        except asyncio.CancelledError:
-            work.add_done_callback(lambda done: done.cancelled() or done.exception())
-            raise
+        return await asyncio.to_thread(self._reply, self._settled(request))
 
     def _settled(self, request: LlmRequest) -> dict[int, Any]:
         """The results so far, by the numbers of their calls, as the interpreter takes them."""

@@ -6,7 +6,15 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from wesichain.core import ContextReduced, Event, HandedOff, ModelResponded, ModelSettings, RunStarted, Usage
+from wesichain.core import (
+    ContextReduced,
+    Event,
+    HandedOff,
+    ModelResponded,
+    ModelSettings,
+    RunStarted,
+    Usage,
+)
 from wesichain.core.internal import NO_SETTINGS, AnyPrice, Price, Prices, Spent, cost_of
 from wesichain.errors import MissingDependencyError
 

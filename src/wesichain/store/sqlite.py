@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from typing_extensions import override
 
-from wesichain.core import Clock
+from wesichain.core import Clock, JsonValue
 from wesichain.errors import StoreError
 
 from .items import SqlStore
@@ -84,8 +84,18 @@ class SqliteStore(SqlStore):
         return await self._database.run(erasing)
 
     @override
+    async def put(self, namespace: Sequence[str], key: str, value: JsonValue) -> None:
+        is_replaced = await self.get(namespace, key) is not None
+        await super().put(namespace, key, value)
+        if is_replaced:
+            await self._empty_log()
+
+    @override
     async def delete(self, namespace: Sequence[str], key: str) -> None:
         await super().delete(namespace, key)
+        await self._empty_log()
+
+    async def _empty_log(self) -> None:
         await self._database.run(lambda db: db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall())
 
     def close(self) -> None:

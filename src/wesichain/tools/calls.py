@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from time import perf_counter
@@ -14,7 +14,7 @@ from types import coroutine
 from typing import Any, TypeAlias, cast
 
 from wesichain.core import JsonValue, ToolCall
-from wesichain.core.internal import described
+from wesichain.core.internal import CallToken, described
 from wesichain.errors import (
     ToolDispatchError,
     ToolError,
@@ -230,6 +230,13 @@ def _as_it_is(value: Any) -> JsonValue:
     return value  # type: ignore[no-any-return]  # it was rendered over there
 
 
+@dataclass(frozen=True, slots=True)
+class _TokenAbove:
+    """Has the token of the call that a thread works for: to cancel in the thread ends the run, too."""
+
+    token: CancellationToken
+
+
 def _threaded(tool: Tool) -> Elsewhere:
     """Run one call of a blocking tool. A thread cannot be stopped, but its context says that nobody waits."""
     _, call, render, by_name, _ = tool.parts()
@@ -238,12 +245,12 @@ def _threaded(tool: Tool) -> Elsewhere:
     async def perform(_: JsonValue, args: Any, ctx: ToolContext | None, result: DraftResult) -> None:
         loop = asyncio.get_running_loop()
         started = loop.time()
-        given_up: CancellationToken | None = None
+        given_up: CallToken | None = None
         if by_name:
             work = partial(_called, call, **args)
         elif takes_context:
             ctx = ctx or ToolContext()
-            given_up = ctx.cancellation.child()
+            given_up = CallToken(_TokenAbove(ctx.cancellation))
             work = partial(_called, call, args, replace(ctx, cancellation=given_up))
         else:
             work = partial(_called, call, args, ctx)
@@ -253,7 +260,7 @@ def _threaded(tool: Tool) -> Elsewhere:
             value = await answer
         except (asyncio.CancelledError, OutOfTimeError):
             if given_up is not None:
-                given_up.cancel("the call was abandoned")
+                given_up.abandon("the call was abandoned")
             raise
         finally:
             if timer is not None:

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from wesichain.core import (
     Event,
+    HandedOff,
     ModelResponded,
     RunCompleted,
     RunFailed,
@@ -89,7 +90,8 @@ class Metrics:
         self.tools: dict[str, Figures] = {}
         self.faults: Counter[str] = Counter()
         self.tokens: dict[str, Usage] = {}
-        self._open: dict[_Scope, RunStarted] = {}
+        self._began: dict[_Scope, float] = {}
+        self._models: dict[_Scope, str] = {}  # of the agent that acts in each run
         self._asked: set[_Scope] = set()
         self._called: dict[_Scope, set[str]] = {}
         self._lock = threading.RLock()
@@ -101,12 +103,14 @@ class Metrics:
     def _count(self, event: Event, run: _Scope) -> None:
         match event:
             case RunStarted():
-                self._open[run] = event
+                self._began[run], self._models[run] = event.at, event.model
+            case HandedOff():
+                self._models[run] = event.model
             case StepStarted():
                 self._asked.add(run)
             case ModelResponded():
                 self._asked.discard(run)
-                model = self._model(run)
+                model = event.response.model or self._models.get(run, "")
                 _figures(self.models, model).add(event.duration_ms)
                 self.tokens[model] = self.tokens.get(model, Usage()) + event.response.usage
             case ToolDispatched():
@@ -126,19 +130,16 @@ class Metrics:
             _figures(self.tools, event.tool_name or "").add(event.duration_ms, ok=False)
         elif run in self._asked:  # no reply came; one that came and was wrong has been counted
             self._asked.discard(run)
-            _figures(self.models, self._model(run)).add(event.duration_ms, ok=False)
+            _figures(self.models, self._models.get(run, "")).add(event.duration_ms, ok=False)
 
     def _count_end(self, event: RunCompleted | RunFailed | RunInterrupted, run: _Scope) -> None:
         self.runs[STATUS_OF[type(event)]] += 1
-        started = self._open.pop(run, None)
-        if started is not None:
-            self.run_times.add((event.at - started.at) * 1000, ok=isinstance(event, RunCompleted))
+        began = self._began.pop(run, None)
+        if began is not None:
+            self.run_times.add((event.at - began) * 1000, ok=isinstance(event, RunCompleted))
+        self._models.pop(run, None)
         self._asked.discard(run)
         self._called.pop(run, None)
-
-    def _model(self, run: _Scope) -> str:
-        started = self._open.get(run)
-        return started.model if started else ""
 
     def cost(self, prices: Prices | None = None) -> float:
         """Cost of the tokens, by the prices given here or at the start; models without a price are free."""
@@ -232,7 +233,7 @@ def _timed(kind: str, label: str, table: Mapping[str, Figures]) -> Iterator[list
 def _counter(name: str, help_: str, samples: Iterable[tuple[Mapping[str, str], float]]) -> list[str]:
     full = f"wesichain_{name}_total"
     head = [f"# HELP {full} {help_}", f"# TYPE {full} counter"]
-    return head + [f"{full}{_labels(labels)} {value:g}" for labels, value in samples]
+    return head + [f"{full}{_labels(labels)} {_number(value)}" for labels, value in samples]
 
 
 def _summary(name: str, help_: str, samples: Sequence[tuple[Mapping[str, str], Figures]]) -> list[str]:
@@ -241,10 +242,15 @@ def _summary(name: str, help_: str, samples: Sequence[tuple[Mapping[str, str], F
     for labels, figures in samples:
         for share in QUANTILES:
             at = _labels({**labels, "quantile": f"{share:g}"})
-            lines.append(f"{full}{at} {figures.quantile(share) / 1000:g}")
-        lines.append(f"{full}_sum{_labels(labels)} {figures.total_ms / 1000:g}")
+            lines.append(f"{full}{at} {_number(figures.quantile(share) / 1000)}")
+        lines.append(f"{full}_sum{_labels(labels)} {_number(figures.total_ms / 1000)}")
         lines.append(f"{full}_count{_labels(labels)} {figures.count}")
     return lines
+
+
+def _number(value: float) -> str:
+    """All digits that a float holds: with fewer, a counter of millions grows in jumps."""
+    return f"{value:.15g}"
 
 
 def _labels(labels: Mapping[str, str]) -> str:

@@ -149,8 +149,17 @@ LAST = b'data: {"content": "b", "stop": true, "tokens_evaluated": 3, "tokens_pre
     ("reply", "kind", "said", "retryable"),
     [
         pytest.param(b"", LlmTransportError, "broke off", True, id="nothing"),
-        pytest.param(b"SSH-2.0-OpenSSH\r\n\r\n", LlmTransportError, "broke off", True, id="another-protocol"),
-        pytest.param(b"x" * 70_000, LlmTransportError, "no HTTP server", True, id="a-flood"),
+        *(
+            pytest.param(
+                reply, LlmTransportError, "broke off: what answers there is no HTTP server", True, id=name
+            )
+            for name, reply in {
+                "another-protocol": b"SSH-2.0-OpenSSH\r\n\r\n",
+                "a-flood": b"x" * 70_000,
+                "no-status": b"HTTP/1.1\r\n\r\n",
+                "a-word-for-a-status": b"HTTP/1.1 OK\r\n\r\n",
+            }.items()
+        ),
         pytest.param(
             http(b"<html>", "404 Not Found"), LlmRejectedError, "base_url is not", False, id="another-server"
         ),
@@ -195,6 +204,42 @@ async def test_what_goes_wrong_there_is_one_line_of_ours(
     assert "\n" not in str(caught.value)
 
 
+CONTEXT = b'{"error": {"message": "exceeds the context size"}}'
+LONGER = "exceeds the context size; start the server with a larger context (-c), offer fewer tools, or shorten results"
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "line"),
+    [
+        (http(b'{"message": "no"}', "499 X"), LlmRejectedError, "llama.cpp refused the request: no"),
+        (http(b'{"error": "no"}', "400 X"), LlmRejectedError, "llama.cpp refused the request: no"),
+        (http(b"a\n" + b"x" * 300, "400 X"), LlmRejectedError, f"llama.cpp refused the request: a {'x' * 198}"),
+        (http(CONTEXT, "400 X"), LlmRejectedError, f"llama.cpp refused the request: {LONGER}"),
+        (http(b"{}", "401 X"), LlmRejectedError, "llama.cpp refused the request: ; pass the server's key as api_key="),
+        (
+            http(b"{}", "404 X"),
+            LlmRejectedError,
+            "llama.cpp refused the request: ; base_url is not the address of a llama.cpp server, which has /completion",
+        ),
+        (http(b"{}", "501 X"), LlmTransportError, "llama.cpp answered 501: "),
+        (http(b'data: {"error": {"message": "no"}}\n\n'), LlmTransportError, "llama.cpp answered 500: no"),
+        (
+            http(b'data: {"error": {"code": 400, "message": "no"}}\n\n'),
+            LlmRejectedError,
+            "llama.cpp refused the request: no",
+        ),
+        (http(b"data: {]\n\n"), LlmResponseError, "llama.cpp answered what is not JSON: "),
+    ],
+)  # fmt: skip
+async def test_a_refusal_is_said_in_the_server_s_words_with_what_to_do(
+    reply: bytes, kind: type[LlmError], line: str
+) -> None:
+    async with answering(reply) as url:
+        with pytest.raises(kind) as caught:
+            await LocalLlm("m", base_url=url).complete_text("x")
+    assert str(caught.value) == line or (line.endswith("JSON: ") and str(caught.value).startswith(line))
+
+
 @pytest.mark.parametrize(("body", "said"), [(b"[1]", "not an object"), (b"{", "what is not JSON")])
 async def test_a_template_that_is_none_is_named(body: bytes, said: str) -> None:
     async with answering(http(body)) as url:
@@ -207,7 +252,7 @@ async def test_a_proxy_may_send_the_reply_in_any_framing() -> None:
     chunks = b"".join(b"%x;ext=1\r\n%c\r\n" % (1, byte) for byte in events) + b"0\r\n\r\n"
     chunked = http(chunks, headers=b"Transfer-Encoding: chunked\r\n")
     counted = http(events, headers=b"Content-Length: %d\r\n" % len(events))
-    for reply in (chunked, counted, http(events)):
+    for reply in (chunked, counted, http(events), http(events, status="200")):
         async with answering(reply) as url:
             assert await LocalLlm("m", base_url=url).complete_text("x") == "ab"
 

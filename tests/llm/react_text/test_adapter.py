@@ -14,6 +14,7 @@ from wesichain.core import (
     LlmResponse,
     LlmTraits,
     Message,
+    ModelSettings,
     Role,
     StreamItem,
     TextChunk,
@@ -550,3 +551,13 @@ class TestTheModeOfAModel:
         assert isinstance(llm, ToolCallingLlm)
         assert llm.model == "scripted-text"
         assert traits_of(llm) == LlmTraits(observes_errors=True, native_output=True, output_with_tools=True)
+
+
+def test_a_function_whose_parameters_cannot_be_known_takes_no_settings() -> None:
+    class Odd:
+        complete_text = staticmethod(min)
+
+    with pytest.raises(
+        ConfigError, match=r"Odd\.complete_text takes no settings, so temperature cannot be set"
+    ):
+        TextReAct(Odd()).check_settings(ModelSettings(temperature=0.5))  # type: ignore[arg-type]

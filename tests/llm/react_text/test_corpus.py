@@ -1,8 +1,9 @@
 """Corpora of replies: what each one says, for tools with and without effects.
 
-`corpus.jsonl` and `adversarial.jsonl` have one reply a line: its dialect and what it says: calls, an answer, or
-nothing that may be acted on (`refused`). The first names the public parser or report whose form a reply takes
-(`own` where it has none); the second has replies that are easily misread.
+`corpus.jsonl` and `adversarial.jsonl` have one reply a line: its dialect and what it is to the run: calls, an
+answer, or nothing that may be acted on (`refused`). `says` has the words that are read beside that: the thought,
+the remark around a call, and the reason of a refusal. The first file names the public parser or report whose form a
+reply takes (`own` where it has none); the second has replies that are easily misread.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import pytest
 from tests.llm.react_text.test_adapter import Scripted
 from wesichain.core import LlmRequest, LlmResponse, Message, Role, ToolSpec
 from wesichain.llm.react_text import TextReAct, parse
+from wesichain.llm.react_text.dialects import find_dialect
 
 READ_ONLY = ("alfworld", "self_ask")
 ROWS: dict[str, list[dict[str, Any]]] = {
@@ -97,11 +99,22 @@ def test_every_reply_is_read_as_it_is_meant(name: str, group: str) -> None:
     assert {row["id"]: (row["why"], found) for row in rows if (found := read(row)) != row["expect"]} == {}
 
 
-def test_a_refusal_says_what_to_write() -> None:
-    """The model is told what was wrong and the format, so that its next reply can be better."""
+@pytest.mark.parametrize("name", ROWS)
+def test_every_reply_says_the_same_words_as_before(name: str) -> None:
+    """A change of what is read beside a call, or of the reason that a model is given, is seen here."""
+    changed = {row["id"]: (row["says"], said) for row in ROWS[name] if (said := words(row)) != row["says"]}
+    assert changed == {}
+
+
+def words(row: dict[str, Any]) -> dict[str, str]:
+    parsed = parse(row["text"], dialect=row["dialect"], tools=TOOLS)
+    said = {"thought": parsed.thought, "remark": parsed.remark, "reason": parsed.reason}
+    return {name: text for name, text in said.items() if text}
+
+
+def test_a_refusal_says_what_was_wrong_and_what_to_write() -> None:
     for row in ROWS["adversarial"]:
-        if "refused" in row["expect"] and row["dialect"] not in READ_ONLY:
-            reply = reply_of(row)
-            if not reply.tool_calls[0].name:
-                assert "could not be read: " in reply.reasoning
-                assert "Write " in reply.reasoning
+        if "reason" in row["says"] and row["dialect"] not in READ_ONLY:
+            hint = find_dialect(row["dialect"]).hint
+            said = f"Your reply could not be read: {row['says']['reason']}. {hint}"
+            assert reply_of(row).reasoning == said

@@ -29,11 +29,13 @@ PIECES = [
     *('{"a": 1}', '{"action": "x", "action_input": {}}', "{'a': True,}", '"text"', "5", "NaN", "null"),
     *("<think>", "</think>", "<|end|>", "</s>", "<tool>", "<tool_input>", "<final_answer>", "<tool_call>"),
     *("\u00ab", "\u00bb", "\u201c", "\u201d", "\u300c", "\u300d", ' "so', 'so" '),
+    *("<|channel|>", "<|message|>", "<|call|>", "<|start|>assistant", "final", "analysis", " to=functions.x"),
 ]
 REPLIES = st.lists(st.sampled_from(PIECES) | st.text(max_size=8), max_size=30).map("".join)
 
 
 @given(text=REPLIES, strict=st.booleans(), truncated=st.booleans(), dialect=st.sampled_from(sorted(DIALECTS)))
+@example(text="<|channel|><|message|>{}<|call|>", strict=True, truncated=False, dialect="react")
 @draws(150)
 def test_every_text_is_read_as_one_of_three_things(
     text: str, strict: bool, truncated: bool, dialect: str

@@ -101,6 +101,11 @@ class TestARecording:
         assert last.response.content == "Clear skies."
         assert last.calls == ()
 
+    def test_gives_a_step_its_failures(self) -> None:
+        down = StepFailed("r", 1, 2, NOON, "LlmTransportError", "down", "retry")
+        (step,) = Recording("r", (*run("r", 1)[:2], down)).steps
+        assert (step.failures, step.calls, step.response) == ((down,), (), None)
+
     def test_gives_calls_that_failed_and_calls_that_still_run(self) -> None:
         start, _, reply, dispatched = run("r", 1)[:4]
         other = ToolDispatched("r", 1, 5, NOON, ToolCall("c2", "other", {}))

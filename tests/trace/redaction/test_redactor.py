@@ -14,6 +14,7 @@ from tests.trace.runs import SPEC, events, json_values, run
 from wesichain.core import (
     Decided,
     Event,
+    Image,
     LlmResponse,
     Message,
     ModelResponded,
@@ -24,6 +25,7 @@ from wesichain.core import (
     RunStarted,
     StepFailed,
     StepStarted,
+    Text,
     TextDelta,
     ToolCall,
     ToolCompleted,
@@ -276,3 +278,124 @@ def test_redact_takes_text_data_and_events(monkeypatch: pytest.MonkeyPatch) -> N
     assert redact(started) is started
     assert redact(5) == 5
     assert started.tools == (SPEC,)
+
+
+def _ordinary(text: str, value: Any) -> list[Event]:
+    """Events of an ordinary run, of every kind that is looked at quickly."""
+    call = ToolCall("c1", text, value)
+    head = ("run", 1, 2, 3.0)
+    return [
+        RunStarted(*head, text, text, (ToolSpec(text, text, {"type": "object", text: value}),)),
+        StepStarted(*head, (Message(Role.USER, text), Message(Role.ASSISTANT, text, "c1", (call,), text, value))),
+        ModelResponded(*head, LlmResponse(text, (call,), Usage(), "stop", text, value), 1.0),
+        ModelResponded(*head, LlmResponse(), 1.0),
+        ToolDispatched(*head, call),
+        ToolCompleted(*head, "c1", text, value, 1.0),
+        ToolCompleted(*head, "c1", text, 5, 1.0),
+        RunCompleted(*head, value, Usage()),
+    ]  # fmt: skip
+
+
+PLAIN: Any = {"a": [1, 2.5, True, None, "b", {"c": "d"}], "e": "f"}
+
+
+def test_an_ordinary_run_is_looked_at_quickly_alone() -> None:
+    redactor = Redactor(environ={})
+    for _ in range(2):  # what is known, too
+        assert redactor.suspects(_ordinary("a sentence", PLAIN)) == []
+
+
+@pytest.mark.parametrize("field", range(13))
+def test_the_quick_look_misses_no_field(field: int) -> None:
+    """A secret in one field alone."""
+    texts: list[Any] = ["a"] * 13
+    texts[field] = KEY
+    call = ToolCall("c1", texts[0], {"x": [texts[1]]})
+    head = ("run", 1, 2, 3.0)
+    spec = ToolSpec(texts[2], texts[3], {"type": "object", "x": texts[4]})
+    message = Message(Role.ASSISTANT, texts[5], "c1", (call,), texts[6], {"x": texts[7]})
+    looked: list[Event] = [
+        RunStarted(*head, texts[8], texts[9], (spec,)),
+        StepStarted(*head, (Message(Role.USER, "a"), message)),
+        ModelResponded(
+            *head, LlmResponse(texts[5], (call,), Usage(), "stop", texts[6], {"x": texts[7]}), 1.0
+        ),
+        ToolDispatched(*head, call),
+        ToolCompleted(*head, "c1", texts[10], [texts[11]], 1.0),
+        RunCompleted(*head, {texts[12]: 1}, Usage()),
+    ]
+    expected = {0: [1, 2, 3], 1: [1, 2, 3], 2: [0], 3: [0], 4: [0], 5: [1, 2], 6: [1, 2], 7: [1, 2]}
+    expected |= {8: [0], 9: [0], 10: [4], 11: [4], 12: [5]}
+    assert Redactor(environ={}).suspects(looked) == expected[field]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{"password": "x"}, ["x-api-key", "a"], [["x-api-key", "a"]], {"a": {"token": 5}}, {1: "a"}, (1,), {"a": {1}}],
+)  # fmt: skip
+def test_the_quick_look_leaves_what_is_not_plain_to_the_slow_one(value: Any) -> None:
+    assert Redactor(environ={}).suspects([RunCompleted("r", 1, 2, 3.0, value, Usage())]) == [0]
+
+
+def test_parts_decisions_and_other_events_are_left_to_the_slow_look() -> None:
+    head = ("run", 1, 2, 3.0)
+    part = Image(url="https://example.org/a.png")
+    assert Redactor(environ={}).suspects(
+        [
+            RunStarted(*head, "q", "m", (), True, (Decided("t", "a", Refuse("no")),)),
+            RunStarted(*head, "q", "m", (), parts=(part,)),
+            StepStarted(*head, (Message(Role.USER, (part,)),)),
+            ModelResponded(*head, LlmResponse(parts=(part,)), 1.0),
+            ModelResponded(*head, LlmResponse(omitted=("a",)), 1.0),
+            ToolCompleted(*head, "c", "t", "v", 1.0, (part,)),
+            TextDelta(*head, "a"),
+        ]
+    ) == [*range(7)]
+
+
+def test_what_was_seen_is_remembered_and_no_more_than_a_thousand_of_it() -> None:
+    seen: list[str] = []
+
+    def see(text: str) -> str:
+        seen.append(text)
+        return text
+
+    redactor = Redactor(see, environ={})
+    for number in range(1024):
+        redactor.text(f"text {number}")
+    redactor.text("text 0")
+    assert seen.count("text 0") == 1
+    redactor.text("one more")  # and all is forgotten
+    redactor.text("text 0")
+    assert seen.count("text 0") == 2
+    long = "x" * 1025
+    redactor.text(long), redactor.text(long)
+    assert seen.count(long) == 2, "long texts are not kept"
+    redactor.text(long[1:]), redactor.text(long[1:])
+    assert seen.count(long[1:]) == 1
+
+
+def test_names_that_were_seen_are_remembered_and_no_more_than_a_thousand_of_them() -> None:
+    redactor = Redactor(environ={})
+    redactor.suspects([RunCompleted("r", 1, 2, 3.0, {f"n{number}": 1}, Usage()) for number in range(1024)])
+    assert len(redactor._names) == 1024
+    redactor.suspects([RunCompleted("r", 1, 2, 3.0, {"one more": 1}, Usage())])
+    assert redactor._names == {"one more"}
+
+
+def test_an_address_that_is_a_secret_from_end_to_end_is_a_text() -> None:
+    event = RunStarted("r", 1, 2, 3.0, "q", "m", (), parts=(Image(url=f"https://{CANARY}"),))
+    hidden = Redactor(environ={"A_SECRET": f"https://{CANARY}"}).event(event)
+    assert hidden.parts == (Text("[[redacted:secret]]"),)
+
+
+def test_a_key_that_is_set_later_is_known_after_a_refresh() -> None:
+    environ: dict[str, str] = {}
+    redactor = Redactor(environ=environ)
+    call = ToolCall("c", "t", CANARY)
+    event = ToolDispatched("r", 1, 2, 3.0, call)
+    assert redactor.event(event) is event
+    environ["NEW_TOKEN"] = CANARY
+    redactor.refresh()
+    assert redactor.event(event).call.args == "[redacted:environment]"
+    assert redactor.text(CANARY) == "[redacted:environment]"

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from wesichain.trace import Redactor
-from wesichain.trace.redaction.rules import environment_secrets, is_secret_name
+from wesichain.trace.redaction.rules import environment_secrets, is_secret_name, may_hold_secret
 
 BARE = Redactor(environ={})
 
@@ -204,6 +204,25 @@ def test_what_only_looks_like_a_key_is_left_alone(text: str) -> None:
             id="a quoted word in a sentence",
         ),
         pytest.param("log in with password hunter2", "log in with password [redacted:secret]", id="a phrase"),
+        pytest.param("with password a1b2c3", "with password [redacted:secret]", id="a phrase of six letters"),
+        pytest.param(
+            "the password is 1234", "the password is [redacted:secret]", id="a number as a password"
+        ),
+        pytest.param("the token is a1b2c", "the token is [redacted:secret]", id="five letters"),
+        pytest.param("the token is abCde", "the token is [redacted:secret]", id="a capital within"),
+        pytest.param("the token is ab_de", "the token is [redacted:secret]", id="a sign within"),
+        pytest.param("the token is 'abc'", "the token is '[redacted:secret]'", id="a short word in quotes"),
+        pytest.param("the password is hunter2!?", "the password is [redacted:secret]!?", id="the end of it"),
+        pytest.param("mariadb -phunter2", "mariadb -p[redacted:secret]", id="mariadb"),
+        pytest.param("curl -U bob:hunter2", "curl -U bob:[redacted:secret]", id="a user of a proxy"),
+        pytest.param("token: abcdef", "token: [redacted:secret]", id="six letters behind a colon"),
+        pytest.param("pwd: abc", "pwd: [redacted:secret]", id="three letters behind a colon"),
+        pytest.param("signing_key=abc", "signing_key=[redacted:secret]", id="a key of an owner"),
+        pytest.param("db pass=abc", "db pass=abc", id="a word that is pass alone"),
+        pytest.param("db_pass=abc", "db_pass=[redacted:secret]", id="a name that ends in pass"),
+        pytest.param(
+            "mysql -pone\nmysql -ptwo", "mysql -p[redacted:secret]\nmysql -p[redacted:secret]", id="two lines"
+        ),
     ],
 )
 def test_what_is_redacted(text: str, expected: str) -> None:
@@ -221,10 +240,25 @@ def test_what_is_redacted(text: str, expected: str) -> None:
         "mysql -p db", "the API key is missing, see https://x.y/z1", "token is valid until 2026-01-01",
         "VGhpcyBpcyBqdXN0IGEgdGV4dCBvZiBvdXJz", "src/wesichain/trace/redaction/rules", "SKU-12345678901234567890",
         "\U0001f468\u200d\U0001f469\u200d\U0001f467", "reset the password, then log in",
+        "with password a1b2c", "the token is 1234", "the token is a1b2", "the token is https://a1.b", "\u212aey=hunter22x",
+        "token: abcde", "pwd: ab", "key=abc", "<password></password>", "<password>x", "<password>none</password>",
+        "<password>[redacted:secret]</password>", "password:", "the password is ...", "curl -u 10:20",
     ],
 )  # fmt: skip
 def test_what_is_left_alone(text: str) -> None:
     assert BARE.text(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "an ordinary sentence of some length, with commas.", "{'a': 1}", '{"city": "Paris", "day": 1}', "a=b; c=d",
+        "https://example.org/path?x=1", "12345678901234567890", "snake_case_words_in_a_row", "ünïcödé wörds", "x" * 40,
+        "a-b-c", "token", "monkeys", "Straße",
+    ],
+)  # fmt: skip
+def test_an_ordinary_text_is_not_looked_through(text: str) -> None:
+    assert not may_hold_secret(text)
 
 
 @pytest.mark.parametrize(
@@ -238,6 +272,9 @@ def test_what_is_left_alone(text: str) -> None:
         pytest.param("PWD", "/home/jane/work", False, id="a working directory"),
         pytest.param("KEY_FILE", "/etc/key.pem", False, id="a path"),
         pytest.param("LANG", "en_GB.UTF-8", False, id="something else"),
+        pytest.param("SECRET", "short123", True, id="eight characters"),
+        pytest.param("MYTOKEN", "canary-value", True, id="a word that ends so"),
+        pytest.param("DB_URI", "x://bob:canary-value@db", False, id="an address"),
         pytest.param("TOKEN", "redacted:secret", False, id="the words of a placeholder"),
     ],
 )

@@ -60,9 +60,8 @@ def clean_history(history: Iterable[Message]) -> list[Message]:
             if result.tool_call_id in asked and result.tool_call_id not in results:
                 results[result.tool_call_id] = result
         if asked:
-            calls = tuple(
-                call for call in message.tool_calls if call is asked[call.id] and call.id in results
-            )
+            ids = dict.fromkeys(call.id for call in message.tool_calls)
+            calls = tuple(asked[each] for each in ids if each in results)
             if not calls and not message.content:
                 continue
             message = replace(message, tool_calls=calls)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from typing_extensions import override
@@ -111,35 +112,49 @@ def refunded_places(events: Iterable[tuple[int, Event]]) -> set[int]:
 
 
 def reemit(events: Sequence[Event], ctx: ToolContext) -> None:
-    """Tell all that happened inside a call again."""
-    back = refunded_places(enumerate(events))
-    for index, event in enumerate(events):
-        reemit_one(event, ctx, is_spent=index not in back)
+    """Emit all that happened inside a call again."""
+    inside = list(enumerate(events))
+    again = Reemission(ctx, refunded_places(inside))
+    for index, event in inside:
+        again.emit(index, event)
 
 
-def reemit_one(event: Event, ctx: ToolContext, *, is_spent: bool) -> None:
-    """Tell what happened inside a call again, and charge what it spent, at the price of then, to the caller.
+@dataclass(slots=True, eq=False)
+class Reemission:
+    """Emits what happened inside a call again, and charges the caller what it spent, at the price of then.
 
-    The event is one of the runs inside: its scope is the way down from the call.
+    The events are those of the runs inside: their scope is the way down from the call.
     """
-    if ctx.emit is not None:
-        ctx.emit(event)
-    account = ctx.budget
-    if not is_spent or not isinstance(account, Account):
-        return
-    match event:
-        case StepStarted(free=False):
-            account.spend_step()
-        case ModelResponded(response=response, cost=cost):
-            account.spend_usage(response.usage, cost)
-        case ContextReduced(usage=usage, cost=cost):
-            account.spend_usage(usage, cost)
-        case ToolDispatched(resumed=False):
-            account.spend_tool_call()
-        case StepFailed(decision="retry", call_id=str(), free=False):
-            account.spend_step()
-        case _:
-            pass
+
+    _ctx: ToolContext
+    _refunded: set[int]  # the places of events that spent nothing
+    _models: dict[str, str] = field(default_factory=dict[str, str])  # of the runs, by their scope
+
+    def emit(self, index: int, event: Event) -> None:
+        if self._ctx.emit is not None:
+            self._ctx.emit(event)
+        account = self._ctx.budget
+        if index not in self._refunded and isinstance(account, Account):
+            self._charge(event, account)
+
+    def _charge(self, event: Event, account: Account) -> None:
+        match event:
+            case RunStarted(model=model, scope=scope) | HandedOff(model=model, scope=scope):
+                self._models[scope] = model
+            case StepStarted(free=False):
+                account.spend_step()
+            case ModelResponded(response=response, cost=cost, scope=scope):
+                is_priced = cost or not response.usage.total_tokens
+                model = "" if is_priced else response.model or self._models.get(scope, "")
+                account.spend_usage(response.usage, cost, model)
+            case ContextReduced(usage=usage, cost=cost):
+                account.spend_usage(usage, cost)
+            case ToolDispatched(resumed=False):
+                account.spend_tool_call()
+            case StepFailed(decision="retry", call_id=str(), free=False):
+                account.spend_step()
+            case _:
+                pass
 
 
 def extra_call_events(run: RunState[Any], since: int) -> tuple[Event, ...]:

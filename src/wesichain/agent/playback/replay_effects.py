@@ -55,11 +55,11 @@ from wesichain.tools import PreparedCall, ToolContext, ToolResult
 
 from .cursor import ENDS, RecordingCursor, is_decision, mismatch
 from .recorded_errors import (
+    Reemission,
     advice_in,
     end_of,
     fault_of,
     reemit_extra_calls,
-    reemit_one,
     refunded_places,
     refusal_in,
     revived_cause,
@@ -339,13 +339,13 @@ class ReplayEffects(Effects):
         end: int,
         inside: list[tuple[int, Event]],
     ) -> ToolResult:
-        back, is_cut = refunded_places(inside), self._is_cut(end)
+        again, is_cut = Reemission(ctx, refunded_places(inside)), self._is_cut(end)
         for index, event in inside:
             await self._turn_of(index, is_cut=is_cut)
             if isinstance(event, ToolProgress):
                 ctx.link.progress(event.done, event.total, event.message)
             else:
-                reemit_one(event, ctx, is_spent=index not in back)
+                again.emit(index, event)
         for number, last in _ends_of_runs(inside).items():
             ctx.link.run_ended(Child(prepared.call.id, _RUN, ctx.attempt, _stand_in(last), number))
         await self._turn_of(end, is_cut=is_cut)

@@ -159,7 +159,7 @@ def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The schema in the dialect that the API accepts: closed objects, constraints described in words."""
     try:
         return anthropic.transform_schema(dict(schema))
-    except (ValueError, AssertionError) as error:
+    except (TypeError, ValueError, AssertionError) as error:
         raise LlmRejectedError(
             f"the output schema cannot be put to Anthropic: {error}; give every part of the type a type"
         ) from error

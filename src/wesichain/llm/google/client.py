@@ -75,6 +75,8 @@ class GoogleClient(HttpLlm):
         is_own = not (settings.get("base_url") or (os.environ.get(_URL_VARIABLE) and not self._is_vertex()))
         adapter = Adapter(support, partial(to_wire, form=support.reasoning), GeminiReply, is_own)
         super().__init__(model, adapter, self._connect, client=client, **settings)
+        if self._is_vertex():
+            self.provider = "vertex"
 
     def _is_vertex(self) -> bool:
         return bool(self._project) or os.environ.get("GOOGLE_GENAI_USE_VERTEXAI", "") in _VERTEX

@@ -66,6 +66,7 @@ class LocalLlm:
     """
 
     traits = LlmTraits(observes_errors=True, native_output=True, output_with_tools=True, takes_stop=True)
+    provider = "local"
 
     def __init__(
         self,

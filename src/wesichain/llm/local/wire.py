@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -100,10 +101,11 @@ async def _read_head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]
         lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     except asyncio.LimitOverrunError:
         raise ConnectionError("what answers there is no HTTP server") from None
-    if not lines[0].startswith("HTTP/1.") or lines[0].count(" ") < 1:
+    status = re.match(r"HTTP/1\.\d (\d{3})", lines[0])
+    if status is None:
         raise ConnectionError("what answers there is no HTTP server")
-    headers = (line.partition(":") for line in lines[1:] if line)
-    return int(lines[0].split()[1]), {name.lower(): value.strip().lower() for name, _, value in headers}
+    headers = (line.partition(":") for line in lines[1:])
+    return int(status[1]), {name.lower(): value.strip().lower() for name, _, value in headers}
 
 
 async def _read_piece(reader: asyncio.StreamReader, headers: dict[str, str]) -> tuple[bytes, int]:

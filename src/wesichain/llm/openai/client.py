@@ -88,6 +88,7 @@ class OpenAiClient(HttpLlm):
             has_text_calls=True,
         )
         super().__init__(model, adapter, server.connect("/chat/completions"), client=client, **settings)
+        self.provider = server.name
         if settings.get("traits") is None and is_own:
             self.traits = _OWN
         if text_calls:
@@ -130,6 +131,7 @@ class ResponsesClient(HttpLlm):
         # On Azure, the path of responses names no deployment.
         connect = server.connect("/responses", is_deployed=False)
         super().__init__(model, adapter, connect, client=client, **settings)
+        self.provider = server.name
 
 
 class OpenAiServer:
@@ -154,9 +156,20 @@ class OpenAiServer:
         self._account = account or (AZURE if api_version else OPENAI)
 
     @property
+    def name(self) -> str:
+        """The provider by its name; "" of a server that is not known."""
+        if self._is_azure:
+            return "azure"
+        return "" if self.provider == "chat" else self.provider
+
+    @property
+    def _is_azure(self) -> bool:
+        return self._account is AZURE or isinstance(self._client, openai.AsyncAzureOpenAI)
+
+    @property
     def is_own(self) -> bool:
         """Whether it is OpenAI itself, or Azure: what they take is known."""
-        if self._account is AZURE or isinstance(self._client, openai.AsyncAzureOpenAI):
+        if self._is_azure:
             return True
         url = self._base_url or os.environ.get(self._account.url_variable)
         if self._client is not None:

@@ -201,7 +201,6 @@ class ReasoningFilter:
             is_rehearsed = not self._keeps_lead and (is_begun or TextReply(block).decides())
             self.is_open = self._opened == "line" or is_rehearsed
         if self.is_open or self._mode == "message":
-            self.is_marked = True
             self.reasoning.append(block)
         else:
             said.append(self._opener + block)
@@ -231,6 +230,8 @@ class ReasoningFilter:
                 return not before.strip() and not "".join(self.remark).strip()
             case "message" | "call" | "final":
                 return mark["role"] is not None
+            case "over":
+                return False
             case _:
                 is_call = _recipient(mark) is not None
                 is_quoted = self._reply is not None and self._reply.quotes(mark.start(), call=is_call)
@@ -241,11 +242,11 @@ class ReasoningFilter:
 
     def _emit(self, text: str, said: list[str]) -> None:
         self._is_ended = self._is_ended and not text.strip()
-        if self._depth or self._mode in ("glued", "message"):
+        if self._depth or self._mode == "glued" or (self._mode == "message" and not self.calls):
             self._block.append(text)
         elif self._mode == "call":
             self.calls[-1][1].append(text)
-        elif self._mode == "between":
+        elif self._mode in ("between", "message"):  # a thought behind a call may take it back
             self.remark.append(text)
         elif self._mode != "over":
             said.append(text)
@@ -334,7 +335,7 @@ def _marks(text: str, *, is_glued: bool) -> Iterator[re.Match[str]]:
 
 
 def _is_final(mark: re.Match[str]) -> bool:
-    head = mark["head"] or mark["glued"].removeprefix("assistant")
+    head = mark["head"] if mark["glued"] is None else mark["glued"][len("assistant") :]
     return head.strip().startswith("final") and _recipient(mark) is None
 
 

@@ -79,7 +79,7 @@ class TextReply:
         if "`" in text or "~" in text:
             start = _start_in_fence(text)
             text = text[start:]
-            places += _fences(text, is_wrapped=start > 0)
+            places += _fences(text, is_wrapped=bool(start))
         self.text = text
         self.quoted: list[tuple[int, int]] = []
         self.failed: NoCallError | None = None
@@ -96,7 +96,7 @@ class TextReply:
         self.sections = list(self._scan(places))
 
     def _scan(self, places: list[Place]) -> Iterator[Section]:
-        """The sections; only the last may be plain and empty. None begins in a quotation or a call."""
+        """The sections; a plain one may be empty. None begins in a quotation or a call."""
         mark: Mark = "plain"
         at = start = hidden = called = 0
         is_broken = False  # a native call is quoted, or does not end: what follows may be part of it
@@ -105,8 +105,7 @@ class TextReply:
                 continue
             if begun := _MARKS.get(kind):
                 if begin >= hidden and (begun != "plain" or self._closes(mark, start, begin)):
-                    if mark != "plain" or at < begin:
-                        yield Section(mark, at, start, begin)
+                    yield Section(mark, at, start, begin)
                     mark, at, start = begun, begin, end
             elif kind in ("fence", "quotation"):
                 if kind == "fence" or mark not in ("action", "input"):
@@ -114,14 +113,13 @@ class TextReply:
                     hidden = max(hidden, end)
                     self.quoted.append((first, hidden))
             else:
-                is_meant = self._is_meant(begin, mark, start) or called > 0
+                is_meant = self._is_meant(begin, mark, start) or bool(called)
                 if is_broken or not _may_begin(kind, mark, is_meant=is_meant):
                     continue
                 section = self._call((begin, end, kind), hidden, is_meant=is_meant)
                 is_broken = kind == "native" and (section is None or section.whole is self.failed)
                 if section is not None:
-                    if mark != "plain" or at < section.at:
-                        yield Section(mark, at, start, section.at)
+                    yield Section(mark, at, start, section.at)
                     yield section
                     mark, at, start, called = "plain", section.end, section.end, section.end
         yield Section(mark, at, start, len(self.text))
@@ -308,9 +306,7 @@ _QUOTE_MARKS = re.compile(r'"++')
 def _is_inside_quotes(before: str) -> bool:
     """Whether a quotation is open behind this text: in straight quotes, or one that its line does not end."""
     line = before[before.rfind("\n") + 1 :]
-    if not line.isascii() and (
-        line.count("\u201c") > line.count("\u201d") or line.count("\u00ab") > line.count("\u00bb")
-    ):
+    if line.count("\u201c") > line.count("\u201d") or line.count("\u00ab") > line.count("\u00bb"):
         return True
     is_open = False
     for mark in _QUOTE_MARKS.finditer(before) if '"' in before else ():

@@ -345,7 +345,7 @@ def _refusal_in(error: BaseException) -> _RefusedError | None:
         return None
     try:
         body = response.text[:_ERROR_BYTES]
-    except httpx2.HTTPError:
+    except httpx2.StreamError:  # nobody has read it
         body = ""
     return _RefusedError(response.status_code, body, headers=response.headers)
 

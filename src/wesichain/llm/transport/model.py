@@ -86,7 +86,10 @@ class Adapter:
 
 
 class HttpLlm:
-    """A `StreamingLlm` over a provider's SDK. Making one needs neither a key nor a network."""
+    """A `StreamingLlm` over a provider's SDK. Making one needs neither a key nor a network.
+
+    `provider` is its name as traces have it, "" of a server that is not known.
+    """
 
     traits: LlmTraits = LlmTraits()
     __signature__: ClassVar[inspect.Signature]
@@ -127,6 +130,7 @@ class HttpLlm:
         self.model = model
         if traits is not None:
             self.traits = traits
+        self.provider = adapter.settings.provider if adapter.is_own else ""
         self._adapter = adapter
         self._base_url = base_url
         self._api_key = api_key

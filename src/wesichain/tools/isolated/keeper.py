@@ -91,7 +91,7 @@ def _call(
     status = _end(worker, hurry=outcome != DIED)
     end_all(workers)
     workers.clear()
-    return outcome if outcome != DIED else DIED + _how_it_ended(status, rules["limits"]).encode()
+    return outcome if outcome != DIED else DIED + how_it_ended(status, rules["limits"]).encode()
 
 
 def _listen(program: socket.socket, worker: int, readable: int, *, limit: int) -> bytes:
@@ -127,21 +127,17 @@ def _listen(program: socket.socket, worker: int, readable: int, *, limit: int) -
 
 
 def _end(worker: int, *, hurry: bool) -> int:
-    """End the worker, unless it is ending by itself; how it ended."""
+    """End the worker, unless it is ending by itself; how it ended. What it started is for `end_all`."""
     for _ in range(0 if hurry else int(_LAST_BREATH / 0.005)):
         pid, status = os.waitpid(worker, os.WNOHANG)
         if pid:
             return status
         select.select([], [], [], 0.005)
-    try:
-        os.killpg(worker, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):  # the group exists only once the worker has made it
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(worker, signal.SIGKILL)
+    os.kill(worker, signal.SIGKILL)  # it is there until it is waited for
     return os.waitpid(worker, 0)[1]
 
 
-def _how_it_ended(status: int, limits: dict[str, int | None]) -> str:
+def how_it_ended(status: int, limits: dict[str, int | None]) -> str:
     code = os.waitstatus_to_exitcode(status)
     if code >= 0:
         return f"its process ended with status {code} before it gave a result"
@@ -188,7 +184,7 @@ _MOST_FILES = resource.getrlimit(resource.RLIMIT_NOFILE)[1]  # it can be lowered
 def confine_all() -> None:
     """In the keeper, for each of its workers: no more rights than ours, and no core files."""
     drop_privileges()
-    _limit(resource.RLIMIT_CORE, 0)
+    lower_limit(resource.RLIMIT_CORE, 0)
 
 
 def confine(answer: int, limits: dict[str, int | None]) -> None:
@@ -197,16 +193,16 @@ def confine(answer: int, limits: dict[str, int | None]) -> None:
     os.closerange(answer + 1, _MOST_FILES)
     cpu, memory, files = limits["cpu_seconds"], limits["memory_mb"], limits["file_mb"]
     if cpu is not None:
-        _limit(resource.RLIMIT_CPU, cpu, extra=1)
+        lower_limit(resource.RLIMIT_CPU, cpu, extra=1)
     if files is not None:
-        _limit(resource.RLIMIT_FSIZE, files * _MEGABYTE)
+        lower_limit(resource.RLIMIT_FSIZE, files * _MEGABYTE)
     if memory is not None:
         used = _private_bytes()
         which = resource.RLIMIT_DATA if used is not None else resource.RLIMIT_AS
-        _limit(which, (used or 0) + memory * _MEGABYTE)
+        lower_limit(which, (used or 0) + memory * _MEGABYTE)
 
 
-def _limit(which: int, value: int, *, extra: int = 0) -> None:
+def lower_limit(which: int, value: int, *, extra: int = 0) -> None:
     """Lower a limit; what the system set lower stays."""
     hard = resource.getrlimit(which)[1]
     top = value + extra if hard == resource.RLIM_INFINITY else min(value + extra, hard)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -29,7 +30,6 @@ main(descriptor)
 # What programs need to find others and to read text and time; none of it is a secret.
 _ALWAYS = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
 _MOST_IDLE = 8  # keepers
-_PEEK = int(socket.MSG_PEEK)
 _NO_SERVER = "the server of isolated processes cannot be started"
 
 
@@ -64,13 +64,9 @@ class Keeper:
     @property
     def is_gone(self) -> bool:
         """Whether an idle keeper has ended: it says nothing by itself, so what can be read is its end."""
-        try:
-            self._socket.recv(1, _PEEK)
-        except BlockingIOError:
-            return False
-        except OSError:
-            return True
-        return True
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        return bool(poll.poll(0))
 
     async def ask(self, request: bytes) -> bytes | None:
         """Send a request and wait for the reply; None where the keeper is gone."""
@@ -160,10 +156,9 @@ class Pool:
 
     def _take_idle(self, key: str) -> Keeper | None:
         with self._lock:
+            if self._server is None or not self._server.is_alive:
+                return None  # it was killed; its keepers are about to end
             for keeper in [each for each in reversed(self._idle) if each.key == key]:
-                if not keeper.server.is_alive:  # it was killed, and its keepers are about to end
-                    self._forget(keeper.server)
-                    return None
                 self._idle.remove(keeper)
                 if not keeper.is_gone:
                     return keeper
@@ -181,23 +176,21 @@ class Pool:
                 self._idle.pop(0).close()
 
     def _fork(self, key: str) -> Keeper:
-        ours, theirs = socket.socketpair()
-        self._ends.add(ours)
-        with theirs, self._lock:
+        with self._lock:
             for _ in range(2):
-                server = self._reach()
+                server = self._server or self._start()
+                ours, theirs = socket.socketpair()
+                self._ends.add(ours)
                 try:
-                    server.fork(theirs)
+                    with theirs:
+                        server.fork(theirs)
                     return Keeper(ours, server, key)
-                except OSError:  # it is gone
+                except OSError:  # it was killed
+                    ours.close()
                     self._forget(server)
-        raise ChildDiedError(_NO_SERVER)
+        raise ChildDiedError(f"{_NO_SERVER}: it ends at once")
 
-    def _reach(self) -> _Server:
-        if self._server is not None and self._server.is_alive:
-            return self._server
-        if self._server is not None:
-            self._forget(self._server)
+    def _start(self) -> _Server:
         ours, theirs = socket.socketpair()
         self._ends.add(ours)
         with theirs:
@@ -205,24 +198,21 @@ class Pool:
                 process = subprocess.Popen(  # noqa: S603  # our own interpreter and words
                     [sys.executable, "-I", "-u", "-c", _START, dump_json([sys.path, theirs.fileno()])],
                     stdin=subprocess.DEVNULL,
-                    stdout=_standard_error(),
+                    stdout=standard_error(),
                     env=environment(()),
                     pass_fds=[theirs.fileno()],
                     start_new_session=True,
                 )
             except OSError as error:
-                raise ChildDiedError(
-                    f"the server of isolated processes cannot be started: {error}"
-                ) from error
+                ours.close()
+                raise ChildDiedError(f"{_NO_SERVER}: {error}") from error
         self._server = _Server(process, ours)
         return self._server
 
     def _forget(self, server: _Server) -> None:
-        if server is self._server:
-            self._server = None
-        for keeper in [each for each in self._idle if each.server is server]:
-            self._idle.remove(keeper)
-            keeper.close()
+        self._server = None
+        while self._idle:
+            self._idle.pop().close()
         server.close()
 
     def close(self) -> None:
@@ -243,7 +233,7 @@ class Pool:
             return [self._server.pid] if self._server is not None else []
 
 
-def _standard_error() -> int:
+def standard_error() -> int:
     """Where an isolated tool prints: standard output may be a protocol's."""
     try:
         os.fstat(2)

@@ -6,9 +6,8 @@ import asyncio
 import inspect
 import os
 from base64 import b64decode
-from collections.abc import AsyncGenerator
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any
 
 from wesichain.core.internal import dump_json, parse_json, to_plain, without_nulls
 from wesichain.errors import InvalidArgsError, ToolError, ToolSerializationError
@@ -89,13 +88,7 @@ def _collected(value: Any) -> Any:
     """The result of a tool that gives it one by one, or later, all at once."""
     if inspect.isgenerator(value):
         return list(value)
-    if inspect.isasyncgen(value):
-        return asyncio.run(_list(cast("AsyncGenerator[Any, Any]", value)))
     return asyncio.run(_result(value)) if inspect.isawaitable(value) else value
-
-
-async def _list(items: AsyncGenerator[Any, Any]) -> list[Any]:
-    return [item async for item in items]
 
 
 async def _result(value: Any) -> Any:

@@ -238,10 +238,10 @@ def _build(hints: dict[str, Any], tool_name: str) -> tuple[TypeAdapter[Any], dic
     try:
         adapter = _adapter(hints, _CONFIG)
         return adapter, tidy(adapter.json_schema(schema_generator=NamedTupleSchema))
-    except PydanticUndefinedAnnotation as error:
-        raise NameError(str(error)) from None
     except (PydanticUserError, TypeError) as error:
         culprit = _culprit(hints)
+        if getattr(error, "code", None) == "class-not-fully-defined":
+            raise NameError(f"the type of {culprit!r} names a class that is not defined") from None
         raise ToolDefinitionError(
             f"tool {tool_name!r}: parameter {culprit!r} has a type without a JSON schema: "
             f"{_first_line(error)}"

@@ -112,8 +112,6 @@ class Output:
                 check_depth(plain)
         except ToolSerializationError:
             raise
-        except RecursionError:
-            raise ToolSerializationError("its result nests too deeply to be written as JSON") from None
         except Exception as error:  # serializers are the user's code, and may raise anything
             raise ToolSerializationError(f"its result has no JSON: {shorten(str(error), 300)}") from error
         fits = len(text) * 4 <= self._limit or len(text.encode()) <= self._limit

@@ -290,12 +290,9 @@ def read_docstring(text: str | None) -> Docstring:
     cleaned = inspect.cleandoc(text or "").strip()
     if "\n" not in cleaned:
         return Docstring(cleaned)
-    from docstring_parser import ParseError, parse  # not needed for the many one-liners
+    from docstring_parser import parse  # not needed for the many one-liners
 
-    try:
-        parsed = parse(cleaned)
-    except ParseError:
-        return Docstring(cleaned)
+    parsed = parse(cleaned)
     if not parsed.meta:
         return Docstring(cleaned)  # as it was written, with its indentation
     described = {param.arg_name.lstrip("*"): _joined(param.description) for param in parsed.params}

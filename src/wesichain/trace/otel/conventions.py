@@ -48,12 +48,11 @@ def provider_of_model(model: str) -> str:
 
 
 def provider_of(llm: object, model: str) -> str:
-    """The provider of a client: as it says itself, by its address, its kind, or else by the model's name."""
+    """The provider of a client: as it says itself, by its address, or else by the model's name."""
     said: Any = getattr(llm, "provider", None)
     if isinstance(said, str) and said:
         return _PROVIDERS.get(said, said)
-    inner = getattr(llm, "llm", None) or getattr(llm, "_llm", None)  # a model around another
-    inner = inner or next(iter(getattr(llm, "models", ())), None)
+    inner = getattr(llm, "llm", None) or next(iter(getattr(llm, "models", ())), None)  # around another
     if inner is not None:
         return provider_of(inner, model)
     address = urlsplit(str(getattr(llm, "base_url", None) or getattr(llm, "_base_url", None) or ""))
@@ -63,10 +62,8 @@ def provider_of(llm: object, model: str) -> str:
             return name
     if address.port == 11434:
         return "ollama"
-    kind = type(llm).__module__.split(".")
-    if kind[:2] == ["wesichain", "llm"] and len(kind) > 2 and kind[2] in _PROVIDERS and not host:
-        return _PROVIDERS[kind[2]]
-    return provider_of_model(model) if provider_of_model(model) != "unknown" else host or kind[0]
+    known = provider_of_model(model)
+    return known if known != "unknown" else host or type(llm).__module__.partition(".")[0]
 
 
 def model_name(model: str) -> str:

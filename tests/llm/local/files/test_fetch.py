@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import subprocess
 import sys
 import textwrap
@@ -321,11 +322,36 @@ def test_who_waits_for_another_process_is_told_once(tmp_path: Path) -> None:
     assert sum("another process" in text for text in notes.said) == 1
 
 
-def test_progress_without_a_terminal_is_a_line_every_ten_percent(capsys: pytest.CaptureFixture[str]) -> None:
-    progress = StderrProgress()
+class Terminal(io.StringIO):
+    """Text as it is written to a terminal, or to a file."""
+
+    def __init__(self, *, is_terminal: bool) -> None:
+        super().__init__()
+        self._is_terminal = is_terminal
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+
+def bars(*percents: int) -> list[str]:
+    return [f"{'#' * (percent // 4):<25} {percent:3d} % of 1 MB" for percent in percents]
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_progress_is_a_bar_on_a_terminal_and_a_line_every_ten_percent_elsewhere(is_terminal: bool) -> None:
+    progress = StderrProgress(screen := Terminal(is_terminal=is_terminal))
     progress.say("asking")
     for done in range(1001):
         progress.advance(done * 1000, 1_000_000)
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 12
-    assert lines[-1] == "######################### 100 % of 1 MB"
+    progress.say("checking")
+    progress.say("asking again")
+    progress.advance(1_000_000, 1_000_000)
+    drawn = "".join(f"\r{bar}" for bar in bars(*range(101))) + "\n"
+    listed = "".join(f"{bar}\n" for bar in bars(*range(0, 101, 10)))
+    last = f"\r{bars(100)[0]}" if is_terminal else f"{bars(100)[0]}\n"
+    assert screen.getvalue() == f"asking\n{drawn if is_terminal else listed}checking\nasking again\n{last}"
+
+
+def test_progress_is_told_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    StderrProgress().advance(1, 1)
+    assert capsys.readouterr().err == f"{'#' * 25} 100 % of 0 MB\n"

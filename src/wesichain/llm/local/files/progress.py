@@ -25,13 +25,13 @@ class StderrProgress:
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
         self._live = self._stream.isatty()
-        self._shown = -1
+        self._shown: int | None = None  # the percent of the last line
         self._open_line = False
 
     def say(self, text: str) -> None:
         self._write(("\n" if self._open_line else "") + text + "\n")
         self._open_line = False
-        self._shown = -1
+        self._shown = None
 
     def advance(self, done: int, total: int) -> None:
         percent = 100 * done // max(total, 1)
