@@ -621,5 +621,6 @@ async def test_an_app_that_ends_cancels_the_runs_of_this_process() -> None:
     async with app.router.lifespan_context(app):
         run = await app.state.runs.keeper(None).start(Order("r", "", "go", stay=True))
         assert await run.now() is None
-    end = await run.ending()
+    end = await run.now()
+    assert end is not None, "its end is waited for"
     assert (end.state, end.outcome.reason) == ("cancelled", "the service ends")
