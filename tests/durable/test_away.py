@@ -50,13 +50,17 @@ def database(url: str) -> Iterator[sqlite3.Connection]:
 class Outage:
     """Statements of an engine that fail as those of a database which cannot be reached."""
 
-    def __init__(self, database: sa.Engine, text: str, times: int = 1) -> None:
-        self.left = times
+    def __init__(self, database: sa.Engine, text: str, *, after: int = 0) -> None:
+        self.left = 1
+        self._after = after
         self._text = text
         sa.event.listen(database, "before_cursor_execute", self._fail)
 
     def _fail(self, _: Any, __: Any, statement: str, *rest: Any) -> None:
-        if self._text in statement and self.left > 0:
+        if self._text not in statement:
+            return
+        self._after -= 1
+        if self._after < 0 and self.left > 0:
             self.left -= 1
             raise sa.exc.OperationalError(statement, {}, Exception("the server is away"))
 
@@ -99,6 +103,11 @@ async def test_what_is_asked_of_a_database_that_is_away_is_an_error_or_is_waited
         outage.left = 1
         assert (await durable.result("r")).output == "three"
         assert outage.left == 0
+        events = [event async for event in durable.events("r")]
+        for text, after in (("FROM wesichain_runs r", 0), ("FROM wesichain_runs r", 1), ("AS number", 0)):
+            outage = Outage(store.database.engine, text, after=after)
+            assert [event async for event in durable._runs.events("r")] == events
+            assert outage.left == 0
 
 
 @pytest.mark.parametrize("table", ["wesichain_leases", "wesichain_runs"])
