@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, cast
@@ -404,6 +405,8 @@ def test_a_run_is_erased_with_all_that_is_kept_of_it_once_it_is_over(store: Stor
         "ill",
     )
     assert found.scope == ""
+    assert abs(found.run.created_at - time.time()) < 60
+    assert abs(found.run.updated_at - time.time()) < 60
     row = store.ledger.find("r")
     assert row is not None
     with pytest.raises(DurableError, match="the run 'r' is running: cancel it before it is deleted"):

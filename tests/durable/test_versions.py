@@ -258,6 +258,7 @@ def test_the_version_is_that_of_instructions_tools_and_output() -> None:
 
     same = version()
     assert version() == same == version(name="other")
+    assert len(same) == 12
     others = [version(instructions="Be terse."), version(tools=[]), version(output_type=int)]
     assert len({same, *others}) == 4
 
