@@ -162,6 +162,7 @@ class Mixture:
             for index in range(number):
                 await durable.run(f"Weigh cat {index}", run_id=f"stored-{index}")
                 await agent.run(f"Look at cat {index}", run_id=f"recorded-{index}", events=recorder)
+                await asyncio.sleep(0.002)  # durable runs have the millisecond in which they began
         recorder.close()
 
     @property
