@@ -9,10 +9,9 @@ import pytest
 from wesichain import AgentRuntime, LlmRequest, ObserveErrors, ToolContext, tool
 from wesichain.agent import Failed, Interrupted, Outcome
 from wesichain.core import Image, JsonValue, Role, TextDelta
-from wesichain.errors import CheckpointError, LlmTransportError
+from wesichain.errors import CheckpointError
 from wesichain.graph.context import TaskRecord
 from wesichain.graph.react.recorded import NodeRecording
-from wesichain.policy import Recovery, Retry
 from wesichain.testing import FunctionLlm, calls
 from wesichain.trace import CollectingSink
 
@@ -44,14 +43,10 @@ class World:
 
     def __init__(self) -> None:
         self.happened: list[str] = []
-        self.faults = 0
 
     async def reply(self, request: LlmRequest) -> Any:
         turn = sum(message.role is Role.ASSISTANT for message in request.messages)
         self.happened.append(f"ask {turn}")
-        if turn == 1 and self.faults:
-            self.faults -= 1
-            raise LlmTransportError("busy", retryable=True)
         return [calls(("look", {"n": 1}), ("break_it", {})), calls(("pay", {"n": 2})), "the end"][turn]
 
     def runtime(self) -> AgentRuntime[str]:
@@ -73,12 +68,7 @@ class World:
             self.happened.append(f"pay {ctx.idempotency_key}")
             return "paid"
 
-        policy = (
-            Recovery({LlmTransportError: Retry()}, otherwise=ObserveErrors())
-            if self.faults
-            else ObserveErrors()
-        )
-        return AgentRuntime(FunctionLlm(self.reply), [look, break_it, pay], policy=policy)
+        return AgentRuntime(FunctionLlm(self.reply), [look, break_it, pay], policy=ObserveErrors())
 
     async def run(self, record: Record, **options: Any) -> tuple[Outcome[str], NodeRecording]:
         recording = NodeRecording(cast("TaskRecord", record))
