@@ -24,9 +24,7 @@ def ask(url: str, tools: str, *more: Any) -> Terminal:
     ("answer", "words"),
     [
         pytest.param("y", "deleted x", id="approved"),
-        pytest.param("n", "goes on", id="refused"),
         pytest.param('{"path": "y"}', "deleted y", id="approved-with-other-arguments"),
-        pytest.param('{"path": ', "not taken as arguments", id="no-arguments"),
         pytest.param("not today", "not today", id="refused-with-a-reason"),
     ],
 )

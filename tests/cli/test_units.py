@@ -12,26 +12,35 @@ import sys
 import tty
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 
 from tests.cli.conftest import Command
 from wesichain.agent import Approve, ApproveWith, Refuse
 from wesichain.cli import machine, main
+from wesichain.cli.api import _bearer
 from wesichain.cli.durable_runs import _End
-from wesichain.cli.loading import load_object
-from wesichain.cli.tasks.evaluating import _execute
+from wesichain.cli.loading import DEFAULT_MODEL, chosen_model, load_object, load_tools
+from wesichain.cli.serving import read_prices
+from wesichain.cli.tasks.batch import BatchTask, read_tasks
+from wesichain.cli.tasks.evaluating import _compared, _execute
 from wesichain.cli.terminal import ask_person, read_line
-from wesichain.core import ToolCall
-from wesichain.core.internal import PendingCall, Provide, Question, dump_json
+from wesichain.cli.traces import _row, moment
+from wesichain.core import ToolCall, Usage
+from wesichain.core.internal import PendingCall, Price, Provide, Question, dump_json
+from wesichain.durable import RunState
+from wesichain.durable import RunSummary as DurableRun
 from wesichain.errors import ConfigError
-from wesichain.evals import Report, Result
+from wesichain.evals import Comparison, Report, Result
 from wesichain.llm.local import MODELS
 from wesichain.llm.local.files.cache import proof_of
 from wesichain.tools import CancellationToken
+from wesichain.trace import RunSummary as RecordedRun
 
 # --- questions at a terminal -------------------------------------------------------------------------
 
@@ -329,3 +338,151 @@ def test_the_doctor_says_what_is_missing(
     ) in rows
     assert {row[0] for row in machine._keys()} == {"--"}
     assert wesichain("doctor").status == 1
+
+
+# --- what it shows -----------------------------------------------------------------------------------
+
+
+def test_a_recording_as_a_row_of_a_list() -> None:
+    made = RecordedRun(
+        Path("x"), "0123456789abcdef", 1_700_000_000.0, "m", "a \n b" + "c" * 90, "completed", 5
+    )
+    name, agent, status, when, steps, tokens, cost, task = _row(made)
+    assert (name, agent, status, steps, tokens, cost) == ("0123456789ab", "", "completed", "", "", "")
+    assert (when, task) == (moment(1_700_000_000.0)[:16], "a b" + "c" * 55)
+    done = replace(made, steps=3, usage=Usage(4, 5), model="gpt-4o-mini")
+    assert _row(done)[4:7] == (3, 9, "0.0000")
+    assert _row(replace(made, steps=0, usage=Usage()))[4:6] == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("state", "more", "task"),
+    [
+        ("pending", {"served": True}, "do it"),
+        ("pending", {"served": False}, "no worker of its version\ndo it"),
+        ("failed", {"error": "e" * 130}, "e" * 120 + "\ndo it"),
+        ("running", {"parent": "top"}, "inside top\ndo it"),
+    ],
+)
+def test_a_durable_run_as_a_row_of_a_list(state: str, more: dict[str, Any], task: str) -> None:
+    made = DurableRun("r" * 40, "desk", RunState(state), "v", 1.0, 2.0, task="do it", cost=0.25, **more)
+    row = _row(made)
+    assert row[:3] == ("r" * 40, "desk", state)
+    assert row[3:] == (moment(2.0)[:16], "", "", "0.2500", task)
+
+
+def test_a_comparison_in_lines() -> None:
+    found = Comparison(
+        4, 0.5, 0.75, -0.1, 0.6, ("a",), ("b", "c"), (3.0, 2.5), (1000.0, 900.0), ("d",), ("e",)
+    )
+    assert _compared(found) == [
+        "over 4 cases: 50% -> 75%, a difference of +25.0% (95 %: -10.0% to +60.0%)",
+        "where both pass: 3.0 -> 2.5 steps, 1,000 -> 900 tokens",
+        "better: a",
+        "worse: b, c",
+        "in one of the two only: d, e",
+    ]
+    bare = Comparison(1, 1.0, 1.0, 0.0, 0.0, (), (), None, None)
+    assert _compared(bare) == ["over 1 cases: 100% -> 100%, a difference of +0.0% (95 %: +0.0% to +0.0%)"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "tasks"),
+    [
+        (
+            '"one"\n\n{"task": "two", "id": "b"}\n{"task": "three"}\n',
+            [("1", "one"), ("b", "two"), ("4", "three")],
+        ),
+        ('{"task": 5}\n', 'line 1: write a text, or {"task": TEXT, "id": ID}'),
+        ("[1]\n", 'line 1: write a text, or {"task": TEXT, "id": ID}'),
+        (
+            '{"task": "a", "id": 1}\n"b"\n{"task": "c", "id": "2"}\n',
+            "the id '2' is given twice; each task needs one of its own",
+        ),
+    ],
+)
+def test_the_tasks_of_a_file(tmp_path: Path, lines: str, tasks: Any) -> None:
+    path = tmp_path / "tasks.jsonl"
+    path.write_text(lines)
+    if isinstance(tasks, str):
+        with pytest.raises(ConfigError) as refused:
+            read_tasks(path)
+        assert str(refused.value).endswith(tasks)
+    else:
+        assert [(task.id, task.text) for task in read_tasks(path)] == tasks
+
+
+def test_the_run_of_a_task_is_the_same_whenever_its_file_is_run() -> None:
+    run_id = BatchTask("1", "go").run_id
+    assert (len(run_id), run_id) == (30, BatchTask("1", "go").run_id)
+    assert len({run_id, BatchTask("2", "go").run_id, BatchTask("1", "stay").run_id}) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("{", ""), ('{"m": [1]}', ""), ('{"m": [1, 2, 3]}', ""), ('{"m": [-1, 2]}', ""), (None, "No such file")],
+)
+def test_prices_that_are_none_are_named(tmp_path: Path, text: str | None, says: str) -> None:
+    path = tmp_path / "prices.json"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(ConfigError, match=r'--prices .*; write \{"MODEL": \[input, output\]\}') as refused:
+        read_prices(path)
+    assert says in str(refused.value)
+    path.write_text('{"m": [1, 2.5]}')
+    assert read_prices(path) == {"m": Price(1, 2.5)}
+
+
+@pytest.mark.parametrize(
+    ("given", "is_let_in"),
+    [
+        (["Bearer secret"], True),
+        (["bearer secret"], False),
+        (["Bearer secret2"], False),
+        ([], False),
+        (["Bearer secret", "Bearer secret"], False),
+        (["Bearer s\xe9cret"], False),
+    ],
+)
+def test_a_token_is_sent_in_the_one_header_that_is_for_it(given: list[str], is_let_in: bool) -> None:
+    headers = [(b"authorization", one.encode("latin-1")) for one in given]
+    assert _bearer(None) is None
+    assert _bearer("secret")(Request({"type": "http", "headers": headers})) is is_let_in
+
+
+def test_the_model_of_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WESICHAIN_MODEL", raising=False)
+    assert chosen_model(None) == DEFAULT_MODEL
+    monkeypatch.setenv("WESICHAIN_MODEL", "openai:x")
+    assert (chosen_model(None), chosen_model("ollama:y")) == ("openai:x", "ollama:y")
+    with pytest.raises(ConfigError, match="--model is empty"):
+        chosen_model(" ")
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("def a(x: int) -> int: return x\ndef _b(): ...\nfrom math import sqrt\n", ["a"]),
+        ('from wesichain import tool\n@tool\ndef a() -> int:\n    "A."\n    return 1\ndef b(): ...\n', ["a"]),
+        ("def a(): ...\ndef b(): ...\ntools = (b,)\n", ["b"]),
+        ("x = 1\n", "has no tools: write a function, or make a list named 'tools'"),
+        (None, "there is no file "),
+        ("def a(:\n", "tools.py cannot be loaded: SyntaxError"),
+        (
+            "import math\nmath.nothing\n",
+            r"tools.py cannot be loaded: AttributeError: .* \(tools.py, line 2\)",
+        ),
+    ],
+)
+def test_the_tools_of_a_file(tmp_path: Path, text: str | None, names: Any) -> None:
+    path = tmp_path / "tools.py"
+    if text is not None:
+        path.write_text(text)
+    before = [*sys.path]
+    if isinstance(names, str):
+        with pytest.raises(ConfigError, match=names):
+            load_tools(path)
+    else:
+        found = load_tools(path)
+        assert [getattr(one, "__name__", None) or one.spec.name for one in found] == names
+    assert sys.path == before

@@ -20,7 +20,7 @@ from tests.durable.test_agent import Slow, add, adder, deleter, served
 from tests.durable.test_graph import Notes, graph
 from wesichain import Agent, tool
 from wesichain.agent import Approve, Conversation, Interrupted, Provide
-from wesichain.core import LlmRequest, Role, RunInterrupted
+from wesichain.core import LlmRequest, Role, RunInterrupted, to_json
 from wesichain.durable import DurableAgent, DurableGraph, DurableRuns, RunState
 from wesichain.durable.store import leases
 from wesichain.durable.store.ledger import NewRun
@@ -38,7 +38,7 @@ from wesichain.errors import (
 from wesichain.graph import ExecutionOptions, GraphBuilder, interrupt
 from wesichain.graph.sqlite import SqliteCheckpointer
 from wesichain.testing import FunctionLlm, calls
-from wesichain.trace import CollectingSink
+from wesichain.trace import CollectingSink, Redactor
 
 
 @contextmanager
@@ -50,13 +50,17 @@ def database(url: str) -> Iterator[sqlite3.Connection]:
 class Outage:
     """Statements of an engine that fail as those of a database which cannot be reached."""
 
-    def __init__(self, database: sa.Engine, text: str, times: int = 1) -> None:
-        self.left = times
+    def __init__(self, database: sa.Engine, text: str, *, after: int = 0) -> None:
+        self.left = 1
+        self._after = after
         self._text = text
         sa.event.listen(database, "before_cursor_execute", self._fail)
 
     def _fail(self, _: Any, __: Any, statement: str, *rest: Any) -> None:
-        if self._text in statement and self.left > 0:
+        if self._text not in statement:
+            return
+        self._after -= 1
+        if self._after < 0 and self.left > 0:
             self.left -= 1
             raise sa.exc.OperationalError(statement, {}, Exception("the server is away"))
 
@@ -99,6 +103,11 @@ async def test_what_is_asked_of_a_database_that_is_away_is_an_error_or_is_waited
         outage.left = 1
         assert (await durable.result("r")).output == "three"
         assert outage.left == 0
+        events = [event async for event in durable.events("r")]
+        for text, after in (("FROM wesichain_runs r", 0), ("FROM wesichain_runs r", 1), ("AS number", 0)):
+            outage = Outage(store.database.engine, text, after=after)
+            assert [event async for event in durable._runs.events("r")] == events
+            assert outage.left == 0
 
 
 @pytest.mark.parametrize("table", ["wesichain_leases", "wesichain_runs"])
@@ -448,3 +457,16 @@ async def test_a_question_that_only_looks_like_one_about_calls_is_answered_as_a_
         assert (item.call.name, item.call.args, item.external) == ("ask", asked, True)
         await durable.approve("r", item.token, Provide("yes"))
         assert await durable.result("r") == {"said": ["yes"]}
+
+
+async def test_events_are_stored_as_the_redactor_of_the_agent_leaves_them(url: str) -> None:
+    agent = Agent(
+        FunctionLlm(lambda _: "call 555-0199"),
+        redactor=Redactor(lambda text: text.replace("555-0199", "[phone]")),
+    )
+    async with DurableAgent(agent, "a", database_url=url) as durable:
+        result = await durable.run("hi", run_id="r")
+        assert result.output == "call 555-0199"
+        told = "".join([to_json(event) async for event in durable.events("r")])
+        assert "555-0199" not in told
+        assert "run_completed" in told

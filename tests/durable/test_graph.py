@@ -65,6 +65,7 @@ async def test_a_graphs_run_is_found_by_its_id(url: str, tmp_path: Path) -> None
         with pytest.raises(RunIdConflictError):
             await durable.run({"said": ["other"]}, run_id="r")
         assert [run.run_id for run in await durable.list()] == ["r"]
+        assert len(durable.version) == 12
     assert (tmp_path / "effects").read_text().split() == ["first", "second"]
 
 

@@ -91,16 +91,6 @@ async def test_a_queue_and_each_key_have_theirs(kind: str, url: str, request: py
     assert crowd.most["all"] == 4
 
 
-async def test_a_rate_holds_back_what_would_begin_too_soon(url: str) -> None:
-    crowd = Crowd(seconds=0.0)
-    durable = DurableAgent(crowd.agent(), "rate", database_url=url, rate=(2, 1.5))
-    run_ids = [await durable.enqueue(f"x {n}") for n in range(5)]
-    async with served(durable):
-        await finish(durable, run_ids)
-    gaps = [later - earlier for earlier, later in zip(crowd.began, crowd.began[2:], strict=False)]
-    assert min(gaps) > 0.5, "no three within the time of two"
-
-
 @pytest.mark.parametrize(
     ("per", "first", "second"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, cast
@@ -15,7 +16,7 @@ import sqlalchemy as sa
 from wesichain.durable.run_records import erase
 from wesichain.durable.states import checked_id, checked_name, task_preview
 from wesichain.durable.store.children import ChildResult, NewChild
-from wesichain.durable.store.leases import Lease, this_machine
+from wesichain.durable.store.leases import Lease, is_gone, this_machine
 from wesichain.durable.store.ledger import NewRun, Note, RunPage, WorkflowResult
 from wesichain.durable.store.queue import Concurrency, Rate, Serving, rates_of
 from wesichain.durable.store.step_table import StepRow
@@ -125,6 +126,14 @@ def test_who_serves_what_is_known_of_those_that_live(store: Store) -> None:
     store.leases.forget("here")
     assert [one.executor for one in asked(store, "all")] == ["gone", "late", "old"]
     assert {one.executor for one in store.leases.served()} == {"late", "old"}
+
+
+def test_only_a_process_of_this_machine_is_known_to_be_gone() -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    assert is_gone(this_machine(), gone.pid) is True
+    assert is_gone(this_machine(), os.getpid()) is False
+    assert is_gone(FAR, gone.pid) is False
 
 
 def test_a_version_that_was_never_served_before_is_the_newest(store: Store) -> None:
@@ -258,14 +267,14 @@ def test_a_run_stands_where_its_last_change_has_put_it(store: Store) -> None:
         return row.run.status, row.current, row.stretch
 
     begin(store, "r", task="what it was asked", priority=3, key="k")
-    assert not store.ledger.begin(NewRun("r", "a", "v", "{}", "asked")), "there is one"
+    assert store.ledger.begin(NewRun("r", "a", "v", "{}", "asked")) is False, "there is one"
     assert state() == ("pending", "r", 0)
-    assert not store.ledger.follow("r", lambda _: "again"), "it waits for nothing"
+    assert store.ledger.follow("r", lambda _: "again") is False, "it waits for nothing"
     end(store, "r", "interrupted", error="waits", waiting="[]")
     assert state() == ("interrupted", "r", 0)
     store.ledger.cancel("r")
     assert state() == ("cancelled", "r", 0)
-    assert not store.ledger.follow("r", lambda _: None), "something is waited for"
+    assert store.ledger.follow("r", lambda _: None) is False, "something is waited for"
     assert state() == ("interrupted", "r", 0)
     store.ledger.decide("r", lambda row, decided: {"t": f"{row.stretch}{len(decided)}"}, lambda _: None)
     assert store.ledger.decided() == {("r", "t")}
@@ -396,6 +405,8 @@ def test_a_run_is_erased_with_all_that_is_kept_of_it_once_it_is_over(store: Stor
         "ill",
     )
     assert found.scope == ""
+    assert abs(found.run.created_at - time.time()) < 60
+    assert abs(found.run.updated_at - time.time()) < 60
     row = store.ledger.find("r")
     assert row is not None
     with pytest.raises(DurableError, match="the run 'r' is running: cancel it before it is deleted"):

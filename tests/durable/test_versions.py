@@ -109,7 +109,8 @@ async def test_a_run_waits_for_a_worker_of_its_version(url: str, changed: dict[s
         assert status == "pending" == f"{status}"
         assert status == RunState.PENDING
         assert hash(status) == hash("pending")
-        assert (status.state, status.version, status.served) == (RunState.PENDING, version, False)
+        assert (status.state, status.value, status.version) == (RunState.PENDING, "pending", version)
+        assert not status.served
         assert new.version != version
     old = DurableAgent(desk.agent(**OLD), "agent", database_url=url)
     async with served(old):
@@ -257,6 +258,7 @@ def test_the_version_is_that_of_instructions_tools_and_output() -> None:
 
     same = version()
     assert version() == same == version(name="other")
+    assert len(same) == 12
     others = [version(instructions="Be terse."), version(tools=[]), version(output_type=int)]
     assert len({same, *others}) == 4
 

@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from tests.trace.runs import run as some_run
 from tests.virtual_time import in_virtual_time
+from wesichain import Agent
 from wesichain.agent import MemoryConversations
 from wesichain.core import (
     Audio,
@@ -33,7 +34,7 @@ from wesichain.core import (
     Usage,
 )
 from wesichain.core.internal import Approve, PendingCall, Price
-from wesichain.edge import Limits
+from wesichain.edge import Limits, create_app
 from wesichain.edge.a2a import _exact, _integer_if_equal
 from wesichain.edge.bodies import (
     checked_conversation,
@@ -51,6 +52,7 @@ from wesichain.edge.gate import Gate
 from wesichain.edge.parts import PartReader, ReasoningPiece, StepBegan, TextPiece, frontend_tools, task_with
 from wesichain.edge.runs import (
     CostMeter,
+    Order,
     Talks,
     missing_decisions,
     new_run_id,
@@ -68,6 +70,7 @@ from wesichain.errors import (
     ModelTransportError,
     ReplayMismatchError,
 )
+from wesichain.testing import FunctionLlm
 
 # --- the gate ----------------------------------------------------------------------------------------
 
@@ -607,3 +610,17 @@ def test_the_text_of_a_step_is_shown_once(is_streamed: bool) -> None:
     found = [part for event in events for part in reader.of(event)]
     said = [TextPiece(1, "hello"), ReasoningPiece(1, "hm")]
     assert found == [StepBegan(1), *(said if is_streamed else said[::-1])]
+
+
+async def test_an_app_that_ends_cancels_the_runs_of_this_process() -> None:
+    async def reply(_: Any) -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    app = create_app(Agent(FunctionLlm(reply)), protocols=False)
+    async with app.router.lifespan_context(app):
+        run = await app.state.runs.keeper(None).start(Order("r", "", "go", stay=True))
+        assert await run.now() is None
+    end = await run.now()
+    assert end is not None, "its end is waited for"
+    assert (end.state, end.outcome.reason) == ("cancelled", "the service ends")

@@ -168,24 +168,3 @@ async def test_a_full_log_waits_for_a_reader_and_then_drops_it_with_an_error() -
         EventsExpiredError, match=r"the events after 0 are gone: the oldest that is kept is \d+"
     ):
         await anext(idle)
-
-
-@tool(effect="pure")
-async def wait() -> str:
-    """Take a while."""
-    await asyncio.sleep(0.4)
-    return "done"
-
-
-async def test_a_stream_that_is_silent_is_kept_open_by_pings() -> None:
-    agent = scripted(say(ToolCall("c1", "wait", {})), "done", tools=[wait])
-    async with serving(create_app(agent, limits=Limits(write_seconds=0.4))) as client:
-        for path in ("/runs/stream", "/ai-sdk"):
-            body = {"task": "go"} if path == "/runs/stream" else {"id": "chat", "messages": [CHAT]}
-            async with client.stream("POST", path, json=body) as response:
-                lines = [line async for line in response.aiter_lines()]
-            assert 2 <= lines.count(": ping") <= 8, path
-            assert any("done" in line for line in lines), path
-
-
-CHAT = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "go"}]}

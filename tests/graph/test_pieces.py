@@ -182,7 +182,7 @@ def test_checkpoints_fold_into_what_is_stored() -> None:
         7,
     )
     assert (fold.entry.seq, fold.base, fold.moment, fold.version, fold.format) == (2, 1, 2, 2, 3)
-    assert not fold.take_next(replace(checkpoint(4, {}), base=1)), "it was made on another"
+    assert fold.take_next(replace(checkpoint(4, {}), base=1)) is False, "it was made on another"
     assert fold.take_next(checkpoint(3, {"a": {"=": 3}}, source="input", ran={"n": 1}))
     assert (fold.stored["a"], dict(fold.visits)) == (3, {"n": 1}), "an input begins anew"
     assert not fold.take_next(replace(checkpoint(4, {}), base=4)), "a base is read from its beginning"

@@ -84,7 +84,7 @@ def cost_of_events(events: Iterable[Event], prices: Prices | None = None) -> flo
     for event in events:
         match event:
             case RunStarted() | HandedOff():
-                models[event.scope] = event.model
+                models[event.scope] = event.model or models.get(event.scope, "")
                 continue
             case ModelResponded():
                 cost, usage, model = event.cost, event.response.usage, event.response.model

@@ -20,6 +20,7 @@ _LONGEST = 256 * 1024 * 1024  # bytes of a file that are read
 _COUNTED = frozenset(
     {
         b"run_started",
+        b"handed_off",
         b"step_started",
         b"model_responded",
         b"tool_dispatched",
@@ -113,8 +114,8 @@ class _Reader:
         scope = str(event.get("scope") or "")
         took = _number(event.get("duration_ms"))
         match event.get("kind"):
-            case "run_started":
-                self._model_of[scope] = str(event.get("model") or "")
+            case "run_started" | "handed_off":
+                self._model_of[scope] = str(event.get("model") or self._model_of.get(scope, ""))
             case "step_started":
                 self._asked.add(scope)
                 self.steps.add((scope, int(_number(event.get("step_id")))))

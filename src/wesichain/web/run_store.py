@@ -161,27 +161,24 @@ class RunStore:
 
     def _is_wanted(self, run: RunSummary, wanted: Filter, marks: Mapping[str, Mark]) -> bool:
         """Whether a run that has the words matches the other fields, too."""
-        if wanted.status and self.status(run) != wanted.status:
-            return False
-        if wanted.since is not None and run.started_at < wanted.since:
-            return False
-        if wanted.until is not None and run.started_at >= wanted.until:
-            return False
-        if wanted.least_seconds is not None and (run.duration or 0.0) < wanted.least_seconds:
-            return False
-        if wanted.mark and not is_marked(marks.get(run.run_id), wanted.mark):
-            return False
-        if not wanted.needs_full_recordings:
-            return True
+        return (
+            (not wanted.status or self.status(run) == wanted.status)
+            and (wanted.since is None or run.started_at >= wanted.since)
+            and (wanted.until is None or run.started_at < wanted.until)
+            and (wanted.least_seconds is None or (run.duration or 0.0) >= wanted.least_seconds)
+            and (not wanted.mark or is_marked(marks.get(run.run_id), wanted.mark))
+            and (not wanted.needs_full_recordings or self._is_digest_wanted(run, wanted))
+        )
+
+    def _is_digest_wanted(self, run: RunSummary, wanted: Filter) -> bool:
+        """Whether a run matches the fields that its whole recording is read for."""
         digest = self.digests.of(run.path, run.size)
-        if digest is None or (wanted.tool and wanted.tool not in digest.tools):
-            return False
-        if wanted.least_cost is None and wanted.most_cost is None:
-            return True
-        if digest.cost is None:
-            return False
-        return (wanted.least_cost is None or digest.cost >= wanted.least_cost) and (
-            wanted.most_cost is None or digest.cost <= wanted.most_cost
+        cost = None if digest is None else digest.cost
+        return (
+            digest is not None
+            and (not wanted.tool or wanted.tool in digest.tools)
+            and (wanted.least_cost is None or (cost is not None and cost >= wanted.least_cost))
+            and (wanted.most_cost is None or (cost is not None and cost <= wanted.most_cost))
         )
 
     def plain(self, run: RunSummary, newest: Mapping[str, str] | None = None) -> dict[str, Any]:

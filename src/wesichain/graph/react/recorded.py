@@ -61,10 +61,10 @@ class NodeRecording:
         return RecordedEffects(live, self, "")
 
     def read(self, name: str) -> Any:
-        return None if self.record is None else self.record.read(name)
+        return None if self.record is None else self._undamaged(name, self.record.read(name))
 
     def read_once(self, once: str) -> Any:
-        return None if self.record is None else self.record.read_once(once)
+        return None if self.record is None else self._undamaged(once, self.record.read_once(once))
 
     async def write(self, name: str, data: JsonValue, *, once: str | None = None) -> None:
         if self.record is None:
@@ -72,9 +72,20 @@ class NodeRecording:
         try:
             await self.record.write(name, data, once=once)
         except CheckpointError as error:
-            self.failure = error
-            self.cancellation.cancel("its thread was written to by somebody else")
+            self._stop(error, "its thread was written to by somebody else")
             raise
+
+    def _undamaged(self, name: str, known: Any) -> Any:
+        if known is None or known == _INTENT or is_dict(known):
+            return known
+        error = CheckpointError(f"the record of {name!r} is damaged: {str(known)[:60]}")
+        self._stop(error, str(error))
+        raise error
+
+    def _stop(self, error: CheckpointError, reason: str) -> None:
+        """End the run: whatever its policy makes of an error, this is none of the agent's."""
+        self.failure = error
+        self.cancellation.cancel(reason)
 
     def check(self) -> None:
         """Raise what stopped the run from this side: it is the graph's error, not the agent's."""
@@ -122,8 +133,6 @@ class RecordedEffects(Effects):
 
     def _recorded_reply(self, known: Any, on_text: Callable[[str], None] | None) -> LlmResponse:
         """A reply, or what was raised instead, with the model calls that a middleware made beside it."""
-        if not is_dict(known):
-            raise CheckpointError(f"the record of a reply is damaged: {str(known)[:60]}")
         spare: list[Event] = [from_plain(cast("Any", Event), one) for one in known.get("spare", ())]
         if self._run is not None:
             reemit_extra_calls(self._run, spare)
@@ -190,7 +199,7 @@ class RecordedEffects(Effects):
     def _once(self, key: str, call: ToolCall) -> tuple[str, Any]:
         """The id under which a call that is made once is kept, and what is."""
         found = self._recording.read_once(key)
-        if found is None or not is_dict(found) or found.get("mark") == _mark(call):
+        if not is_dict(found) or found.get("mark") == _mark(call):
             return key, found
         other = f"{key}~{_mark(call)}"  # the key was of another call, on another branch
         return other, self._recording.read_once(other)
@@ -261,8 +270,6 @@ def _result(known: Any, call: ToolCall) -> ToolResult:
     done = known["did"] if is_dict(known) and "mark" in known else known
     if done == _INTENT:
         return ToolResult(call.id, call.name, _unknown(call.name))
-    if not is_dict(done):
-        raise CheckpointError(f"the record of a call of {call.name!r} is damaged: {str(done)[:60]}")
     if "raised" in done:
         raised = done["raised"]
         error = revived_dispatch(raised["error"], raised["message"])
