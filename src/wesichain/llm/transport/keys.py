@@ -98,7 +98,6 @@ def _parts(url: str) -> tuple[str, str, int | None]:
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
-        (host or "").encode("idna")  # as it is looked up
     except ValueError:
         host, port, parts = None, None, urlsplit("")
     if parts.scheme not in ("http", "https") or not host or not host.isprintable():
