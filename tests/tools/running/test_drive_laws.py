@@ -117,6 +117,8 @@ def test_law_a_driven_tool_ends_as_an_awaited_one_does(program: Program) -> None
     run_virtually(both())
 
 
+# A program that is given up is thrown away where it waits: one that waits as it ends is told of by the interpreter.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @draws(40)
 @given(PROGRAMS, st.integers(0, 6), st.booleans())
 def test_law_a_driven_tool_can_be_cancelled_at_any_moment(

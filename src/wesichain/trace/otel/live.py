@@ -169,9 +169,9 @@ class Instrumentation(CallHook):
 
     @override
     def listener(self, agent: str) -> EventSink:
-        return RunListener(self, "" if agent == _UNNAMED else agent, _conversation.get())
+        return _Listener(self._receive, "" if agent == _UNNAMED else agent, _conversation.get())
 
-    def receive(self, event: Event, listener: RunListener) -> None:
+    def _receive(self, event: Event, listener: _Listener) -> None:
         """Begin or end the span of a run, in the task that it runs in."""
         if event.scope:  # a nested run emits its own events, in its own task
             return
@@ -340,17 +340,17 @@ class Instrumentation(CallHook):
 
 
 @dataclass(slots=True, eq=False)
-class RunListener(EventSink):
+class _Listener(EventSink):
     """Receives the events of one run."""
 
-    instrumentation: Instrumentation
+    receive: Callable[[Event, _Listener], None]
     agent: str
     conversation: str
     run: _Run | None = None  # once it has begun
 
     @override
     def emit(self, event: Event) -> None:
-        self.instrumentation.receive(event, self)
+        self.receive(event, self)
 
 
 def _conversing(id: str) -> Attributes:
