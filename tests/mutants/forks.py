@@ -37,10 +37,10 @@ _ALL = "all"  # of the tests have passed
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """A mutant, and the names of the tests that may notice it, the likeliest first."""
+    """A mutant, and the names of the tests that may notice it, in rounds of a fork each, the likeliest first."""
 
     mutant: Mutant
-    tests: Sequence[str]
+    rounds: Sequence[Sequence[str]]
 
 
 def run_tests(source: Path, folders: Sequence[str], plugin: object) -> None:
@@ -68,8 +68,7 @@ class Judge:
         items = {item.nodeid: item for item in session.items}
         for each in self.sampled:
             started = time.monotonic()
-            chosen = [items[name] for name in each.tests if name in items]
-            verdict, by = self._judge(each.mutant, chosen)
+            verdict, by = self._judge_in_rounds(each, items)
             self.results.append(Result(each.mutant, verdict, by, time.monotonic() - started))
             self.tell(self.results[-1])
         return True
@@ -77,6 +76,15 @@ class Judge:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
             self._failed.append(report.nodeid)
+
+    def _judge_in_rounds(self, sampled: Sampled, items: dict[str, pytest.Item]) -> tuple[Verdict, str]:
+        verdict: Verdict = "survived"
+        by = ""
+        for tests in sampled.rounds:
+            verdict, by = self._judge(sampled.mutant, [items[name] for name in tests if name in items])
+            if verdict != "survived":
+                break
+        return verdict, by
 
     def _judge(self, mutant: Mutant, items: list[pytest.Item]) -> tuple[Verdict, str]:
         """By its tests, less those that fail without it too."""

@@ -8,13 +8,15 @@ import ast
 import random
 import re
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
 
-from .coverage import tests_that_run
+from .coverage import Reached, tests_that_run
 from .forks import Sampled
 from .table import SOURCE, Mutant
 
-BUDGET = 20.0  # seconds of CPU time that the tests of one mutant may take
+BUDGET = 20.0  # seconds of CPU time that one round of the tests of a mutant may take
+_ROUNDS = 6  # of a line that hundreds of tests run, the small ones seldom say what it is for
 
 _TURNED: dict[type[ast.cmpop], str] = {
     ast.Lt: "<=",
@@ -47,14 +49,23 @@ def at(file: str, line: int, *, budget: float = BUDGET) -> Iterator[Sampled]:
 
 
 def _sampled(path: Path, node: ast.expr | ast.stmt, text: str, budget: float) -> Sampled:
-    """To be judged by the tests that reach it: those first that run little else."""
-    file, spent = str(path.relative_to(SOURCE)), 0.0
-    tests = [
-        each.test
-        for each in tests_that_run(file, node.lineno)
-        if (spent := spent + each.seconds) < budget or spent == each.seconds
-    ]
-    return Sampled(_mutant(path, node, text), tests)
+    """To be judged by the tests that reach it: those first that run little else, then those of its own room."""
+    mutant = _mutant(path, node, text)
+    reached = tests_that_run(mutant.file, node.lineno)
+    small = _first(reached, budget)
+    folder = f"tests/{room_of(mutant)}/"
+    rest = sorted(reached[len(small) :], key=lambda each: not each.test.startswith(folder))
+    rounds = [small]
+    while rest and len(rounds) < _ROUNDS:
+        rounds.append(_first(rest, budget))
+        rest = rest[len(rounds[-1]) :]
+    return Sampled(mutant, [[each.test for each in tests] for tests in rounds])
+
+
+def _first(tests: list[Reached], budget: float) -> list[Reached]:
+    """As many as the budget allows, and one at the least."""
+    total = accumulate(each.seconds for each in tests)
+    return tests[: max(1, sum(spent < budget for spent in total))]
 
 
 def room_of(mutant: Mutant) -> str:
