@@ -7,7 +7,6 @@ import logging
 import os
 import sqlite3
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any, cast
 import pytest
 import sqlalchemy as sa
 
+from tests.durable.looks import several_looks
 from tests.durable.test_agent import Slow, add, adder, deleter, served
 from tests.durable.test_graph import Notes, graph
 from wesichain import Agent, tool
@@ -135,7 +135,7 @@ async def test_a_file_that_is_no_database_is_one_line(tmp_path: Path) -> None:
 
 
 async def test_a_caller_who_leaves_while_the_run_is_being_stored_cancels_it(url: str) -> None:
-    storing, asked = threading.Event(), 0
+    storing, has_left, asked = threading.Event(), threading.Event(), 0
 
     def reply(_: LlmRequest) -> str:
         nonlocal asked
@@ -145,7 +145,7 @@ async def test_a_caller_who_leaves_while_the_run_is_being_stored_cancels_it(url:
     def delay(_: Any, __: Any, statement: str, *rest: Any) -> None:
         if "INSERT INTO wesichain_runs" in statement:
             storing.set()
-            time.sleep(0.3)
+            has_left.wait(60)
 
     async with DurableAgent(Agent(FunctionLlm(reply)), "a", database_url=url, lease=0.5) as durable:
         engine = await durable._serving()
@@ -153,10 +153,12 @@ async def test_a_caller_who_leaves_while_the_run_is_being_stored_cancels_it(url:
         running = asyncio.create_task(durable.run("hi", run_id="r"))
         await asyncio.to_thread(storing.wait)
         running.cancel()
+        await asyncio.sleep(0)  # it hears of it
+        has_left.set()
         with pytest.raises(asyncio.CancelledError):
             await running
         assert await durable.status("r") == RunState.CANCELLED
-        await asyncio.sleep(1.0)  # several looks
+        await several_looks(engine)
         assert await durable.status("r") == RunState.CANCELLED
         assert asked == 0
 

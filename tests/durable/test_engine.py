@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.durable.looks import several_looks
+from tests.waiting import until
 from wesichain.durable.engine import Engine, engine_for, release
 from wesichain.durable.store.ledger import NewRun, RunRow, WorkflowResult
 from wesichain.durable.store.queue import Concurrency, Serving
@@ -66,12 +68,6 @@ def new(run_id: str, **more: Any) -> NewRun:
     return NewRun(run_id, "a", "v", f"order of {run_id}", "asked", **more)
 
 
-async def until(is_true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not is_true():
-            await asyncio.sleep(0.01)
-
-
 def row_of(engine: Engine, run_id: str) -> RunRow:
     row = engine.store.ledger.find(run_id)
     assert row is not None
@@ -102,7 +98,7 @@ async def test_what_is_queued_is_taken_as_many_at_once_as_a_worker_may(url: str)
             engine.store.ledger.begin(new(f"r{number}"))
         engine.wake()
         await until(lambda: len(gate.begun) == 2)
-        await asyncio.sleep(0.5)  # several looks
+        await several_looks(engine)
         assert (len(gate.begun), len(engine.active)) == (2, 2)
         gate.open.set()
         await until(lambda: row_of(engine, "r2").run.status == "completed")
@@ -231,7 +227,7 @@ async def test_a_suspect_is_run_alone_until_it_has_finished_a_step(url: str) -> 
     store.leases.recover("dead")
     await engine.serve(ServedProgram(Serving("a", "v"), program))
     await until(lambda: len(gate.begun) == 1)
-    await asyncio.sleep(0.5)
+    await several_looks(engine)
     assert (len(gate.begun), len(engine._suspects)) == (1, 1)
     stepped.set()
     gate.open.set()
