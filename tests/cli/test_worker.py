@@ -29,7 +29,7 @@ MAIN = "from wesichain.cli import main; main()"
     ("args", "says"),
     [
         pytest.param(["nowhere:agent"], "no module 'nowhere'", id="no-such-module"),
-        pytest.param(["tests.durable.work"], "names no agent", id="no-name"),
+        pytest.param(["tests.durable.work"], "names nothing", id="no-name"),
         pytest.param(["tests.durable.work:nobody"], "nothing named 'nobody'", id="no-such-agent"),
         pytest.param(["tests.durable.work:number"], "has the type int, not an Agent", id="something-else"),
         pytest.param(["missing.py:agent"], "no file missing.py", id="no-such-file"),
