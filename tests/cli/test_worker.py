@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Command
 from tests.conftest import ROOT
 from tests.durable.databases import database_in
 from tests.durable.work import agent
@@ -23,37 +22,6 @@ from wesichain.durable import DurableAgent, RunState
 from wesichain.errors import ConfigError
 
 MAIN = "from wesichain.cli import main; main()"
-
-
-@pytest.mark.parametrize(
-    ("args", "says"),
-    [
-        pytest.param(["nowhere:agent"], "no module 'nowhere'", id="no-such-module"),
-        pytest.param(["tests.durable.work"], "names nothing", id="no-name"),
-        pytest.param(["tests.durable.work:nobody"], "nothing named 'nobody'", id="no-such-agent"),
-        pytest.param(["tests.durable.work:number"], "has the type int, not an Agent", id="something-else"),
-        pytest.param(["missing.py:agent"], "no file missing.py", id="no-such-file"),
-        pytest.param(
-            ["tests.durable.work:agent", "--database-url", "mysql://x"],
-            "write sqlite:///FILE or postgresql://",
-            id="another-sort-of-database",
-        ),
-        pytest.param(
-            ["tests.durable.work:agent", "--database-url", "postgresql://u:hunter2@127.0.0.1:9/x"],
-            "the database cannot be used",
-            id="no-such-database",
-        ),
-        pytest.param(["tests.durable.work:agent", "--name", "a/b"], "no agent's name", id="a-bad-name"),
-    ],
-)
-def test_wrong_use_is_one_line_and_status_2(wesichain: Command, args: list[str], says: str) -> None:
-    done = wesichain("worker", *args)
-    assert done.status == 2
-    assert says in done.err
-    assert "Traceback" not in done.err
-    assert "hunter2" not in done.err
-    said = [line for line in done.err.splitlines() if not line.startswith("serving")]
-    assert len(said) == 1
 
 
 def test_the_command_line_does_not_load_dbos() -> None:

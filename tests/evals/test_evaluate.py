@@ -305,6 +305,7 @@ def test_versions_are_compared_case_by_case() -> None:
     before = results({"a": [True], "b": [True], "c": [False], "gone": [True]}, steps=4)
     after = results({"a": [True], "b": [False], "c": [True], "new": [True]})
     found = compare(before, after)
+    assert compare((*before[2::-1], before[3]), after) == found, "in whatever order the first were read"
     assert (found.cases, found.better, found.worse) == (3, ("c",), ("b",))
     assert (found.only_before, found.only_after) == (("gone",), ("new",))
     assert found.steps == (4.0, 2.0)  # of "a" alone
