@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
-import tomllib
 from contextlib import chdir
 from pathlib import Path
 
@@ -16,7 +14,6 @@ from starlette.testclient import TestClient
 
 from tests.cli.conftest import Command
 from tests.cli.stub_server import call, serving, text
-from tests.conftest import ROOT
 from wesichain.learning import FunctionEmbedder, Playbook, PlaybookBullet
 from wesichain.web import create_app
 
@@ -190,22 +187,3 @@ def test_a_reader_may_leave_the_pipe(tools: str) -> None:
             timeout=60,
         )
     assert (done.stdout, done.stderr) == ("it is\n", "ended with 0\n")
-
-
-def test_the_doctor_knows_every_extra_and_the_keys_of_every_provider(
-    wesichain: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
-        "optional-dependencies"
-    ]
-    monkeypatch.setenv("GEMINI_API_KEY", "x")
-    out = wesichain("doctor").out
-    assert re.search(r"ok +GEMINI_API_KEY +set", out)
-    for name in (*extras.keys() - {"all"}, "AWS_ACCESS_KEY_ID"):
-        assert name in out
-
-
-def test_the_doctor_says_what_can_be_reached(wesichain: Command) -> None:
-    with serving() as url:
-        assert "reachable" in wesichain("doctor", url=url).out
-    assert "no answer" in wesichain("doctor").out

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Command
+from wesichain.cli.tasks.evaluating import _compared, _execute
+from wesichain.evals import Comparison, Report, Result
 from wesichain.learning import Playbook, ToolCallingStrategy
+from wesichain.tools import CancellationToken
 from wesichain.web.run_store import RunStore
 
 PROGRAM = """
@@ -93,3 +100,51 @@ def test_a_playbook_is_compared_with_none_in_pairs(wesichain: Command, tmp_path:
     assert "over 8 cases: 0% -> 100%, a difference of +100.0%" in done.out
     again = wesichain(*command, *place, "--resume", "--json")
     assert json.loads(again.out)["comparison"]["better"] == [f"c{n}" for n in range(1, 9)]
+
+
+async def test_an_evaluation_that_is_stopped_keeps_what_was_done_and_nothing_that_was_cut(
+    tmp_path: Path,
+) -> None:
+    results, runs = tmp_path / "out" / "results.jsonl", tmp_path / "runs"
+    tokens: list[CancellationToken] = []
+
+    def result(case: str) -> Result:
+        return Result(case, case, 1, "completed")
+
+    async def work(*, events: Any, on_result: Any, cancellation: CancellationToken) -> Report:
+        tokens.append(cancellation)
+        on_result(result("done"))
+        os.kill(os.getpid(), signal.SIGINT)
+        try:
+            await asyncio.sleep(60)
+        finally:
+            on_result(result("cut"))
+        raise AssertionError
+
+    assert await _execute(work, 0, 2, results, runs) == (None, True)
+    assert tokens[0].reason == "Ctrl-C"
+    for path in (results, runs / "scores.jsonl"):
+        (line,) = path.read_text().splitlines()
+        assert '"done"' in line
+
+
+async def test_an_evaluation_that_is_cancelled_otherwise_was_not_stopped_by_a_person(tmp_path: Path) -> None:
+    async def work(**_: Any) -> Report:
+        raise asyncio.CancelledError
+
+    assert await _execute(work, 0, 1, tmp_path / "results.jsonl", tmp_path) == (None, False)
+
+
+def test_a_comparison_in_lines() -> None:
+    found = Comparison(
+        4, 0.5, 0.75, -0.1, 0.6, ("a",), ("b", "c"), (3.0, 2.5), (1000.0, 900.0), ("d",), ("e",)
+    )
+    assert _compared(found) == [
+        "over 4 cases: 50% -> 75%, a difference of +25.0% (95 %: -10.0% to +60.0%)",
+        "where both pass: 3.0 -> 2.5 steps, 1,000 -> 900 tokens",
+        "better: a",
+        "worse: b, c",
+        "in one of the two only: d, e",
+    ]
+    bare = Comparison(1, 1.0, 1.0, 0.0, 0.0, (), (), None, None)
+    assert _compared(bare) == ["over 1 cases: 100% -> 100%, a difference of +0.0% (95 %: +0.0% to +0.0%)"]

@@ -20,9 +20,10 @@ from tests.conftest import ROOT
 from tests.durable.databases import database_in
 from tests.warm import python
 from wesichain import Agent, tool
+from wesichain.cli.tasks.batch import BatchTask, read_tasks
 from wesichain.core import LlmRequest, Role, to_json
 from wesichain.durable import DurableAgent
-from wesichain.errors import RunInterruptedError
+from wesichain.errors import ConfigError, RunInterruptedError
 from wesichain.testing import FunctionLlm, calls
 
 
@@ -228,3 +229,35 @@ def test_a_batch_that_is_stopped_goes_on_when_it_is_given_again(
     rows = [json.loads(line) for line in results.read_text().splitlines()]
     assert sorted(row["output"] for row in rows) == sorted(f"TASK {number}" for number in range(12))
     assert len(effects.read_text().splitlines()) <= 12 + 2, "no more than was under way is done again"
+
+
+@pytest.mark.parametrize(
+    ("lines", "tasks"),
+    [
+        (
+            '"one"\n\n{"task": "two", "id": "b"}\n{"task": "three"}\n',
+            [("1", "one"), ("b", "two"), ("4", "three")],
+        ),
+        ('{"task": 5}\n', 'line 1: write a text, or {"task": TEXT, "id": ID}'),
+        ("[1]\n", 'line 1: write a text, or {"task": TEXT, "id": ID}'),
+        (
+            '{"task": "a", "id": 1}\n"b"\n{"task": "c", "id": "2"}\n',
+            "the id '2' is given twice; each task needs one of its own",
+        ),
+    ],
+)
+def test_the_tasks_of_a_file(tmp_path: Path, lines: str, tasks: Any) -> None:
+    path = tmp_path / "tasks.jsonl"
+    path.write_text(lines)
+    if isinstance(tasks, str):
+        with pytest.raises(ConfigError) as refused:
+            read_tasks(path)
+        assert str(refused.value).endswith(tasks)
+    else:
+        assert [(task.id, task.text) for task in read_tasks(path)] == tasks
+
+
+def test_the_run_of_a_task_is_the_same_whenever_its_file_is_run() -> None:
+    run_id = BatchTask("1", "go").run_id
+    assert (len(run_id), run_id) == (30, BatchTask("1", "go").run_id)
+    assert len({run_id, BatchTask("2", "go").run_id, BatchTask("1", "stay").run_id}) == 3
