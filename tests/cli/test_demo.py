@@ -12,41 +12,34 @@ from tests.cli.conftest import Command
 from tests.conftest import ROOT
 from wesichain.cli.demo import Office
 from wesichain.core import ToolCall
-from wesichain.tools import ToolContext, ToolRegistry, ToolSet
+from wesichain.tools import ToolContext, ToolSet
 
 QUERY = "SELECT quantity FROM orders WHERE customer = 'Cleo' AND item = 'lamp'"
+COLUMNS = "the columns are customer, item, quantity, price"
 WAYS = (
-    ("query_orders", {"sql": QUERY}, "5"),
-    ("search_notes", {"word": "deployment"}, "Tuesday"),
+    ("query_orders", {"sql": QUERY}, [[5]]),
+    (
+        "query_orders",
+        {"sql": "DELETE FROM orders"},
+        f"SQLite says: attempt to write a readonly database; {COLUMNS}",
+    ),
+    ("query_orders", {"sql": "SELECT secret FROM orders"}, f"SQLite says: no such column: secret; {COLUMNS}"),
+    ("search_notes", {"word": "deployment"}, ["deploy.md: Deployments happen on Tuesdays."]),
+    ("ship", {"order": "A1", "service": "ECO-72"}, "order A1 is on its way"),
+    ("ship", {"order": "A2", "service": "express"}, "there is no service 'express'"),
 )
 
 
-@pytest.fixture
-def tools(tmp_path: Path) -> ToolRegistry:
+@pytest.mark.parametrize(("name", "args", "said"), WAYS)
+async def test_the_tools_know_their_part(tmp_path: Path, name: str, args: dict[str, Any], said: Any) -> None:
     office = Office(tmp_path)
-    return ToolSet().register(office.query_orders).register(office.search_notes).build()
-
-
-@pytest.mark.parametrize(("name", "args", "answer"), WAYS)
-async def test_the_tools_know_their_part(
-    tools: ToolRegistry, name: str, args: dict[str, Any], answer: str
-) -> None:
+    tools = ToolSet.of([office.query_orders, office.search_notes, office.ship]).build()
     result = await tools.dispatch(ToolCall("1", name, args), ToolContext())
-    assert answer in str(result.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "args"),
-    [
-        pytest.param("query_orders", {"sql": "DELETE FROM orders"}, id="a-deletion"),
-        pytest.param("query_orders", {"sql": "SELECT secret FROM orders"}, id="no-such-column"),
-    ],
-)
-async def test_what_a_tool_must_not_do_is_an_error_it_tells(
-    tools: ToolRegistry, name: str, args: dict[str, str]
-) -> None:
-    result = await tools.dispatch(ToolCall("1", name, args), ToolContext())
-    assert result.error is not None
+    assert (result.value if result.ok else str(result.error)) == said
+    assert (office.service_of("A1"), office.service_of("A2")) == (
+        "ECO-72" if "A1" in args.values() else "",
+        "",
+    )
 
 
 @pytest.mark.slow
