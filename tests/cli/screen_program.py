@@ -69,15 +69,15 @@ def buyer() -> Agent[Any, str]:
     """Pays twice in one turn, once a person has approved both."""
 
     def reply(request: LlmRequest) -> Reply:
-        return [calls(("pay", {"amount": 3}), ("pay", {"amount": 4})), "done"][turn(request)]
+        return "done" if turn(request) else calls(("pay", {"amount": 3}), ("pay", {"amount": 4}))
 
     return Agent(FunctionLlm(reply), tools=[pay_approved])
 
 
 def lender() -> Agent[Any, str]:
     """Has a clerk who waits for the bank."""
-    clerk = FunctionLlm(lambda request: [calls(("ask_the_bank", {"amount": 3})), "done"][turn(request)])
-    lead = FunctionLlm(lambda request: [calls(("clerk", {"task": "borrow"})), "done"][turn(request)])
+    clerk = FunctionLlm(lambda request: "done" if turn(request) else calls(("ask_the_bank", {"amount": 3})))
+    lead = FunctionLlm(lambda request: "done" if turn(request) else calls(("clerk", {"task": "borrow"})))
     return Agent(lead, tools=[Agent(clerk, tools=[ask_the_bank], name="clerk").as_tool()])
 
 

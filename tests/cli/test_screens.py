@@ -36,7 +36,7 @@ from wesichain.trace import Recorder
 SCREENS = Path(__file__).with_name("screens")
 # What differs from run to run: names get a letter, as long as they are, so that columns stay where they are.
 NAME = re.compile(r"\b(?:[0-9a-f]{32}|[0-9a-f]{12})\b")
-SETTLED = (
+SETTLED: tuple[tuple[str, Any], ...] = (
     (r"\b20\d\d-\d\d-\d\d \d\d:\d\d\b(:\d\d)?", lambda found: "2000-01-01 00:00:00"[: len(found[0])]),
     (r"\b20\d{6}T\d{6}\.\d{6}Z", "TIME"),
     (r"\b1[78]\d{8}(\.\d+)?\b", "946684800"),
@@ -134,7 +134,9 @@ def batches(folder: Path) -> None:
 
 def cases(folder: Path) -> None:
     """Payments, of which the first is easy: nobody has to know that amounts are in cents."""
-    rows = [{"id": f"c{n}", "task": f"Pay {n} euros", "expected": f"paid {n * 100}"} for n in range(1, 13)]
+    rows: list[dict[str, Any]] = [
+        {"id": f"c{n}", "task": f"Pay {n} euros", "expected": f"paid {n * 100}"} for n in range(1, 13)
+    ]
     rows[0] |= {"expected": "paid 1", "tags": ["easy", "pair"]}
     rows[1] |= {"tags": ["pair"]}
     lines_in(folder / "pay.jsonl", *map(json.dumps, rows))
@@ -192,7 +194,8 @@ def test_a_session(
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setitem(sys.modules, "bench", None)  # as where there is no checkout
     shutil.copy(screen_program.__file__, tmp_path / "program.py")
-    PREPARED.get(name, lambda _: None)(tmp_path)
+    if name in PREPARED:
+        PREPARED[name](tmp_path)
     session = Session(tmp_path, home)
     file = SCREENS / f"{name}.txt"
     expected = file.read_text(encoding="utf-8")
