@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wesichain import Agent
+from wesichain import Agent, Budget
 from wesichain.core import ContextReduced, RunStarted, StepStarted, ToolCall
 from wesichain.kit import (
     CodeMode,
@@ -10,6 +10,7 @@ from wesichain.kit import (
     Offload,
     Todo,
     Workspace,
+    deep_agent,
 )
 from wesichain.testing import ScriptedLlm
 from wesichain.tools import tool
@@ -42,3 +43,11 @@ async def test_an_offloaded_result_is_named_in_the_events() -> None:
 
 def test_the_help_of_an_agent_names_capabilities() -> None:
     assert "`capabilities`" in (Agent.__init__.__doc__ or "")
+
+
+def test_a_deep_agent_has_bounds_unless_it_is_given_others() -> None:
+    steps = [
+        deep_agent(ScriptedLlm([]), **given).runtime.budget.steps
+        for given in ({}, {"budget": Budget(steps=5)})
+    ]
+    assert steps == [300, 5]

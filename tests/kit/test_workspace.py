@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -132,6 +133,21 @@ def test_what_a_folder_has_beyond_its_limits_or_without_a_usable_name(tmp_path: 
         files.read("a")
     (tmp_path / "a").write_bytes(b"x" * 10)
     assert files.read("a") == "x" * 10
+
+
+def test_folders_and_files_are_the_owners_alone_and_no_handle_stays_open(tmp_path: Path) -> None:
+    files = FolderFiles(tmp_path / "new" / "root")
+    before = psutil.Process().num_fds()
+    files.write("a/b/c", "x")
+    assert files.read("a/b/c") == "x"
+    with pytest.raises(ToolError):
+        files.read("a/none/c")
+    assert files.sizes() == {"a/b/c": 1}
+    assert psutil.Process().num_fds() == before
+    modes = {
+        name: (tmp_path / "new/root" / name).stat().st_mode & 0o777 for name in (".", "a", "a/b", "a/b/c")
+    }
+    assert modes == {".": 0o700, "a": 0o700, "a/b": 0o700, "a/b/c": 0o600}
 
 
 async def test_a_match_is_shown_with_its_surroundings_wherever_it_stands() -> None:
