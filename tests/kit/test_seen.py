@@ -46,8 +46,5 @@ def test_the_help_of_an_agent_names_capabilities() -> None:
 
 
 def test_a_deep_agent_has_bounds_unless_it_is_given_others() -> None:
-    steps = [
-        deep_agent(ScriptedLlm([]), **given).runtime.budget.steps
-        for given in ({}, {"budget": Budget(steps=5)})
-    ]
-    assert steps == [300, 5]
+    assert deep_agent(ScriptedLlm([])).runtime.budget == Budget(steps=300)
+    assert deep_agent(ScriptedLlm([]), budget=Budget(steps=5)).runtime.budget == Budget(steps=5)
