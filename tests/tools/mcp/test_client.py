@@ -318,8 +318,6 @@ async def test_how_a_program_ended_is_told_with_its_last_words(script: str, rema
         ),
         pytest.param(lambda: McpServer.stdio(sys.executable, cwd="/no/such"), "No such file", id="folder"),
         pytest.param(lambda: McpServer.stdio("a\0b"), "cannot be started", id="no-text"),
-        pytest.param(lambda: McpServer.http("ftp://host/x"), "looks like http://", id="scheme"),
-        pytest.param(lambda: McpServer.http("http://[bad/x"), "looks like http://", id="no-url"),
         pytest.param(lambda: raw("text", only=["fin"]), "has no tool 'fin'", id="a-tool-that-is-not-there"),
     ],
 )
