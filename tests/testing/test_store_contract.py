@@ -97,7 +97,7 @@ def _plain(value: object) -> str:
             told = f"{value.role} {value.content!r} {value.tool_calls or ''}".rstrip()
             return f"{told} is_error" if value.is_error else told
         case list() | tuple():
-            return "[" + ", ".join(map(_plain, value)) + "]"  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+            return "[" + ", ".join(map(_plain, value)) + "]"
         case _:
             return repr(value)
 
@@ -108,7 +108,7 @@ def _short(text: str) -> str:
     return f"{text[:LONGEST]}... {len(text)} characters, {crc32(text.encode()):08x}"
 
 
-SUITES = {
+SUITES: dict[str, Callable[[], str]] = {
     "logs": lambda: asked_by(logs, MemoryLogs, ("append", "read", "delete", "names"), "close"),
     "conversations": lambda: asked_by(
         conversations, MemoryConversations, ("open", "append", "read", "delete", "list"), "done"

@@ -11,6 +11,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -75,7 +76,7 @@ async def of_kind(name: str) -> Sequence[Event]:
 
 
 RUNS: dict[str, Callable[[], Any]] = {
-    **{name: (lambda name=name: of_kind(name)) for name in CHOSEN},
+    **{name: partial(of_kind, name) for name in CHOSEN},
     "a-graph": graph,
 }
 
