@@ -176,6 +176,15 @@ async def draw() -> Any:
     return ["a dot", Image(data=b"\x89PNG\r\n", media_type="image/png")]
 
 
+@tool
+async def looks(ctx: ToolContext) -> str:
+    """Runs an agent on a picture."""
+    inside = Agent(FunctionLlm(lambda _: "a dot", model="m"), name="eye")
+    seen = await inside.run(["what is it?", Image(data=b"\x89PNG\r\n", media_type="image/png")], parent=ctx)
+    assert ctx.spent is not None
+    return f"{seen.output} for {ctx.spent.steps} steps, {ctx.spent.tool_calls} call"
+
+
 class Sum(BaseModel):
     a: int
     total: int
@@ -565,6 +574,24 @@ KINDS: dict[str, Kind] = {
             budget=Budget(3),
             on_limit="answer",
             context=[Summarise(350, keep_tokens=150), Window(600)],
+        )
+    ),
+    "no-summary-when-calls-are-spent": Kind(
+        agent(
+            *map(hop, range(2)),
+            say(call("page", {"n": 2, "size": 9}, id="p2"), content="x" * 400),
+            "3",
+            tools=[page],
+            budget=Budget(9, tool_calls=2),
+            on_limit="answer",
+            context=[Summarise(350, keep_tokens=150), Window(600)],
+        )
+    ),
+    "parts-inside-and-what-was-spent": Kind(
+        agent(
+            say(call("looks", id="c1")),
+            "3",
+            tools=[looks],
         )
     ),
     "the-last-answer-is-none": Kind(
