@@ -127,7 +127,7 @@ class TestAKeyThatIsAskedFor:
         received = await sent(
             MessagesWire(), lambda url: AnthropicClient("claude-x", base_url=url, api_key=key)
         )
-        assert received.headers["x-api-key"] == "fresh"
+        assert received.headers["authorization"] == "Bearer fresh"
 
     @pytest.mark.parametrize(
         ("given", "error"),
