@@ -122,7 +122,7 @@ CONVERSATIONS: dict[str, Any] = {
     "blank": LlmRequest(
         "m",
         (USER, Message(Role.ASSISTANT, " \n"), Message(Role.USER, ""), Message(Role.ASSISTANT, tool_calls=CALLS[:1]),
-         Message(Role.TOOL, "", tool_call_id="call:1"), Message(Role.USER, ())),
+         Message(Role.TOOL, "", tool_call_id="call:1"), Message(Role.TOOL, "whose?", tool_call_id="lost"), Message(Role.USER, ())),
         output_schema={"type": "object", "additionalProperties": {"type": "string"}},
     ),
     "parts": LlmRequest("m", (Message(Role.USER, PARTS), Message(Role.ASSISTANT, (Text("Nice."), Image(PNG))))),
@@ -222,8 +222,10 @@ async def lines(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-async def test_a_client_sends_what_it_did(name: str) -> None:
+async def test_a_client_sends_what_it_did(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
     assert await lines(name) == (FILES / f"{name}.txt").read_text().splitlines()
+    assert "AFC" not in caplog.text, "Google's SDK is to call no functions by itself"
 
 
 if __name__ == "__main__":
