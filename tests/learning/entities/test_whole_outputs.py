@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.agent.test_whole_logs import KINDS, run
-from wesichain.core import to_json
+from wesichain.core import RunInterrupted, to_json
 from wesichain.learning import TaskOutput
 from wesichain.trace import Recording
 
@@ -43,6 +43,9 @@ async def lines() -> list[str]:
     for name in RUNS:
         _, events, _ = await run(KINDS[name])
         found.append(line(name, Recording("r", tuple(events))))
+        if name == "approvals":
+            waiting = next(at for at, event in enumerate(events, 1) if isinstance(event, RunInterrupted))
+            found.append(line("approvals, waiting", Recording("r", tuple(events[:waiting]))))
     _, events, outcome = await run(KINDS["a-hand-off"])
     found += [line(f"a-hand-off, {agent}", outcome, agent=agent) for agent in HANDED]
     return [*found, line("a-hand-off, begun", Recording("r", tuple(events[:1])), task_id="t")]
