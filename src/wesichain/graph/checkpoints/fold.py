@@ -87,8 +87,9 @@ class CheckpointFold:
                 self.stored[name] = undelta(self.stored.get(name), change)
             for name in body.get("gone", ()):
                 self.stored.pop(name, None)
-            if body["source"] == "input":
+            if body["source"] == "input":  # of another run
                 self.visits.clear()
+                self.last_event = 0
             for node, count in body.get("ran", _NO_VISITS).items():
                 self.visits[node] += count
             self.run_id = body.get("run", self.run_id)
