@@ -22,8 +22,8 @@ from typing_extensions import override
 from tests.agent.kit import add, boom, call, say
 from wesichain import Agent, tool
 from wesichain.agent import Approve, ApproveWith, Refuse
-from wesichain.core import LlmRequest, StepFailed, ToolCompleted, ToolSpec
-from wesichain.errors import WesichainError
+from wesichain.core import LlmRequest, Message, Role, StepFailed, ToolCompleted, ToolSpec
+from wesichain.errors import LlmTransportError, ToolFailedError, WesichainError
 from wesichain.graph import (
     END,
     START,
@@ -51,7 +51,7 @@ from wesichain.graph import (
     interrupt,
     react_graph,
 )
-from wesichain.policy import Budget
+from wesichain.policy import Budget, OnceWithToolCatalog, Recovery, Reprompt, Retry
 from wesichain.testing import FakeClock, FunctionLlm
 
 THREADS = Path(__file__).parent / "whole_threads"
@@ -384,11 +384,15 @@ def scripted(world: World, name: str, *replies: Any) -> Any:
 
     def answer(_: LlmRequest) -> Any:
         world.clock.advance(1)
-        return next(left)
+        reply = next(left)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
 
     return FunctionLlm(answer, model="m")
 
 
+BOOM = call("boom", {"why": "rain"}, id="c0")
 ADD = call("add", {"a": 1, "b": 2}, id="c1")
 PAY = call("pay", {"euros": 5}, id="c2")
 
@@ -404,6 +408,33 @@ def agent_that_fails(world: World) -> Any:
     node = ReActAgentNode(llm=llm, tools=[add, boom], prompt="be quick")
     builder: Any = GraphBuilder()
     return builder.add_node("agent", node).set_entry("agent")
+
+
+def agent_that_goes_on(world: World) -> Any:
+    """What went wrong and did not end its run is part of the record, too."""
+    replies = [LlmTransportError("busy", retryable=True), say(BOOM), say(ADD), KeyError("odd"), "fine"]
+    policy = Recovery({LlmTransportError: Retry(), ToolFailedError: Reprompt(OnceWithToolCatalog())})
+    agent = Agent(
+        scripted(world, "m", *replies), tools=[add, boom], policy=policy, instructions=lambda _: "be quick"
+    )
+    return GraphBuilder(State).add_node("output", agent, task=lambda _: "add").set_entry("output")
+
+
+class Talk(TypedDict, total=False):
+    messages: Annotated[list[Message], Append]
+    question: str
+
+
+def talking(world: World) -> Any:
+    """The task of an agent is a message, a key, or what it was sent."""
+    agent = Agent(scripted(world, "m", "one", "two", "three", "four"), instructions="be quick")
+    builder = GraphBuilder(Talk).add_node("message", agent).add_node("key", agent).add_node("sent", agent)
+    builder.set_entry("message").add_node("ask", lambda _: {"question": "and now?"})
+    builder.add_edge("message", "ask").add_edge("ask", "key")
+    builder.add_conditional_edges("key", lambda _: [Send("sent", "a text")], ["sent"])
+    return builder.add_node("none", agent).add_conditional_edges(
+        "sent", lambda _: [Send("none", {})], ["none"]
+    )
 
 
 def two_agents(world: World) -> Any:
@@ -528,6 +559,8 @@ KINDS: dict[str, Kind] = {
         ],
     ),
     "an-agent-that-fails": Kind(agent_that_fails, [invoke({"input": "add"}), resume(), resume()]),
+    "an-agent-that-goes-on": Kind(agent_that_goes_on, [invoke({}), resume()]),
+    "agents-that-talk": Kind(talking, [invoke({"messages": [Message(Role.USER, "hello")]})]),
     "agents-side-by-side": Kind(two_agents, [invoke({}, budget=Budget(tokens=1000)), resume(Refuse("no"))]),
     "the-loop-as-a-graph": Kind(
         stepwise, [invoke("1 + 2"), resume(Approve()), invoke("and now?"), state("3"), resume()]
