@@ -316,7 +316,7 @@ async def run(kind: Callable[[Desk], Awaitable[None]], folder: Path) -> list[str
     await kind(desk)
     await desk.runs.close()
     desk.rows(*(EVENTS_OF_GRAPHS if kind is a_graph else ()))
-    return [_steady(line) for line in desk.lines]
+    return [steady(line) for line in desk.lines]
 
 
 def unpacked(value: Any) -> Any:
@@ -339,7 +339,7 @@ def _steady_time(found: re.Match[str]) -> str:
     return found[0]
 
 
-def _steady(line: str) -> str:
+def steady(line: str) -> str:
     line = _TIME.sub(_steady_time, line)
     for pattern, word in _VARIES:
         line = pattern.sub(word, line)
