@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -180,37 +179,6 @@ def test_a_database_that_is_none_is_told(wesichain: Command) -> None:
 
 
 # --- what is missing, what is the default ----------------------------------------------------------
-
-WITHOUT = """
-import sys
-class Without:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {missing}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
-sys.meta_path.insert(0, Without())
-from wesichain.cli import main
-main()
-"""
-
-
-@pytest.mark.parametrize(
-    ("args", "missing", "extra"),
-    [
-        pytest.param(["playbook", "list"], ("numpy", "faiss"), "learning", id="a-playbook"),
-        pytest.param(["serve"], ("starlette", "uvicorn"), "web", id="the-viewer"),
-        pytest.param(
-            ["trace", "list", "--database-url", "sqlite:///x"], ("dbos",), "durable", id="a-database"
-        ),
-        pytest.param(["trace", "list"], ("typer", "rich"), "cli", id="the-command-line"),
-    ],
-)
-def test_an_extra_that_is_missing_is_one_line(args: list[str], missing: tuple[str, ...], extra: str) -> None:
-    program = WITHOUT.format(missing=missing)
-    command = [sys.executable, "-c", program, *args]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
-    assert f"pip install 'wesichain[{extra}]'" in done.stderr
 
 
 def test_defaults_are_in_the_help(wesichain: Command) -> None:

@@ -640,12 +640,6 @@ print(asyncio.run(durable.run("hi")).output, asyncio.run(durable.run("hi")).outp
     assert (done.stdout, done.stderr) == ("hello again\n", "")
 
 
-def test_without_dbos_it_says_how_to_get_it() -> None:
-    code = "import sys; sys.modules.update({'dbos': None, 'sqlalchemy': None}); import wesichain.durable"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "pip install 'wesichain[durable]'" in done.stderr.splitlines()[-1]
-
-
 async def test_a_text_that_is_no_text_is_told_at_once(url: str) -> None:
     async with DurableAgent(adder(), "adder", database_url=url) as durable:
         with pytest.raises(CodecError):

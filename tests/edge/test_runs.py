@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from wesichain import Agent, ToolCall, ToolContext, tool
 from wesichain.agent import MemoryConversations, SqliteConversations
 from wesichain.core import Event, Role, from_json, to_json
 from wesichain.edge import Limits, create_app
-from wesichain.errors import ConfigError, LlmTransportError, MissingDependencyError, StoreError
+from wesichain.errors import ConfigError, LlmTransportError, StoreError
 from wesichain.policy import Budget
 
 from .kit import read, say, scripted, serving
@@ -391,22 +390,6 @@ def test_what_cannot_be_served_is_told(wrong: dict[str, Any]) -> None:
         Limits(runs=0)
     with pytest.raises(ConfigError):
         create_app("agent")  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("module", "package"), [("ag_ui", "ag-ui-protocol"), ("a2a", "a2a-sdk"), ("google.protobuf", "a2a-sdk")]
-)
-def test_a_missing_package_of_a_protocol_is_named(
-    module: str, package: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("a2a", "ag_ui", "ai_sdk"):
-        monkeypatch.delitem(sys.modules, f"wesichain.edge.{name}", raising=False)
-    for name in [one for one in sys.modules if f"{one}.".startswith(f"{module}.")]:
-        monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingDependencyError, match=rf"needs the '{package}' package: .*wesichain\[edge\]"):
-        create_app(scripted("hi"))
-    create_app(scripted("hi"), protocols=False)
 
 
 async def test_a_run_with_a_known_id_is_the_same_run() -> None:

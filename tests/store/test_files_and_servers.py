@@ -7,7 +7,6 @@ import os
 import sqlite3
 import stat
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine
@@ -57,7 +56,6 @@ class Kind:
     file: tuple[int, int]  # its version, and the id of the application
     tables: tuple[str, ...]  # the first has the version
     version: int
-    program: str  # which cannot be run without psycopg
 
 
 KINDS = {
@@ -70,7 +68,6 @@ KINDS = {
         (graph_sqlite.VERSION, graph_sqlite.APPLICATION_ID),
         ("wesichain_schema", "wesichain_entries", "wesichain_threads"),
         graph_postgres.VERSION,
-        "import wesichain.graph.postgres",
     ),
     "conversations": Kind(
         SqliteConversations,
@@ -81,7 +78,6 @@ KINDS = {
         (talks.SQLITE_VERSION, talks.APPLICATION_ID),
         ("wesichain_conversations_schema", "wesichain_turns", "wesichain_conversations"),
         talks.POSTGRES_VERSION,
-        "from wesichain.agent import PostgresConversations; PostgresConversations('postgresql://')",
     ),
 }
 each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
@@ -305,10 +301,3 @@ async def test_a_server_that_is_not_there_is_an_error_of_ours(kind: Kind) -> Non
 def test_it_needs_a_connection(kind: Kind, connections: int) -> None:
     with pytest.raises(ConfigError, match="use at least 1"):
         kind.postgres("postgresql://127.0.0.1:1/none", connections=connections)
-
-
-@each_kind
-def test_without_psycopg_it_says_what_to_install(kind: Kind) -> None:
-    code = f"import sys; sys.modules['psycopg'] = None; {kind.program}"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "Postgres needs the 'psycopg' package: pip install 'wesichain[postgres]'" in run.stderr

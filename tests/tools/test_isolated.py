@@ -26,7 +26,7 @@ from pydantic import BaseModel
 from tests.conftest import SOURCES, Strays
 from tests.virtual_time import run_with_paused_time
 from wesichain.core import ToolCall
-from wesichain.errors import MissingDependencyError, ToolDefinitionError, ToolExecutionError, ToolTimeoutError
+from wesichain.errors import ToolDefinitionError, ToolExecutionError, ToolTimeoutError
 from wesichain.tools import JsonTool, ToolContext, ToolResult, ToolSet, tool
 from wesichain.tools.isolated import warm_processes
 from wesichain.tools.isolated.keeper import how_it_ended, lower_limit
@@ -600,13 +600,6 @@ def test_tools_of_the_program_itself_can_be(how: str, program: str, tmp_path: Pa
 def test_a_program_that_runs_when_it_is_read_gets_a_remedy(tmp_path: Path) -> None:
     ended = run_program("file", WITHOUT_CLOUDPICKLE + PROGRAM.replace(".value)", ".error)"), tmp_path)
     assert "if __name__ == '__main__':" in ended.stdout
-
-
-def test_a_function_without_a_name_needs_cloudpickle(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "wesichain.tools.isolated.by_value", raising=False)
-    monkeypatch.setitem(sys.modules, "cloudpickle", None)
-    with pytest.raises(MissingDependencyError, match=r"wesichain\[isolation\]"):
-        ToolSet.of([attacks.closure()]).build()
 
 
 def run_program(how: str, program: str, folder: Path) -> subprocess.CompletedProcess[str]:

@@ -80,25 +80,6 @@ def test_it_serves_on_a_free_port_and_stops_cleanly(tmp_path: Path) -> None:
             process.stdout.close()
 
 
-@pytest.mark.parametrize("package", ["starlette", "uvicorn"])
-def test_a_missing_package_is_named(package: str) -> None:
-    code = f"""
-import sys
-sys.modules[{package!r}] = None
-from pathlib import Path
-import wesichain.web as web
-from wesichain.errors import MissingDependencyError
-try:
-    web.run_server(runs=Path("none"))
-except MissingDependencyError as error:
-    print(error)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert (
-        done.stdout.strip() == f"the web viewer needs the '{package}' package: pip install 'wesichain[web]'"
-    )
-
-
 def test_the_door_loads_no_server_and_no_learning() -> None:
     watched = ["starlette", "uvicorn", "numpy", "faiss"]
     code = f"import sys, wesichain.web; print([name for name in {watched!r} if name in sys.modules])"

@@ -10,8 +10,6 @@ from wesichain.errors import MissingDependencyError, WesichainError
 from wesichain.trace import neutralise, redact
 
 _NEEDED = ("typer", "rich")
-# Packages of extras that a command needs as a whole: without them it cannot say so itself.
-_EXTRAS = {"numpy": "learning", "faiss": "learning", "dbos": "durable", "starlette": "web", "uvicorn": "web"}
 
 
 def main() -> None:
@@ -22,11 +20,6 @@ def main() -> None:
         sys.exit(130)
     except WesichainError as error:
         _fail(str(error))
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        if package not in _EXTRAS:
-            raise
-        _fail(str(MissingDependencyError("this command", package=package, extra=_EXTRAS[package])))
     except BrokenPipeError:
         sys.stderr.close()  # the reader has gone: there is nobody to tell
         sys.exit(0)

@@ -264,22 +264,6 @@ async def test_a_number_of_threads_that_is_none_is_refused(
         await LocalLlm(shallow).complete_text("one")
 
 
-def test_without_llama_the_extra_is_named() -> None:
-    script = """
-        import sys
-        sys.modules["xllamacpp"] = None
-        from wesichain.errors import MissingDependencyError
-        from wesichain.llm.local import LocalLlm
-        try:
-            LocalLlm("smollm2-135m")
-        except MissingDependencyError as error:
-            print(error)
-    """
-    command = [sys.executable, "-c", textwrap.dedent(script)]
-    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
-    assert said == "the local model needs the 'xllamacpp' package: pip install 'wesichain[local]'\n"
-
-
 # --- the server -----------------------------------------------------------------------------------
 
 

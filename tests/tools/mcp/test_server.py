@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
-import textwrap
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -190,27 +187,3 @@ async def test_http_serves_programs_of_this_machine_and_no_web_page() -> None:
                 }
                 answer = await web.post(url, headers=said, content=b"{}")
                 assert answer.status_code == status, (headers, answer.text)
-
-
-@pytest.mark.parametrize(
-    ("door", "gone"),
-    [
-        pytest.param("wesichain.tools.mcp", "mcp", id="without-the-sdk"),
-        pytest.param("wesichain.tools.mcp", "mcp.server", id="with-an-sdk-that-is-too-old"),
-    ],
-)
-def test_without_the_extra_it_is_named(door: str, gone: str) -> None:
-    script = f"""
-        import sys
-        import wesichain.tools
-        assert "mcp" not in sys.modules
-        sys.modules[{gone!r}] = None
-        from wesichain.errors import MissingDependencyError
-        try:
-            import {door}
-        except MissingDependencyError as error:
-            print(error)
-    """
-    command = [sys.executable, "-c", textwrap.dedent(script)]
-    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
-    assert said == "MCP needs the 'mcp' package: pip install 'wesichain[mcp]'\n"
