@@ -255,7 +255,7 @@ def answers(kind: Kind, folder: Path) -> list[str]:
     return [steady(_VARIES.sub("", line.replace(str(folder), "FOLDER"))) for line in lines]
 
 
-_VARIES = re.compile(r'"(size|hash|parent)":("[0-9a-f]{32}"|\d+),')
+_VARIES = re.compile(r'"(size|hash|parent|duration|etag)": ?("[0-9a-f]{32}"|\d+|0\.\d+|"[^ ]+"),')
 
 
 @contextmanager
