@@ -119,7 +119,7 @@ async def an_answer(desk: Desk) -> None:
 async def all_options(desk: Desk) -> None:
     memory = Conversation(1000)
     measure = JsonTool("measure", "Measure.", {"type": "object"}, external=True)
-    task = ["What is it?", Image(data=b"\x89PNG", media_type="image/png")]
+    task: list[Any] = ["What is it?", Image(data=b"\x89PNG", media_type="image/png")]
     async with desk.agent(adder(name="other")) as durable:
         run_id = await durable.enqueue(
             task,
@@ -156,7 +156,7 @@ async def approvals(desk: Desk) -> None:
         first, second = await durable.pending("r")
         await desk.show("resume", durable.outcome("r"))
         await desk.show("wrong", durable.decide("r", {first.token: Approve(), "nobody's": Approve()}))
-        await desk.show("odd", durable.decide("r", {first.token: True}))
+        await desk.show("odd", durable.decide("r", {first.token: True}))  # type: ignore[dict-item]
         await desk.show("provided", durable.approve("r", first.token, Provide(5)))
         await desk.show("first", durable.approve("r", first.token, ApproveWith({"path": "c"})))
         await desk.show("twice", durable.approve("r", first.token, Approve()))

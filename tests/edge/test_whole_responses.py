@@ -341,7 +341,7 @@ async def answers(kind: Kind, database: str | None) -> list[str]:
             text = json.dumps(ask.body) if not isinstance(ask.body, bytes) else ask.body.decode()
             for name, value in known.items():
                 text = text.replace(name, value)
-            content = {} if ask.body is None else {"content": text}
+            content: dict[str, Any] = {} if ask.body is None else {"content": text}
             headers = {**({} if ask.body is None else {"content-type": "application/json"}), **ask.headers}
             at = ask.path.replace("{run}", known.get("{run}", ""))
             lines.append(

@@ -260,7 +260,7 @@ _VARIES = re.compile(r'"(size|hash|parent|duration|etag)": ?("[0-9a-f]{32}"|\d+|
 
 @contextmanager
 def client_of(kind: Kind, folder: Path) -> Iterator[TestClient]:
-    with TestClient(kind.view(folder), base_url=HOST, headers=kind.headers) as client:
+    with TestClient(kind.view(folder), base_url=HOST, headers=dict(kind.headers)) as client:
         yield client
 
 
