@@ -7,7 +7,9 @@ read what has changed before it is committed. Every run is replayed from its log
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +20,7 @@ import pytest
 from pydantic import BaseModel
 
 from tests.agent.kit import add, boom, call, check_events, echo, say
-from wesichain import Agent, Handoff, Image, Middleware, ModelSettings, RunContext
+from wesichain import Agent, CancellationToken, Handoff, Image, Middleware, ModelSettings, RunContext
 from wesichain.agent import (
     Approve,
     ApproveWith,
@@ -174,6 +176,15 @@ async def flaky(ctx: ToolContext) -> str:
 async def draw() -> Any:
     """A picture with words."""
     return ["a dot", Image(data=b"\x89PNG\r\n", media_type="image/png")]
+
+
+@tool
+async def looks(ctx: ToolContext) -> str:
+    """Runs an agent on a picture."""
+    inside = Agent(FunctionLlm(lambda _: "a dot", model="m"), name="eye")
+    seen = await inside.run(["what is it?", Image(data=b"\x89PNG\r\n", media_type="image/png")], parent=ctx)
+    assert ctx.spent is not None
+    return f"{seen.output} for {ctx.spent.steps} steps, {ctx.spent.tool_calls} call"
 
 
 class Sum(BaseModel):
@@ -567,6 +578,24 @@ KINDS: dict[str, Kind] = {
             context=[Summarise(350, keep_tokens=150), Window(600)],
         )
     ),
+    "no-summary-when-calls-are-spent": Kind(
+        agent(
+            *map(hop, range(2)),
+            say(call("page", {"n": 2, "size": 9}, id="p2"), content="x" * 400),
+            "3",
+            tools=[page],
+            budget=Budget(9, tool_calls=2),
+            on_limit="answer",
+            context=[Summarise(350, keep_tokens=150), Window(600)],
+        )
+    ),
+    "parts-inside-and-what-was-spent": Kind(
+        agent(
+            say(call("looks", id="c1")),
+            "3",
+            tools=[looks],
+        )
+    ),
     "the-last-answer-is-none": Kind(
         agent(say(ADD), say(AGAIN), budget=Budget(1), on_limit="answer", output_type=Sum)
     ),
@@ -627,16 +656,16 @@ KINDS: dict[str, Kind] = {
 }
 
 
-async def run(kind: Kind) -> tuple[Agent[Any, Any], list[Event], Outcome[Any]]:
+async def run(kind: Kind, **options: Any) -> tuple[Agent[Any, Any], list[Event], Outcome[Any]]:
     made = kind.agent(FakeClock(1000.0))
-    outcome = await made.outcome(kind.task, run_id="r", **kind.options)
+    outcome = await made.outcome(kind.task, run_id="r", **{**options, **kind.options})
     events = [*outcome.events]
     check_events(events)
     for decisions in kind.decisions:
         assert isinstance(outcome, Interrupted), outcome
         back = from_json(Interrupted, to_json(outcome))
         given = {one.token: each for one, each in zip(back.pending, decisions, strict=True)}
-        outcome = await made.runtime.resume(back, given)
+        outcome = await made.runtime.resume(back, given, **options)
         events += outcome.events
     return made, events, outcome
 
@@ -674,6 +703,26 @@ async def test_a_run_of_each_kind_is_logged_as_it_was(name: str) -> None:
     if KINDS[name].is_replayed:
         again = await replay(Recording("r", tuple(events)), made)
         assert as_text(again.events, again).split("\n") == expected.split("\n")
+
+
+async def test_a_run_with_a_token_is_logged_so_too_and_leaves_nothing_behind() -> None:
+    """No task, no error that nobody looked at, nothing that waits for the token."""
+    loop, lost = asyncio.get_running_loop(), list[Any]()
+    loop.set_exception_handler(lambda _, context: lost.append(context))
+    for name, kind in KINDS.items():
+        token = CancellationToken()
+        _, events, outcome = await run(kind, cancellation=token)
+        expected = (LOGS / f"{name}.txt").read_text(encoding="utf-8")
+        assert _unordered(as_text(events, outcome)) == _unordered(expected), name
+        assert not token._watchers, name
+        assert asyncio.all_tasks() == {asyncio.current_task()}, name
+    gc.collect()
+    assert lost == []
+
+
+def _unordered(log: str) -> list[str]:
+    """The lines without numbers and times: calls that run at once may end in any order."""
+    return sorted(re.sub(r'"(?:seq|at)": [\d.]+, ', "", line) for line in log.split("\n"))
 
 
 def test_no_log_is_left_over() -> None:
