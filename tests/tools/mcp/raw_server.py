@@ -21,7 +21,6 @@ def tool(name: str, schema: dict[str, Any] = TEXT, **more: Any) -> dict[str, Any
 LISTS = {
     "wrong-root": [tool("fine"), tool("bad", {"type": "array"})],
     "wrong-schema": [tool("fine"), tool("bad", {"type": "object", "properties": {"text": {"pattern": "("}}})],
-    "remote-schema": [tool("fine"), tool("bad", {**TEXT, "$ref": "http://127.0.0.1:9/x"})],
     "twice": [tool("fine"), tool("fine", {"type": "object"}), tool("other")],
     "odd-names": [tool("get/it"), tool("get_it"), tool("get it"), tool("1st"), tool("é"), tool("x" * 100)],
     "hints": [

@@ -448,16 +448,6 @@ async def test_a_list_that_changes_is_followed(tmp_path: Path, protocol: str) ->
         assert (await call(server, "grown")).ok
 
 
-def test_a_tool_that_is_a_task_is_left_out_by_name() -> None:
-    listed = types.Tool(
-        name="long", input_schema={"type": "object"}, execution=types.ToolExecution(task_support="required")
-    )
-
-    tools, left_out = ToolSelection().choose([listed], "s", nothing)
-    assert tools == ()
-    assert "task" in left_out["long"]
-
-
 @pytest.mark.parametrize(
     ("hints", "asks"),
     [
