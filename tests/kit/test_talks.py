@@ -1,19 +1,19 @@
 """What a model reads of a capability: its instructions, its tools, and the whole answer to every call.
 
 A talk is in `talks/`: calls are the lines `> TOOL ARGUMENTS`, and errors stand behind `! `. Calls are read from
-there, and `WRITE_TALKS=yes pytest tests/kit/test_talks.py` writes the rest anew: read it before it is committed.
+there; `tests.expected` says how the rest is written anew.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests import expected
 from tests.kit.talking import tools_of
 from wesichain import Agent
 from wesichain.agent import Capability
@@ -71,17 +71,14 @@ CAPABILITIES: dict[str, Callable[[Path], Capability]] = {
 async def test_a_talk(name: str, tmp_path: Path) -> None:
     capability = CAPABILITIES[name](tmp_path)
     file = TALKS / f"{name.partition(' ')[0]}.txt"
-    expected = file.read_text(encoding="utf-8")
+    calls = re.findall(r"^> (\w+) (.*)", file.read_text(encoding="utf-8"), re.MULTILINE)
     tools = tools_of(capability)
     lines = [f"{capability.instructions(RunContext())}", ""]
     lines += [
         f"{tool.signature}\n{tool.spec.description}\n{dump_json(tool.spec.parameters)}\n" for tool in tools
     ]
-    for number, (tool, args) in enumerate(re.findall(r"^> (\w+) (.*)", expected, re.MULTILINE)):
+    for number, (tool, args) in enumerate(calls):
         context: ToolContext = ToolContext("run", idempotency_key=str(number))
         result = await tools.dispatch(ToolCall(f"c{number}", tool, json.loads(args)), context)
         lines += [f"> {tool} {args}", dump_json(result.value) if result.ok else f"! {result.error}"]
-    shown = "".join(f"{SAME.sub(counted, line)}\n" for line in lines)
-    if os.environ.get("WRITE_TALKS"):
-        file.write_text(shown, encoding="utf-8")
-    assert shown == expected
+    expected.check(file, "".join(f"{SAME.sub(counted, line)}\n" for line in lines))

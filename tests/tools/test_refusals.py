@@ -1,15 +1,13 @@
 """What cannot be a tool, or be given to one, and the whole words that say so.
 
 `refusals.txt` has an expression a line, and below it what comes of it: an error, or the tool. Expressions are read
-from there, and `WRITE_REFUSALS=yes pytest tests/tools/test_refusals.py` writes the rest anew: read it before it is
-committed.
+from there; `tests.expected` says how the rest is written anew.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from tests import expected
 from wesichain import tools
 from wesichain.errors import WesichainError
 from wesichain.tools import Tool, ToolContext, TypedTool, mcp, tool
@@ -86,11 +85,7 @@ def comes_of(expression: str) -> str:
 
 @pytest.mark.filterwarnings("ignore:tool .* has no docstring")
 def test_what_comes_of_each() -> None:
-    entries = re.findall(r"^(\S.*)\n((?: .*\n)*)", FILE.read_text(encoding="utf-8"), re.MULTILINE)
-    found = [
-        (expression, "".join(f"    {line}\n" for line in comes_of(expression).splitlines()), known)
-        for expression, known in entries
-    ]
-    if os.environ.get("WRITE_REFUSALS"):
-        FILE.write_text("".join(f"{expression}\n{came}" for expression, came, _ in found), encoding="utf-8")
-    assert [(expression, came) for expression, came, known in found if came != known] == []
+    lines: list[str] = []
+    for expression in re.findall(r"^\S.*", FILE.read_text(encoding="utf-8"), re.MULTILINE):
+        lines += [expression, *(f"    {line}" for line in comes_of(expression).splitlines())]
+    expected.check(FILE, lines)
