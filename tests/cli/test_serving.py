@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
+import socket
 import subprocess
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from starlette.requests import Request
@@ -59,8 +60,11 @@ def test_the_viewer_says_where_it_is_and_what_it_shows(home: Path) -> None:
         env={**os.environ, "NO_COLOR": "1"},
     )
     assert process.stdout is not None
-    address = process.stdout.readline()
+    address = urlsplit(process.stdout.readline())
+    with socket.create_connection(("127.0.0.1", address.port or 0)) as client:
+        client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        client.recv(1)  # it is up
     process.send_signal(signal.SIGINT)
     rest, said = process.communicate(timeout=60)
-    assert re.match(r"http://127\.0\.0\.1:\d+/", address), said
+    assert (address.scheme, address.hostname) == ("http", "127.0.0.1")
     assert (rest, said) == ("", f"the runs of {home}/runs, while this command runs; Ctrl-C ends it\n")
