@@ -501,7 +501,7 @@ class Batch(Generic[OutT]):
         )
 
     def observed(self) -> list[Observed]:
-        """The observations of all calls in their order, and the notes. A call that never ended has one, too."""
+        """The observations of all calls, in their order, then the notes; one for a call that never ended."""
         ended: list[Observed] = []
         for index, slot in enumerate(self.slots):
             item = slot
