@@ -37,8 +37,9 @@ class Rewriting(Middleware):
 def run(agent: Agent[Any, Any], **options: Any) -> str:
     """What the run says of its end."""
     outcome = asyncio.run(agent.outcome("q", **options))
+    events: list[Any] = [*outcome.events]
     return str(getattr(outcome, "error", "")) + "".join(
-        event.message for event in outcome.events if event.kind == "step_failed"
+        event.message for event in events if event.kind == "step_failed"
     )
 
 
