@@ -30,7 +30,7 @@ class Rewriting(Middleware):
     def __init__(self) -> None:
         self._times = count()
 
-    async def wrap_run(self, task: Any, ctx: Any, call_next: Any) -> Any:
+    async def wrap_run(self, ctx: Any, task: Any, call_next: Any) -> Any:
         return await call_next(f"{LONG}{next(self._times)}")
 
 
