@@ -1,7 +1,6 @@
 """The whole log of a run, field by field, and its outcome: one small run of every kind, beside what it was.
 
-A log is in `whole_logs/`, a line for each event. `python -m tests.agent.test_whole_logs` writes them anew:
-read what has changed before it is committed. Every run is replayed from its log, too.
+A log is in `whole_logs/` (see `tests/expected.py`), a line for each event. Every run is replayed from its log, too.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 
+from tests import expected
 from tests.agent.kit import add, boom, call, check_events, echo, say
 from wesichain import Agent, CancellationToken, Handoff, Image, Middleware, ModelSettings, RunContext
 from wesichain.agent import (
@@ -701,12 +701,11 @@ def check_requests(llm: Any, events: Sequence[Event]) -> None:
 @pytest.mark.parametrize("name", KINDS)
 async def test_a_run_of_each_kind_is_logged_as_it_was(name: str) -> None:
     made, events, outcome = await run(KINDS[name])
-    expected = (LOGS / f"{name}.txt").read_text(encoding="utf-8")
-    assert as_text(events, outcome).split("\n") == expected.split("\n")
+    expected.check(LOGS / f"{name}.txt", as_text(events, outcome))
     check_requests(made.llm, events)
     if KINDS[name].is_replayed:
         again = await replay(Recording("r", tuple(events)), made)
-        assert as_text(again.events, again).split("\n") == expected.split("\n")
+        expected.check(LOGS / f"{name}.txt", as_text(again.events, again))
 
 
 async def test_a_run_with_a_token_is_logged_so_too_and_leaves_nothing_behind() -> None:
@@ -716,8 +715,8 @@ async def test_a_run_with_a_token_is_logged_so_too_and_leaves_nothing_behind() -
     for name, kind in KINDS.items():
         token = CancellationToken()
         _, events, outcome = await run(kind, cancellation=token)
-        expected = (LOGS / f"{name}.txt").read_text(encoding="utf-8")
-        assert _unordered(as_text(events, outcome)) == _unordered(expected), name
+        logged = (LOGS / f"{name}.txt").read_text(encoding="utf-8")
+        assert _unordered(as_text(events, outcome)) == _unordered(logged), name
         assert not token._watchers, name
         assert asyncio.all_tasks() == {asyncio.current_task()}, name
     gc.collect()
@@ -730,17 +729,4 @@ def _unordered(log: str) -> list[str]:
 
 
 def test_no_log_is_left_over() -> None:
-    assert {path.stem for path in LOGS.iterdir()} == set(KINDS)
-
-
-def write() -> None:
-    LOGS.mkdir(exist_ok=True)
-    for path in LOGS.iterdir():
-        path.unlink()
-    for name, kind in KINDS.items():
-        _, events, outcome = asyncio.run(run(kind))
-        (LOGS / f"{name}.txt").write_text(as_text(events, outcome), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    write()
+    expected.check_names(LOGS, KINDS)

@@ -1,15 +1,14 @@
 """Sessions at the command line: every command, its whole output, its status.
 
 A session is in `screens/`: a line `$ COMMAND`, what it wrote to standard output, what it wrote to standard error
-(behind `! `), and a line `= STATUS` where that is not 0. Commands are read from there, and
-`WRITE_SCREENS=yes pytest tests/cli/test_screens.py` writes what they show anew: read it before it is committed.
+(behind `! `), and a line `= STATUS` where that is not 0. Commands are read from there, and what they show is
+compared (see `tests/expected.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import shlex
 import shutil
@@ -22,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from tests import expected
 from tests.cli import screen_program
 from tests.cli.conftest import TOOLS, Command
 from tests.cli.screen_program import buyer, lender, payer
@@ -198,10 +198,9 @@ def test_a_session(
         PREPARED[name](tmp_path)
     session = Session(tmp_path, home)
     file = SCREENS / f"{name}.txt"
-    expected = file.read_text(encoding="utf-8")
     shown = ""
     with chdir(tmp_path), serving(*REPLIES.get(name, ())) as url:
-        for line in re.findall(r"^\$ (.*)", expected, re.MULTILINE):
+        for line in re.findall(r"^\$ (.*)", file.read_text(encoding="utf-8"), re.MULTILINE):
             if line == "ls":
                 shown += "$ ls\n" + "".join(f"{path.name}\n" for path in sorted(tmp_path.iterdir()))
                 continue
@@ -212,6 +211,4 @@ def test_a_session(
             errors = "".join(f"! {one}\n" for one in session.settled(done.err).splitlines())
             status = f"= {done.status}\n" if done.status else ""
             shown += f"$ {line}\n{session.settled(done.out)}{errors}{status}"
-    if os.environ.get("WRITE_SCREENS"):
-        file.write_text(shown, encoding="utf-8")
-    assert shown == expected
+    expected.check(file, shown)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests import expected
 from tests.agent import trees
 from tests.tools.mcp.kit import raw
 from tests.trace.test_otel import Spans
@@ -192,7 +193,7 @@ async def in_a_graph(agent: Agent[Any, str]) -> str:
 
 Make = Callable[[], Agent[Any, str]]
 Use = Callable[[Agent[Any, str]], Any]
-KEPT = Path(__file__).parent / "kept_cassettes"  # written by `python -m tests.testing.test_cassettes`
+KEPT = Path(__file__).parent / "kept_cassettes"
 WAYS: dict[str, tuple[Make, Use]] = {
     "calls-side-by-side": (plain, ask),
     "separators-of-lines-in-a-text": (plain, ask_with_separators),
@@ -231,9 +232,7 @@ def test_it_replays_without_model_and_tools_and_records_the_same_bytes(
     make, using = WAYS[way]
     first = tmp_path / "first.jsonl"
     recorded, _ = use(first, "record", make, using)
-    assert first.read_text(encoding="utf-8").split("\n") == KEPT.joinpath(f"{way}.jsonl").read_text(
-        encoding="utf-8"
-    ).split("\n")
+    expected.check(KEPT / f"{way}.jsonl", first.read_text(encoding="utf-8"))
     replayed, _ = use(first, "replay", make, using)
     assert replayed == recorded.replace("sk-proj-abcdefghijklmnopqrstuvwxyz0123", "[redacted:openai-key]")
     assert b"sk-proj" not in first.read_bytes()
@@ -501,12 +500,3 @@ def test_the_plugin_in_a_project_of_its_own(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
     assert "wesichain drift" in done.stdout
     assert done.stdout.count("message 1 of the request differs") == 1
-
-
-def write() -> None:
-    for way, (make, using) in WAYS.items():
-        use(KEPT / f"{way}.jsonl", "record", make, using)
-
-
-if __name__ == "__main__":
-    write()

@@ -1,7 +1,6 @@
 """The contracts of stores: what their laws ask of a store, and a broken store for each law, which it refuses.
 
-The calls of each law are in `laws/`. `python -m tests.testing.test_store_contract` writes them anew: read what
-has changed before it is committed.
+The calls of each law are in `laws/` (see `tests/expected.py`).
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from zlib import crc32
 
 import pytest
 
+from tests import expected
 from wesichain.agent import MemoryConversations
 from wesichain.core import Message, Role
 from wesichain.errors import CheckpointError
@@ -118,7 +118,7 @@ SUITES: dict[str, Callable[[], str]] = {
 
 @pytest.mark.parametrize("name", SUITES)
 def test_the_laws_ask_what_is_written(name: str) -> None:
-    assert SUITES[name]() == (LAWS / f"{name}.txt").read_text(encoding="utf-8")
+    expected.check(LAWS / f"{name}.txt", SUITES[name]())
 
 
 # --- broken stores ----------------------------------------------------------------------------------------
@@ -418,13 +418,3 @@ def test_a_fault_in_one_of_the_loops_is_told() -> None:
 
     with pytest.raises(AssertionError, match=r"AssertionError\("):
         run_in_loops(work)
-
-
-def write() -> None:
-    LAWS.mkdir(exist_ok=True)
-    for name, asked in SUITES.items():
-        (LAWS / f"{name}.txt").write_text(asked(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    write()

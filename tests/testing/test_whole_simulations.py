@@ -1,8 +1,7 @@
 """Whole simulated runs: the faults of a seed, what tools did, and every event with its time.
 
 A kept violation is a seed and the names of places, so both have to stay what they are, in every process.
-Each run is in `whole_simulations/`; `python -m tests.testing.test_whole_simulations` writes them anew: read what has changed
-before it is committed.
+Each run is in `whole_simulations/` (see `tests/expected.py`).
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests import expected
 from tests.testing import test_simulation
 from tests.testing.samples import orders, refunds, research, support, transfers, trips
 from wesichain.core import Event
@@ -81,15 +81,4 @@ def _reports() -> str:
 
 @pytest.mark.parametrize("name", [*SEEDS, REPORTS])
 def test_a_seed_is_the_run_that_it_was(name: str) -> None:
-    expected = (FILES / f"{name}.txt").read_text(encoding="utf-8")
-    assert whole(name).split("\n") == expected.split("\n")
-
-
-def write() -> None:
-    FILES.mkdir(exist_ok=True)
-    for name in (*SEEDS, REPORTS):
-        (FILES / f"{name}.txt").write_text(whole(name), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    write()
+    expected.check(FILES / f"{name}.txt", whole(name))

@@ -1,12 +1,10 @@
 """All that a trace makes of a run: what the console shows, the metrics, the spans of its log, and the live ones.
 
-Each is in `whole_traces/`. `python -m tests.trace.test_whole_traces` writes them anew: read what has changed
-before it is committed.
+Each is in `whole_traces/` (see `tests/expected.py`).
 """
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 import re
@@ -23,6 +21,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from tests import expected
 from tests.agent.test_whole_logs import KINDS
 from tests.agent.test_whole_logs import run as run_kind
 from wesichain import END, START, GraphBuilder
@@ -184,17 +183,6 @@ def _measured(reader: InMemoryMetricReader) -> str:
 
 async def test_all_that_is_told_of_a_run() -> None:
     found = await all_traced()
-    expected = {path.stem: path.read_text(encoding="utf-8") for path in TRACES.iterdir()}
-    assert {name: text.split("\n") for name, text in found.items()} == {
-        name: text.split("\n") for name, text in expected.items()
-    }
-
-
-def write() -> None:
-    TRACES.mkdir(exist_ok=True)
-    for name, text in asyncio.run(all_traced()).items():
-        (TRACES / f"{name}.txt").write_text(text, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    write()
+    for name, text in found.items():
+        expected.check(TRACES / f"{name}.txt", text)
+    expected.check_names(TRACES, found)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import time
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests import expected
 from wesichain.errors import ToolDefinitionError
 from wesichain.tools import validate_json
 
@@ -34,25 +34,20 @@ def described(schema: Any, values: list[Any]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def entries() -> list[tuple[Any, list[Any], str]]:
-    """The schemas of the file, their values, and what is written there."""
+def entries() -> list[tuple[Any, list[Any]]]:
+    """The schemas of the file, and their values."""
     blocks = re.findall(r"^\S.*\n(?: .*\n)*", WORDS.read_text(encoding="utf-8"), re.MULTILINE)
     return [
         (
             json.loads(block.partition("\n")[0]),
             [json.loads(one) for one in re.findall(r"^  (\S.*)", block, re.MULTILINE)],
-            block,
         )
         for block in blocks
     ]
 
 
 def test_every_schema_has_its_words() -> None:
-    """`WRITE_WORDS=yes pytest tests/tools/json_schema` writes them anew: read them before they are committed."""
-    found = [(described(schema, values), block) for schema, values, block in entries()]
-    if os.environ.get("WRITE_WORDS"):
-        WORDS.write_text("".join(words for words, _ in found), encoding="utf-8")
-    assert [words for words, block in found if words != block] == []
+    expected.check(WORDS, "".join(described(schema, values) for schema, values in entries()))
 
 
 @pytest.mark.parametrize("size", [10, 11])
