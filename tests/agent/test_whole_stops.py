@@ -1,16 +1,15 @@
 """A run that is stopped by a listener at each of its events, and resumed: what it logs, and what it has spent.
 
-Each is in `whole_stops.txt`. `python -m tests.agent.test_whole_stops` writes it anew: read what has changed
-before it is committed.
+Each is in `whole_stops.txt` (see `tests/expected.py`).
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests import expected
 from tests.agent.test_whole_logs import KINDS
 from wesichain import CancellationToken
 from wesichain.agent import Interrupted, Outcome
@@ -73,13 +72,5 @@ def _named(event: Any) -> str:
     return f"{event.kind}({about})" if about else str(event.kind)
 
 
-async def all_stops() -> str:
-    return "".join([f"{line}\n" for name in CHOSEN async for line in stopped(name)])
-
-
 async def test_a_run_is_stopped_at_every_event_and_resumed() -> None:
-    assert (await all_stops()).split("\n") == FILE.read_text(encoding="utf-8").split("\n")
-
-
-if __name__ == "__main__":
-    FILE.write_text(asyncio.run(all_stops()), encoding="utf-8")
+    expected.check(FILE, [line for name in CHOSEN async for line in stopped(name)])

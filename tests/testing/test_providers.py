@@ -1,7 +1,6 @@
 """The contract of providers: what its laws ask of a client, and a broken client for each law, which it refuses.
 
-What is asked is in `laws/providers.txt`. `python -m tests.testing.test_providers` writes it anew: read what has
-changed before it is committed.
+What is asked is in `laws/providers.txt` (see `tests/expected.py`).
 """
 
 from __future__ import annotations
@@ -15,14 +14,13 @@ from typing import Any
 
 import pytest
 
+from tests import expected
 from tests.llm.test_providers import TestChatCompletions as Sound
 from tests.llm.wires import ChatWire
 from tests.testing.test_store_contract import LAWS, laws_of
 from wesichain.core import LlmResponse, TextChunk, ToolCallChunk, Usage
 from wesichain.errors import LlmError, LlmResponseError
 from wesichain.testing import Answer, ProviderReply
-
-FILE = LAWS / "providers.txt"
 
 
 class NotedWire(ChatWire):
@@ -74,18 +72,18 @@ def _cut(answer: Answer) -> str:
     return "" if answer.cut is None else f"cut at {answer.cut} of {len(answer.body)}"
 
 
-def asked() -> str:
+def asked() -> list[str]:
     wire, lines = NotedWire(), list[str]()
     suite = type("Suite", (Sound,), {"wire": wire})()
     for law in laws_of(suite):
         wire.said.clear()
         getattr(suite, law)()
         lines += [law, *[f"    {line}" for line in wire.said]]
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def test_the_laws_ask_what_is_written() -> None:
-    assert asked().split("\n") == FILE.read_text(encoding="utf-8").split("\n")
+    expected.check(LAWS / "providers.txt", asked())
 
 
 # --- broken clients ---------------------------------------------------------------------------------------
@@ -185,7 +183,3 @@ def test_a_wire_says_how_a_full_context_window_is_called() -> None:
     suite: Any = type("Suite", (Sound,), {"cuts": ()})()
     with pytest.raises(AssertionError, match=re.escape("say which words the provider has for it")):
         suite.test_a_full_context_window_is_a_cut_and_no_end()
-
-
-if __name__ == "__main__":
-    FILE.write_text(asked(), encoding="utf-8")
