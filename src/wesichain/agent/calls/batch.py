@@ -68,7 +68,6 @@ class Batch(Generic[OutT]):
         "slots",
         "todo",
         "waiting",
-        "went_well",
     )
 
     def __init__(self, run: RunState[OutT], phase: Acting[OutT], slots: list[Slot]) -> None:
@@ -86,7 +85,6 @@ class Batch(Generic[OutT]):
         self._open: dict[str, OpenCall | None] = {}  # calls that were dispatched and have not ended
         self._is_over = False
         self.repeats: tuple[ToolCall | None, str, int] | None = None  # the guard's count, with these calls
-        self.went_well = False
 
     def resume(self, interrupted: Interrupted[OutT], decisions: Mapping[str, Decision]) -> None:
         """Continue from where the calls were when the run was interrupted, with what people decided since."""
@@ -141,8 +139,6 @@ class Batch(Generic[OutT]):
                 question = self._ask(index, ready)
                 if question is not None:
                     pending.append(question)
-                elif not isinstance(self.slots[index], PreparedCall):
-                    todo.pop()
         return pending
 
     async def ask_rules(self) -> None:
@@ -505,19 +501,13 @@ class Batch(Generic[OutT]):
         )
 
     def observed(self) -> list[Observed]:
-        """The observations of all calls, in their order, then the notes; a call that never ended has a note.
-
-        `went_well` is then whether every call returned its result.
-        """
+        """The observations of all calls, in their order, then the notes; one for a call that never ended."""
         ended: list[Observed] = []
-        self.went_well = True
         for index, slot in enumerate(self.slots):
             item = slot
             if not isinstance(item, Observed):
                 item = failed(self._phase.reply.tool_calls[index], sentences.not_run(sentences.CUT))
-            if not item.ok:
-                self.went_well = False
-            elif item.finish and self.finish is None:
+            if item.ok and item.finish and self.finish is None:
                 self.finish = item
             ended.append(item)
         ended += self.notes
