@@ -34,7 +34,7 @@ from wesichain.testing import FakeClock
 
 STORIES = Path(__file__).parent / "whole_playbooks"
 TASKS = ("Pay the bill 12", "Send the archived parcel home", "Send the parcel home", "Say hello")
-SPECS = [
+SPECS: list[dict[str, Any]] = [
     {"name": name, "parameters": {"properties": {"order": {}, "amount": {}}}}
     for name in ("pay", "look", "send")
 ]

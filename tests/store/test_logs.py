@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -125,6 +126,28 @@ class TestPostgresLogs(LogsContract):
         assert isinstance(logs, PostgresLogs)
         await asyncio.to_thread(logs.close)
 
+    async def test_it_does_what_memory_does_in_every_way_to_append(self) -> None:
+        model, logs = MemoryLogs(conflict), await self.make_logs()
+        ways = product(("head", "late", None), ([""], ["1", "1/x"]), (None, "1"), ({}, {"0" * 64: b"x"}))
+        for number, (how, owners, settles, parts) in enumerate([*ways] * 2):
+            step = ("append", "ab"[number % 2], owners, how, settles, number)
+            told = [await outcome(one, step, number, parts=parts) for one in (logs, model)]
+            assert told[0] == told[1] == ("refused" if how == "late" else "done"), step
+            assert await seen(logs) == await seen(model), step
+        await self.close(logs)
+
+    @pytest.mark.parametrize("after", [0, None])
+    @pytest.mark.parametrize("parts", [{}, {"0" * 64: b"x"}])
+    async def test_what_was_committed_before_the_connection_was_lost_is_not_written_again(
+        self, after: int | None, parts: dict[str, bytes]
+    ) -> None:
+        logs: Any = await self.make_logs()
+        job = logs._append("a", [Entry(1, "", 1, 1.0, '"b"', parts)], after, None)
+        for _ in range(2):
+            logs.database.run_now(job)
+        assert [one.seq for one in await logs.read("a", since=0)] == [1]
+        await self.close(logs)
+
 
 # --- what no store may lose -----------------------------------------------------------------------------
 
@@ -175,7 +198,7 @@ def test_a_store_does_what_memory_does(steps: list[Any]) -> None:
         asyncio.run(law(Path(folder)))
 
 
-async def outcome(logs: Logs, step: Any, number: int) -> str:
+async def outcome(logs: Logs, step: Any, number: int, parts: Mapping[str, bytes] = {}) -> str:  # not changed
     if step[0] == "delete":
         await logs.delete(step[1], before=step[2])
         return "done"
@@ -184,7 +207,8 @@ async def outcome(logs: Logs, step: Any, number: int) -> str:
     after = {None: None, "head": head, "late": head + 1}[how]
     first = (head if after is None else after) + 1
     entries = [
-        Entry(first + place, owner, first, float(at), f'"{number}"') for place, owner in enumerate(owners)
+        Entry(first + place, owner, first, float(at), f'"{number}"', parts)
+        for place, owner in enumerate(owners)
     ]
     try:
         await logs.append(name, entries, after=after, settles=settles)

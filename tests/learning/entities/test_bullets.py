@@ -15,7 +15,7 @@ from wesichain.learning import PlaybookBullet, Provenance, ToolCallingStrategy
 from wesichain.learning.entities.bullets import collapse, is_followed
 
 NAMES = "a sequence of names"
-BAD = [
+BAD: list[tuple[dict[str, Any], str]] = [
     ({"content": " "}, "a bullet needs content: say in one sentence what to do, and when"),
     ({"content": None}, "a bullet needs content: say in one sentence what to do, and when"),
     *(({name: 5}, f"{name} is a text; got 5") for name in ("id", "example_task", "parameter", "condition")),
@@ -29,7 +29,7 @@ BAD = [
     ({"last_updated": "now"}, "last_updated is a time in seconds since the epoch; got 'now'"),
     *(({name: "abc"}, f"{name} is {NAMES}; got 'abc'") for name in ("tags", "tool_sequence", "fingerprints", "cases", "sources")),
 ]  # fmt: skip
-BAD_STRATEGIES = [
+BAD_STRATEGIES: list[tuple[dict[str, Any], str]] = [
     ({"tool_sequence": ()}, "a ToolCallingStrategy needs a tool_sequence of at least one tool"),
     ({"tool_sequence": ("a", "")}, f"tool_sequence is {NAMES}; got ('a', '')"),
     ({"tool_success_rate": 1.2}, "tool_success_rate lies between 0 and 1; got 1.2"),
