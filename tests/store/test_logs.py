@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -272,3 +274,26 @@ def test_many_processes_lose_nothing_and_kill_9_takes_no_part_of_an_append(tmp_p
         own = [int(one.partition(".")[2]) for one in said[::2] if one.startswith(f"{me}.")]
         assert own == list(range(len(own)))
         assert len(own) == 40 if me < 4 else told[me] + 1 <= len(own) <= told[me] + 2
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_file_is_written_as_safely_as_it_was_asked_for(tmp_path: Path, durable: bool) -> None:
+    layout = Layout("logs", "entries", "log", conflict)
+    logs = SqliteLogs(tmp_path / "logs.db", SQLITE, layout, durable=durable)
+    names = ("journal_mode", "synchronous", "wal_autocheckpoint", "foreign_keys")
+    found = logs.database.run_now(lambda db: [db.execute(f"PRAGMA {name}").fetchone()[0] for name in names])
+    logs.close()
+    assert found == ["wal", 2 if durable else 1, 128, 1]
+
+
+def test_a_file_that_others_are_opening_is_waited_for_and_not_for_ever(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "logs.db", isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        logs = SqliteLogs(
+            tmp_path / "logs.db", SQLITE, Layout("logs", "entries", "log", conflict), timeout=0.05
+        )
+        with pytest.raises(CheckpointError, match="locked"):
+            logs.database.run_now(lambda db: None)
+        other.execute("ROLLBACK")
+    logs.database.run_now(lambda db: None)
+    logs.close()
