@@ -436,5 +436,6 @@ async def test_the_newest_snapshots_are_read_without_the_whole_thread() -> None:
 
 
 def test_a_checkpointer_that_is_not_used_is_warned_of() -> None:
-    with pytest.warns(UserWarning, match="the checkpointer of its graph is not used"):
+    with pytest.warns(UserWarning, match="the checkpointer of its graph is not used") as found:
         GraphBuilder(Log).add_node("sub", asking(MemoryCheckpointer()))
+    assert found[0].filename == __file__

@@ -131,6 +131,11 @@ def test_what_is_no_delta_is_named(change: Any) -> None:
         undelta([1], change)
 
 
+def test_an_error_shows_the_beginning_of_what_it_is_about() -> None:
+    with pytest.raises(CodecError, match=r"^x{60} is not a delta$"):
+        undelta([1], "x" * 70)
+
+
 @pytest.mark.parametrize("kept", [-1, 3])
 def test_a_list_keeps_no_more_items_than_it_has(kept: int) -> None:
     with pytest.raises(CodecError, match=f"a list of 2 cannot keep {kept} of its items"):

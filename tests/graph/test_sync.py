@@ -27,6 +27,19 @@ def one_node(node: Any) -> Graph[State]:
     return GraphBuilder(State).add_node("a", node).set_entry("a").build()
 
 
+def test_a_call_inside_a_node_is_a_run_of_its_own() -> None:
+    inner = one_node(lambda _: {"n": interrupt("?")})
+
+    def node(_: State) -> Any:
+        with pytest.raises(GraphInterruptedError, match="it cannot be resumed"):
+            inner.invoke_sync({})
+        return {"n": 1}
+
+    outer = GraphBuilder(State).add_node("a", node, blocking=True).set_entry("a").build()
+    assert outer.invoke_sync({}) == {"n": 1}
+    assert asyncio.run(outer.invoke({})) == {"n": 1}
+
+
 def loops_of(count: int) -> list[asyncio.AbstractEventLoop]:
     """The event loops of as many calls in this thread."""
     found: list[asyncio.AbstractEventLoop] = []

@@ -358,16 +358,19 @@ def test_the_console_shows_a_run_and_nothing_that_a_terminal_would_act_on() -> N
     graph = GraphBuilder(Log).add_node("evil\x1b[2J", lambda _: 1 / 0).set_entry("evil\x1b[2J").build()
     with pytest.raises(NodeFailedError):
         graph.invoke_sync({}, ExecutionOptions(observer=observer))
-    observer.on_tool_call("n", "search", {"q": "\x1b]0;title\x07\u202eevil"})
+    observer.on_tool_call("n", "search", "\x1b]0;title\x07\u202eevil\nend")
     observer.on_tool_result("n", "search", "x" * 5000)
     observer.on_node_end("n", None, 1.5)
     observer.on_checkpoint_saved("n")
-    text = out.getvalue()
-    assert "\x1b" not in text
-    assert "\u202e" not in text
-    assert "\x07" not in text
-    assert max(map(len, text.splitlines())) < 600
-    assert [line[0] for line in text.splitlines()] == ["▶", "✘", "→", "←", "✔", "●"]
+    assert out.getvalue().split("\n") == [
+        "▶ evil␛[2J",
+        "✘ evil␛[2J: NodeFailedError: node 'evil\\x1b[2J': raised ZeroDivisionError: division by zero",
+        "→ n: search(␛]0;title␇<U+202E>evil⏎end)",
+        f"← n: search = {'x' * 486}…",
+        "✔ n: 1.5 ms",
+        "● n: saved",
+        "",
+    ]
 
 
 def test_the_context_says_where_a_node_is() -> None:

@@ -1,15 +1,12 @@
 """The whole journal of a playbook, bullet by bullet, and the advice that follows: one small story of every kind.
 
-A story is in `whole_playbooks/`, a line for each change: what is new in it, and what is different in bullets that
-were there. `python -m tests.learning.test_whole_playbooks` writes them anew: read what has changed before it is
-committed.
+A story is in `whole_playbooks/` (see `tests/expected.py`), a line for each change: what is new in it, and what is
+different in bullets that were there.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests import expected
 from tests.learning.kit import note, run_of, strategy, words
 from wesichain.core import ToolSpec, to_json
 from wesichain.learning import (
@@ -228,11 +226,4 @@ async def told(name: str, folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("name", TOLD)
 async def test_a_story_ends_as_it_did(name: str, tmp_path: Path) -> None:
-    assert await told(name, tmp_path) == (STORIES / f"{name}.txt").read_text().splitlines()
-
-
-if __name__ == "__main__":
-    STORIES.mkdir(exist_ok=True)
-    for story in TOLD:
-        with tempfile.TemporaryDirectory() as place:
-            (STORIES / f"{story}.txt").write_text("\n".join([*asyncio.run(told(story, Path(place))), ""]))
+    expected.check(STORIES / f"{name}.txt", await told(name, tmp_path))

@@ -1,13 +1,12 @@
 """The whole request that each client sends, and the whole line of what it refuses to send: a table of conversations
 and one of settings, beside what they were.
 
-`whole_requests/` has a file for each client; of a request with settings, what differs from the one without.
-`python -m tests.llm.test_whole_requests` writes them anew: read what has changed before it is committed.
+`whole_requests/` has a file for each client (see `tests/expected.py`); of a request with settings, what differs from
+the one without.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from dataclasses import replace
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests import expected
 from tests.llm.toxic_server import ToxicServer, reply
 from wesichain.core import (
     Audio,
@@ -225,11 +225,5 @@ async def lines(name: str) -> list[str]:
 @pytest.mark.parametrize("name", CLIENTS)
 async def test_a_client_sends_what_it_did(name: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    assert await lines(name) == (FILES / f"{name}.txt").read_text().splitlines()
+    expected.check(FILES / f"{name}.txt", await lines(name))
     assert "AFC" not in caplog.text, "Google's SDK is to call no functions by itself"
-
-
-if __name__ == "__main__":
-    FILES.mkdir(exist_ok=True)
-    for client in CLIENTS:
-        (FILES / f"{client}.txt").write_text("\n".join([*asyncio.run(lines(client)), ""]))

@@ -97,6 +97,9 @@ class DurableRuns:
         state = None if status is None else _state(status)
         if limit < 1:
             raise ConfigError(f"limit={limit} must be above zero")
+        if unknown := sorted(filters.keys() - RunFilters.__annotations__.keys()):
+            known = ", ".join(RunFilters.__annotations__)
+            raise ConfigError(f"runs are not listed by {unknown[0]!r}; they are by: {known}")
 
         def listed(store: Store) -> list[RunSummary]:
             last = None if after is None else store.ledger.place(after)

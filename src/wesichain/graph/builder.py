@@ -128,7 +128,7 @@ class GraphBuilder(Translated, Generic[StateT]):
             if node.checkpointer is not None:
                 warn(
                     f"node {name!r}: the checkpointer of its graph is not used; the outer graph has one",
-                    stacklevel=2,
+                    stacklevel=3,  # past the check of names
                 )
             subgraph = Subgraph(node, name, self._schema, keep_state=keep_state)
             self._schema, seen, node = subgraph.outer, subgraph.seen, subgraph

@@ -86,7 +86,8 @@ class GraphRun:
         if isinstance(first, Folded):
             await self._begin(first)
         if options.cycle_detection and frame.definition.may_loop:
-            self._cycles = CycleWatch(self.position.values, window=options.cycle_window or 20)
+            assert options.cycle_window is not None, "the defaults of a graph have one"
+            self._cycles = CycleWatch(self.position.values, window=options.cycle_window)
         while (at := self.position).frontier.tasks:
             self._check_limits(at)
             if options.interrupt_before and not resumed:

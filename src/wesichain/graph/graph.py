@@ -384,6 +384,7 @@ class Graph(Translated, Generic[StateT]):
             account = _open_account(options.budget, self._clock.monotonic(), spent)
         if journal is not None and account is not None:
             journal.counted_from = counted_from
+            journal.last_event = last_seq
             journal.account = account
         sinks = (*self._sinks, *_sinks(options.events))
         run_id = options.run_id or self._new_id()

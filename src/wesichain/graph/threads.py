@@ -95,7 +95,7 @@ def _no_threads() -> ConfigError:
 
 def _number(checkpoint_id: str) -> int:
     text = str(checkpoint_id)
-    return int(text) if text.isascii() and text.isdigit() else -1
+    return int(text) if text.isascii() and text.isdigit() else 0
 
 
 def unknown_thread(thread_id: str, checkpoint_id: str | None) -> CheckpointError:

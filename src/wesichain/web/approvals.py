@@ -15,7 +15,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from wesichain.agent import Decision, Interrupted
+from wesichain.agent import Decision, Interrupted, check_decision
 from wesichain.core import Clock, from_json, to_json
 from wesichain.core.internal import PendingCall, SystemClock, dataclass
 from wesichain.errors import CodecError, ConfigError
@@ -80,12 +80,11 @@ class ApprovalFolder:
         return "decided" if self._decision_file(token).exists() else "unknown"
 
     def decide(self, token: str, decision: Decision) -> None:
-        """Decide on a waiting call: once, and before it expires. Anything else is a `ConfigError`."""
+        """Decide on a waiting call: once, before it expires, as the call takes it; else a `ConfigError`."""
         item = self._find(token)
         if item is None:
             raise ConfigError(f"no call waits for the token {token[:64]!r}")
-        if self._status(item) == "expired":
-            raise ConfigError(f"the approval of {item.call.name!r} has expired; run the task again")
+        check_decision(item, decision, None, now=self._clock.time(), remedy="run the task again")
         draft = self._write_draft(to_json(_Decided(token, self._clock.time(), decision)))
         try:
             os.link(draft, self._decision_file(token))  # whole or not at all, and never over another

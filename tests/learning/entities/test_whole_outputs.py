@@ -1,16 +1,15 @@
 """What a run of each kind is to a learner, as a whole: the outputs of runs whose logs the agent's tests keep.
 
-`python -m tests.learning.entities.test_whole_outputs` writes `whole_outputs.txt` anew: read what has changed before
-it is committed.
+They are in `whole_outputs.txt` (see `tests/expected.py`).
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
+from tests import expected
 from tests.agent.test_whole_logs import KINDS, run
 from wesichain.core import RunInterrupted, to_json
 from wesichain.learning import TaskOutput
@@ -52,8 +51,4 @@ async def lines() -> list[str]:
 
 
 async def test_a_run_of_each_kind_is_to_a_learner_what_it_was() -> None:
-    assert await lines() == OUTPUTS.read_text().splitlines()
-
-
-if __name__ == "__main__":
-    OUTPUTS.write_text("\n".join([*asyncio.run(lines()), ""]))
+    expected.check(OUTPUTS, await lines())

@@ -60,8 +60,13 @@ class Coder:
     entry: Coder | None = None
 
 
+def excerpt(value: object) -> str:
+    """The beginning of a value, for an error."""
+    return str(value)[:60]
+
+
 def _wrong(value: object, expected: str) -> CodecError:
-    return CodecError(f"{type(value).__name__} {str(value)[:60]!r} is not {expected}")
+    return CodecError(f"{type(value).__name__} {excerpt(value)!r} is not {expected}")
 
 
 def text_of(data: Any) -> str:

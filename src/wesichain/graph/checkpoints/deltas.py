@@ -17,7 +17,7 @@ from wesichain.graph.state.kinds import is_dict, is_list, is_set
 from wesichain.graph.state.owned import AppendOnlyList, plain_list
 from wesichain.graph.state.reducers import Unset
 
-from .coding import ANYTHING, Coder
+from .coding import ANYTHING, Coder, excerpt
 
 _DEEPEST = 30  # levels of entries within entries: below, an entry that changed is written as a whole
 
@@ -93,4 +93,4 @@ def _extended(old: Any, change: Any) -> list[Any]:
 
 
 def _not_a_delta(change: object) -> CodecError:
-    return CodecError(f"{str(change)[:60]} is not a delta")
+    return CodecError(f"{excerpt(change)} is not a delta")

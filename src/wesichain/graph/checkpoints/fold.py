@@ -46,14 +46,12 @@ class CheckpointFold:
         self._thread_id = thread_id
         self.entry = Entry(0, "", 0, 0.0, "")
         self.body: Mapping[str, Any] = {}
-        self.base = 0
         self.stored: dict[str, Any] = {}
         self.visits: Counter[str] = Counter()
         self.run_id = ""
         self.last_event = 0
         self.format = FORMAT
         self.version = 1  # of the state's form
-        self.moment = 0  # the checkpoint that this one stands for: itself, or that which it branched from
         self.answered: list[Any] = []
         self.counted_from = 0
         self.spent: Any = None
@@ -61,6 +59,16 @@ class CheckpointFold:
         self.out: list[Any] = []
         for entry, body in chain:
             self.take(entry, body)
+
+    @property
+    def base(self) -> int:
+        return self.entry.base
+
+    @property
+    def moment(self) -> int:
+        """The number of the checkpoint that this one stands for: its own, or that which it branched from."""
+        moment: int = self.body.get("moment", self.entry.seq)
+        return moment
 
     def take_next(self, entry: Entry) -> bool:
         """Go on to this checkpoint, if it was made on the last one."""
@@ -72,8 +80,7 @@ class CheckpointFold:
 
     def take(self, entry: Entry, body: Mapping[str, Any]) -> None:
         """Fold one more checkpoint; a base begins anew."""
-        self.entry, self.body, self.base = entry, body, entry.base
-        self.moment = body.get("moment", entry.seq)
+        self.entry, self.body = entry, body
         try:
             if entry.seq == entry.base:
                 self.format, self.version = body.get("format", 0), body.get("version", 1)
@@ -87,8 +94,9 @@ class CheckpointFold:
                 self.stored[name] = undelta(self.stored.get(name), change)
             for name in body.get("gone", ()):
                 self.stored.pop(name, None)
-            if body["source"] == "input":
+            if body["source"] == "input":  # of another run
                 self.visits.clear()
+                self.last_event = 0
             for node, count in body.get("ran", _NO_VISITS).items():
                 self.visits[node] += count
             self.run_id = body.get("run", self.run_id)

@@ -207,7 +207,7 @@ class ThreadJournal:
         # The values of the fold are of no use any more: whoever goes on from here has them.
         body["values"] = {}
         self._fold.take(Entry(seq, self._owner, seq if is_whole else base, now, ""), body)
-        self._kept_event = max(self._kept_event, body.get("event", 0))
+        self._kept_event = self._fold.last_event
         if is_whole:
             self._size, self._migration = 0, None
         self._size += len(text) if self._size >= 0 else 0
@@ -251,9 +251,10 @@ class ThreadJournal:
             return None
         whole = self._code.all_values(folded)
         size = sum(map(len, whole.values())) + len(dump_json(self._fold.answered))
+        is_due = self._size > _REBASE_RATIO * size
         # Asked again when the deltas have doubled: looking at the whole must not cost more than they do.
-        self._enough = max(_REBASE_LEAST, _REBASE_RATIO * size, 2 * self._size)
-        return whole if self._size > _REBASE_RATIO * size else None
+        self._enough = max(_REBASE_LEAST, _REBASE_RATIO * size, 0 if is_due else 2 * self._size)
+        return whole if is_due else None
 
     def _done_once(self, settles: str | None, *, is_all: bool) -> Mapping[str, JsonValue]:
         """All that was done once: in the super-step that ends, or, where nothing before is read, at all."""

@@ -16,7 +16,7 @@ from wesichain.graph.state.schema import HIDDEN, Key, StateValues, put
 from wesichain.graph.state.updates import NodeResult, Send, Write, is_overwrite
 from wesichain.graph.superstep import Folded, Frontier, NodeTask
 
-from .coding import ANYTHING, Coder, coder_of, list_of, text_of
+from .coding import ANYTHING, Coder, coder_of, excerpt, list_of, text_of
 from .deltas import delta
 
 
@@ -173,7 +173,7 @@ class StateCode:
 
         def read(data: Any) -> dict[str, Any]:
             if not is_dict(data):
-                raise CodecError(f"{str(data)[:60]} is not a stored state")
+                raise CodecError(f"{excerpt(data)} is not a stored state")
             version = data.get(HIDDEN, 1)
             own = {name: item for name, item in data.items() if not name.startswith(HIDDEN)}
             if version < inner.version:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
+from random import random
 from typing import Any, NamedTuple, TypeAlias
 
 from wesichain.core import JsonValue
@@ -222,7 +222,7 @@ class NodeRun:
                     if node.on_error is None:
                         raise
                     return await self._handle(node.on_error, error)
-                await self.frame.clock.sleep(retry.pause(failures, chance=os.urandom(1)[0] / 255))
+                await self.frame.clock.sleep(retry.pause(failures, chance=random()))  # noqa: S311  # no secret
 
     async def _handle(self, on_error: Callable[..., Any], error: Exception) -> Any:
         """Let the node's handler stand in for it. It may ask: its questions come after those of the node."""

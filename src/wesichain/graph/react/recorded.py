@@ -34,6 +34,7 @@ from wesichain.agent import (
 from wesichain.core import Event, JsonValue, LlmRequest, LlmResponse, Part, ToolCall
 from wesichain.core.internal import CancellationToken, dump_json, from_plain, to_plain
 from wesichain.errors import CheckpointError, CodecError, LlmError
+from wesichain.graph.checkpoints.coding import excerpt
 from wesichain.graph.context import TaskRecord
 from wesichain.graph.state.kinds import is_dict
 from wesichain.tools import PreparedCall, ToolContext, ToolResult
@@ -78,7 +79,7 @@ class NodeRecording:
     def _undamaged(self, name: str, known: Any) -> Any:
         if known is None or known == _INTENT or is_dict(known):
             return known
-        error = CheckpointError(f"the record of {name!r} is damaged: {str(known)[:60]}")
+        error = CheckpointError(f"the record of {name!r} is damaged: {excerpt(known)}")
         self._stop(error, str(error))
         raise error
 
@@ -179,10 +180,10 @@ class RecordedEffects(Effects):
         if ctx.link is not None and ctx.link.waits(result.error):
             if once is not None:  # in place of its intent
                 await self._recording.write(name, _marked(_WAITING, call), once=once)
-        elif (done := _kept(result, is_once=once is not None)) is not None:
-            await self._recording.write(name, done if once is None else _marked(done, call), once=once)
-        elif result.error is not None:
+        elif result.error is not None and once is None:
             self._failed[name] = {"raised": _raised(result.error), "ms": result.duration_ms}
+        elif (done := _kept(result)) is not None:
+            await self._recording.write(name, done if once is None else _marked(done, call), once=once)
         return result
 
     async def _run_agent(
@@ -192,7 +193,7 @@ class RecordedEffects(Effects):
         on where it was; what came of it is kept for branches.
         """
         result = await self._live.call(prepared, caller)
-        if result.error is None and (done := _kept(result, is_once=True)) is not None:
+        if result.error is None and (done := _kept(result)) is not None:
             await self._recording.write(name, _marked(done, prepared.call), once=once)
         return result
 
@@ -250,19 +251,18 @@ def _is_waiting(known: Any) -> bool:
     return is_dict(known) and known.get("did") == _WAITING
 
 
-def _kept(result: ToolResult, *, is_once: bool) -> JsonValue:
+def _kept(result: ToolResult) -> JsonValue:
     """A result as it is recorded; None for one that is not. A failure of a call that must not be made again
     is its result from then on.
     """
-    failure = None if result.error is None else f"Error: {result.error}"
-    if failure is not None and not is_once:
-        return None
+    done: dict[str, JsonValue] = {"ms": result.duration_ms, "finish": result.finish}
+    if result.error is not None:
+        return {"value": f"Error: {result.error}", **done}
     try:
-        value = to_plain(result.value) if failure is None else failure
-        parts = {"parts": to_plain(list(result.parts))} if result.parts and failure is None else {}
+        parts = {"parts": to_plain(list(result.parts))} if result.parts else {}
+        return {"value": to_plain(result.value), **done, **parts}
     except CodecError:
         return None  # a value that is no data: the loop will say so
-    return {"value": value, "ms": result.duration_ms, "finish": result.finish, **parts}
 
 
 def _result(known: Any, call: ToolCall) -> ToolResult:
