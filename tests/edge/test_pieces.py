@@ -25,7 +25,9 @@ from wesichain.core import (
     HandedOff,
     Image,
     LlmResponse,
+    Message,
     ModelResponded,
+    Role,
     RunStarted,
     StepStarted,
     Text,
@@ -498,13 +500,14 @@ def test_the_runs_of_a_conversation_are_found_by_their_ids() -> None:
 async def test_a_conversation_belongs_to_who_began_it_in_this_process_or_another() -> None:
     store = MemoryConversations()
     assert await Talks(store, 100).open("ann", None) is None
+    mine = await Talks(store, 100).open("ann", "c")
+    assert mine.id == "c\x1fann"
+    await mine.extend(Message(Role.USER, "hello"))
     for _ in range(2):
         talks = Talks(store, 100)
-        mine = await talks.open("ann", "c")
-        assert mine.id == "c\x1fann"
-        await mine.extend()
         with pytest.raises(HTTPException, match="404: there is no such conversation"):
             await talks.open("bob", "c")
+        assert (await talks.open("ann", "c")).id == "c\x1fann"
         assert (await talks.open("", "open")).id == "open"
 
 
