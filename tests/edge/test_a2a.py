@@ -226,38 +226,3 @@ async def test_the_card_names_every_agent() -> None:
         body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}
         answer = (await client.post("/v1/a2a", json=body)).json()
     assert answer["result"]["task"]["artifacts"][0]["parts"][0]["text"] == "of b"
-
-
-@pytest.mark.parametrize(
-    ("body", "code"),
-    [
-        pytest.param({}, -32600, id="no-rpc"),
-        pytest.param({"jsonrpc": "2.0", "id": True, "method": "GetTask"}, -32600, id="bad-id"),
-        pytest.param({"jsonrpc": "2.0", "id": 1, "method": "Sudo"}, -32601, id="no-method"),
-        pytest.param(
-            {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "x"}}, -32001, id="no-task"
-        ),
-        pytest.param(
-            {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": {}}}, -32602, id="bad-params"
-        ),
-        pytest.param(
-            {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {}}, -32602, id="no-message"
-        ),
-        pytest.param(
-            {
-                "jsonrpc": "2.0",
-                "id": 1,
-                "method": "SendMessage",
-                "params": {"message": {"parts": [{"text": "look"}, {"url": "https://host/a.png"}]}},
-            },
-            -32005,
-            id="an-address",
-        ),
-    ],
-)
-async def test_what_is_refused(body: Any, code: int) -> None:
-    async with serving(create_app(scripted("hi"))) as client:
-        answer = await client.post("/a2a", json=body)
-        assert answer.json()["error"]["code"] == code
-        other = await client.post("/a2a", json={"jsonrpc": "2.0", "id": 1}, headers={"a2a-version": "0.3"})
-        assert other.json()["error"]["code"] == -32009
