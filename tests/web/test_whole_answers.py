@@ -24,6 +24,7 @@ from tests.durable.test_agent import deleter
 from tests.durable.test_whole_databases import steady
 from tests.trace.runs import NOON, run
 from wesichain import Agent
+from wesichain.core import RunStarted
 from wesichain.durable import DurableAgent, DurableRuns
 from wesichain.errors import RunInterruptedError
 from wesichain.testing import FakeClock, ScriptedLlm
@@ -70,19 +71,14 @@ def with_approvals(folder: Path) -> Any:
     record(folder / "runs", run("paris", 1, at=NOON))
     waiting = ApprovalFolder(folder / "approvals", clock=FakeClock(NOON))
     waiting.put(interrupted(clock=FakeClock(NOON)))
-    waiting.put(
-        interrupted(
-            "late-run",
-            path="/srv/key-sk-proj-abcdefghijklmnopqrstuvwxyz0123",
-            approval_ttl=1.0,
-            clock=FakeClock(NOON),
-        )
-    )
     return view(folder, approvals=folder / "approvals")
 
 
 def with_agent(folder: Path) -> Any:
     record(folder / "runs", run("paris", 2, at=NOON))
+    start, *rest = run("decided", 2)
+    again = RunStarted("decided", 0, start.seq, start.at, "", "scripted", resumed=True)
+    record(folder / "runs", [start, again, *rest])
     return view(
         folder, agent=Agent(ScriptedLlm(["hello"]), tools=[erase, add], name="clerk", clock=FakeClock(NOON))
     )
@@ -148,6 +144,8 @@ KINDS: dict[str, Kind] = {
             (f"{RUNS}/paris/mark", {"good": True, "why": "fine"}),
             (f"{RUNS}/oslo/mark", {"good": False}),
             (f"{RUNS}/oslo/mark", {"good": "yes"}),
+            (f"{RUNS}/oslo/mark", {"good": True, "why": 5}),
+            (f"{RUNS}/..%2f..%2fetc/mark", {"good": True}),
             (f"{RUNS}/nobody/mark", {"good": True}),
             f"{RUNS}?mark=good",
             f"{RUNS}?mark=bad",
@@ -165,7 +163,7 @@ KINDS: dict[str, Kind] = {
             "/api/playbook/travel",
             "/api/approvals",
             ("/api/approvals/x", {"decision": "approve"}),
-            "/api/agent/runs",
+            ("/api/agent/runs", {"task": "x"}),
             "/nowhere",
             "/static/nowhere.js",
         ],
@@ -179,7 +177,11 @@ KINDS: dict[str, Kind] = {
             "/api/playbook/a%20b",
             ("/api/playbook/travel/rollback", {}),
             ("/api/playbook/travel/rollback", {"to": 99}),
+            ("/api/playbook/travel/rollback", {"to": "nothing"}),
+            ("/api/playbook/travel/rollback", {"to": True}),
+            ("/api/playbook/..%2fx/rollback", {"to": 1}),
             ("/api/playbook/travel/rollback", {"to": 2}),
+            "/api/playbook/travel",
             ("/api/playbook/nowhere/rollback", {"to": 1}),
         ],
     ),
@@ -189,11 +191,14 @@ KINDS: dict[str, Kind] = {
             "/api/approvals",
             ("/api/approvals/nobody", {"decision": "approve"}),
             ("/api/approvals/{0}", {"decision": "maybe"}),
+            ("/api/approvals/{0}", {}),
             ("/api/approvals/{0}", {"decision": "approve", "args": {}}),
+            ("/api/approvals/{0}", {"decision": "approve_with"}),
+            ("/api/approvals/{0}", {"decision": "approve_with", "args": {"path": 5}}),
+            ("/api/approvals/{0}", {"decision": "refuse", "reason": 5}),
             ("/api/approvals/{0}", {"decision": "provide", "value": 5}),
             ("/api/approvals/{0}", {"decision": "refuse", "reason": "no"}),
             ("/api/approvals/{0}", {"decision": "approve"}),
-            ("/api/approvals/{1}", {"decision": "approve"}),
             "/api/approvals",
         ],
     ),
@@ -203,10 +208,13 @@ KINDS: dict[str, Kind] = {
             "/api/info",
             ("/api/agent/runs", {"task": "hello", "run_id": "r"}),
             "/api/agent/runs/r/events",
-            (f"{RUNS}/paris/fork", {"step": "1"}),
-            (f"{RUNS}/paris/fork", {"step": 9}),
-            (f"{RUNS}/paris/fork", {"step": 1}),
+            *(("/api/agent/runs", body) for body in ({}, {"task": "  "}, {"task": 5})),
+            *((f"{RUNS}/paris/fork", {"step": step}) for step in ("1", True, 9, 1)),
+            (f"{RUNS}/nobody/fork", {"step": 1}),
+            (f"{RUNS}/decided/fork", {"step": 1}),
+            ("/api/agent/runs/paris/cancel", {}),
             (f"{RUNS}/r/cancel", {}),
+            RUNS,
         ],
     ),
     "a-database": Kind(
