@@ -19,8 +19,13 @@ from google.protobuf.json_format import MessageToDict, ParseDict  # type: ignore
 
 from wesichain import Agent, ToolCall, tool
 from wesichain.agent import MemoryConversations
-from wesichain.core import Image, LlmRequest, Text
+from wesichain.core import (
+    Image,
+    LlmRequest,
+    Text,
+)
 from wesichain.edge import create_app
+from wesichain.edge.a2a import _exact, _integer_if_equal
 from wesichain.policy import Budget
 from wesichain.testing import FunctionLlm, calls
 
@@ -226,3 +231,16 @@ async def test_the_card_names_every_agent() -> None:
         body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}
         answer = (await client.post("/v1/a2a", json=body)).json()
     assert answer["result"]["task"]["artifacts"][0]["parts"][0]["text"] == "of b"
+
+
+@pytest.mark.parametrize(
+    ("number", "sent"),
+    [(5, 5), (2.5, 2.5), (2**60, 2**60), (2**53 + 1, "9007199254740993"), (10**400, "1" + "0" * 400)],
+)
+def test_a_number_that_no_float_has_is_sent_as_text(number: float, sent: Any) -> None:
+    assert _exact(number) == sent
+
+
+@pytest.mark.parametrize(("number", "found"), [(5.0, 5), (-0.5, -0.5), (1e20, 10**20)])
+def test_a_float_that_is_an_integer_is_read_as_one(number: float, found: Any) -> None:
+    assert (_integer_if_equal(number), type(_integer_if_equal(number))) == (found, type(found))

@@ -11,10 +11,12 @@ from starlette.exceptions import HTTPException
 from wesichain import Agent, ToolCall
 from wesichain.agent import Approve, MemoryConversations, Refuse
 from wesichain.core.internal import Price
-from wesichain.edge import Limits
+from wesichain.edge import Limits, create_app
 from wesichain.edge.plain_runs import PlainRun, PlainRuns
 from wesichain.edge.runs import Order, Talks
-from wesichain.errors import ConfigError
+from wesichain.errors import (
+    ConfigError,
+)
 from wesichain.testing import FunctionLlm
 from wesichain.tools import JsonTool
 
@@ -208,3 +210,17 @@ async def test_what_cannot_begin_is_refused_and_not_kept() -> None:
     status, words = await refused(needy.start(order()))
     assert (status, "deps" in words) == (400, True)
     assert await needy.find("ann", "r") is None
+
+
+async def test_an_app_that_ends_cancels_the_runs_of_this_process() -> None:
+    async def reply(_: Any) -> str:
+        await asyncio.Event().wait()
+        return "never"
+
+    app = create_app(Agent(FunctionLlm(reply)), protocols=False)
+    async with app.router.lifespan_context(app):
+        run = await app.state.runs.keeper(None).start(Order("r", "", "go", stay=True))
+        assert await run.now() is None
+    end = await run.now()
+    assert end is not None, "its end is waited for"
+    assert (end.state, end.outcome.reason) == ("cancelled", "the service ends")

@@ -6,7 +6,8 @@ import asyncio
 import json
 import re
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from starlette.exceptions import HTTPException
@@ -14,9 +15,37 @@ from starlette.testclient import TestClient
 
 from wesichain import Agent, ToolCall, ToolContext, tool
 from wesichain.agent import MemoryConversations, SqliteConversations
-from wesichain.core import Role
+from wesichain.core import (
+    HandedOff,
+    LlmResponse,
+    Message,
+    ModelResponded,
+    Role,
+    RunStarted,
+    Usage,
+)
+from wesichain.core.internal import Approve, PendingCall, Price
 from wesichain.edge import Limits, create_app
-from wesichain.errors import ConfigError, StoreError
+from wesichain.edge.runs import (
+    CostMeter,
+    Talks,
+    missing_decisions,
+    new_run_id,
+    status_of,
+    thread_of,
+    words_of,
+)
+from wesichain.errors import (
+    ApprovalExpiredError,
+    BudgetExceededError,
+    ConfigError,
+    GuardrailError,
+    LoopDetectedError,
+    ModelRefusedError,
+    ModelTransportError,
+    ReplayMismatchError,
+    StoreError,
+)
 from wesichain.policy import Budget
 
 from .kit import read, say, scripted, serving
@@ -340,3 +369,93 @@ async def test_fewer_runs_at_once_than_asked_for() -> None:
         assert refused.status_code == 503
         slow.go.set()
         assert (await first).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (GuardrailError("x"), 422),
+        (ModelRefusedError("x"), 422),
+        (BudgetExceededError("x"), 422),
+        (LoopDetectedError("x"), 422),
+        (ReplayMismatchError("x"), 422),
+        (ApprovalExpiredError("x"), 409),
+        (ConfigError("x"), 400),
+        (ModelTransportError("x"), 502),
+        (ValueError("x"), 500),
+    ],
+)
+def test_the_status_of_a_failed_run(error: Exception, status: int) -> None:
+    assert status_of(error) == status
+
+
+def test_the_words_of_an_error_have_no_secret_and_an_end() -> None:
+    assert words_of(ValueError("no key sk-proj-abcdefghijklmnopqrstuvwxyz0123")).startswith("no key [")
+    assert words_of(ValueError("x " * 400)) == "x " * 250
+
+
+def test_which_decisions_are_missing() -> None:
+    pending = [PendingCall(ToolCall(name, name, {}), name) for name in "ab"]
+    assert missing_decisions([], {}) == "the run does not wait for a decision"
+    assert missing_decisions(pending, {"c": Approve()}) == "no call of this run waits for one of these tokens"
+    assert missing_decisions(pending, {"a": Approve()}) == "decide on all calls at once; missing: b"
+    assert missing_decisions(pending, {}) == "decide on all calls at once; missing: a, b"
+    assert missing_decisions(pending, {"a": Approve(), "b": Approve()}) is None
+
+
+def test_the_runs_of_a_conversation_are_found_by_their_ids() -> None:
+    thread = thread_of("ann", "c")
+    assert (len(thread), thread == thread_of("ann", "c")) == (24, True)
+    assert len({thread, thread_of("bob", "c"), thread_of("ann", "d"), thread_of("", "c")}) == 4
+    assert new_run_id("ann", "c").startswith(f"{thread}-")
+    assert new_run_id("ann", "c") != new_run_id("ann", "c")
+    assert "-" not in new_run_id("ann", None)
+
+
+async def test_a_conversation_belongs_to_who_began_it_in_this_process_or_another() -> None:
+    store = MemoryConversations()
+    assert await Talks(store, 100).open("ann", None) is None
+    mine = await Talks(store, 100).open("ann", "c")
+    assert mine.id == "c\x1fann"
+    await mine.extend(Message(Role.USER, "hello"))
+    for _ in range(2):
+        talks = Talks(store, 100)
+        with pytest.raises(HTTPException, match="404: there is no such conversation"):
+            await talks.open("bob", "c")
+        assert (await talks.open("ann", "c")).id == "c\x1fann"
+        assert (await talks.open("", "open")).id == "open"
+
+
+def responded(model_cost: float, *, scope: str = "") -> ModelResponded:
+    response = LlmResponse("x", usage=Usage(1_000_000, 1_000_000))
+    return ModelResponded("r", 1, 2, 0.0, response, 1.0, cost=model_cost, scope=scope)
+
+
+@pytest.mark.parametrize(
+    ("prices", "costs", "cost"),
+    [
+        ({"m": Price(1, 2)}, [0.0], 3.0),
+        ({"m": Price(1, 2)}, [9.0, 9.0], 6.0),
+        ({"other": Price(1, 2)}, [0.5, 0.25], 0.75),
+        (None, [0.5, 0.0], 0.5),
+        (None, [0.0], None),
+        (None, [], None),
+    ],
+)
+def test_what_a_run_costs(prices: Any, costs: list[float], cost: float | None) -> None:
+    meter = CostMeter(prices)
+    meter.add(RunStarted("r", 0, 0, 0.0, "x", "m", ()))
+    for one in costs:
+        meter.add(responded(one))
+    assert meter.cost(cast("Any", SimpleNamespace(cost=None))) == cost
+
+
+def test_each_agent_of_a_run_costs_what_its_model_costs() -> None:
+    meter = CostMeter({"m": Price(1, 0), "n": Price(10, 0)})
+    meter.add(RunStarted("r", 0, 0, 0.0, "x", "m", ()))
+    meter.add(RunStarted("r", 0, 0, 0.0, "x", "n", (), scope="below"))
+    meter.add(responded(0.0, scope="below"))
+    meter.add(HandedOff("r", 1, 3, 0.0, "a", "b", model="n"))
+    meter.add(responded(0.0))
+    assert meter.cost(cast("Any", SimpleNamespace(cost=7))) == 20.0
+    assert CostMeter(None).cost(cast("Any", SimpleNamespace(cost=7))) == 7
