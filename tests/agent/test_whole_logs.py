@@ -1,13 +1,14 @@
 """The whole log of a run, field by field, and its outcome: one small run of every kind, beside what it was.
 
-A log is in `whole_logs/`, a line for each event. `python -m tests.agent.test_whole_logs` writes them anew:
-read what has changed before it is committed. Every run is replayed from its log, too.
+A log is in `whole_logs/` (see `tests/expected.py`), a line for each event. Every run is replayed from its log, too.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +18,9 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 
+from tests import expected
 from tests.agent.kit import add, boom, call, check_events, echo, say
-from wesichain import Agent, Handoff, Image, Middleware, ModelSettings, RunContext
+from wesichain import Agent, CancellationToken, Handoff, Image, Middleware, ModelSettings, RunContext
 from wesichain.agent import (
     Approve,
     ApproveWith,
@@ -174,6 +176,15 @@ async def flaky(ctx: ToolContext) -> str:
 async def draw() -> Any:
     """A picture with words."""
     return ["a dot", Image(data=b"\x89PNG\r\n", media_type="image/png")]
+
+
+@tool
+async def looks(ctx: ToolContext) -> str:
+    """Runs an agent on a picture."""
+    inside = Agent(FunctionLlm(lambda _: "a dot", model="m"), name="eye")
+    seen = await inside.run(["what is it?", Image(data=b"\x89PNG\r\n", media_type="image/png")], parent=ctx)
+    assert ctx.spent is not None
+    return f"{seen.output} for {ctx.spent.steps} steps, {ctx.spent.tool_calls} call"
 
 
 class Sum(BaseModel):
@@ -567,6 +578,24 @@ KINDS: dict[str, Kind] = {
             context=[Summarise(350, keep_tokens=150), Window(600)],
         )
     ),
+    "no-summary-when-calls-are-spent": Kind(
+        agent(
+            *map(hop, range(2)),
+            say(call("page", {"n": 2, "size": 9}, id="p2"), content="x" * 400),
+            "3",
+            tools=[page],
+            budget=Budget(9, tool_calls=2),
+            on_limit="answer",
+            context=[Summarise(350, keep_tokens=150), Window(600)],
+        )
+    ),
+    "parts-inside-and-what-was-spent": Kind(
+        agent(
+            say(call("looks", id="c1")),
+            "3",
+            tools=[looks],
+        )
+    ),
     "the-last-answer-is-none": Kind(
         agent(say(ADD), say(AGAIN), budget=Budget(1), on_limit="answer", output_type=Sum)
     ),
@@ -627,16 +656,16 @@ KINDS: dict[str, Kind] = {
 }
 
 
-async def run(kind: Kind) -> tuple[Agent[Any, Any], list[Event], Outcome[Any]]:
+async def run(kind: Kind, **options: Any) -> tuple[Agent[Any, Any], list[Event], Outcome[Any]]:
     made = kind.agent(FakeClock(1000.0))
-    outcome = await made.outcome(kind.task, run_id="r", **kind.options)
+    outcome = await made.outcome(kind.task, run_id="r", **{**options, **kind.options})
     events = [*outcome.events]
     check_events(events)
     for decisions in kind.decisions:
         assert isinstance(outcome, Interrupted), outcome
         back = from_json(Interrupted, to_json(outcome))
         given = {one.token: each for one, each in zip(back.pending, decisions, strict=True)}
-        outcome = await made.runtime.resume(back, given)
+        outcome = await made.runtime.resume(back, given, **options)
         events += outcome.events
     return made, events, outcome
 
@@ -668,26 +697,32 @@ def check_requests(llm: Any, events: Sequence[Event]) -> None:
 @pytest.mark.parametrize("name", KINDS)
 async def test_a_run_of_each_kind_is_logged_as_it_was(name: str) -> None:
     made, events, outcome = await run(KINDS[name])
-    expected = (LOGS / f"{name}.txt").read_text(encoding="utf-8")
-    assert as_text(events, outcome).split("\n") == expected.split("\n")
+    expected.check(LOGS / f"{name}.txt", as_text(events, outcome))
     check_requests(made.llm, events)
     if KINDS[name].is_replayed:
         again = await replay(Recording("r", tuple(events)), made)
-        assert as_text(again.events, again).split("\n") == expected.split("\n")
+        expected.check(LOGS / f"{name}.txt", as_text(again.events, again))
+
+
+async def test_a_run_with_a_token_is_logged_so_too_and_leaves_nothing_behind() -> None:
+    """No task, no error that nobody looked at, nothing that waits for the token."""
+    loop, lost = asyncio.get_running_loop(), list[Any]()
+    loop.set_exception_handler(lambda _, context: lost.append(context))
+    for name, kind in KINDS.items():
+        token = CancellationToken()
+        _, events, outcome = await run(kind, cancellation=token)
+        logged = (LOGS / f"{name}.txt").read_text(encoding="utf-8")
+        assert _unordered(as_text(events, outcome)) == _unordered(logged), name
+        assert not token._watchers, name
+        assert asyncio.all_tasks() == {asyncio.current_task()}, name
+    gc.collect()
+    assert lost == []
+
+
+def _unordered(log: str) -> list[str]:
+    """The lines without numbers and times: calls that run at once may end in any order."""
+    return sorted(re.sub(r'"(?:seq|at)": [\d.]+, ', "", line) for line in log.split("\n"))
 
 
 def test_no_log_is_left_over() -> None:
-    assert {path.stem for path in LOGS.iterdir()} == set(KINDS)
-
-
-def write() -> None:
-    LOGS.mkdir(exist_ok=True)
-    for path in LOGS.iterdir():
-        path.unlink()
-    for name, kind in KINDS.items():
-        _, events, outcome = asyncio.run(run(kind))
-        (LOGS / f"{name}.txt").write_text(as_text(events, outcome), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    write()
+    expected.check_names(LOGS, KINDS)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
-import tomllib
 from contextlib import chdir
 from pathlib import Path
 
@@ -16,24 +14,8 @@ from starlette.testclient import TestClient
 
 from tests.cli.conftest import Command
 from tests.cli.stub_server import call, serving, text
-from tests.conftest import ROOT
 from wesichain.learning import FunctionEmbedder, Playbook, PlaybookBullet
 from wesichain.web import create_app
-
-AGENT = """
-from wesichain import Agent, Recovery
-from wesichain.errors import InvalidModelActionError
-from wesichain.policy import Interrupt
-from wesichain.testing import FunctionLlm
-
-agent = Agent(FunctionLlm(lambda request: "hello from the file"))
-stopped = Agent(FunctionLlm(lambda request: ""), policy=Recovery({InvalidModelActionError: Interrupt()}))
-
-def make():
-    return agent
-
-not_an_agent = 5
-"""
 
 
 def test_ask_gives_a_pipe_the_answer_alone_and_records_the_way_to_it(tools: str, home: Path) -> None:
@@ -54,44 +36,6 @@ def test_ask_gives_a_pipe_the_answer_alone_and_records_the_way_to_it(tools: str,
     assert recording.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_recording_is_listed_shown_replayed_compared_and_exported(
-    wesichain: Command, tools: str, home: Path, tmp_path: Path
-) -> None:
-    for answer in ("it is 3", "three"):
-        with serving(call("add", {"a": 1, "b": 2}), text(answer)) as url:
-            assert wesichain("ask", "1 + 2?", "--model", "openai:stub", "--tools", tools, url=url).status == 0
-    listed = json.loads(wesichain("trace", "list", "--json").out)
-    ids = ids_of(listed)
-    assert [item["status"] for item in listed] == ["completed", "completed"]
-    newest = wesichain("trace", "list", "--limit", "1")
-    assert "1 + 2?" in newest.out
-    (place,) = re.findall(r"more follow: --after (\S+)", newest.err)
-    (older,) = json.loads(wesichain("trace", "list", "--json", "--after", place).out)
-    assert older["run_id"] == ids_of(listed)[1]
-    shown = wesichain("trace", "show", ids[0][:10])
-    assert shown.status == 0
-    assert "three" in shown.out
-    replayed = wesichain("trace", "replay", ids[0], "--tools", tools)
-    assert replayed.status == 0, replayed.err + replayed.out
-    assert "all the same" in replayed.out
-    assert wesichain("trace", "replay", ids[0]).status == 1
-    parted = wesichain("trace", "diff", ids[0], ids[1])
-    assert parted.status == 1
-    assert "three" in parted.out
-    with chdir(tmp_path):
-        assert wesichain("trace", "export", ids[0]).status == 0
-    assert "1 + 2?" in (tmp_path / f"{ids[0]}.html").read_text(encoding="utf-8")
-    cases = [json.loads(line) for line in wesichain("trace", "cases", *ids).out.splitlines()]
-    assert [case["expected"] for case in cases] == ["three", "it is 3"]
-    for command in ("export", "cases"):
-        refused = wesichain("trace", command, ids[0], "-o", str(tmp_path / "nowhere" / "x.html"))
-        assert (refused.status, "cannot be written: No such file" in refused.err) == (2, True)
-
-
-def ids_of(rows: list[dict[str, str]]) -> list[str]:
-    return [row["run_id"] for row in rows]
-
-
 def test_json_is_for_machines(wesichain: Command, tools: str, home: Path) -> None:
     with serving(text("hi")) as url:
         done = wesichain(
@@ -100,19 +44,6 @@ def test_json_is_for_machines(wesichain: Command, tools: str, home: Path) -> Non
     kinds = [json.loads(line)["kind"] for line in done.out.splitlines()]
     assert (kinds[0], kinds[-1]) == ("run_started", "run_completed")
     assert not (home / "runs").exists()
-
-
-def test_a_call_that_needs_a_person_interrupts_where_there_is_none(
-    wesichain: Command, tools: str, home: Path
-) -> None:
-    with serving(call("delete", {"path": "x"}), text("gone")) as url:
-        done = wesichain("ask", "clean up", "--model", "openai:stub", "--tools", tools, url=url)
-        assert done.status == 3
-        found = re.search(r"--resume (\w+)", done.err)
-        assert found
-        again = wesichain("ask", "--resume", found[1], "--model", "openai:stub", "--tools", tools, url=url)
-    assert again.status == 3
-    assert "no decision yet" in again.err
 
 
 @pytest.mark.parametrize(
@@ -165,60 +96,6 @@ def test_a_bullet_is_found_by_the_id_that_is_listed_whatever_it_was_embedded_wit
         done = wesichain("playbook", "consolidate", "sums", "--path", path, *option.split())
         assert says in done.out
     assert "Add first." in wesichain("playbook", "search", "sums", "x", "--path", path).out  # embedded anew
-
-
-def test_run_takes_an_agent_from_a_file(wesichain: Command, tmp_path: Path) -> None:
-    path = tmp_path / "mine.py"
-    path.write_text(AGENT, encoding="utf-8")
-    assert "hello from the file" in wesichain("run", f"{path}:agent", "hi").out
-    assert "hello from the file" in wesichain("run", f"{path}:make", "hi").out
-    (run, *_) = json.loads(wesichain("trace", "list", "--json").out)
-    replayed = wesichain("trace", "replay", run["run_id"], "--agent", f"{path}:agent")
-    assert "all the same" in replayed.out, replayed.err
-    stopped = wesichain("run", f"{path}:stopped", "hi")
-    assert stopped.status == 3
-    assert stopped.err.startswith("interrupted: the policy stopped the run: the reply is empty")
-    assert wesichain("run", f"{path}:not_an_agent", "hi").status == 2
-
-
-FACTORIES = """
-from contextlib import asynccontextmanager
-from wesichain.errors import ConfigError
-
-def broken():
-    raise RuntimeError("no such host")
-
-def unset():
-    raise ConfigError("set HOST first")
-
-async def later():
-    raise RuntimeError("no such host")
-
-@asynccontextmanager
-async def inside():
-    yield
-"""
-
-
-@pytest.mark.parametrize(
-    ("command", "name", "says"),
-    [
-        ("run", "broken", "RuntimeError: no such host"),
-        ("run", "unset", "error: set HOST first\n"),
-        ("worker", "broken", "RuntimeError: no such host"),
-        ("worker", "later", "RuntimeError: no such host"),
-        ("run", "later", "'wesichain worker'"),
-        ("run", "inside", "'wesichain worker'"),
-    ],
-)
-def test_a_factory_that_fails_is_one_line(
-    wesichain: Command, tmp_path: Path, command: str, name: str, says: str
-) -> None:
-    path = tmp_path / "mine.py"
-    path.write_text(FACTORIES, encoding="utf-8")
-    done = wesichain(command, f"{path}:{name}", *(["hi"] if command == "run" else []))
-    assert (done.status, says in done.err) == (2, True), done.err
-    assert len(done.err.splitlines()) == 1
 
 
 def test_the_help_shows_what_brackets_hold(wesichain: Command) -> None:
@@ -310,22 +187,3 @@ def test_a_reader_may_leave_the_pipe(tools: str) -> None:
             timeout=60,
         )
     assert (done.stdout, done.stderr) == ("it is\n", "ended with 0\n")
-
-
-def test_the_doctor_knows_every_extra_and_the_keys_of_every_provider(
-    wesichain: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
-        "optional-dependencies"
-    ]
-    monkeypatch.setenv("GEMINI_API_KEY", "x")
-    out = wesichain("doctor").out
-    assert re.search(r"ok +GEMINI_API_KEY +set", out)
-    for name in (*extras.keys() - {"all"}, "AWS_ACCESS_KEY_ID"):
-        assert name in out
-
-
-def test_the_doctor_says_what_can_be_reached(wesichain: Command) -> None:
-    with serving() as url:
-        assert "reachable" in wesichain("doctor", url=url).out
-    assert "no answer" in wesichain("doctor").out

@@ -9,86 +9,37 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Command
-from tests.cli.stub_server import call, serving, text
 from tests.conftest import ROOT
-from wesichain.cli.demo import QUESTION, SENTENCE, SERVICE, Office
+from wesichain.cli.demo import Office
 from wesichain.core import ToolCall
-from wesichain.tools import ToolContext, ToolRegistry, ToolSet
+from wesichain.tools import ToolContext, ToolSet
 
 QUERY = "SELECT quantity FROM orders WHERE customer = 'Cleo' AND item = 'lamp'"
+COLUMNS = "the columns are customer, item, quantity, price"
 WAYS = (
-    ("query_orders", {"sql": QUERY}, "5"),
-    ("search_notes", {"word": "deployment"}, "Tuesday"),
+    ("query_orders", {"sql": QUERY}, [[5]]),
+    (
+        "query_orders",
+        {"sql": "DELETE FROM orders"},
+        f"SQLite says: attempt to write a readonly database; {COLUMNS}",
+    ),
+    ("query_orders", {"sql": "SELECT secret FROM orders"}, f"SQLite says: no such column: secret; {COLUMNS}"),
+    ("search_notes", {"word": "deployment"}, ["deploy.md: Deployments happen on Tuesdays."]),
+    ("ship", {"order": "A1", "service": "ECO-72"}, "order A1 is on its way"),
+    ("ship", {"order": "A2", "service": "express"}, "there is no service 'express'"),
 )
 
 
-@pytest.fixture
-def tools(tmp_path: Path) -> ToolRegistry:
+@pytest.mark.parametrize(("name", "args", "said"), WAYS)
+async def test_the_tools_know_their_part(tmp_path: Path, name: str, args: dict[str, Any], said: Any) -> None:
     office = Office(tmp_path)
-    return ToolSet().register(office.query_orders).register(office.search_notes).build()
-
-
-@pytest.mark.parametrize(("name", "args", "answer"), WAYS)
-async def test_the_tools_know_their_part(
-    tools: ToolRegistry, name: str, args: dict[str, Any], answer: str
-) -> None:
+    tools = ToolSet.of([office.query_orders, office.search_notes, office.ship]).build()
     result = await tools.dispatch(ToolCall("1", name, args), ToolContext())
-    assert answer in str(result.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "args"),
-    [
-        pytest.param("query_orders", {"sql": "DELETE FROM orders"}, id="a-deletion"),
-        pytest.param("query_orders", {"sql": "SELECT secret FROM orders"}, id="no-such-column"),
-    ],
-)
-async def test_what_a_tool_must_not_do_is_an_error_it_tells(
-    tools: ToolRegistry, name: str, args: dict[str, str]
-) -> None:
-    result = await tools.dispatch(ToolCall("1", name, args), ToolContext())
-    assert result.error is not None
-
-
-def ship(order: str, service: str) -> dict[str, Any]:
-    return call("ship", {"order": order, "service": service})
-
-
-NOT_SENT, RIGHT = "not sent, which is wrong", "sent by EXP-24, which is right"
-ENDS = [
-    pytest.param("5 lamps", SERVICE, 0, [NOT_SENT, RIGHT], id="right"),
-    pytest.param("5 lamps", "express", 1, [NOT_SENT, NOT_SENT], id="refused-again"),
-    pytest.param("5 lamps", "ECO-72", 1, [NOT_SENT, "sent by ECO-72, which is wrong"], id="another-service"),
-    pytest.param("3 lamps", SERVICE, 1, [NOT_SENT, RIGHT], id="another-answer"),
-]
-
-
-@pytest.mark.parametrize(("answer", "service", "status", "verdicts"), ENDS)
-def test_the_demo_ends_with_1_where_it_is_wrong(
-    wesichain: Command, answer: str, service: str, status: int, verdicts: list[str]
-) -> None:
-    replies = [
-        call("query_orders", {"sql": QUERY}),
-        text(answer),
-        ship("A17", "express"),
-        text("done"),
-        ship("B23", service),
-    ]
-    with serving(*replies, text("done")) as url:
-        done = wesichain("demo", "--model", "openai:stub", *(["--no-record"] if status else []), url=url)
-    assert ("The runs are recorded" in done.err) is (status == 0)
-    assert done.status == status, done.err
-    assert done.out == f"{answer}\ndone\ndone\n"
-    assert QUESTION in done.err
-    found = [line.partition(" was ")[2] for line in done.err.splitlines() if "in the database" in line]
-    assert found == verdicts
-    assert f"A person says what was wrong: {SENTENCE}" in done.err
-
-
-def test_a_model_nobody_knows_is_one_line(wesichain: Command) -> None:
-    done = wesichain("demo", "--model", "local:gpt-9")
-    assert done.status == 2
-    assert "no local model is called 'gpt-9'" in done.err
+    assert (result.value if result.ok else str(result.error)) == said
+    assert (office.service_of("A1"), office.service_of("A2")) == (
+        "ECO-72" if "A1" in args.values() else "",
+        "",
+    )
 
 
 @pytest.mark.slow

@@ -33,17 +33,3 @@ def test_a_playbook_is_searched_with_an_embedder_of_ones_own(
     for name in ("lengths", "make"):
         own = ["--path", str(tmp_path / "a book"), "--embedder", f"own_embedder:{name}"]
         assert "pay a bill" in wesichain("playbook", "search", "shop", "pay", *own).out
-
-
-@pytest.mark.parametrize(
-    "target",
-    [
-        pytest.param("nowhere", id="no module"),
-        pytest.param("no_such_module:name", id="a module that is not there"),
-        pytest.param("json:nothing", id="a name that is not there"),
-        pytest.param("builtins:dict", id="something that is no embedder"),
-    ],
-)
-def test_an_embedder_that_cannot_be_loaded_is_named(wesichain: Command, tmp_path: Path, target: str) -> None:
-    done = wesichain("playbook", "list", "--path", str(tmp_path), "--embedder", target)
-    assert (done.status, target in done.err) == (2, True)

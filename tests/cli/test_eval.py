@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Command
+from wesichain.cli.tasks.evaluating import _compared, _execute
+from wesichain.evals import Comparison, Report, Result
 from wesichain.learning import Playbook, ToolCallingStrategy
+from wesichain.tools import CancellationToken
 from wesichain.web.run_store import RunStore
 
 PROGRAM = """
@@ -21,10 +28,6 @@ def reply(request):
     return LlmResponse(ANSWERS[request.messages[-1].text])
 
 agent = Agent(FunctionLlm(reply, model="m"))
-good = Agent(FunctionLlm(lambda r: LlmResponse({**ANSWERS, "2 + 2?": "4"}[r.messages[-1].text]), model="m"))
-
-def short(case, outcome):
-    return len(outcome.output) < 3 or "too long"
 """
 CASES = """{"id": "france", "task": "capital of France?", "expected": "Paris", "tags": ["geo"]}
 {"id": "sum", "task": "2 + 2?", "expected": "4"}
@@ -38,18 +41,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def arguments(folder: Path, name: str = "agent") -> list[str]:
-    return ["eval", str(folder / "cases.jsonl"), "--agent", f"{folder / 'program.py'}:{name}"]
-
-
-def test_a_case_that_fails_ends_with_1_and_says_why(wesichain: Command, folder: Path) -> None:
-    done = wesichain(*arguments(folder), "--runs", str(folder / "runs"))
+def test_the_viewer_shows_the_scores_beside_the_runs(wesichain: Command, folder: Path) -> None:
+    done = wesichain(
+        "eval", f"{folder}/cases.jsonl", "--agent", f"{folder}/program.py:agent", "--runs", f"{folder}/runs"
+    )
     assert done.status == 1
-    assert "'5' is not '4'" in done.out
-    assert "1 of 2 runs passed (50%)" in done.out
-    rows = [json.loads(line) for line in (folder / "cases.results.jsonl").read_text().splitlines()]
-    assert {row["case"]: row["scores"][0]["value"] for row in rows} == {"france": 1.0, "sum": 0.0}
-    # The viewer shows the scores beside the runs.
     store = RunStore(folder / "runs")
     said = {run.user_input: store.plain(run)["evaluation"] for run in store.runs()}
     assert said["2 + 2?"]["passed"] is False
@@ -58,54 +54,6 @@ def test_a_case_that_fails_ends_with_1_and_says_why(wesichain: Command, folder: 
         "passed": True,
         "scores": [{"name": "expected", "value": 1.0}],
     }
-
-
-@pytest.mark.parametrize(
-    ("options", "status"),
-    [(["--at-least", "0.5"], 0), (["--at-least", "0.6"], 1), (["--tag", "geo"], 0), (["--tag", "none"], 2)],
-)
-def test_how_much_is_enough(wesichain: Command, folder: Path, options: list[str], status: int) -> None:
-    assert wesichain(*arguments(folder), *options, "--runs", str(folder / "runs")).status == status
-
-
-def test_checks_are_functions_of_a_file(wesichain: Command, folder: Path) -> None:
-    done = wesichain(
-        *arguments(folder, "good"),
-        "--check",
-        f"{folder / 'program.py'}:short",
-        "--json",
-        "--runs",
-        str(folder / "runs"),
-    )
-    assert done.status == 1
-    (failure,) = json.loads(done.out)["failures"]
-    assert (failure["case"], failure["why"]) == ("france", "short: too long")
-
-
-def test_an_earlier_version_is_compared_and_an_earlier_file_is_left_alone(
-    wesichain: Command, folder: Path
-) -> None:
-    runs = ["--runs", str(folder / "runs")]
-    old = str(folder / "old.jsonl")
-    assert wesichain(*arguments(folder, "good"), *runs, "-o", old).status == 0
-    again = wesichain(*arguments(folder), *runs, "-o", old)
-    assert (again.status, "exists already" in again.err) == (2, True)
-    done = wesichain(*arguments(folder), *runs, "--against", old)
-    assert "100% -> 50%" in done.out
-    assert "worse: sum" in done.out
-    assert done.status == 0  # one case of two is no proof
-    assert wesichain(*arguments(folder, "good"), *runs, "-o", old, "--resume").status == 0
-
-
-def test_cases_are_made_from_recordings(wesichain: Command, folder: Path) -> None:
-    runs = ["--runs", str(folder / "runs")]
-    wesichain(*arguments(folder, "good"), *runs)
-    ids = [run.run_id for run in RunStore(folder / "runs").runs()]
-    made = folder / "made.jsonl"
-    done = wesichain("trace", "cases", *ids, *runs, "-o", str(made))
-    assert (done.status, "2 cases" in done.out) == (0, True)
-    program = f"{folder / 'program.py'}:good"
-    assert wesichain("eval", str(made), "--agent", program, *runs).status == 0
 
 
 ADVISED = """
@@ -152,3 +100,51 @@ def test_a_playbook_is_compared_with_none_in_pairs(wesichain: Command, tmp_path:
     assert "over 8 cases: 0% -> 100%, a difference of +100.0%" in done.out
     again = wesichain(*command, *place, "--resume", "--json")
     assert json.loads(again.out)["comparison"]["better"] == [f"c{n}" for n in range(1, 9)]
+
+
+async def test_an_evaluation_that_is_stopped_keeps_what_was_done_and_nothing_that_was_cut(
+    tmp_path: Path,
+) -> None:
+    results, runs = tmp_path / "out" / "results.jsonl", tmp_path / "runs"
+    tokens: list[CancellationToken] = []
+
+    def result(case: str) -> Result:
+        return Result(case, case, 1, "completed")
+
+    async def work(*, events: Any, on_result: Any, cancellation: CancellationToken) -> Report:
+        tokens.append(cancellation)
+        on_result(result("done"))
+        os.kill(os.getpid(), signal.SIGINT)
+        try:
+            await asyncio.sleep(60)
+        finally:
+            on_result(result("cut"))
+        raise AssertionError
+
+    assert await _execute(work, 0, 2, results, runs) == (None, True)
+    assert tokens[0].reason == "Ctrl-C"
+    for path in (results, runs / "scores.jsonl"):
+        (line,) = path.read_text().splitlines()
+        assert '"done"' in line
+
+
+async def test_an_evaluation_that_is_cancelled_otherwise_was_not_stopped_by_a_person(tmp_path: Path) -> None:
+    async def work(**_: Any) -> Report:
+        raise asyncio.CancelledError
+
+    assert await _execute(work, 0, 1, tmp_path / "results.jsonl", tmp_path) == (None, False)
+
+
+def test_a_comparison_in_lines() -> None:
+    found = Comparison(
+        4, 0.5, 0.75, -0.1, 0.6, ("a",), ("b", "c"), (3.0, 2.5), (1000.0, 900.0), ("d",), ("e",)
+    )
+    assert _compared(found) == [
+        "over 4 cases: 50% -> 75%, a difference of +25.0% (95 %: -10.0% to +60.0%)",
+        "where both pass: 3.0 -> 2.5 steps, 1,000 -> 900 tokens",
+        "better: a",
+        "worse: b, c",
+        "in one of the two only: d, e",
+    ]
+    bare = Comparison(1, 1.0, 1.0, 0.0, 0.0, (), (), None, None)
+    assert _compared(bare) == ["over 1 cases: 100% -> 100%, a difference of +0.0% (95 %: +0.0% to +0.0%)"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -47,47 +46,6 @@ def runs(tmp_path: Path) -> list[str]:
 
 def at(tmp_path: Path) -> tuple[str, ...]:
     return ("--playbook", str(tmp_path / "book"), "--runs", str(tmp_path / "runs"), *EMBEDDER)
-
-
-def test_recorded_runs_teach_a_playbook(wesichain: Command, runs: list[str], tmp_path: Path) -> None:
-    done = wesichain("learn", *runs, "--good", "--domain", "billing", *at(tmp_path))
-    assert (done.status, done.out) == (0, "3 runs taken in: 1 new bullets, 2 times new evidence\n")
-    assert "Call owes." in done.err
-    again = wesichain("learn", runs[0][:12], "--good", "--domain", "billing", *at(tmp_path))
-    assert "0 new bullets, 0 times" in again.out  # a run teaches once
-    listed = wesichain("playbook", "list", "billing", "--path", str(tmp_path / "book")).out
-    assert "Call owes." in listed
-    assert "staging" in listed
-
-
-def test_labels_come_from_a_file_of_all_runs_or_those_that_are_named(
-    wesichain: Command, runs: list[str], tmp_path: Path
-) -> None:
-    labels = tmp_path / "labels.jsonl"
-    labels.write_text(
-        "\n".join(json.dumps({"run": run, "good": number > 0}) for number, run in enumerate(runs[:2]))
-        + "\n\n"
-    )
-    for named in ((), (runs[0], runs[1][:12])):
-        done = wesichain("learn", *named, "--labels", str(labels), *at(tmp_path))
-        assert (done.status, "2 runs taken in" in done.out) == (0, True)
-    for args, message in (((runs[2],), "no line for the run"), ((runs[0], "--good"), "leave out --good")):
-        wrong = wesichain("learn", *args, "--labels", str(labels), *at(tmp_path))
-        assert (wrong.status, message in wrong.err) == (2, True)
-
-
-@pytest.mark.parametrize("way", ["--why", "labels", "labels of nobody known"])
-def test_an_owners_sentence_is_shown_as_it_is(
-    wesichain: Command, runs: list[str], tmp_path: Path, way: str
-) -> None:
-    sentence = "Give customer as a number."
-    labels = tmp_path / "labels.jsonl"
-    mark = {"run": runs[0], "good": False, "why": sentence, "by": "owner" if way == "labels" else None}
-    labels.write_text(json.dumps(mark))
-    given = ("--bad", "--why", sentence) if way == "--why" else ("--labels", str(labels))
-    done = wesichain("learn", runs[0], *given, *at(tmp_path))
-    assert done.status == 0
-    assert (sentence in done.err) == (way != "labels of nobody known")
 
 
 def test_marks_of_the_viewer_teach_a_playbook(wesichain: Command, runs: list[str], tmp_path: Path) -> None:
@@ -165,86 +123,3 @@ def batch_events(folder: Path) -> str:
             return "".join([to_json(event) async for event in runs.events(run.run_id)])
 
     return asyncio.run(read())
-
-
-WRONG: list[Any] = [
-    pytest.param(["x"], "good or bad", id="neither"),
-    pytest.param(["x", "--good", "--bad"], "good or bad", id="both"),
-    pytest.param(["--good"], "which runs", id="of-no-run"),
-    pytest.param([], "which runs were good", id="nothing"),
-    pytest.param(["nowhere", "--good"], "nowhere", id="a-run-that-is-not-there"),
-    pytest.param(["--labels", "nowhere.jsonl"], "cannot be read", id="a-file-that-is-not-there"),
-    pytest.param(["x", "--good", "--domain", "../x"], "not a domain", id="a-domain-that-is-none"),
-]
-
-
-@pytest.mark.parametrize(("args", "message"), WRONG)
-def test_wrong_use(wesichain: Command, tmp_path: Path, args: list[str], message: str) -> None:
-    (tmp_path / "runs").mkdir()
-    done = wesichain("learn", *args, *at(tmp_path))
-    assert done.status == 2
-    assert message in done.err
-
-
-@pytest.mark.parametrize(
-    "line", ["nonsense", "[]", '{"run": "x"}', '{"run": "", "good": true}', '{"run": "x", "good": 1}']
-)
-def test_a_label_that_is_none_is_named(wesichain: Command, tmp_path: Path, line: str) -> None:
-    labels = tmp_path / "labels.jsonl"
-    labels.write_text(line)
-    done = wesichain("learn", "--labels", str(labels), *at(tmp_path))
-    assert done.status == 2
-    assert "line 1" in done.err
-
-
-def test_an_operator_records_quarantines_and_forgets(wesichain: Command, tmp_path: Path) -> None:
-    path = ("--path", str(tmp_path / "book"), *EMBEDDER)
-    done = wesichain(
-        "playbook", "record", "billing", "Ask Erika first.", "--tool", "owes", "--pitfall", *path
-    )
-    assert done.status == 0
-    assert "is prod; runs read: Warning: Ask Erika first. Calling owes has failed." in done.out
-    name = done.out.split()[0]
-    assert wesichain("playbook", "quarantine", name, *path).out == f"{name} is quarantined\n"
-    assert wesichain("playbook", "forget", "--matching", "erika", *path).out == "1 bullets forgotten\n"
-    assert wesichain("playbook", "forget", "--id", name, *path).out == "0 bullets forgotten\n"
-    assert wesichain("playbook", "forget", *path).status == 2
-    assert b"Erika" not in b"".join(
-        item.read_bytes() for item in (tmp_path / "book").rglob("*") if item.is_file()
-    )
-
-
-def test_a_part_of_a_run_that_nobody_played_is_named(
-    wesichain: Command, runs: list[str], tmp_path: Path
-) -> None:
-    done = wesichain("learn", runs[0], "--good", "--agent", "nobody", *at(tmp_path))
-    assert (done.status, "nobody" in done.err) == (2, True), done.err
-
-
-def test_an_owners_sentence_needs_no_verdict(wesichain: Command, runs: list[str], tmp_path: Path) -> None:
-    done = wesichain("learn", runs[0], "--why", "Ask for the year first.", *at(tmp_path))
-    assert done.status == 0, done.err
-    listed = wesichain("playbook", "list", "general", "--path", str(tmp_path / "book")).out
-    assert "Ask for the year first." in listed
-    assert wesichain("learn", "--why", "Which run?", *at(tmp_path)).status == 2
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("playbook", "list", "--playbook"),
-        ("playbook", "search", "general", "a task", "--path"),
-        ("playbook", "export", "PAGE", "--path"),
-        ("playbook", "forget", "--matching", "x", "--path"),
-        ("ask", "hi", "--model", "openai:m", "--playbook"),
-    ],
-    ids=lambda command: " ".join(command[:2]),
-)
-def test_a_mistyped_playbook_is_said_and_not_made(
-    wesichain: Command, tmp_path: Path, command: tuple[str, ...]
-) -> None:
-    missing = tmp_path / "mistyped"
-    given = [str(tmp_path / "page.md") if part == "PAGE" else part for part in command]
-    done = wesichain(*given, str(missing))
-    assert (done.status, "there is no such folder" in done.err) == (2, True), done.err
-    assert not missing.exists()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import subprocess
 from pathlib import Path
@@ -126,24 +125,6 @@ def recorded(folder: Path, tools: str) -> str:
     return summary.run_id
 
 
-def test_any_folder_of_recordings_is_read(wesichain: Command, tools: str, tmp_path: Path) -> None:
-    run = recorded(tmp_path / "runs", tools)
-    runs = ("--runs", str(tmp_path / "runs"))
-    (listed,) = json.loads(wesichain("trace", "list", "--json", *runs).out)
-    assert listed["run_id"] == run
-    assert "it is 3" in wesichain("trace", "show", run, *runs).out
-    assert "all the same" in wesichain("trace", "replay", run, "--tools", tools, *runs).out
-    assert wesichain("trace", "diff", run, run, *runs).out == "the runs are the same\n"
-    page = tmp_path / "page.html"
-    assert wesichain("trace", "export", run, *runs, "-o", str(page)).status == 0
-    with serving(text("hi")) as url:
-        assert wesichain("ask", "hello", *MODEL, *runs, url=url).status == 0
-    assert len(list_runs(tmp_path / "runs")) == 2
-    missing = wesichain("trace", "list", "--runs", str(tmp_path / "none"))
-    assert missing.status == 2
-    assert "there is no such folder" in missing.err
-
-
 def test_a_fork_is_a_run_of_its_own(wesichain: Command, tools: str, tmp_path: Path) -> None:
     run = recorded(tmp_path / "runs", tools)
     runs = ("--runs", str(tmp_path / "runs"))
@@ -157,25 +138,6 @@ def test_a_fork_is_a_run_of_its_own(wesichain: Command, tools: str, tmp_path: Pa
     assert newest.started_at > oldest.events[-1].at
     assert {event.run_id for event in newest.events} == {newest.run_id}
     assert [call.value for step in newest.steps for call in step.calls] == [3]
-
-
-@pytest.mark.parametrize("step", ["3", "99"])
-def test_a_fork_at_a_step_that_is_not_there_is_refused(
-    wesichain: Command, tools: str, tmp_path: Path, step: str
-) -> None:
-    run = recorded(tmp_path / "runs", tools)
-    done = wesichain(
-        "trace", "replay", run, "--from", step, "--tools", tools, "--runs", str(tmp_path / "runs")
-    )
-    assert done.status == 2
-    assert f"there is no step {step}: the run has steps 1 to 2" in done.err
-    assert len(list_runs(tmp_path / "runs")) == 1
-
-
-def test_a_database_that_is_none_is_told(wesichain: Command) -> None:
-    done = wesichain("trace", "list", "--database-url", "nowhere.db")
-    assert done.status == 2
-    assert "write sqlite:///FILE or postgresql://" in done.err
 
 
 # --- what is missing, what is the default ----------------------------------------------------------

@@ -20,10 +20,10 @@ from tests.conftest import ROOT
 from tests.durable.databases import database_in
 from tests.warm import python
 from wesichain import Agent, tool
+from wesichain.cli.tasks.batch import BatchTask, read_tasks
 from wesichain.core import LlmRequest, Role, to_json
 from wesichain.durable import DurableAgent
-from wesichain.durable.store.store import Store
-from wesichain.errors import RunInterruptedError
+from wesichain.errors import ConfigError, RunInterruptedError
 from wesichain.testing import FunctionLlm, calls
 
 
@@ -64,78 +64,17 @@ def url(tmp_path: Path) -> str:
     return database_in(tmp_path)
 
 
-def test_runs_are_listed_shown_decided_and_pruned(wesichain: Command, url: str) -> None:
-    for run_id in ("one", "two", "three"):
+def test_a_decision_reaches_its_run(wesichain: Command, url: str) -> None:
+    for run_id, decision, told in (
+        ("one", ("approve", "--args", '{"amount": 5}'), "paid 5"),
+        ("two", ("refuse", "--reason", "too dear"), "too dear"),
+    ):
         wait_for_a_person(url, run_id)
-    listed = json.loads(wesichain("runs", "list", "--database-url", url, "--json").out)
-    assert [(row["run_id"], row["status"]) for row in listed] == [
-        (name, "interrupted") for name in ("three", "two", "one")
-    ]
-    assert "buyer" in wesichain("runs", "list", "--database-url", url, "--status", "interrupted").out
-    shown = json.loads(wesichain("runs", "show", "one", "--database-url", url, "--json").out)
-    (waiting,) = shown["pending"]
-    assert waiting["call"]["name"] == "pay"
-    assert waiting["token"] in wesichain("runs", "show", "one", "--database-url", url).out
-
-    given = ["--database-url", url, "--args", '{"amount": 5}']
-    assert "pending" in wesichain("runs", "approve", "one", waiting["token"], *given).err
-    assert "no worker serves buyer" in wesichain("runs", "list", "--database-url", url).err
-    assert "pay" in wesichain("trace", "show", "one", "--database-url", url).out
-    assert finish(url, "one") == ["paid 5"]
-    again = wesichain("runs", "approve", "one", waiting["token"], "--database-url", url)
-    assert (again.status, "waits for the token" in again.err) == (2, True)
-
-    token = json.loads(wesichain("runs", "show", "two", "--database-url", url, "--json").out)["pending"][0][
-        "token"
-    ]
-    assert (
-        wesichain("runs", "refuse", "two", token, "--reason", "too dear", "--database-url", url).status == 0
-    )
-    assert "too dear" in finish(url, "two")[0]
-
-    assert wesichain("runs", "cancel", "three", "--database-url", url).status == 0
-    assert "cancelled" in wesichain("runs", "show", "three", "--database-url", url).out
-    assert "interrupted" in wesichain("runs", "resume", "three", "--database-url", url).err
-    assert "2 runs were erased" in wesichain("runs", "prune", "--older-than", "0", "--database-url", url).err
-    left = json.loads(wesichain("runs", "list", "--database-url", url, "--json").out)
-    assert [row["run_id"] for row in left] == ["three"], "what waits for a person stays"
-
-
-def test_a_list_has_pages_tasks_and_a_search_and_stats_count(wesichain: Command, url: str) -> None:
-    for run_id in ("one", "two", "three"):
-        wait_for_a_person(url, run_id)
-
-    def listed(*args: str) -> list[str]:
-        done = wesichain("runs", "list", "--database-url", url, "--json", *args)
-        assert done.status == 0, done.err
-        rows = json.loads(done.out)
-        assert {(row["task"], row["tokens"] is None) for row in rows} <= {("pay", False)}
-        return [row["run_id"] for row in rows]
-
-    assert listed("--limit", "2") == ["three", "two"]
-    assert listed("--limit", "2", "--after", "two") == ["one"]
-    assert listed("--search", "PAY") == ["three", "two", "one"]
-    assert listed("--search", "wo") == ["two"]
-    assert listed("--search", "p%y") == []
-    assert "no run 'nobody'" in wesichain("runs", "list", "--after", "nobody", "--database-url", url).err
-    assert "pay" in wesichain("runs", "show", "one", "--database-url", url).out
-    (stats,) = json.loads(wesichain("runs", "stats", "--database-url", url, "--json").out)
-    oldest = stats.pop("oldest_queued_seconds")
-    assert stats == {"queue": "buyer", "queued": 0, "running": 0, "waiting": 3, "workers": 0}
-    assert oldest == 0.0
-    assert "buyer" in wesichain("runs", "stats", "--database-url", url).out
-
-
-def test_a_mistyped_path_makes_no_database(wesichain: Command, tmp_path: Path) -> None:
-    for command in (["list"], ["stats"], ["show", "r"], ["cancel", "r"]):
-        done = wesichain("runs", *command, "--database-url", f"sqlite:///{tmp_path}/mistyped/runs.db")
-        assert done.status == 2
-        assert "there is no database" in done.err
-    (tmp_path / "other.db").touch()
-    done = wesichain("runs", "list", "--database-url", f"sqlite:///{tmp_path}/other.db")
-    assert (done.status, "has no durable runs" in done.err) == (2, True)
-    assert [path.name for path in tmp_path.iterdir()] == ["other.db"]
-    assert (tmp_path / "other.db").stat().st_size == 0
+        shown = json.loads(wesichain("runs", "show", run_id, "--database-url", url, "--json").out)
+        command, *options = decision
+        token = shown["pending"][0]["token"]
+        assert wesichain("runs", command, run_id, token, *options, "--database-url", url).status == 0
+        assert told in finish(url, run_id)[0]
 
 
 @tool(external=True)
@@ -188,28 +127,6 @@ def test_the_result_of_a_call_that_is_run_elsewhere_is_provided(
     below = wesichain("runs", "show", "one:1:clerk-0", "--database-url", url).out
     assert "inside   one\n" in below
     assert "inside one" in wesichain("runs", "list", "--database-url", url).out
-
-
-@pytest.mark.parametrize(
-    ("args", "says"),
-    [
-        pytest.param(["show", "nobody"], "no run 'nobody'", id="no-such-run"),
-        pytest.param(["show", "../x"], "no run id", id="no-id"),
-        pytest.param(["list", "--status", "well"], "no state of a run", id="no-state"),
-        pytest.param(["approve", "x", "y", "--args", "{"], "--args: not JSON", id="no-json"),
-        pytest.param(["provide", "x", "y", "--value", "{"], "--value: not JSON", id="no-json-value"),
-        pytest.param(["provide", "x", "y"], "--value JSON, or --error TEXT", id="nothing-provided"),
-        pytest.param(
-            ["provide", "x", "y", "--value", "1", "--error", "e"], "or --error TEXT", id="both-given"
-        ),
-    ],
-)
-def test_wrong_use_is_one_line(wesichain: Command, url: str, args: list[str], says: str) -> None:
-    Store(url).close()
-    done = wesichain("runs", *args, "--database-url", url)
-    assert done.status == 2
-    assert says in done.err
-    assert len(done.err.splitlines()) == 1
 
 
 # --- batches -----------------------------------------------------------------------------------------
@@ -278,30 +195,6 @@ def test_a_file_of_tasks_needs_no_agent(wesichain: Command, tmp_path: Path) -> N
     assert '"output":"ONE"' in (tmp_path / "tasks.results.jsonl").read_text()
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [("{", "line 1"), ("[1]", "line 1"), ('{"task": "a", "id": 1}\n{"task": "b", "id": 1}', "given twice")],
-)
-def test_a_file_of_tasks_that_is_none(
-    wesichain: Command, tmp_path: Path, effects: Path, text: str, says: str
-) -> None:
-    tasks = tmp_path / "tasks.jsonl"
-    tasks.write_text(text)
-    done = wesichain("run", f"{tmp_path}/shout.py:agent", str(tasks))
-    assert done.status == 2
-    assert says in done.err
-    assert not effects.exists()
-
-
-def test_a_file_of_tasks_that_is_not_there_is_no_task(
-    wesichain: Command, tmp_path: Path, effects: Path
-) -> None:
-    done = wesichain("run", f"{tmp_path}/shout.py:agent", str(tmp_path / "missing.jsonl"))
-    assert done.status == 2
-    assert "missing.jsonl" in done.err
-    assert not effects.exists()
-
-
 def lines_of(path: Path) -> int:
     return len(path.read_text().splitlines()) if path.exists() else 0
 
@@ -338,10 +231,33 @@ def test_a_batch_that_is_stopped_goes_on_when_it_is_given_again(
     assert len(effects.read_text().splitlines()) <= 12 + 2, "no more than was under way is done again"
 
 
-def test_what_is_no_url_of_a_database_is_answered_with_the_forms_of_one(wesichain: Command) -> None:
-    done = wesichain("runs", "list", "--database-url", "mysql://ann:secret@host/runs")
-    assert done.status == 2
-    assert "postgresql://HOST/NAME" in done.err, (
-        "the forms are readable: the redactor leaves them as they are"
-    )
-    assert "secret" not in done.err
+@pytest.mark.parametrize(
+    ("lines", "tasks"),
+    [
+        (
+            '"one"\n\n{"task": "two", "id": "b"}\n{"task": "three"}\n',
+            [("1", "one"), ("b", "two"), ("4", "three")],
+        ),
+        ('{"task": 5}\n', 'line 1: write a text, or {"task": TEXT, "id": ID}'),
+        ("[1]\n", 'line 1: write a text, or {"task": TEXT, "id": ID}'),
+        (
+            '{"task": "a", "id": 1}\n"b"\n{"task": "c", "id": "2"}\n',
+            "the id '2' is given twice; each task needs one of its own",
+        ),
+    ],
+)
+def test_the_tasks_of_a_file(tmp_path: Path, lines: str, tasks: Any) -> None:
+    path = tmp_path / "tasks.jsonl"
+    path.write_text(lines)
+    if isinstance(tasks, str):
+        with pytest.raises(ConfigError) as refused:
+            read_tasks(path)
+        assert str(refused.value).endswith(tasks)
+    else:
+        assert [(task.id, task.text) for task in read_tasks(path)] == tasks
+
+
+def test_the_run_of_a_task_is_the_same_whenever_its_file_is_run() -> None:
+    run_id = BatchTask("1", "go").run_id
+    assert (len(run_id), run_id) == (30, BatchTask("1", "go").run_id)
+    assert len({run_id, BatchTask("2", "go").run_id, BatchTask("1", "stay").run_id}) == 3

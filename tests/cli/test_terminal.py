@@ -1,119 +1,134 @@
-"""The terminal: a person at a pty asks, approves, refuses, cancels and resumes."""
+"""Questions at a terminal: what is asked, and what an answer decides."""
 
 from __future__ import annotations
 
-import time
-from pathlib import Path
+import asyncio
+import io
+import os
+import pty
+import sys
+import tty
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.cli.stub_server import call, serving, text
-from tests.cli.terminal import Terminal
-from tests.trace.runs import run
-from wesichain.cli.terminal_run import Watchable
-from wesichain.core import TextDelta
-from wesichain.trace import load
+from wesichain.agent import Approve, ApproveWith, Refuse
+from wesichain.cli.terminal import ask_person, read_line
+from wesichain.core import ToolCall
+from wesichain.core.internal import PendingCall, Provide, Question, dump_json
+from wesichain.tools import CancellationToken
+
+CALL = ToolCall("c", "send", {"to": "ann"})
+NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+BOTH = {
+    "type": "object",
+    "properties": {"n": {"type": "integer"}, "m": {"type": "integer"}},
+    "required": ["n"],
+}
 
 
-def ask(url: str, tools: str, *more: Any) -> Terminal:
-    return Terminal("ask", "clean up", "--model", "openai:stub", "--tools", tools, *more, url=url)
+@pytest.fixture
+def keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """The other end of the terminal that is standard input."""
+    master, slave = pty.openpty()
+    tty.setcbreak(slave)  # no echo
+    with os.fdopen(slave, encoding="utf-8", closefd=True) as terminal:
+        monkeypatch.setattr(sys, "stdin", terminal)
+        yield master
+    os.close(master)
+
+
+async def asked(keyboard: int, capsys: Any, *lines: str, **waits: Any) -> tuple[Any, str]:
+    """What comes of a question about a call, where each line is typed once something is asked."""
+    stop, shown = CancellationToken(), ""
+    asking = asyncio.create_task(ask_person([PendingCall(CALL, "t", **waits)], stop))
+    for line in lines:
+        while "]: " not in (said := capsys.readouterr().err) and "): " not in said:
+            shown += said
+            await asyncio.sleep(0.001)
+        shown += said
+        if line == "Ctrl-C":
+            stop.cancel()
+        else:
+            os.write(keyboard, line.encode())
+    decided = await asyncio.wait_for(asking, 30)
+    return decided and decided["t"], shown + capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"),
+    ("line", "decision"),
     [
-        pytest.param("y", "deleted x", id="approved"),
-        pytest.param('{"path": "y"}', "deleted y", id="approved-with-other-arguments"),
-        pytest.param("not today", "not today", id="refused-with-a-reason"),
+        ("y\n", Approve()),
+        ("YES \n", Approve()),
+        ("n\n", Refuse()),
+        ("No\n", Refuse()),
+        ("\n", Refuse()),
+        ("not today\n", Refuse("not today")),
+        ('{"to": "bob"}\n', ApproveWith({"to": "bob"})),
+        ('{"to": \n', Refuse('{"to":')),
+        ("Ctrl-C", None),
     ],
 )
-def test_an_approval_is_asked_at_the_terminal(answer: str, words: str, tools: str) -> None:
-    path = "x?key=sk-proj-abcdefghijklmnopqrstuvwxyz0123" if answer == "y" else "x"
-    with serving(call("delete", {"path": path}), text("all done")) as url:
-        terminal = ask(url, tools)
-        terminal.expect("approve?")
-        terminal.type(answer)
-        assert terminal.end() == 0
-    assert words in terminal.shown
-    assert "all done" in terminal.shown
-    assert ("secrets in the arguments are hidden here" in terminal.shown) == (path != "x")
+async def test_an_approval(keyboard: int, capsys: Any, line: str, decision: Any) -> None:
+    decided, shown = await asked(keyboard, capsys, line)
+    assert decided == decision
+    assert 'approval needed: send {"to":"ann"}\n' in shown
+    assert "approve? [y]es, [n]o, or other arguments as JSON [n]: " in shown
+    assert ("not taken as arguments" in shown) == (line == '{"to": \n')
 
 
-def test_a_person_who_waits_sees_for_what(tools: str) -> None:
-    with serving(hang=True) as url:
-        terminal = Terminal("ask", "hi", "--model", "openai:stub", url=url)
-        terminal.expect("waiting for the model")
-        terminal.expect("0:00:01")
-        terminal.press_ctrl_c()
-        assert terminal.end() == 130
-    assert "Traceback" not in terminal.shown
+@pytest.mark.parametrize(
+    ("line", "decision"),
+    [
+        ("5\n", Provide(5)),
+        ("five\n", Provide("five")),
+        ("\n", Provide(error="no result was given")),
+        ("Ctrl-C", None),
+    ],
+)
+async def test_the_result_of_an_external_call(keyboard: int, capsys: Any, line: str, decision: Any) -> None:
+    decided, shown = await asked(keyboard, capsys, line, external=True)
+    assert decided == decision
+    assert 'a result is needed: send {"to":"ann"}\n' in shown
+    assert "its result, as JSON or text (empty: it failed): " in shown
 
 
-def test_ctrl_c_cancels_cleanly_and_keeps_the_recording(tools: str, home: Path) -> None:
-    with serving(call("add", {"a": 1, "b": 2}), hang=True) as url:
-        terminal = ask(url, tools)
-        terminal.expect("← 3")
-        time.sleep(0.3)
-        terminal.press_ctrl_c()
-        assert terminal.end() == 130
-    assert "Traceback" not in terminal.shown
-    (recording,) = (home / "runs").glob("*.jsonl")
-    assert "run_interrupted" in recording.read_text(encoding="utf-8")
+@pytest.mark.parametrize(
+    ("schema", "lines", "decision", "says"),
+    [
+        (NAME, ["Ann\n"], Provide({"name": "Ann"}), ""),
+        (NAME, ['{"name": "Ann"}\n'], Provide({"name": "Ann"}), ""),
+        (NAME, ["5\n", "Ann\n"], Provide({"name": "Ann"}), "that is not a valid answer: "),
+        (BOTH, ["5\n", '{"n": 5}\n'], Provide({"n": 5}), "that is not a valid answer: no object"),
+        (BOTH, ['{"m": 5}\n', '{"n": 1}\n'], Provide({"n": 1}), "that is not a valid answer: "),
+        (NAME, ["\n"], Refuse(), ""),
+        (NAME, ["Ctrl-C"], None, ""),
+    ],
+)
+async def test_the_answer_to_a_question(
+    keyboard: int, capsys: Any, *, schema: Any, lines: list[str], decision: Any, says: str
+) -> None:
+    decided, shown = await asked(keyboard, capsys, *lines, question=Question("Who is it?", schema))
+    assert decided == decision
+    assert 'an answer is needed: send {"to":"ann"}\nWho is it?\n' in shown
+    assert f"its fields: {dump_json(schema['properties'])}\n" in shown
+    assert says in shown
 
 
-def test_a_run_can_be_watched_from_elsewhere_while_the_model_writes(home: Path, tmp_path: Path) -> None:
-    """The recording has the text so far, in few pieces, and replays to the same events."""
-    program = tmp_path / "program.py"
-    program.write_text(WRITER, encoding="utf-8")
-    terminal = Terminal("run", f"{program}:agent", "write", url="http://127.0.0.1:9/v1")
-    terminal.expect("word 40")
-    deadline = time.monotonic() + 20
-    recorded = ""
-    while "word 20" not in recorded:
-        assert time.monotonic() < deadline
-        recorded = "".join(path.read_text(encoding="utf-8") for path in (home / "runs").glob("*.jsonl"))
-        time.sleep(0.05)
-    assert "model_responded" not in recorded
-    (tmp_path / "go").touch()
-    assert terminal.end() == 0
-    (path,) = (home / "runs").glob("*.jsonl")
-    deltas = [event for event in load(path).events if isinstance(event, TextDelta)]
-    assert "".join(event.text for event in deltas) == "".join(f"word {n} " for n in range(60))
-    assert len(deltas) < 30
+async def test_nothing_is_asked_of_who_has_left_and_secrets_are_not_shown(keyboard: int, capsys: Any) -> None:
+    left = CancellationToken()
+    left.cancel()
+    secret = ToolCall("c", "send", {"key": "sk-proj-abcdefghijklmnopqrstuvwxyz0123"})
+    assert await ask_person([PendingCall(secret, "t")], left) is None
+    shown = capsys.readouterr().err
+    assert "sk-proj" not in shown
+    assert "secrets in the arguments are hidden here; the call has them" in shown
+    assert "approve?" not in shown
 
 
-def test_pieces_of_text_are_joined_within_a_step_and_none_is_lost(tmp_path: Path) -> None:
-    start, *_ = run("r", 0)
-    sink = Watchable(tmp_path)
-    sink.emit(start)
-    for number, (step, piece) in enumerate([(1, "a"), (1, "b"), (2, "c"), (2, "d"), (2, "e")]):
-        sink.emit(TextDelta("r", step, start.seq + number + 1, start.at + 0.1 * number, piece))
-    sink.close()
-    (path,) = tmp_path.glob("*.jsonl")
-    deltas = [event for event in load(path).events if isinstance(event, TextDelta)]
-    assert [(event.step_id, event.text) for event in deltas] == [(1, "ab"), (2, "cd"), (2, "e")]
-
-
-WRITER = """
-import asyncio
-from pathlib import Path
-from wesichain import Agent
-from wesichain.core import LlmResponse, TextChunk
-
-class Writer:
-    model = "writer"
-    async def complete(self, request):
-        raise AssertionError
-    async def stream(self, request):
-        words = [f"word {n} " for n in range(60)]
-        for number, word in enumerate(words):
-            if number == 50:
-                while not Path(__file__).with_name("go").exists():
-                    await asyncio.sleep(0.02)
-            await asyncio.sleep(0.02)
-            yield TextChunk(word)
-        yield LlmResponse("".join(words))
-
-agent = Agent(Writer())
-"""
+@pytest.mark.parametrize(("typed", "line"), [("hello\n", "hello"), ("\n", ""), ("", None)])
+def test_a_line_of_a_chat(monkeypatch: pytest.MonkeyPatch, capsys: Any, typed: str, line: str | None) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+    assert read_line("you> ") == line
+    assert capsys.readouterr().err == "you> "

@@ -13,47 +13,15 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Command
 from tests.conftest import ROOT
 from tests.durable.databases import database_in
 from tests.durable.work import agent
 from tests.warm import python
-from wesichain.cli.durable_runs import open_durable
+from wesichain.cli.durable_runs import _End, open_durable
 from wesichain.durable import DurableAgent, RunState
 from wesichain.errors import ConfigError
 
 MAIN = "from wesichain.cli import main; main()"
-
-
-@pytest.mark.parametrize(
-    ("args", "says"),
-    [
-        pytest.param(["nowhere:agent"], "no module 'nowhere'", id="no-such-module"),
-        pytest.param(["tests.durable.work"], "names no agent", id="no-name"),
-        pytest.param(["tests.durable.work:nobody"], "nothing named 'nobody'", id="no-such-agent"),
-        pytest.param(["tests.durable.work:number"], "has the type int, not an Agent", id="something-else"),
-        pytest.param(["missing.py:agent"], "no file missing.py", id="no-such-file"),
-        pytest.param(
-            ["tests.durable.work:agent", "--database-url", "mysql://x"],
-            "write sqlite:///FILE or postgresql://",
-            id="another-sort-of-database",
-        ),
-        pytest.param(
-            ["tests.durable.work:agent", "--database-url", "postgresql://u:hunter2@127.0.0.1:9/x"],
-            "the database cannot be used",
-            id="no-such-database",
-        ),
-        pytest.param(["tests.durable.work:agent", "--name", "a/b"], "no agent's name", id="a-bad-name"),
-    ],
-)
-def test_wrong_use_is_one_line_and_status_2(wesichain: Command, args: list[str], says: str) -> None:
-    done = wesichain("worker", *args)
-    assert done.status == 2
-    assert says in done.err
-    assert "Traceback" not in done.err
-    assert "hunter2" not in done.err
-    said = [line for line in done.err.splitlines() if not line.startswith("serving")]
-    assert len(said) == 1
 
 
 def test_the_command_line_does_not_load_dbos() -> None:
@@ -257,3 +225,15 @@ async def test_a_worker_leaves_its_factory_and_three_times_ctrl_c_is_status_130(
             worker.kill()
             worker.communicate()
         assert await client.status(run_id) in (RunState.PENDING, RunState.RUNNING), "others go on with it"
+
+
+def test_a_worker_is_asked_to_stop_then_to_hurry_and_ends_as_the_signal_says(capsys: Any) -> None:
+    end = _End(2.5)
+    end.signal(signal.SIGTERM)
+    assert (end.stop.reason, end.hurry.cancelled, end.status) == ("the worker was told to stop", False, 0)
+    end.signal(signal.SIGINT)
+    assert (end.hurry.reason, end.status) == ("the worker was stopped twice", 130)
+    assert capsys.readouterr().err == (
+        "stopping: runs have 2.5 s to end; other workers continue the rest\n"
+        "not waiting any longer: other workers continue the runs\n"
+    )

@@ -102,17 +102,19 @@ def test_a_text_is_cut_in_its_middle(text: str, most: int, expected: str) -> Non
 @pytest.mark.parametrize(
     ("sizes", "most", "expected"),
     [
+        ((), 0, ()),
         ((50, 50), 100, (50, 50)),
-        ((90, 10), 80, (70, 10)),
+        ((90, 10), 80, (69, 10)),
+        ((10, 90), 80, (10, 69)),
         ((90, 90, 10), 130, (60, 60, 10)),
-        ((100, 100), 60, (32, 32)),
+        ((90, 60, 10), 130, (60, 60, 10)),
+        ((10, 10), 9, (10, 10)),
+        ((100, 100), 60, (42, 42)),  # the mark alone
     ],
 )
 def test_the_longest_texts_are_cut_first_to_a_common_length(sizes: Any, most: int, expected: Any) -> None:
     found = trimmed_together(["x" * size for size in sizes], most, len)
-    for text, size, full in zip(found, expected, sizes, strict=True):
-        assert (text == "x" * full) is (size == full)
-        assert len(text) <= max(size, len(LINE.format(999, 999)))
+    assert tuple(map(len, found)) == expected
 
 
 def test_results_are_cut_to_fit_or_the_error_says_how_many_tokens_are_needed() -> None:
@@ -130,14 +132,19 @@ def test_results_are_cut_to_fit_or_the_error_says_how_many_tokens_are_needed() -
 
 
 @pytest.mark.parametrize(
-    ("new", "asks"),
-    [(22, False), (23, True)],  # a quarter of what lies between the limits
+    ("keep", "new", "asks"),
+    [
+        (8, 22, False),
+        (8, 23, True),
+        (97, 0, False),
+        (97, 1, True),
+    ],  # a quarter of what lies between the limits
 )
-def test_a_model_is_asked_for_a_summary_that_is_worth_it(new: int, asks: bool) -> None:
-    view = Summarise(100, 8, count_tokens=len)
+def test_a_model_is_asked_for_a_summary_that_is_worth_it(keep: int, new: int, asks: bool) -> None:
+    view = Summarise(100, keep, count_tokens=len)
     seen = log("", "x" * 100)
     seen.cut(Cut(1, 3, (Message(Role.USER, "s"),)))
-    assert (Summarise(100, 8, count_tokens=len).reduce(log("x" * new, "y" * 99)) is not None) is asks
+    assert (view.reduce(log("x" * new, "y" * 99)) is not None) is asks
     assert view.reduce(seen) is None, "what was summarised is not new"
 
 
@@ -173,7 +180,14 @@ WRONG: list[tuple[Any, str]] = [
     (lambda: Window(9, -1), "keep_tokens=-1: use a whole number of tokens, 0 or more"),
     (lambda: Window(9, 10), "keep_tokens=10 is more than max_tokens=9; use less"),
     (lambda: TrimResults(31), "max_tokens=31: use a whole number of tokens, 32 or more"),
-    (lambda: Window(9, count_tokens=cast("Any", 5)), "count_tokens=5: use a function that takes a text and returns a number"),
+    *(
+        (lambda kind=kind, limits=limits: kind(*limits, count_tokens=5), "count_tokens=5: use a function that takes a text and returns a number")
+        for kind, limits in ((Window, (9,)), (TrimResults, (32,)), (ClearToolResults, (9,)), (Summarise, (9, 8)))
+    ),
+    (lambda: ClearToolResults(0), "over_tokens=0: use a whole number of tokens, 1 or more"),
+    (lambda: Summarise(0, -1), "over_tokens=0: use a whole number of tokens, 1 or more"),
+    (lambda: Summarise(9, -1), "keep_tokens=-1: use a whole number of tokens, 0 or more"),
+    (lambda: Summarise(9, 8, cast("Any", 5)), "llm=5 is no model; pass an object with complete(request), or None"),
     (lambda: ClearToolResults(9, -1), "keep=-1: use the number of results that stay, 0 or more"),
     (lambda: ClearToolResults(9, True), "keep=True: use the number of results that stay, 0 or more"),
     (lambda: Summarise(9, 9), "keep_tokens=9 is not below over_tokens=9; use less"),
@@ -228,3 +242,32 @@ def test_what_may_be_cut(cut: Cut, why: str) -> None:
         )
     else:
         seen.check(cut, "v")
+
+
+SAID = (Message(Role.SYSTEM, "s" * 3), Message(Role.USER, "t" * 4), *(
+    message for call in ("c0", "c1", "c2") for message in (reply(call, "a" * 10), Message(Role.TOOL, "r" * 50, call))
+))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("look", "expected"),
+    [
+        (lambda seen: seen.tokens, 187),
+        (lambda seen: seen.fixed_tokens, 7),
+        (lambda seen: seen.oldest(60), [(2, 4)]),
+        (lambda seen: seen.oldest(61), [(2, 6)]),
+        (lambda seen: seen.oldest(999), [(2, 6)]),
+        (lambda seen: seen.oldest(0), []),
+        (lambda seen: seen.visible_messages([(2, 3), (5, 7)]), [SAID[2], SAID[5], SAID[6]]),
+        (lambda seen: seen.new_tokens([(2, 4), (5, 6)]), 110),
+        (lambda seen: [place for place, _ in seen.results(0)], [3, 5]),
+        (lambda seen: [(place, size) for place, _, size in seen.tool_results()], [(3, 50), (5, 50), (7, 50)]),
+        (lambda seen: seen.check(Cut(2, 4), "v"), None),
+        (lambda seen: (seen.cut(Cut(2, 4)), seen.tokens, seen.cuts()), (None, 127, (Cut(2, 4),))),
+        (lambda seen: seen.cuts(), ()),
+    ],
+)
+def test_what_was_taken_is_known_at_once(look: Any, expected: Any) -> None:
+    seen = VisibleLog(1, len)
+    seen.take(SAID)
+    assert look(seen) == expected

@@ -1,17 +1,14 @@
 """All rows of a database of durable runs, and what every question to it returns: after one small run of each kind.
 
-A database is in `whole_databases/`, a line for each row. `python -m tests.durable.test_whole_databases` writes them
-anew: read what has changed before it is committed.
+A database is in `whole_databases/` (see `tests/expected.py`), a line for each row.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import socket
 import sqlite3
-import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import closing
@@ -21,6 +18,7 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
+from tests import expected
 from tests.durable.databases import database_in
 from tests.durable.test_agent import add, delete, turns
 from tests.graph.test_whole_threads import shown
@@ -119,7 +117,7 @@ async def an_answer(desk: Desk) -> None:
 async def all_options(desk: Desk) -> None:
     memory = Conversation(1000)
     measure = JsonTool("measure", "Measure.", {"type": "object"}, external=True)
-    task = ["What is it?", Image(data=b"\x89PNG", media_type="image/png")]
+    task: list[Any] = ["What is it?", Image(data=b"\x89PNG", media_type="image/png")]
     async with desk.agent(adder(name="other")) as durable:
         run_id = await durable.enqueue(
             task,
@@ -156,7 +154,7 @@ async def approvals(desk: Desk) -> None:
         first, second = await durable.pending("r")
         await desk.show("resume", durable.outcome("r"))
         await desk.show("wrong", durable.decide("r", {first.token: Approve(), "nobody's": Approve()}))
-        await desk.show("odd", durable.decide("r", {first.token: True}))
+        await desk.show("odd", durable.decide("r", {first.token: True}))  # type: ignore[dict-item]
         await desk.show("provided", durable.approve("r", first.token, Provide(5)))
         await desk.show("first", durable.approve("r", first.token, ApproveWith({"path": "c"})))
         await desk.show("twice", durable.approve("r", first.token, Approve()))
@@ -348,23 +346,8 @@ def steady(line: str) -> str:
 
 @pytest.mark.parametrize("name", KINDS)
 async def test_a_database_of_each_kind_is_as_it_was(name: str, tmp_path: Path) -> None:
-    expected = (FOLDER / f"{name}.txt").read_text(encoding="utf-8")
-    assert await run(KINDS[name], tmp_path) == expected.rstrip("\n").split("\n")
+    expected.check(FOLDER / f"{name}.txt", await run(KINDS[name], tmp_path))
 
 
 def test_no_database_is_left_over() -> None:
-    assert {path.stem for path in FOLDER.iterdir()} == set(KINDS)
-
-
-def write() -> None:
-    FOLDER.mkdir(exist_ok=True)
-    for path in FOLDER.iterdir():
-        path.unlink()
-    for name, kind in KINDS.items():
-        with tempfile.TemporaryDirectory() as folder:
-            lines = asyncio.run(run(kind, Path(folder)))
-        (FOLDER / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    write()
+    expected.check_names(FOLDER, KINDS)

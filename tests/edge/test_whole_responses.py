@@ -1,16 +1,12 @@
 """Every answer of an app, whole: status, headers and body, of all routes, for an agent and for a durable one.
 
-They are in `whole_responses/`. `python -m tests.edge.test_whole_responses` writes them anew: read what has changed
-before it is committed.
+They are in `whole_responses/` (see `tests/expected.py`).
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-import logging
 import re
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests import expected
 from tests.durable.databases import database_in
 from tests.edge.kit import say, scripted, serving
 from wesichain import Agent, Finish, LlmResponse, ToolCall, tool
@@ -385,7 +382,7 @@ async def answers(kind: Kind, database: str | None) -> list[str]:
             text = json.dumps(ask.body) if not isinstance(ask.body, bytes) else ask.body.decode()
             for name, value in known.items():
                 text = text.replace(name, value)
-            content = {} if ask.body is None else {"content": text}
+            content: dict[str, Any] = {} if ask.body is None else {"content": text}
             headers = {**({} if ask.body is None else {"content-type": "application/json"}), **ask.headers}
             at = ask.path.replace("{run}", known.get("{run}", ""))
             lines.append(
@@ -463,27 +460,9 @@ def file_of(name: str, is_durable: bool) -> Path:
 
 @pytest.mark.parametrize(("name", "is_durable"), CASES)
 async def test_the_answers_of_each_kind_are_as_they_were(name: str, is_durable: bool, tmp_path: Path) -> None:
-    expected = file_of(name, is_durable).read_text(encoding="utf-8").rstrip("\n").split("\n")
-    assert await answers(KINDS[name], database_in(tmp_path) if is_durable else None) == expected
+    lines = await answers(KINDS[name], database_in(tmp_path) if is_durable else None)
+    expected.check(file_of(name, is_durable), lines)
 
 
 def test_no_answer_is_left_over() -> None:
-    assert {*FOLDER.iterdir()} == {file_of(*case) for case in CASES}
-
-
-def write() -> None:
-    logging.disable()
-    FOLDER.mkdir(exist_ok=True)
-    for path in FOLDER.iterdir():
-        path.unlink()
-    for name, is_durable in CASES:
-        if is_durable and name not in DIFFERS:
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            database = database_in(Path(folder)) if is_durable else None
-            lines = asyncio.run(answers(KINDS[name], database))
-        file_of(name, is_durable).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    write()
+    expected.check_names(FOLDER, {file_of(*case).stem for case in CASES})

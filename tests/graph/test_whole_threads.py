@@ -1,13 +1,11 @@
 """The whole thread of a graph, entry by entry, and all that its streams and snapshots show: one small graph of each kind.
 
-A thread is in `whole_threads/`, a line for each thing. `python -m tests.graph.test_whole_threads` writes them
-anew: read what has changed before it is committed. Each is run once more by graphs that are made anew for every
-call and that nobody streams: they store the same.
+A thread is in `whole_threads/` (see `tests/expected.py`), a line for each thing. Each is run once more by graphs
+that are made anew for every call and that nobody streams: they store the same.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
@@ -19,6 +17,7 @@ import pytest
 from pydantic import BaseModel
 from typing_extensions import override
 
+from tests import expected
 from tests.agent.kit import add, boom, call, say
 from wesichain import Agent, tool
 from wesichain.agent import Approve, ApproveWith, Refuse
@@ -697,22 +696,8 @@ LEFT_OUT: Mapping[Any, Sequence[str]] = {
 @pytest.mark.parametrize("is_kept", [True, False], ids=["one-graph", "a-graph-for-each-call"])
 @pytest.mark.parametrize("name", KINDS)
 async def test_a_thread_of_each_kind_is_as_it_was(name: str, is_kept: bool) -> None:
-    expected = (THREADS / f"{name}.txt").read_text(encoding="utf-8")
-    assert await run(KINDS[name], is_kept=is_kept) == expected.rstrip("\n").split("\n")
+    expected.check(THREADS / f"{name}.txt", await run(KINDS[name], is_kept=is_kept))
 
 
 def test_no_thread_is_left_over() -> None:
-    assert {path.stem for path in THREADS.iterdir()} == set(KINDS)
-
-
-def write() -> None:
-    THREADS.mkdir(exist_ok=True)
-    for path in THREADS.iterdir():
-        path.unlink()
-    for name, kind in KINDS.items():
-        lines = asyncio.run(run(kind, is_kept=True))
-        (THREADS / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    write()
+    expected.check_names(THREADS, KINDS)

@@ -19,8 +19,9 @@ from tests.waiting import PATIENCE, until
 from wesichain.core import Advice, Adviser, Strategy, StrategySource, ToolSpec
 from wesichain.core.internal import HEADING, advise
 from wesichain.errors import ConfigError
-from wesichain.learning import FunctionEmbedder, Playbook, PlaybookBullet, Provenance
-from wesichain.learning.advising import FLOOR, Shares, draw, is_drawn, is_near
+from wesichain.learning import FunctionEmbedder, Playbook, PlaybookBullet, Provenance, ToolCallingStrategy
+from wesichain.learning.advising import FLOOR, Shares, draw, is_drawn, is_near, make_advice
+from wesichain.learning.entities.conditions import marks_of
 from wesichain.learning.storage.domain import Match
 
 
@@ -219,3 +220,80 @@ async def test_any_source_of_strategies_gives_advice() -> None:
 def test_a_share_is_a_share(tmp_path: Path, wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         Playbook.open(tmp_path / "p", words(), **wrong)
+
+
+# --- what fits into advice ----------------------------------------------------------------------------
+
+OFFERED = {"look": "1", "tell": "2"}
+
+
+def advice(
+    *bullets: PlaybookBullet, first: Any = (), k: int = 9, tokens: int = 1000, shares: Shares | None = None
+) -> Any:
+    matches = [Match(bullet, 1.0) for bullet in bullets]
+    return make_advice(
+        matches, first, run_id="r", tools=OFFERED, k=k, tokens=tokens, shares=shares or Shares(), task="sell"
+    )
+
+
+def owned(text: str, id: str) -> PlaybookBullet:
+    return replace(note(text, id=id), ruling="owner")
+
+
+def way(text: str, id: str, **more: Any) -> ToolCallingStrategy:
+    return replace(strategy("sell", "look", "tell", id=id), content=text, stage="prod", **more)
+
+
+def test_advice_has_as_many_bullets_and_characters_as_it_may() -> None:
+    ways = [way(f"Way {number}.", f"w{number}") for number in range(4)]
+    assert advice(*ways, k=2).shown == ("w0", "w1")
+    assert advice(*ways, owned("Be kind.", "o"), k=2).shown == ("o", "w0", "w1"), (
+        "an owner's come first, and are not counted"
+    )
+    assert advice(*ways, k=0).shown == ()
+    assert advice().text == ""
+    text = "x" * 40
+    for tokens, count in ((20, 2), (19, 1), (10, 1), (9, 0)):
+        assert len(advice(owned(text, "a"), owned("y" * 40, "b"), tokens=tokens).shown) == count
+    shown = advice(*ways[:2])
+    assert shown.text == f"{HEADING}\n- Way 0.\n- Way 1."
+    assert shown.tools == ("look", "tell")
+
+
+def test_what_is_the_same_is_said_once_and_what_is_first_is_shown_whatever_its_stage() -> None:
+    one, same = way("Look first.", "one"), way("Look first.", "same")
+    assert advice(one, same).shown == ("one",)
+    trial = replace(way("Then tell.", "trial"), stage="staging")
+    kept = Shares(explore=0.0, holdback=1.0)
+    assert advice(one, trial, shares=kept) == replace(advice(), held=("one", "trial"))
+    assert advice(one, first=[trial], shares=kept).shown == ("trial",)
+    assert advice(one, one, shares=kept).held == ("one",)
+    assert advice(way("No.", "n", tool_sequence=("gone",))).shown == ()
+
+
+def test_a_way_for_a_word_of_the_task_goes_before_ways_for_tasks_in_general() -> None:
+    learned = Provenance("reflector")
+    (mark,) = marks_of("sell")
+    word = way("By word.", "word", condition=f"+{mark}", provenance=learned)
+    ways = {
+        "general": way("In general.", "general", provenance=learned),
+        "other": way("Without it.", "other", condition="-000000", provenance=learned),
+        "forced": way("By force.", "forced", ruling="forced", provenance=learned),
+        "written": way("As written.", "written"),
+        "lesson": way("A lesson.", "lesson", lesson="order", provenance=learned),
+        "noted": way("A note.", "noted", section="Observations", provenance=learned, tool_sequence=("tell",)),
+    }
+    assert set(advice(word, *ways.values()).shown) == {"word", "forced", "written", "lesson", "noted"}
+    assert "general" in advice(*ways.values()).shown
+    assert advice(word).text.endswith("- For sell: call look first, then tell.")
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, "1", None])
+def test_shares_lie_between_none_and_all(share: Any) -> None:
+    for name in ("explore", "holdback"):
+        with pytest.raises(ConfigError) as refused:
+            Shares(**{name: share})
+        assert str(refused.value) == f"{name} is a share of the runs, from 0 to 1; got {share!r}"
+    with pytest.raises(ConfigError, match="half_life is a number of runs above 0; got 0"):
+        Shares(half_life=0)
+    assert Shares(0, 1, 0.5) == Shares(0.0, 1.0, 0.5)

@@ -259,6 +259,7 @@ def test_a_consolidation_joins_what_has_come_to_be_the_same(playbook: Playbook) 
     assert playbook.bullets("shop") == before
     done = SemanticCurator().consolidate(playbook, "shop")
     assert (done.updated, done.removed) == (planned.updated, planned.removed)
+    assert (planned.deltas, done.deltas) == ((), tuple(playbook.journal("shop")[-1:]))
     assert ids(playbook.bullets("shop")) == ["old", "other-tools", "n1"]
     old = playbook.bullets("shop")[0]
     assert isinstance(old, ToolCallingStrategy)

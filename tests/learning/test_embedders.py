@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wesichain.errors import PlaybookError
+from tests.learning.kit import SIZE
+from wesichain.errors import ConfigError, PlaybookError
 from wesichain.learning import Embedder, FunctionEmbedder, Playbook, PlaybookBullet, mask
 from wesichain.learning.embedders import SharedEmbedder, unit_rows
 from wesichain.learning.use_embedder import UseEmbedder
@@ -114,3 +115,17 @@ def test_an_embedder_need_not_be_safe_to_share_between_threads(tmp_path: Path) -
             found = [*pool.map(lambda domain: book.retrieve("be kind", domain=domain), domains)]
     assert [len(bullets) for bullets in found] == [1] * 6
     assert overlaps == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [(ConfigError("no key"), "no key"), (ValueError("no"), "the embedder 'x' raised ValueError: no")],
+)
+def test_what_an_embedder_raises_is_said(error: Exception, says: str) -> None:
+    def fail(_: list[str]) -> Any:
+        raise error
+
+    shared = SharedEmbedder(FunctionEmbedder("x", SIZE, function=fail))
+    with pytest.raises(type(error) if isinstance(error, ConfigError) else PlaybookError, match=says):
+        shared.embed(["a"])
+    assert shared.embed([]).shape == (0, SIZE)

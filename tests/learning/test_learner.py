@@ -15,12 +15,10 @@ from wesichain.errors import ConfigError
 from wesichain.learning import (
     Feedback,
     Learner,
-    LearningSummary,
     Playbook,
     ReActGenerator,
     Reflection,
     RunReader,
-    RunRecord,
     TaskInput,
     TaskOutput,
 )
@@ -167,20 +165,6 @@ async def test_without_a_generator_runs_can_be_submitted_and_nothing_else(playbo
         learner.submit(run_of("t0", "a"))
     with pytest.raises(ConfigError, match="takes the run first"):
         learner.submit(tasks(1)[0])
-
-
-# --- the report -------------------------------------------------------------------------------------
-
-
-def test_the_report_leaves_out_what_is_not_known() -> None:
-    records = (
-        RunRecord("1", "shop", "success", 2, 1.0),
-        RunRecord("2", "shop", "failure", 4, 3.0, error="gone"),
-        RunRecord("3", "shop", "unknown", 6, 2.0),
-    )
-    assert "3 tasks, 50% solved, 1 ended in errors" in LearningSummary(records).text()
-    assert "iterations a task: 4.00" in LearningSummary(records).text()
-    assert "0 tasks, 0% solved" in LearningSummary().text()
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from tests.learning.kit import run_of, strategy, words
-from wesichain.agent import Agent, Interrupted
-from wesichain.core import AdviceShown, RunStarted, from_json, to_json
-from wesichain.errors import ConfigError, RunFailedError
+from wesichain.agent import Agent
+from wesichain.core import AdviceShown, from_json, to_json
+from wesichain.errors import ConfigError
 from wesichain.learning import Feedback, Learner, Playbook, TaskOutput
-from wesichain.policy import Budget, FailFast
 from wesichain.testing import ScriptedLlm, calls
 from wesichain.tools import ToolError, tool
 from wesichain.trace import CollectingSink, Recorder, Recording, load
@@ -83,29 +82,6 @@ async def test_what_a_run_was_advised_is_read_from_its_log(playbook: Playbook) -
     await learner.drain()
     sides = [(item.shown_runs, item.held_runs) for item in map(playbook.evidence, ("s", "h"))]
     assert sides == [(1, 0), (0, 1)]
-
-
-async def test_runs_that_end_otherwise_are_told_as_they_are() -> None:
-    with pytest.raises(RunFailedError) as failed:
-        await agent(CALL, CALL, CALL, budget=Budget(steps=2)).run(TASK)
-    limit = TaskOutput.of(failed.value)
-    assert (limit.completed, limit.iteration_limit_reached, limit.total_iterations) == (False, True, 2)
-    wrong = agent(calls(("owes", {"customer": -1})), policy=FailFast())
-    broken = TaskOutput.of(await wrong.outcome(TASK))
-    assert not broken.structured_trace[0].calls[0].success
-    assert "there is none" in broken.metadata["error"]
-    waiting = await agent(calls(("pay", {"customer": 7}))).outcome(TASK)
-    assert isinstance(waiting, Interrupted)
-    assert TaskOutput.of(waiting).metadata["error"].startswith("interrupted")
-
-
-def test_a_recording_of_a_run_that_goes_on_is_told_as_one() -> None:
-    begun = TaskOutput.of(Recording("r", (RunStarted("r", 0, 1, 0.0, "Go", "model"),)))
-    assert (begun.metadata["error"], begun.metadata["task"], begun.completed) == (
-        "the run has not ended",
-        "Go",
-        False,
-    )
 
 
 async def test_what_is_no_run_is_refused() -> None:

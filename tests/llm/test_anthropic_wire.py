@@ -65,6 +65,14 @@ def delta(index: int, type: str, **fields: Any) -> dict[str, Any]:
     return {"type": "content_block_delta", "index": index, "delta": {"type": type, **fields}}
 
 
+def test_a_second_message_begins_anew() -> None:
+    again = {"type": "message_start", "message": {"usage": {"input_tokens": 5}}}
+    said = delta(0, "text_delta", text="one"), delta(1, "text_delta", text="two")
+    stops = {"type": "message_delta", "delta": {"stop_reason": "max_tokens"}}
+    _, reply = streamed(start(0, type="text"), said[0], stops, again, start(1, type="text"), said[1])
+    assert (reply.content, reply.finish_reason, reply.usage.input_tokens) == ("two", "stop", 5)
+
+
 # --- requests ------------------------------------------------------------------------------------
 
 

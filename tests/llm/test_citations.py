@@ -186,4 +186,5 @@ def test_a_citation_outside_of_the_answer_has_no_place_there() -> None:
     found = citations.within([URL, unplaced, Citation(start=2, end=8)], "0123456789", "23456789")
     assert found == (replace(URL, start=None, end=None), unplaced, Citation(start=0, end=6))
     assert citations.within([Citation(start=8, end=10)], "0123456789", "89") == (Citation(start=0, end=2),)
+    assert citations.within([Citation(start=0, end=2)], "01", "01") == (Citation(start=0, end=2),)
     assert citations.within([URL], "0123456789", "x") == (replace(URL, start=None, end=None),)

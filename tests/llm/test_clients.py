@@ -6,6 +6,7 @@ import json
 import runpy
 from base64 import b64encode
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 import anthropic
@@ -19,6 +20,7 @@ from google.oauth2.credentials import Credentials
 from tests.conftest import ROOT
 from tests.llm.provider_kit import KEY, REQUEST
 from tests.llm.toxic_server import Received, ToxicServer, reply
+from tests.llm.wire_corpus import collect
 from tests.llm.wires import BedrockWire, ChatWire, GeminiWire, MessagesWire, ResponsesWire, frame
 from wesichain.agent.model_names import FORMS, resolve_model
 from wesichain.core import Image, LlmRequest, LlmTraits, Message, Role, StreamingLlm
@@ -86,6 +88,31 @@ class TestAClientOfTheSdk:
         await made[0].aio.aclose()
         assert received.headers["x-goog-api-key"] == KEY
 
+    async def test_what_google_cannot_read_is_worth_another_try(self) -> None:
+        begun = {"candidates": [{"content": {"parts": [{"text": "a"}]}}]}
+        lines = []
+        for body in ("no JSON", f"data: {json.dumps(begun)}\n\ndata: none\n\n"):
+            async with ToxicServer(reply(200, body)) as server:
+                sdk = genai.Client(api_key=KEY, http_options={"base_url": server.url})
+                client = GoogleClient("gemini-x", client=sdk, retries=0)
+                for ask in (client.complete, partial(collect, client)):
+                    with pytest.raises(LlmError) as caught:
+                        await ask(REQUEST)
+                    assert caught.value.retryable
+                    lines.append(str(caught.value))
+                await sdk.aio.aclose()
+        parse, json_error = (
+            "Failed to parse response as JSON. Raw response: ",
+            "Expecting value: line 1 column 1 (char 0)",
+        )
+        check = "check base_url and the network"
+        assert lines == [
+            f"cannot reach Google: {json_error}; {check}",
+            f"cannot reach Google: {parse}no JSON; {check}",
+            f"cannot reach Google: {json_error}; {check}",
+            f"the reply of Google was cut off ({parse}none); ask again",
+        ]
+
     async def test_errors_of_google_are_ours(self) -> None:
         fault = {"error": {"code": 429, "message": "slow down", "status": "RESOURCE_EXHAUSTED"}}
         async with ToxicServer(reply(429, json.dumps(fault), {"retry-after": "3"})) as server:
@@ -127,7 +154,7 @@ class TestAKeyThatIsAskedFor:
         received = await sent(
             MessagesWire(), lambda url: AnthropicClient("claude-x", base_url=url, api_key=key)
         )
-        assert received.headers["x-api-key"] == "fresh"
+        assert received.headers["authorization"] == "Bearer fresh"
 
     @pytest.mark.parametrize(
         ("given", "error"),

@@ -64,6 +64,15 @@ class Silent:
         return LlmResponse("silent")
 
 
+@pytest.mark.parametrize(
+    "wrap", [lambda model: Fallback([model]), lambda model: RateLimiter(model, requests_per_minute=9)]
+)
+async def test_who_does_not_want_a_stream_gets_none(wrap: Any) -> None:
+    broken = Scripted("m")
+    broken.stream = None  # type: ignore[assignment,method-assign]  # whoever calls it fails
+    assert (await wrap(broken).complete(REQUEST)).content == "m"
+
+
 async def answers(llm: StreamingLlm, *, how: str) -> str:
     if how == "asked":
         return (await llm.complete(REQUEST)).content

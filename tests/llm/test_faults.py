@@ -11,8 +11,9 @@ import httpx2
 import pytest
 
 from wesichain.errors import LlmError, LlmRejectedError, LlmResponseError, LlmTransportError
+from wesichain.llm.bedrock.frames import FrameScanner
 from wesichain.llm.transport.faults import Endpoint, retry_after
-from wesichain.llm.transport.http import HttpTransport, ProviderRoute
+from wesichain.llm.transport.http import HttpTransport, ProviderRoute, Scanner
 from wesichain.llm.transport.retry_limits import RetryLimits
 from wesichain.llm.transport.sse import SseScanner
 
@@ -192,6 +193,22 @@ def test_a_connection_or_a_reply_that_breaks_is_worth_another_try(
     error: LlmError, kind: type[LlmError], line: str
 ) -> None:
     assert (type(error), error.retryable, str(error)) == (kind, True, line)
+
+
+@pytest.mark.parametrize(
+    ("scanner", "line"),
+    [
+        (SseScanner(), "the stream is not UTF-8; ask again"),
+        (
+            FrameScanner(),
+            "the stream is no AWS event stream (Checksum mismatch: expected 0xffffffff, calculated 0x2144df1c); ask again",
+        ),
+    ],
+)
+def test_a_stream_that_cannot_be_read_is_worth_another_try(scanner: Scanner, line: str) -> None:
+    with pytest.raises(LlmResponseError) as caught:
+        scanner.feed(b"\xff" * 31 + b"\n")
+    assert (str(caught.value), caught.value.retryable) == (line, True)
 
 
 async def nothing() -> AsyncGenerator[bytes]:

@@ -124,10 +124,11 @@ def _changed(node: ast.AST) -> str | None:
             return str(not flag)
         case ast.Constant(value=int() as number):
             return str(number + 1)
+        # What is left out is still named, so that a function that uses it from around it can take the code.
         case ast.Expr(value=ast.Call() | ast.Await()) | ast.AugAssign() | ast.Raise():
-            return "pass"
+            return f"if 0: {ast.unparse(node)}"
         case ast.Return(value=ast.expr() as value) if ast.unparse(value) != "None":
-            return "return None"
+            return f"return None if 1 else ({ast.unparse(value)})"
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             return f"({ast.unparse(operand)})"
         case _:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from sys import maxsize
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from wesichain.errors import (
     InvalidModelActionError,
     LlmRejectedError,
     LlmTransportError,
+    ModelRefusedError,
     ModelTransportError,
     PolicyConfigError,
     ToolExecutionError,
@@ -38,6 +40,7 @@ from wesichain.policy import (
     Rule,
     SelfCorrect,
 )
+from wesichain.policy.engines import chain_of
 
 
 @dataclass
@@ -118,6 +121,15 @@ FOREIGN = caused(ModelTransportError("?"), RuntimeError("?"))
             Recovery({ModelTransportError: Retry()}), BUSY, Retry(delay=7.0), id="retry-after-is-honoured"
         ),
         pytest.param(
+            Recovery({ModelTransportError: Retry(delay=8.0)}), BUSY, Retry(delay=8.0), id="or-longer"
+        ),
+        pytest.param(
+            Recovery({ModelTransportError: Reprompt(N(1))}, backoff=40),
+            BUSY,
+            Reprompt(N(1), delay=40),
+            id="the-longer-of-two-waits",
+        ),
+        pytest.param(
             Recovery({ToolFailedError: Retry()}, backoff=Backoff(1.0)),
             TOOL,
             Retry(delay=1.0),
@@ -128,6 +140,36 @@ FOREIGN = caused(ModelTransportError("?"), RuntimeError("?"))
 def test_the_decision_is(engine: PolicyEngine, error: Any, decision: object) -> None:
     decide = engine.on_tool_error if isinstance(error, ToolFailedError) else engine.on_model_error
     assert decide(View(), error) == decision
+
+
+@pytest.mark.parametrize(
+    ("error", "times", "decision"),
+    [
+        (MALFORMED, 3, Reprompt(N(maxsize))),
+        (MALFORMED, 4, Fail()),
+        (ModelRefusedError("no"), 1, Fail()),
+        (FOREIGN, 1, Retry(delay=0.5)),
+        (FOREIGN, 2, Retry(delay=1.0)),
+        (FOREIGN, 3, Fail()),
+        (BUSY, 1, Retry(delay=7.0)),
+        (DENIED, 1, Fail()),
+        (TOOL, 99, Reprompt(N(maxsize))),
+    ],
+)
+def test_what_a_model_can_correct_is_returned_to_it_three_times(
+    error: Any, times: int, decision: object
+) -> None:
+    engine, view = SelfCorrect(), View({InvalidModelActionError: times, ModelTransportError: times})
+    decide = engine.on_tool_error if error is TOOL else engine.on_model_error
+    assert decide(view, error) == decision
+
+
+def test_of_the_causes_of_an_error_eight_are_looked_at() -> None:
+    error: Any = ValueError()
+    for _ in range(9):
+        error = caused(ValueError(), error)
+    assert len(chain_of(error)) == 9
+    assert chain_of(TOOL) == [TOOL]
 
 
 @pytest.mark.parametrize(
@@ -154,36 +196,44 @@ def test_the_n_of_a_reprompt_is_its_limit() -> None:
     assert engine.on_tool_error(View({ToolFailedError: 2}), TOOL) == Fail()
 
 
+ONCE = "a model is reprompted at least once; use n >= 1, or Fail()"
+DECISION = "is not a decision; use Fail(), Retry(), Reprompt(...) or Interrupt()"
+ENDING = "use Fail(), Interrupt() or a Reprompt"
+GROWING = "waiting times must grow; use initial >= 0, factor >= 1, maximum >= initial"
+WRONG: list[tuple[Any, str]] = [
+    *((lambda n=n: N(n), f"N({n!r}): {ONCE}") for n in (0, -1, "3", 1.5)),
+    (lambda: RepromptN(0), f"N(0): {ONCE}"),
+    *(
+        (lambda n=n: SelfCorrect(n), f"SelfCorrect(attempts={n!r}): use 1 or more, or FailFast()")
+        for n in (0, True, "3")
+    ),
+    (lambda: Backoff(-1), f"Backoff(initial=-1, factor=2.0, maximum=30.0): {GROWING}"),
+    (lambda: Backoff(factor=0.5), f"Backoff(initial=0.5, factor=0.5, maximum=30.0): {GROWING}"),
+    (lambda: Backoff(maximum=0.4), f"Backoff(initial=0.5, factor=2.0, maximum=0.4): {GROWING}"),
+    (lambda: Recovery({}), "Recovery({}): an empty table recovers nothing; use FailFast()"),
+]  # fmt: skip
+TABLES: list[tuple[Any, dict[str, Any], str]] = [
+    ([ToolFailedError], {}, "Recovery takes a table {ErrorClass: decision}, not list"),
+    ({ToolFailedError: "retry"}, {}, f"Recovery: 'retry' for ToolFailedError {DECISION}"),
+    ({"ToolFailedError": Retry()}, {}, "Recovery: 'ToolFailedError' is not a class of errors"),
+    ({int: Retry()}, {}, "Recovery: <class 'int'> is not a class of errors"),
+    ({ToolFailedError: Rule(Retry(), limit=0)}, {}, "Recovery: a limit of 0 for ToolFailedError; use >= 1"),
+    ({ToolFailedError: Retry()}, {"limit": 0}, "Recovery: a limit of 0 for ToolFailedError; use >= 1"),
+    ({ToolFailedError: Retry()}, {"backoff": (1, 2)}, "backoff=(1, 2): use seconds, or Backoff(initial, factor, maximum)"),
+    ({ToolFailedError: Retry()}, {"on_exhausted": "fail"}, f"Recovery: on_exhausted='fail' is not a decision; {ENDING}"),
+    ({ToolFailedError: Retry()}, {"on_exhausted": Retry()}, f"Recovery: on_exhausted=Retry() for ToolFailedError would never end; {ENDING}"),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "make",
-    [
-        pytest.param(lambda: N(0), id="reprompt-no-times"),
-        pytest.param(lambda: N(-1), id="reprompt-less-than-no-times"),
-        pytest.param(lambda: N("3"), id="a-text-for-times"),  # type: ignore[arg-type]
-        pytest.param(lambda: N(1.5), id="one-and-a-half-times"),  # type: ignore[arg-type]
-        pytest.param(lambda: RepromptN(0), id="an-engine-that-never-reprompts"),
-        pytest.param(lambda: Recovery([ToolFailedError]), id="a-list-for-a-table"),  # type: ignore[arg-type]
-        pytest.param(
-            lambda: Recovery({ToolFailedError: Retry()}, backoff=(1, 2)),  # type: ignore[arg-type]
-            id="a-pair-for-a-backoff",
-        ),
-        pytest.param(
-            lambda: Recovery({ToolFailedError: Retry()}, on_exhausted="fail"),  # type: ignore[arg-type]
-            id="a-word-when-exhausted",
-        ),
-        pytest.param(lambda: SelfCorrect(attempts=0), id="no-attempts"),
-        pytest.param(lambda: SelfCorrect(attempts=True), id="a-flag-for-attempts"),
-        pytest.param(lambda: Recovery({}), id="an-empty-table"),
-        pytest.param(lambda: Recovery({ToolFailedError: "retry"}), id="a-word-for-a-decision"),  # type: ignore[dict-item]
-        pytest.param(lambda: Recovery({"ToolFailedError": Retry()}), id="a-name-for-a-class"),  # type: ignore[dict-item]
-        pytest.param(lambda: Recovery({ToolFailedError: Rule(Retry(), limit=0)}), id="a-limit-of-none"),
-        pytest.param(
-            lambda: Recovery({ToolFailedError: Retry()}, on_exhausted=Retry()), id="exhausted-for-ever"
-        ),
-        pytest.param(lambda: Backoff(initial=-1), id="waiting-backwards"),
-        pytest.param(lambda: Backoff(factor=0.5), id="waiting-less-and-less"),
-    ],
+    ("make", "why"),
+    [*WRONG, *((lambda given=given: Recovery(given[0], **given[1]), given[2]) for given in TABLES)],
 )
-def test_a_contradiction_fails_at_build(make: Any) -> None:
-    with pytest.raises(PolicyConfigError):
+def test_a_contradiction_fails_at_build(make: Any, why: str) -> None:
+    with pytest.raises(PolicyConfigError) as refused:
         make()
+    assert str(refused.value) == why
+
+
+def test_at_their_bounds_engines_are_made() -> None:
+    N(1), SelfCorrect(1), Backoff(0, 1, 0), Recovery({ToolFailedError: Rule(Retry(), limit=1)})

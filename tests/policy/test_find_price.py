@@ -73,6 +73,17 @@ def test_a_reply_costs_what_is_published(model: str, name: str, provider: str, u
     assert find_cost(usage, model, at=NOW) == pytest.approx(published(usage, name, provider))
 
 
+@pytest.mark.parametrize("time", ["00:29", "00:31", "16:29", "16:31"])
+def test_a_price_that_depends_on_the_time_of_the_day_is_that_of_the_minute(time: str) -> None:
+    at = datetime.fromisoformat(f"2025-06-01T{time}:00+00:00")
+    cost = find_cost(Usage(500_000, 1_000_000, 500_000), "deepseek-chat", at=at)
+    assert cost == pytest.approx(0.5675 if time in ("00:29", "16:31") else 1.135)
+
+
+def test_what_only_has_a_price_for_what_it_reads_writes_for_nothing() -> None:
+    assert find_price("openai:text-embedding-3-small", at=NOW) == Price(0.02, 0.0)
+
+
 def test_every_text_model_of_the_table_costs_what_is_published() -> None:
     """The tiers of inputs, outputs and caches are put together rightly, whichever of them a model has."""
     compared = 0

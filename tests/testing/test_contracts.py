@@ -10,9 +10,7 @@ from typing_extensions import override
 
 from wesichain import LlmRequest, LlmResponse, tool
 from wesichain.core import ToolCallingLlm
-from wesichain.graph import Checkpointer, MemoryCheckpointer
 from wesichain.testing import (
-    CheckpointerContract,
     FunctionLlm,
     ModelContract,
     ScriptedLlm,
@@ -20,7 +18,6 @@ from wesichain.testing import (
     StreamingScriptedLlm,
     ToolContract,
 )
-from wesichain.testing.store_contract import run_in_loops
 from wesichain.tools import JsonTool
 from wesichain.trace import CollectingSink
 
@@ -44,15 +41,6 @@ class ByHalves(StreamingScriptedLlm):
         yield LlmResponse("hello")
 
 
-class Forgetful(MemoryCheckpointer):
-    """Takes every append, whatever is there."""
-
-    @override
-    async def append(self, thread_id: str, entries: Any, *, after: int, settles: str | None = None) -> None:
-        await self.delete(thread_id)
-        await super().append(thread_id, entries, after=0, settles=settles)
-
-
 class Deaf:
     def emit(self, event: object) -> None:
         raise OSError("the disk is full")
@@ -71,13 +59,6 @@ def sinks(sink: Any) -> Any:
     return type("Suite", (SinkContract,), {"make_sink": lambda _: sink})()
 
 
-def checkpointers(made: Callable[[], Checkpointer]) -> Any:
-    async def make(_: object) -> Checkpointer:
-        return made()
-
-    return type("Suite", (CheckpointerContract,), {"make": make})()
-
-
 @pytest.mark.parametrize(
     ("suite", "fails"),
     [
@@ -94,7 +75,6 @@ def checkpointers(made: Callable[[], Checkpointer]) -> Any:
         ),
         pytest.param(sinks(CollectingSink()), (), id="a-sink"),
         pytest.param(sinks(Deaf()), ("every_event",), id="a-sink-that-raises"),
-        pytest.param(checkpointers(Forgetful), ("settles_nothing", "one_wins"), id="a-store-that-forgets"),
     ],
 )
 def test_a_suite_fails_for_the_mistakes_of_a_part(suite: Any, fails: tuple[str, ...]) -> None:
@@ -107,11 +87,3 @@ def test_a_suite_fails_for_the_mistakes_of_a_part(suite: Any, fails: tuple[str, 
     for part in fails:
         assert any(part in name for name in failed), (part, failed)
     assert fails or not failed, failed
-
-
-def test_a_fault_in_one_of_the_loops_is_told() -> None:
-    async def work(number: int) -> None:
-        assert number != 2
-
-    with pytest.raises(AssertionError, match=r"AssertionError\("):
-        run_in_loops(work)

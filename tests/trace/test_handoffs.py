@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from wesichain import Agent, tool
 from wesichain.core import Event, HandedOff, ToolsOffered, from_json, to_json
 from wesichain.testing import ScriptedLlm, calls
 from wesichain.tools import ToolSearch
-from wesichain.trace import ConsoleSink, Recorder, diff, find_run, load
+from wesichain.trace import Recorder, diff, find_run, load
 from wesichain.trace.otel import OtelSink, instrument
 
 
@@ -76,12 +75,6 @@ def test_live_spans_likewise() -> None:
     finally:
         live.close()
     spans.check()
-
-
-def test_the_console_says_who_hands_over_to_whom() -> None:
-    out = io.StringIO()
-    desk().run_sync("A seat?", events=ConsoleSink(out))
-    assert "» desk hands over to seating\n" in out.getvalue()
 
 
 def test_a_recording_holds_both_events_and_they_can_be_compared(tmp_path: Path) -> None:

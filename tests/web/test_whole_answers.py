@@ -1,7 +1,6 @@
 """Every answer of the viewer, whole: of all routes, over recordings, an agent, and a database of durable runs.
 
-They are in `whole_answers/`. `python -m tests.web.test_whole_answers` writes them anew: read what has changed
-before it is committed.
+They are in `whole_answers/` (see `tests/expected.py`).
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +17,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from tests import expected
 from tests.durable.databases import database_in
 from tests.durable.test_agent import deleter
 from tests.durable.test_whole_databases import steady
@@ -268,7 +267,7 @@ _VARIES = re.compile(r'"(size|hash|parent|duration|etag)": ?("[0-9a-f]{32}"|\d+|
 
 @contextmanager
 def client_of(kind: Kind, folder: Path) -> Iterator[TestClient]:
-    with TestClient(kind.view(folder), base_url=HOST, headers=kind.headers) as client:
+    with TestClient(kind.view(folder), base_url=HOST, headers=dict(kind.headers)) as client:
         yield client
 
 
@@ -280,23 +279,8 @@ def shown(headers: Mapping[str, str]) -> str:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_the_answers_of_each_kind_are_as_they_were(name: str, tmp_path: Path) -> None:
-    expected = (FOLDER / f"{name}.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
-    assert answers(KINDS[name], tmp_path) == expected
+    expected.check(FOLDER / f"{name}.txt", answers(KINDS[name], tmp_path))
 
 
 def test_no_answer_is_left_over() -> None:
-    assert {path.stem for path in FOLDER.iterdir()} == set(KINDS)
-
-
-def write() -> None:
-    FOLDER.mkdir(exist_ok=True)
-    for path in FOLDER.iterdir():
-        path.unlink()
-    for name, kind in KINDS.items():
-        with tempfile.TemporaryDirectory() as folder:
-            lines = answers(kind, Path(folder))
-        (FOLDER / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    write()
+    expected.check_names(FOLDER, KINDS)

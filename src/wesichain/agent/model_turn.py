@@ -254,8 +254,8 @@ class ModelTurn(Generic[OutT]):
         if not is_response(reply):
             return reply  # the judge decides what it is instead
         if reply.finish_reason == "error":
-            text = reply.content[:200]
-            return _unreachable(LlmResponseError(f"it ended with an error: {text}", retryable=True), run.step)
+            error = LlmResponseError(f"it ended with an error: {reply.content:.200}", retryable=True)
+            return _unreachable(error, run.step)
         run.tally.free = False
         cost = run.account.spend_reply(reply)
         run.emitter.model_responded(run.step, reply, int((run.now() - run.asked_at) * 1e6) / 1000, cost)

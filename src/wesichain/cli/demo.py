@@ -38,12 +38,10 @@ class Office:
         self._notes.mkdir()
         for name, text in _NOTES.items():
             (self._notes / name).write_text(text, encoding="utf-8")
-        shop = sqlite3.connect(self._database)
-        with shop:
+        with closing(sqlite3.connect(self._database)) as shop, shop:
             shop.execute("CREATE TABLE orders (customer TEXT, item TEXT, quantity INTEGER, price REAL)")
             shop.executemany("INSERT INTO orders VALUES (?, ?, ?, ?)", _ORDERS)
             shop.execute("CREATE TABLE parcels (number TEXT, service TEXT)")
-        shop.close()
 
     @tool(effect="pure")
     def query_orders(self, sql: str) -> list[list[Any]]:
@@ -52,15 +50,13 @@ class Office:
         Args:
             sql: The SELECT statement.
         """
-        shop = sqlite3.connect(f"{self._database.as_uri()}?mode=ro", uri=True)
-        try:
-            return [list(row) for row in shop.execute(sql).fetchmany(50)]
-        except sqlite3.Error as error:
-            raise ToolError(
-                f"SQLite says: {error}; the columns are customer, item, quantity, price"
-            ) from error
-        finally:
-            shop.close()
+        with closing(sqlite3.connect(f"{self._database.as_uri()}?mode=ro", uri=True)) as shop:
+            try:
+                return [list(row) for row in shop.execute(sql).fetchmany(50)]
+            except sqlite3.Error as error:
+                raise ToolError(
+                    f"SQLite says: {error}; the columns are customer, item, quantity, price"
+                ) from error
 
     @tool(effect="pure")
     def search_notes(self, word: str) -> list[str]:

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from wesichain.agent import Agent, Approve, ApproveWith, Decision, Provide, Refuse
-from wesichain.core.internal import home_folder, parse_json, to_plain
+from wesichain.core.internal import dump_json, home_folder, parse_json, to_plain
 from wesichain.errors import CodecError
 from wesichain.tools import CancellationToken
-from wesichain.trace import Recorder
+from wesichain.trace import Recorder, redact
 from wesichain.web import AllRuns, Filter, RunStore
 
 from .loading import opened
@@ -119,7 +119,7 @@ def show(run: Run, *, database_url: Url = None, as_json: Json = False) -> None:
             say(f"{name:8} {value}")
     for item in pending:
         above = "".join(f"{agent} > " for agent in item.scope)
-        say(f"waits    {above}{item.call.name} {to_plain(item.call)['args']}")
+        say(f"waits    {above}{item.call.name} {dump_json(redact(to_plain(item.call.args)))}")
         answer, end = ("provide", " --value JSON") if item.external else ("approve", "")
         say(f"         wesichain runs {answer} {run} {item.token}{end}")
 

@@ -152,7 +152,7 @@ def _is_the_users(file: Path) -> bool:
 def _named(target: str) -> Any:
     where, _, name = target.rpartition(":")
     if not where:
-        raise ConfigError(f"{target!r} names no agent; write file.py:agent or package.module:agent")
+        raise ConfigError(f"{target!r} names nothing; write file.py:NAME or package.module:NAME")
     module = _module_from(Path(where)) if where.endswith(".py") else _imported(where)
     if not hasattr(module, name):
         raise ConfigError(f"{where} has nothing named {name!r}")

@@ -142,7 +142,7 @@ def trimmed(text: str, max_tokens: int, count: CountTokens = estimate_tokens) ->
     while count(shown) > max_tokens and kept:
         kept = min(kept - 1, max(0, kept * max_tokens // max(1, count(shown)) - 1))
         head = kept * 2 // 3
-        tail = text[len(text) - (kept - head) :] if kept > head else ""
+        tail = text[len(text) - (kept - head) :]
         shown = f"{text[:head]}\n[... {len(text) - kept} of {len(text)} characters left out ...]\n{tail}"
     return shown
 
@@ -150,10 +150,7 @@ def trimmed(text: str, max_tokens: int, count: CountTokens = estimate_tokens) ->
 def trimmed_together(texts: Sequence[str], max_tokens: int, count: CountTokens) -> list[str]:
     """Texts of at most `max_tokens` together: the longest are cut first, down to a common length."""
     sizes = [count(text) for text in texts]
-    over = sum(sizes) - max_tokens
-    if over <= 0:
-        return [*texts]
-    length = _common_length(sorted(sizes, reverse=True), over)
+    length = _common_length(sorted(sizes, reverse=True), sum(sizes) - max_tokens)
     return [trimmed(text, LEAST if length is None else length, count) for text in texts]
 
 
@@ -177,8 +174,7 @@ def fit(seen: VisibleLog, limit: int, view: str, count: CountTokens) -> list[Cut
 
 def _common_length(sizes: Sequence[int], over: int) -> int | None:
     """The length to which the longest of these are cut to save `over` tokens; None where none is enough."""
-    for number in range(1, len(sizes) + 1):
-        following = sizes[number] if number < len(sizes) else 0
+    for number, following in enumerate((*sizes[1:], 0), 1):
         length = (sum(sizes[:number]) - over) // number
         if length >= max(following, LEAST):
             return length

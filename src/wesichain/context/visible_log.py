@@ -83,11 +83,8 @@ class VisibleLog:
             place += 1
 
     def _begins_unit(self, role: Role, place: int) -> bool:
-        if not self._begun:
-            return True
-        if role is Role.TOOL:
-            return False
-        return self._fresh or role is (Role.USER if place < self.task else Role.ASSISTANT)
+        begins = self._fresh or role is (Role.USER if place < self.task else Role.ASSISTANT)
+        return not self._begun or (begins and role is not Role.TOOL)
 
     # --- what may go -----------------------------------------------------------------------------------
 

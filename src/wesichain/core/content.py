@@ -82,7 +82,7 @@ class _Media:
         what = f"{self.kind}{name}" + (f" ({self.media_type}" if self.media_type else " (")
         if self.data is not None:
             return f"{what}, {len(self.data):,} bytes)"
-        where = f"sha256 {self.digest[:12]}" if self.digest else (self.url or "").partition("?")[0][:200]
+        where = f"sha256 {self.digest:.12}" if self.digest else (self.url or "").partition("?")[0][:200]
         return f"{what}, {where})" if self.media_type else f"{what}{where})"
 
     def to_plain(self) -> Mapping[str, Any]:

@@ -61,7 +61,7 @@ class Comparison:
 def compare(before: Iterable[Result], after: Iterable[Result]) -> Comparison:
     """The results of two evaluations of the same cases, case by case."""
     old, new = by_case(before), by_case(after)
-    both = [name for name in old if name in new]
+    both = [name for name in new if name in old]  # a file has its results in the order in which they came
     if not both:
         raise ConfigError("the two evaluations have no case in common")
     pairs = [(_passed(old[name]), _passed(new[name])) for name in both]

@@ -15,7 +15,7 @@ from wesichain.core import Advice
 from wesichain.core.internal import HEADING, dataclass
 from wesichain.errors import ConfigError
 
-from .entities.bullets import Fingerprints, PlaybookBullet, changed_tools, is_number
+from .entities.bullets import Fingerprints, PlaybookBullet, changed_tools, is_learned_warning, is_number
 from .entities.conditions import word_in
 from .entities.wording import in_case
 from .storage.domain import Match
@@ -77,13 +77,11 @@ def is_drawn(bullet: PlaybookBullet, *, run_id: str, shares: Shares) -> bool:
 def is_applicable(bullet: PlaybookBullet, tools: Fingerprints) -> bool:
     """Whether it has a text, its tools are offered, and their schemas are those it was learned with.
 
-    An owner's word outlives a change of its tools. A warning that nobody wrote is kept and not shown: runs
-    did not go better with one.
+    An owner's word outlives a change of its tools.
     """
-    is_learned_warning = bullet.section == "Pitfalls" and bullet.provenance.author != "operator"
     return (
         bool(bullet.text)
-        and not is_learned_warning
+        and not is_learned_warning(bullet)
         and all(tool in tools for tool in bullet.tool_sequence)
         and (bullet.is_owned or not changed_tools(bullet, tools))
     )

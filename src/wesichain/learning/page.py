@@ -14,7 +14,7 @@ from dataclasses import field
 from wesichain.core.internal import dataclass
 from wesichain.errors import PlaybookError
 
-from .entities.bullets import PlaybookBullet, bullet_about
+from .entities.bullets import PlaybookBullet, bullet_about, is_learned_warning
 from .entities.domains import check_domain
 from .entities.wording import one_line
 
@@ -78,7 +78,8 @@ def write_page(domains: Mapping[str, Sequence[PlaybookBullet]]) -> str:
 
 def is_listed(bullet: PlaybookBullet) -> bool:
     """Whether a bullet has a line on the page: it is shown, or it is a lesson that may yet be."""
-    return bool(bullet.text) and (bullet.is_visible or (bool(bullet.lesson) and bullet.stage == "shadow"))
+    is_on_trial = bool(bullet.lesson) and bullet.stage == "shadow"
+    return bool(bullet.text) and not is_learned_warning(bullet) and (bullet.is_visible or is_on_trial)
 
 
 def read_page(text: str) -> dict[str, tuple[list[PageLine], list[str]]]:

@@ -295,8 +295,8 @@ class Recovery(PolicyEngine):
 
     def _wait(self, rule: Rule, error: AgentError, times: int) -> float:
         wait = rule.backoff.delay(times) if isinstance(rule.backoff, Backoff) else 0.0
-        after = getattr(error, "retry_after", None)
-        return max(wait, after) if isinstance(after, float) else wait
+        after = error.retry_after if isinstance(error, ModelTransportError) else None
+        return max(wait, after or 0.0)
 
 
 def _backoff(given: object) -> Backoff | None:

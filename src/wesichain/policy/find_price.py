@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from functools import lru_cache
 
 from wesichain.core import (
     ContextReduced,
@@ -15,7 +14,7 @@ from wesichain.core import (
     RunStarted,
     Usage,
 )
-from wesichain.core.internal import NO_SETTINGS, AnyPrice, Price, Prices, Spent, cost_of
+from wesichain.core.internal import NO_SETTINGS, AnyPrice, Prices, Spent, cost_of
 from wesichain.errors import MissingDependencyError
 
 
@@ -39,11 +38,20 @@ def find_price(
     named, colon, name = model.partition(":")
     if provider is None and colon and named in _PROVIDERS:
         provider, model = named, name
-    if provider is not None and _PROVIDERS.get(provider, provider) == "":
+    place = None if provider is None else _PROVIDERS.get(provider, provider)
+    if place == "":
         return None
-    hour = (at or datetime.now(UTC)).replace(minute=0, second=0, microsecond=0)
-    place = provider if provider is None else _PROVIDERS.get(provider, provider)
-    return _published(model, place, settings.service_tier, settings.cache == "1h", hour)
+    try:
+        from .published_prices import published_price  # it loads a large table
+    except MissingDependencyError:
+        return None
+    return published_price(
+        model,
+        place,
+        service_tier=settings.service_tier,
+        for_an_hour=settings.cache == "1h",
+        at=at or datetime.now(UTC),
+    )
 
 
 def find_cost(
@@ -117,15 +125,3 @@ _PROVIDERS = {
     "local": "",
     "chat": "",
 }
-
-
-@lru_cache(maxsize=512)
-def _published(
-    model: str, provider: str | None, service_tier: str | None, for_an_hour: bool, at: datetime
-) -> Price | None:
-    """Reading the table takes a second, and a look-up most of a millisecond: each is done once."""
-    try:
-        from .published_prices import published_price  # it loads a large table
-    except MissingDependencyError:
-        return None
-    return published_price(model, provider, service_tier=service_tier, for_an_hour=for_an_hour, at=at)

@@ -27,7 +27,16 @@ from wesichain.core import (
     ToolCompleted,
     ToolDispatched,
 )
-from wesichain.core.internal import Approve, ApproveWith, NodeFailed, NodeStarted, Provide, Refuse, text_of
+from wesichain.core.internal import (
+    Approve,
+    ApproveWith,
+    NodeFailed,
+    NodeStarted,
+    PendingCall,
+    Provide,
+    Refuse,
+    text_of,
+)
 
 from .terminal import neutralise
 
@@ -121,7 +130,7 @@ def _lines_of(event: Event, width: int) -> list[tuple[str, str, str]]:
             return [("result", "← ", value), *_named(unnamed, "result")]
         case ContentOmitted():
             return [("error", "! ", line) for line in event.omitted]
-        case StepFailed():
+        case StepFailed() if event.decision != "waiting":  # else the interruption says what it waits for
             what = f"{_line(event.tool_name)}: " if event.tool_name else ""
             return [("error", "! ", f"{what}{event.error}: {_cut(event.message, width)} ({event.decision})")]
         case RunCompleted():
@@ -129,7 +138,9 @@ def _lines_of(event: Event, width: int) -> list[tuple[str, str, str]]:
         case RunFailed():
             return [("error", "✗ ", ": ".join(filter(None, (event.error, event.message))))]
         case RunInterrupted():
-            waiting = "".join(f"\nwaits for approval: {_line(item.call.name)}" for item in event.pending)
+            waiting = "".join(
+                f"\nwaits for {_awaited(item)}: {_line(item.call.name)}" for item in event.pending
+            )
             return [("error", "‖ ", event.reason + waiting)]
         case HandedOff() | NodeStarted() | NodeFailed():
             return [_moved(event, width)]
@@ -151,6 +162,12 @@ def _moved(event: HandedOff | NodeStarted | NodeFailed, width: int) -> tuple[str
 def _named(parts: Sequence[Part], style: str) -> list[tuple[str, str, str]]:
     """Parts that are no text, by what they are: a terminal shows no pictures."""
     return [(style, "▣ ", part.label) for part in parts if not isinstance(part, Text)]
+
+
+def _awaited(pending: PendingCall) -> str:
+    if pending.question is not None:
+        return "an answer"
+    return "a result" if pending.external else "approval"
 
 
 def _decision_line(decided: Decided, width: int) -> str:

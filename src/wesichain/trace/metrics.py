@@ -117,7 +117,7 @@ class Metrics:
                 self._called.setdefault(run, set()).add(event.call.id)
             case ToolCompleted():
                 _figures(self.tools, event.tool_name).add(event.duration_ms)
-            case StepFailed():
+            case StepFailed() if event.decision != "waiting":  # else the call is run again
                 self._count_fault(event, run)
             case RunCompleted() | RunFailed() | RunInterrupted():
                 self._count_end(event, run)

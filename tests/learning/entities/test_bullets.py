@@ -14,35 +14,49 @@ from wesichain.errors import CodecError
 from wesichain.learning import PlaybookBullet, Provenance, ToolCallingStrategy
 from wesichain.learning.entities.bullets import collapse, is_followed
 
+NAMES = "a sequence of names"
 BAD = [
-    pytest.param({"content": " "}, id="no-content"),
-    pytest.param({"content": None}, id="nothing-for-content"),
-    pytest.param({"id": 5}, id="a-number-for-an-id"),
-    pytest.param({"section": "Rules"}, id="an-unknown-section"),
-    pytest.param({"helpful_count": -1}, id="a-negative-count"),
-    pytest.param({"harmful_count": True}, id="a-bool-for-a-count"),
-    pytest.param({"stage": "live"}, id="an-unknown-stage"),
-    pytest.param({"tags": "abc"}, id="a-text-for-tags"),
-    pytest.param({"created_at": float("nan")}, id="a-time-that-is-no-number"),
+    ({"content": " "}, "a bullet needs content: say in one sentence what to do, and when"),
+    ({"content": None}, "a bullet needs content: say in one sentence what to do, and when"),
+    *(({name: 5}, f"{name} is a text; got 5") for name in ("id", "example_task", "parameter", "condition")),
+    ({"section": "Rules"}, "section is one of Strategies, Pitfalls, Observations; got 'Rules'"),
+    ({"stage": "live"}, "stage is one of quarantined, shadow, staging, prod; got 'live'"),
+    ({"ruling": "odd"}, "ruling is one of none, owner, forced, quarantined; got 'odd'"),
+    ({"lesson": "odd"}, "lesson is one of , argument, format, order, stop; got 'odd'"),
+    ({"helpful_count": -1}, "helpful_count is a count, 0 or more; got -1"),
+    ({"harmful_count": True}, "harmful_count is a count, 0 or more; got True"),
+    ({"created_at": None}, "created_at is a time in seconds since the epoch; got None"),
+    ({"last_updated": "now"}, "last_updated is a time in seconds since the epoch; got 'now'"),
+    *(({name: "abc"}, f"{name} is {NAMES}; got 'abc'") for name in ("tags", "tool_sequence", "fingerprints", "cases", "sources")),
+]  # fmt: skip
+BAD_STRATEGIES: list[tuple[dict[str, Any], str]] = [
+    ({"tool_sequence": ()}, "a ToolCallingStrategy needs a tool_sequence of at least one tool"),
+    ({"tool_sequence": ("a", "")}, f"tool_sequence is {NAMES}; got ('a', '')"),
+    ({"tool_success_rate": 1.2}, "tool_success_rate lies between 0 and 1; got 1.2"),
+    ({"tool_success_rate": -0.1}, "tool_success_rate lies between 0 and 1; got -0.1"),
+    ({"avg_iterations": -1.0}, "avg_iterations is 0 or more; got -1.0"),
 ]
-BAD_STRATEGIES = [
-    pytest.param({"tool_sequence": ()}, id="no-tools"),
-    pytest.param({"tool_sequence": ("a", "")}, id="a-tool-without-a-name"),
-    pytest.param({"tool_success_rate": 1.2}, id="a-rate-above-one"),
-    pytest.param({"avg_iterations": -1.0}, id="fewer-than-no-iterations"),
-]
 
 
-@pytest.mark.parametrize("fields", BAD)
-def test_a_bullet_is_refused_with(fields: dict[str, Any]) -> None:
-    with pytest.raises(ValueError):
-        PlaybookBullet(**{"content": "Do this.", **fields})
+@pytest.mark.parametrize(
+    ("kind", "fields", "why"),
+    [
+        *((PlaybookBullet, *row) for row in BAD),
+        *((ToolCallingStrategy, {"tool_sequence": ("a",), **fields}, why) for fields, why in BAD_STRATEGIES),
+    ],
+)
+def test_a_bullet_is_refused_with(kind: Any, fields: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValueError) as refused:
+        kind(**{"content": "Do this.", **fields})
+    assert str(refused.value) == why
 
 
-@pytest.mark.parametrize("fields", BAD_STRATEGIES)
-def test_a_strategy_is_refused_with(fields: dict[str, Any]) -> None:
-    with pytest.raises(ValueError):
-        ToolCallingStrategy(**{"content": "Do this.", "tool_sequence": ("a",), **fields})
+def test_a_bullet_at_its_bounds_is_made() -> None:
+    for rate in (0, 1):
+        strategy = ToolCallingStrategy(
+            "i", "Do.", tool_sequence=("a",), tool_success_rate=rate, avg_iterations=0
+        )
+        assert strategy.success_rate == rate
 
 
 def test_a_bullet_is_a_strategy_for_any_agent() -> None:

@@ -111,3 +111,9 @@ def test_1000_successes_do_not_outlive_a_tool_that_changed() -> None:
         tally, runs = tally.tested(success=False), runs + 1
     assert runs <= 10
     assert tally.reset(40, 4) == EvidenceTally(lost_helpful=40, lost_harmful=4)
+
+
+@pytest.mark.parametrize(("losses", "alarm", "is_losing"), [(2, 4.5, False), (3, 0.0, True), (0, 4.6, True)])
+def test_a_lesson_is_losing_at_its_limits(losses: int, alarm: float, is_losing: bool) -> None:
+    tally = EvidenceTally(losses=losses, alarm=alarm)
+    assert (tally.is_losing, tally.is_alarming) == (is_losing, alarm == 4.6)

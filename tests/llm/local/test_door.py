@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ import pytest
 from tests.llm.local.scripted_llama import LAST, ScriptedLlama, events
 from wesichain.llm.local.served import _Door
 
+ANSWERS = Path(__file__).parent / "whole_answers.txt"
 KEY = "k"
 WITH_TOOLS: dict[str, Any] = {
     "messages": [{"role": "user", "content": "x"}],
@@ -33,13 +36,17 @@ async def door(inner: ScriptedLlama, key: str = KEY) -> AsyncGenerator[int]:
             await asyncio.to_thread(opened.__exit__, None, None, None)
 
 
-async def said(port: int, head: str, body: bytes = b"") -> tuple[str, bytes]:
-    """The first line of the answer to a request, and its body."""
+async def raw(port: int, head: str, body: bytes = b"") -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(head.replace("\n", "\r\n").encode() + b"\r\n\r\n" + body)
     answer = await asyncio.wait_for(reader.read(), 20)
     writer.close()
-    first, _, rest = answer.partition(b"\r\n")
+    return answer
+
+
+async def said(port: int, head: str, body: bytes = b"") -> tuple[str, bytes]:
+    """The first line of the answer to a request, and its body."""
+    first, _, rest = (await raw(port, head, body)).partition(b"\r\n")
     return first.decode(), rest.partition(b"\r\n\r\n")[2]
 
 
@@ -83,53 +90,73 @@ async def test_without_a_key_anybody_is_answered() -> None:
         assert (await said(port, post(body, key="any"), body))[0] == "HTTP/1.1 200 OK"
 
 
-async def test_a_reply_is_streamed_as_it_comes() -> None:
-    body = json.dumps({**WITH_TOOLS, "stream": True}).encode()
-    async with door(ScriptedLlama(ANSWER)) as port:
-        first, answer = await said(port, post(body), body)
-    *chunks, done = answer.decode().strip().split("\n\n")
-    deltas = [json.loads(chunk.removeprefix("data: "))["choices"][0]["delta"] for chunk in chunks]
-    assert (first, done) == ("HTTP/1.1 200 OK", "data: [DONE]")
-    assert "".join(delta.get("content", "") for delta in deltas) == "hi"
-    assert len(deltas) > 2
+CALLS = events({"content": '{"tool": "a", "args": {}}', **LAST})
+BROKEN = events({"content": '{"answer": "h'}, {"error": {"code": 500, "message": "no"}})
+ASKED: dict[str, tuple[bytes, int, Any]] = {
+    "answered": (ANSWER, 200, WITH_TOOLS),
+    "streamed": (ANSWER, 200, {**WITH_TOOLS, "stream": True}),
+    "with its usage": (
+        ANSWER,
+        200,
+        {**WITH_TOOLS, "stream": True, "stream_options": {"include_usage": True}},
+    ),
+    "calls": (CALLS, 200, WITH_TOOLS),
+    "calls, streamed": (CALLS, 200, {**WITH_TOOLS, "stream": True}),
+    "refused": (b'{"message": "no"}', 400, WITH_TOOLS),
+    "busy": (b'{"message": "no"}', 503, WITH_TOOLS),
+    "broken": (b'{"message": "no"}', 501, WITH_TOOLS),
+    "broken behind a piece": (BROKEN, 200, {**WITH_TOOLS, "stream": True}),
+    "no tool": (ANSWER, 200, {**WITH_TOOLS, "tools": [{}]}),
+    "two choices": (ANSWER, 200, {**WITH_TOOLS, "n": 2}),
+}
 
 
-def refusing(status: int) -> ScriptedLlama:
-    return ScriptedLlama(b'{"message": "no"}', status=status)
-
-
-@pytest.mark.parametrize(
-    ("inner", "line", "words"),
-    [
-        (refusing(400), "HTTP/1.1 400 Bad Request", "llama.cpp refused the request: no"),
-        (refusing(503), "HTTP/1.1 503 Service Unavailable", "llama.cpp answered 503: no"),
-        (refusing(501), "HTTP/1.1 500 Internal Server Error", "llama.cpp answered 501: no"),
-    ],
-    ids=["refused", "busy", "broken"],
-)  # fmt: skip
-async def test_a_fault_of_the_model_has_a_status(inner: ScriptedLlama, line: str, words: str) -> None:
-    body = json.dumps(WITH_TOOLS).encode()
-    async with door(inner) as port:
-        first, answer = await said(port, post(body), body)
-    assert (first, json.loads(answer)["error"]["message"]) == (line, words)
-
-
-async def test_a_fault_behind_a_piece_of_a_streamed_reply_is_an_event() -> None:
-    body = json.dumps({**WITH_TOOLS, "stream": True}).encode()
-    broken = events({"content": '{"answer": "h'}, {"error": {"code": 500, "message": "no"}})
-    async with door(ScriptedLlama(broken)) as port:
-        first, answer = await said(port, post(body), body)
-    last = json.loads(answer.decode().strip().split("\n\n")[-1].removeprefix("data: "))
-    assert (first, last["error"]["message"]) == ("HTTP/1.1 200 OK", "llama.cpp answered 500: no")
-
-
-async def test_a_server_that_has_ended_is_said() -> None:
+async def whole_answers() -> str:
+    """Each answer with its head; ids and times are not the same twice."""
+    found = []
+    for name, (completion, status, asked) in ASKED.items():
+        body = json.dumps(asked).encode()
+        async with door(ScriptedLlama(completion, status=status)) as port:
+            answer = await raw(port, post(body), body)
+        found.append(f"--- {name}\n{answer.decode()}")
     async with ScriptedLlama(ANSWER).listening() as address:
         pass
     with _Door(address, "m", KEY).open(0) as url:
-        first, answer = await said(int(url.rpartition(":")[2]), "GET / HTTP/1.1")
-    assert first == "HTTP/1.1 503 Service Unavailable"
-    assert json.loads(answer)["error"]["message"] == "the process of the model has ended; serve it again"
+        answer = await raw(int(url.rpartition(":")[2]), "GET / HTTP/1.1")
+    text = "\n".join([*found, f"--- the process has ended\n{answer.decode()}\n"]).replace("\r\n", "\n")
+    return re.sub(r'(chatcmpl-|call_|"created":)[0-9a-f]+', r"\1#", text)
+
+
+async def test_the_answers_are_what_they_were() -> None:
+    """In a file, which `python -m tests.llm.local.test_door` writes anew."""
+    assert (await whole_answers()).split("\n") == ANSWERS.read_text().split("\n")
+
+
+async def test_who_leaves_stops_the_model() -> None:
+    stopped = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        if b"/completion" in head:
+            asking.set()
+            await reader.read()
+            await reader.read()
+            stopped.set()
+        writer.write(b'HTTP/1.1 200 X\r\nContent-Length: 15\r\n\r\n{"prompt": "p"}')
+        writer.close()
+
+    asking = asyncio.Event()
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    body = json.dumps(WITH_TOOLS).encode()
+    opened = _Door(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", "m", "").open(0)
+    url = await asyncio.to_thread(opened.__enter__)
+    _, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+    writer.write(post(body).replace("\n", "\r\n").encode() + b"\r\n\r\n" + body)
+    await asyncio.wait_for(asking.wait(), 20)
+    writer.close()
+    await asyncio.wait_for(stopped.wait(), 20)
+    await asyncio.to_thread(opened.__exit__, None, None, None)
+    server.close()
 
 
 @pytest.mark.parametrize("request_line", ["GET /", "x" * 70_000])
@@ -146,3 +173,7 @@ async def test_who_is_inside_when_the_door_closes_is_cut_off() -> None:
         await asyncio.sleep(0.05)
     assert await asyncio.wait_for(reader.read(), 5) == b""
     writer.close()
+
+
+if __name__ == "__main__":
+    ANSWERS.write_text(asyncio.run(whole_answers()))

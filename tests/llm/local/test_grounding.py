@@ -257,3 +257,7 @@ async def test_an_agent_looks_up_what_it_cannot_make_up(loaded: Path) -> None:
             agent = Agent(llm, tools=tools, budget=Budget(steps=3))
             await agent.outcome("Cancel the order of Ann.")
     assert set(cancelled) <= {"O-17"}
+
+
+def test_a_value_has_its_newest_place() -> None:
+    assert values_in([user("one two"), user("one")]).texts == ("two", "one")

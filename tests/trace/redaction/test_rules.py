@@ -80,6 +80,7 @@ WIDE = str.maketrans({chr(code): chr(code + 0xFEE0) for code in range(0x21, 0x7F
         pytest.param(f"https://b.s3.amazonaws.com/k?X-Amz-Signature={HEX}{HEX}", HEX, id="aws signed URL"),
         pytest.param(f"https://storage.googleapis.com/b/o?X-Goog-Signature={HEX}{HEX}", HEX, id="google signed URL"),
         pytest.param("<password>hunter2</password>", "hunter2", id="an XML element"),
+        pytest.param("<token>x</token>", "x<", id="an XML element with one letter"),
         pytest.param("<ns:apiKey>hunter2x</ns:apiKey>", "hunter2x", id="an XML element with a prefix"),
         pytest.param("password=hunter2".translate(WIDE), "hunter2".translate(WIDE), id="full-width letters"),
         pytest.param(f"gsk_{LONG}".translate(WIDE), LONG.translate(WIDE), id="a full-width key"),

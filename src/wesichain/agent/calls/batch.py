@@ -259,7 +259,6 @@ class Batch(Generic[OutT]):
                     self.run.check_stop()
         finally:
             unsubscribe()
-            stop.cancel()
             await abandon(running, grace=grace)
             for task in tasks:
                 if task.done() and not task.cancelled():

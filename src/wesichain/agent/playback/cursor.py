@@ -86,8 +86,7 @@ class EventComparison:
         if isinstance(event, StepStarted):
             return mismatch(f"step {step}: {_MORE_STEPS}", step, old, new)
         return mismatch(
-            f"step {step}: the program now comes to {str(new)[:300]}, where the recording has "
-            f"{str(old)[:300]}",
+            f"step {step}: the program now comes to {new!s:.300}, where the recording has {old!s:.300}",
             step,
             old,
             new,
@@ -102,7 +101,7 @@ class EventComparison:
             if then != now:
                 return mismatch(
                     f"step {step}: message {index} differs from the recording: "
-                    f"expected {str(then)[:300]}, got {str(now)[:300]}",
+                    f"expected {then!s:.300}, got {now!s:.300}",
                     step,
                     then,
                     now,

@@ -117,7 +117,7 @@ class OutputForm(Generic[OutT]):
         if len(meant) == 1:
             return meant[0].read(plain)
         raise CodecError(
-            f"the answer does not say which of {names} it is; {self._how}, got {dump_json(plain)[:80]}"
+            f"the answer does not say which of {names} it is; {self._how}, got {dump_json(plain):.80}"
         )
 
     @property

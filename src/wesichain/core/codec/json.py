@@ -138,7 +138,7 @@ def _refuse_constant(name: str) -> NoReturn:
 def _finite(text: str) -> float:
     value = float(text)
     if isinf(value):
-        raise CodecError(f"not JSON: the number {text[:24]} is too large")
+        raise CodecError(f"not JSON: the number {text:.24} is too large")
     return value
 
 

@@ -207,6 +207,11 @@ def bullet_about(tools: Sequence[str], content: str, **fields: Any) -> PlaybookB
     return kind(content=content, tool_sequence=tuple(tools), **fields)
 
 
+def is_learned_warning(bullet: PlaybookBullet) -> bool:
+    """Whether it is a warning that nobody wrote: it is not shown, since runs did not go better with one."""
+    return bullet.section == "Pitfalls" and bullet.provenance.author != "operator"
+
+
 def contradicts(rate: object, helpful: object, harmful: object) -> bool:
     """Whether a success rate is not that of the counts beside it; without counts nothing is contradicted."""
     if not (is_number(rate) and is_count(helpful) and is_count(harmful)):

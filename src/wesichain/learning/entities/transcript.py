@@ -93,21 +93,19 @@ def _invocations(calls: Sequence[ToolCall], group: Sequence[Event]) -> tuple[Too
             key for key, other in dispatched.items() if (other.name, other.args) == (call.name, call.args)
         )
         key = next(same, None)
-        name = call.name or "(no name)"
-        if key is not None:
-            del dispatched[key]
+        if key is None and call.id in dispatched and dispatched[call.id].name == call.name:
+            key = call.id  # who approved it has changed its arguments
+        name, args = call.name or "(no name)", call.args if key is None else dispatched.pop(key).args
         done = completed.get(key or "")
         if done is not None:
-            found.append(ToolInvocation(name, call.args, done.value, duration_ms=done.duration_ms))
+            found.append(ToolInvocation(name, args, done.value, duration_ms=done.duration_ms))
             continue
         faults = [
             event for event in failed if (event.call_id == key if key else event.tool_name == call.name)
         ]
         why = (faults[-1].message or faults[-1].error) if faults else "it was not run"
         took = sum(event.duration_ms for event in faults)
-        found.append(
-            ToolInvocation(name, call.args, None, success=False, error_message=why, duration_ms=took)
-        )
+        found.append(ToolInvocation(name, args, None, success=False, error_message=why, duration_ms=took))
     return tuple(found)
 
 

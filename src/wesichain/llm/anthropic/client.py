@@ -110,7 +110,7 @@ class AnthropicClient(HttpLlm):
 
         async def post(content: bytes, _stream: bool, given: str | None) -> httpx2.Response:
             # `messages.create` walks every message on every call; a ready body is posted as it is.
-            authorized: Any = {"headers": {"X-Api-Key": given}} if given else {}
+            authorized: Any = {"headers": sdk.with_options(api_key=given).auth_headers} if given else {}
             reply = await sdk.post(
                 "/v1/messages",
                 cast_to=object,

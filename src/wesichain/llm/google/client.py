@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator, AsyncIterator
 from functools import partial
+from json import JSONDecodeError
 from typing import Any, Self
 
 from pydantic import BaseModel, ValidationError
@@ -164,7 +165,7 @@ async def _ask(sdk: genai.Client, model: str, body: _Body, *, stream: bool) -> t
     try:
         reply = await ask(model=model, contents=body.contents, config=body.config)
         return (await anext(aiter(reply), None), reply) if stream else (reply, None)
-    except errors.UnknownApiResponseError as error:
+    except (errors.UnknownApiResponseError, JSONDecodeError) as error:
         raise httpx2.DecodingError(str(error)) from error
     except ValueError as error:  # some options are of Vertex AI alone, and others of Google's own API
         raise _not_accepted(str(error)) from error

@@ -115,7 +115,6 @@ class _Door:
             asked = read_asked(body) if body else None
         except (CodecError, ToolDefinitionError) as error:
             writer.write(_response(400, fault(400, str(error))))
-            await writer.drain()
             return
         if asked is None:
             await self._pass_through(head, body, reader, writer)
@@ -151,7 +150,6 @@ class _Door:
             status = 400 if isinstance(error, LlmRejectedError) else 503 if error.retryable else 500
             told = fault(status, str(error))
             writer.write(b"data: " + told + b"\n\n" if begun else _response(status, told))
-        await writer.drain()
 
     async def _pass_through(
         self, head: bytes, body: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -162,7 +160,6 @@ class _Door:
             theirs, ours = await asyncio.open_connection(place.hostname, place.port)
         except OSError:
             writer.write(_response(503, fault(503, "the process of the model has ended; serve it again")))
-            await writer.drain()
             return
         try:
             ours.write(_closing(head) + body)

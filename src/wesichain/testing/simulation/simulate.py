@@ -115,7 +115,7 @@ def _check_repeats(scenario: Scenario, trace: Trace, faults: Faults) -> None:
                 f"seed {trace.seed} gave another run the second time: event {number} ({first.kind}) differs; "
                 f"let models and tools take time, chance and ids from the world or the context, and keep "
                 f"nothing between runs outside the world\n"
-                f"{to_json(first)[:400]}\n{to_json(second)[:400]}"
+                f"{to_json(first):.400}\n{to_json(second):.400}"
             )
     if len(trace.events) != len(again.events):
         raise ConfigError(

@@ -127,7 +127,7 @@ class Violation:
 
 def _in_docstring(violation: Violation) -> str:
     text = f"{violation.invariant}: {violation.message}".replace("\\", "\\\\").replace('"""', "'''")
-    return f"{text[:90]}".rstrip('"') + ("" if text.endswith(".") else ".")
+    return f"{text:.90}".rstrip('"') + ("" if text.endswith(".") else ".")
 
 
 def _place_of(scenario: Scenario | None) -> tuple[str, str]:

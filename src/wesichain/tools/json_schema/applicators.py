@@ -229,11 +229,14 @@ def contains(node: SchemaNode, least: int, most: float) -> Check:
         fitting = [index for index, item in enumerate(value) if not node.check(item, run)]
         if seen is not None:
             seen.update(fitting)
-        if len(fitting) < least:
-            return fault(f"expected at least {count(least, 'item')} of the required form, got {len(fitting)}")
-        return (
-            None if len(fitting) <= most else fault(f"expected at most {most} such items, got {len(fitting)}")
+        if least <= len(fitting) <= most:
+            return None
+        bound = (
+            f"at least {count(least, 'item')}"
+            if len(fitting) < least
+            else f"at most {count(int(most), 'item')}"
         )
+        return fault(f"expected {bound} of the required form, got {len(fitting)}")
 
     return check
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from wesichain.core import Audio, Image, Text, ToolSpec
 from wesichain.core.internal import MEDIA, Media, dump_json, is_object
-from wesichain.errors import InvalidArgsError, RunInterruptedError, ToolDispatchError, ToolExecutionError
+from wesichain.errors import InvalidArgsError, RunInterruptedError, ToolDispatchError
 from wesichain.tools.definition import Tool
 from wesichain.tools.results import ToolResult
 
@@ -57,9 +57,7 @@ def refused(why: ToolDispatchError | str) -> types.CallToolResult:
     """The result of a call that failed, or was not made: in words, and as data for programs."""
     error: dict[str, Any] = {"message": str(why)}
     if isinstance(why, ToolDispatchError):
-        error["type"] = type(why).__name__
-    if isinstance(why, ToolExecutionError):
-        error["kind"] = why.kind.value
+        error |= {"type": type(why).__name__, "kind": why.kind.value}
     if isinstance(why, InvalidArgsError):
         error["issues"] = list(why.issues)
     waiting = why.__cause__ if isinstance(why, ToolDispatchError) else None

@@ -30,6 +30,7 @@ _KNOWN = (
     ("local", "llama.cpp", "", ()),
     ("", "openrouter", "openrouter.ai", ()),
 )
+_UNNAMED = "agent"
 _PROVIDERS = {ours: name for ours, name, _, _ in _KNOWN if ours}
 _HOSTS = {host: name for _, name, host, _ in _KNOWN if host}
 _MODELS = {start: name for _, name, _, starts in _KNOWN for start in starts}
@@ -64,6 +65,11 @@ def provider_of(llm: object, model: str) -> str:
         return "ollama"
     known = provider_of_model(model)
     return known if known != "unknown" else host or type(llm).__module__.partition(".")[0]
+
+
+def agent_name(name: str) -> str:
+    """The name of an agent, "" of one that was given none."""
+    return "" if name == _UNNAMED else name
 
 
 def model_name(model: str) -> str:

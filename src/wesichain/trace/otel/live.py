@@ -27,6 +27,7 @@ from wesichain.core import (
     ToolCall,
 )
 from wesichain.core.internal import CallHook, around
+from wesichain.errors import RunInterruptedError
 from wesichain.trace.redaction.redactor import Redactor
 
 from .api import (
@@ -41,14 +42,13 @@ from .api import (
     get_tracer,
     set_span_in_context,
 )
-from .conventions import handoff_of, model_name, provider_of, wants_content
+from .conventions import agent_name, handoff_of, model_name, provider_of, wants_content
 from .spans import SpanWriter
 
 # The buckets that the conventions advise.
 _SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 _TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
 _CALLS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-_UNNAMED = "agent"  # the name of an agent that was given none
 Attributes: TypeAlias = dict[str, str | int]
 
 
@@ -169,7 +169,7 @@ class Instrumentation(CallHook):
 
     @override
     def listener(self, agent: str) -> EventSink:
-        return _Listener(self._receive, "" if agent == _UNNAMED else agent, _conversation.get())
+        return _Listener(self._receive, agent_name(agent), _conversation.get())
 
     def _receive(self, event: Event, listener: _Listener) -> None:
         """Begin or end the span of a run, in the task that it runs in."""
@@ -305,7 +305,11 @@ class Instrumentation(CallHook):
                 span.set_attribute("gen_ai.tool.description", description)
             done = await result
             error = getattr(done, "error", None)
-            if error is not None:
+            if isinstance(
+                getattr(error, "__cause__", None), RunInterruptedError
+            ):  # it waits, and is run again
+                span.set_attribute("wesichain.decision", "waiting")
+            elif error is not None:
                 attributes["error.type"] = type(error).__name__
                 self._write.fail(span, type(error).__name__, str(error))
             else:

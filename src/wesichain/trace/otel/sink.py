@@ -30,8 +30,10 @@ from wesichain.core import (
 from wesichain.core.internal import NodeCompleted, NodeFailed, NodeStarted, Transcript
 
 from .api import Span, SpanKind, Tracer, TracerProvider, get_tracer, set_span_in_context
-from .conventions import handoff_of, model_name, provider_of_model, wants_content
+from .conventions import agent_name, handoff_of, model_name, provider_of_model, wants_content
 from .spans import SpanWriter
+
+_MOST_INTERRUPTED = 1_000  # runs whose messages are kept in case that they are resumed
 
 
 @dataclass(slots=True)
@@ -40,11 +42,11 @@ class _Run:
 
     span: Span
     model: str
+    transcript: Transcript
+    latest: int
     chat: Span | None = None
     tools: dict[str, Span] = field(default_factory=dict)  # by id of the call
     nodes: dict[str, list[Span]] = field(default_factory=dict)  # one node may run several times at once
-    transcript: Transcript = field(default_factory=Transcript)
-    latest: int = 0
 
     def time_of(self, event: Event) -> int:
         """Nanoseconds since the epoch; never before those of an earlier event, whatever the clock did."""
@@ -69,8 +71,8 @@ class OtelSink:
     """Makes spans of events. A run's span is a child of the span that is current where the run starts.
 
     Spans have names, counts, times and errors. They have messages only with `content=True`, or if the
-    environment variable OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT is `true`. `name` is the
-    agent's (or the graph's) name, `provider` that of the model's provider.
+    environment variable OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT is `true`. `name` is the name of
+    the agent or graph whose run is not inside another, `provider` that of the model's provider.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class OtelSink:
         self._name = name
         self._provider = provider
         self._runs: dict[tuple[str, str], _Run] = {}
+        self._interrupted: dict[tuple[str, str], Transcript] = {}  # which a resumed run continues
         self._lock = threading.RLock()
 
     def emit(self, event: Event) -> None:
@@ -114,7 +117,7 @@ class OtelSink:
         outer = self._runs.get((event.run_id, above)) if event.scope else None
         is_graph = event.model == "graph"
         operation = "invoke_workflow" if is_graph else "invoke_agent"
-        name = "" if event.scope else self._name
+        name = agent_name(event.agent) if event.scope else self._name
         span = self._tracer.start_span(
             f"{operation} {name}".strip(),
             context=None if outer is None else set_span_in_context(outer.parent_of(place)),
@@ -129,7 +132,9 @@ class OtelSink:
         if not is_graph:
             span.set_attributes(self._model_attributes(event.model))
         self._write.start_run(span, event)
-        self._runs[event.run_id, event.scope] = _Run(span, event.model, latest=_nanoseconds(event))
+        key = event.run_id, event.scope
+        transcript = self._interrupted.pop(key, None) or Transcript()
+        self._runs[key] = _Run(span, event.model, transcript=transcript, latest=_nanoseconds(event))
 
     def _model_attributes(self, model: str) -> dict[str, str]:
         provider = self._provider or provider_of_model(model)
@@ -140,7 +145,12 @@ class OtelSink:
             span.end(run.time_of(event))
         self._write.end_run(run.span, event)
         run.span.end(run.time_of(event))
-        del self._runs[event.run_id, event.scope]
+        key = event.run_id, event.scope
+        del self._runs[key]
+        if isinstance(event, RunInterrupted) and self._write.content:
+            self._interrupted[key] = run.transcript
+            if len(self._interrupted) > _MOST_INTERRUPTED:
+                del self._interrupted[next(iter(self._interrupted))]
 
     # --- steps -----------------------------------------------------------------------------------
 
@@ -224,7 +234,8 @@ class OtelSink:
             attributes = {"error.type": event.error, "wesichain.decision": event.decision}
             run.span.add_event("step_failed", attributes, run.time_of(event))
             return
-        self._write.fail(span, event.error, event.message)
+        if event.decision != "waiting":
+            self._write.fail(span, event.error, event.message)
         span.set_attribute("wesichain.decision", event.decision)
         span.end(run.time_of(event))
 

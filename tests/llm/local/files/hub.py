@@ -72,7 +72,7 @@ def serve(data: bytes, *, mode: str = "good", cut: int = 0) -> Iterator[Hub]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     server.handle_error = lambda *_: None  # type: ignore[method-assign]  # clients hang up on purpose
-    hub.url = f"http://127.0.0.1:{server.server_port}/model.gguf"
+    hub.url = f"http://127.0.0.1:{server.server_port}/owner/toy/resolve/main/model.gguf"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:

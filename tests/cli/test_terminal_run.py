@@ -1,0 +1,119 @@
+"""The terminal: a person at a pty asks, approves, refuses, cancels and resumes."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.stub_server import call, serving, text
+from tests.cli.terminal import Terminal
+from tests.trace.runs import run
+from wesichain.cli.terminal_run import Watchable
+from wesichain.core import TextDelta
+from wesichain.trace import load
+
+
+def ask(url: str, tools: str, *more: Any) -> Terminal:
+    return Terminal("ask", "clean up", "--model", "openai:stub", "--tools", tools, *more, url=url)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        pytest.param("y", "deleted x", id="approved"),
+        pytest.param('{"path": "y"}', "deleted y", id="approved-with-other-arguments"),
+        pytest.param("not today", "not today", id="refused-with-a-reason"),
+    ],
+)
+def test_an_approval_is_asked_at_the_terminal(answer: str, words: str, tools: str) -> None:
+    path = "x?key=sk-proj-abcdefghijklmnopqrstuvwxyz0123" if answer == "y" else "x"
+    with serving(call("delete", {"path": path}), text("all done")) as url:
+        terminal = ask(url, tools)
+        terminal.expect("approve?")
+        terminal.type(answer)
+        assert terminal.end() == 0
+    assert words in terminal.shown
+    assert "all done" in terminal.shown
+    assert ("secrets in the arguments are hidden here" in terminal.shown) == (path != "x")
+
+
+def test_a_person_who_waits_sees_for_what(tools: str) -> None:
+    with serving(hang=True) as url:
+        terminal = Terminal("ask", "hi", "--model", "openai:stub", url=url)
+        terminal.expect("waiting for the model")
+        terminal.expect("0:00:01")
+        terminal.press_ctrl_c()
+        assert terminal.end() == 130
+    assert "Traceback" not in terminal.shown
+
+
+def test_ctrl_c_cancels_cleanly_and_keeps_the_recording(tools: str, home: Path) -> None:
+    with serving(call("add", {"a": 1, "b": 2}), hang=True) as url:
+        terminal = ask(url, tools)
+        terminal.expect("← 3")
+        time.sleep(0.3)
+        terminal.press_ctrl_c()
+        assert terminal.end() == 130
+    assert "Traceback" not in terminal.shown
+    (recording,) = (home / "runs").glob("*.jsonl")
+    assert "run_interrupted" in recording.read_text(encoding="utf-8")
+
+
+def test_a_run_can_be_watched_from_elsewhere_while_the_model_writes(home: Path, tmp_path: Path) -> None:
+    """The recording has the text so far, in few pieces, and replays to the same events."""
+    program = tmp_path / "program.py"
+    program.write_text(WRITER, encoding="utf-8")
+    terminal = Terminal("run", f"{program}:agent", "write", url="http://127.0.0.1:9/v1")
+    terminal.expect("word 40")
+    deadline = time.monotonic() + 20
+    recorded = ""
+    while "word 20" not in recorded:
+        assert time.monotonic() < deadline
+        recorded = "".join(path.read_text(encoding="utf-8") for path in (home / "runs").glob("*.jsonl"))
+        time.sleep(0.05)
+    assert "model_responded" not in recorded
+    (tmp_path / "go").touch()
+    assert terminal.end() == 0
+    (path,) = (home / "runs").glob("*.jsonl")
+    deltas = [event for event in load(path).events if isinstance(event, TextDelta)]
+    assert "".join(event.text for event in deltas) == "".join(f"word {n} " for n in range(60))
+    assert len(deltas) < 30
+
+
+def test_pieces_of_text_are_joined_within_a_step_and_none_is_lost(tmp_path: Path) -> None:
+    start, *_ = run("r", 0)
+    sink = Watchable(tmp_path)
+    sink.emit(start)
+    for number, (step, piece) in enumerate([(1, "a"), (1, "b"), (2, "c"), (2, "d"), (2, "e")]):
+        sink.emit(TextDelta("r", step, start.seq + number + 1, start.at + 0.1 * number, piece))
+    sink.close()
+    (path,) = tmp_path.glob("*.jsonl")
+    deltas = [event for event in load(path).events if isinstance(event, TextDelta)]
+    assert [(event.step_id, event.text) for event in deltas] == [(1, "ab"), (2, "cd"), (2, "e")]
+
+
+WRITER = """
+import asyncio
+from pathlib import Path
+from wesichain import Agent
+from wesichain.core import LlmResponse, TextChunk
+
+class Writer:
+    model = "writer"
+    async def complete(self, request):
+        raise AssertionError
+    async def stream(self, request):
+        words = [f"word {n} " for n in range(60)]
+        for number, word in enumerate(words):
+            if number == 50:
+                while not Path(__file__).with_name("go").exists():
+                    await asyncio.sleep(0.02)
+            await asyncio.sleep(0.02)
+            yield TextChunk(word)
+        yield LlmResponse("".join(words))
+
+agent = Agent(Writer())
+"""

@@ -1,0 +1,87 @@
+"""The virtual loop on its own."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import warnings
+from typing import Any
+
+import pytest
+
+from wesichain.testing.simulation import loop as loops
+from wesichain.testing.simulation.loop import StuckError, virtual_loop
+
+
+def test_a_loop_that_turns_for_ever_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loops, "_MOST_TURNS", 50)
+
+    async def spin() -> None:
+        while True:
+            await asyncio.sleep(0)
+
+    with pytest.raises(StuckError, match="no end after 50 turns of the event loop"):
+        virtual_loop(1).run(spin())
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
+def test_what_ends_a_program_ends_the_loop(error: type[BaseException]) -> None:
+    async def main() -> None:
+        def leave() -> None:
+            raise error
+
+        asyncio.get_running_loop().call_soon(leave)
+        await asyncio.sleep(1)
+
+    with pytest.raises(error):
+        virtual_loop(1).run(main())
+
+
+def test_a_callback_that_fails_does_not_end_the_loop() -> None:
+    async def main() -> str:
+        asyncio.get_running_loop().call_soon(lambda: 1 / 0)
+        await asyncio.sleep(5)
+        return "went on"
+
+    assert virtual_loop(1).run(main()) == "went on"
+
+
+def test_code_of_a_dead_process_leaves_nothing_that_was_never_awaited() -> None:
+    async def inner() -> None: ...
+
+    async def outer(waiting: Any) -> None:
+        await waiting
+
+    async def stubborn() -> None:
+        while True:
+            try:
+                await asyncio.get_running_loop().create_future()
+            except BaseException:
+                ended.append("")
+                if len(ended) > 2:
+                    raise
+
+    ended: list[str] = []
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        loops._close(outer(inner()))
+
+        async def main() -> None:
+            code = stubborn()
+            code.send(None)
+            loops._close(code)
+
+        virtual_loop(1).run(main())
+        gc.collect()
+    assert (len(ended), [str(one.message) for one in warned]) == (3, [])
+
+
+def test_a_thread_that_never_returns_ends_the_simulation() -> None:
+    async def wait() -> None:
+        loop: Any = asyncio.get_running_loop()
+        future = loop.create_future()
+        loop.wait_for_thread(future)
+        await future
+
+    with pytest.raises(StuckError, match=r"has not returned within 0\.05 s"):
+        virtual_loop(1, thread_seconds=0.05).run(wait())

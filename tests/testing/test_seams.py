@@ -1,0 +1,72 @@
+"""Seams: a hook of the process that was there before is around them, and there again after them."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import pytest
+
+from tests.trace.test_whole_traces import RUNS, TRACES, traced
+from wesichain.core.internal import around
+from wesichain.testing.seams import RunTool, Seam, installed
+from wesichain.tools import ToolRegistry
+from wesichain.trace import Metrics
+
+
+class Passing(Seam):
+    """Leaves everything as it is."""
+
+    def __init__(self, *, is_active: bool) -> None:
+        self._is_active = is_active
+
+    def is_active(self) -> bool:
+        return self._is_active
+
+    def model(self, llm: object, request: Any, reply: Coroutine[Any, Any, Any]) -> Coroutine[Any, Any, Any]:
+        return reply
+
+    def tool(self, run: RunTool, prepared: Any, ctx: Any) -> Coroutine[Any, Any, Any]:
+        return run(prepared, ctx)
+
+    def opened(self, agent: str) -> None:
+        return None
+
+
+@pytest.mark.parametrize("is_active", [False, True])
+@pytest.mark.parametrize("name", ["a-graph", "an-agent-inside"])
+async def test_what_is_traced_stays_as_it_was(name: str, is_active: bool) -> None:
+    async def run() -> Any:
+        with installed(Passing(is_active=is_active)):
+            return await RUNS[name]()
+
+    expected = (TRACES / f"{name}.txt").read_text(encoding="utf-8")
+    assert await traced(run, Metrics(), content=False) == expected
+
+
+class Before:
+    """A hook that notes what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def responded(self, *, id: str, model: str) -> None:
+        self.told.append(f"{id} by {model}")
+
+    def conversation(self, id: str) -> AbstractContextManager[None]:
+        self.told.append(id)
+        return nullcontext()
+
+
+@pytest.mark.parametrize("before", [None, Before()])
+def test_the_hook_before_is_told_and_comes_back(before: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(around, "hook", before)
+    run = ToolRegistry.run
+    with installed(Passing(is_active=False)), installed(Passing(is_active=True)):
+        hook: Any = around.hook
+        hook.responded(id="x", model="m")
+        with hook.conversation("c"):
+            assert ToolRegistry.run is not run
+    assert before is None or before.told == ["x by m", "c"]
+    assert (around.hook, ToolRegistry.run) == (before, run)
