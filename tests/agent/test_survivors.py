@@ -208,18 +208,6 @@ async def test_a_model_call_that_is_cut_off_costs_what_it_cost(free: bool) -> No
     assert (outcome.spent.steps, outcome.spent.free_retries) == (1, int(free))
 
 
-async def test_a_call_that_was_told_and_never_begun_is_given_back() -> None:
-    effects, token = Effects(), CancellationToken()
-    sink = Canceller(ToolDispatched, token.cancel)
-    runtime = AgentRuntime(ScriptedLlm([say(call("act")), "x"]), [effects.tool("act")], events=sink)
-    held = stored(await runtime.run("q", cancellation=token))
-    assert (held.spent.tool_calls, effects.done) == (0, {})
-    outcome = await runtime.resume(held)
-    assert isinstance(outcome, Completed)
-    assert [event.attempt for event in outcome.events if isinstance(event, ToolDispatched)] == [1]
-    assert (outcome.spent.tool_calls, effects.done) == (1, {"act": 1})
-
-
 async def test_one_free_retry_is_one() -> None:
     budget = Budget(steps=2, free_retries=1)
     outcome = await AgentRuntime(ScriptedLlm([DOWN, say(ADD), "3"]), [add], policy=FREELY, budget=budget).run(

@@ -432,6 +432,10 @@ KINDS: dict[str, Kind] = {
             ]
         },
     ),
+    "a-history-of-two": Kind(  # the id of its call is taken
+        agent(say(ADD), "3"),
+        options={"history": [Message(Role.ASSISTANT, "", None, (ADD,)), Message(Role.TOOL, "3", "c1")]},
+    ),
     "options-of-a-run": Kind(
         agent(say(ADD), "3", settings=ModelSettings(temperature=0.5, tool_choice="required")),
         options={

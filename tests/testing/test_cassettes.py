@@ -405,6 +405,7 @@ def test_a_long_name_is_hashed() -> None:
     names = {cassette_path(Path("t.py"), f"test_{'x' * 300}{end}").name for end in "ab"}
     assert len(names) == 2
     assert max(map(len, names)) < 90
+    assert cassette_path(Path("t/test_x.py"), "x" * 80).name == f"{'x' * 80}.jsonl", "the longest that stays"
 
 
 def test_names_that_differ_in_their_case_alone_have_files_of_their_own(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests import expected
 from tests.trace.test_whole_traces import RUNS, TRACES, traced
 from wesichain.core.internal import around
 from wesichain.testing.seams import RunTool, Seam, installed
@@ -41,8 +42,7 @@ async def test_what_is_traced_stays_as_it_was(name: str, is_active: bool) -> Non
         with installed(Passing(is_active=is_active)):
             return await RUNS[name]()
 
-    expected = (TRACES / f"{name}.txt").read_text(encoding="utf-8")
-    assert await traced(run, Metrics(), content=False) == expected
+    expected.check(TRACES / f"{name}.txt", await traced(run, Metrics(), content=False))
 
 
 class Before:

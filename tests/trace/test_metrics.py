@@ -168,6 +168,7 @@ def test_names_that_a_model_made_up() -> None:
         metrics.emit(ToolCompleted("r", 1, 1, NOON, "c", f"tool-{number}", None, 1.0))
     assert len(metrics.tools) <= 1001
     assert 'tool="a\\"b\\\\c\\nd' in metrics.prometheus()
+    assert 'tool a"b\\c⏎d␛[2J ' in metrics.table()
     assert all(
         SAMPLE.fullmatch(line) for line in metrics.prometheus().splitlines() if not line.startswith("#")
     )

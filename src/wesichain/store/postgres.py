@@ -49,9 +49,8 @@ _SETTLED = (
 )
 
 
-_NO_STATEMENT = (
-    b"26000"  # psycopg deallocates all of a connection, ours too, when a transaction is rolled back
-)
+# psycopg deallocates all statements of a connection, ours too, when a transaction is rolled back.
+_NO_STATEMENT = b"26000"
 
 
 class _Append:

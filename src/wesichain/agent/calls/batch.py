@@ -86,7 +86,6 @@ class Batch(Generic[OutT]):
         self._open: dict[str, OpenCall | None] = {}  # calls that were dispatched and have not ended
         self._is_over = False
         self.repeats: tuple[ToolCall | None, str, int] | None = None  # the guard's count, with these calls
-        self.went_well = False
 
     def resume(self, interrupted: Interrupted[OutT], decisions: Mapping[str, Decision]) -> None:
         """Continue from where the calls were when the run was interrupted, with what people decided since."""
@@ -141,8 +140,6 @@ class Batch(Generic[OutT]):
                 question = self._ask(index, ready)
                 if question is not None:
                     pending.append(question)
-                elif not isinstance(self.slots[index], PreparedCall):
-                    todo.pop()
         return pending
 
     async def ask_rules(self) -> None:
@@ -505,7 +502,7 @@ class Batch(Generic[OutT]):
         )
 
     def observed(self) -> list[Observed]:
-        """The observations of all calls, in their order, then the notes; a call that never ended has a note.
+        """The observations of all calls, in their order, then the notes; one for a call that never ended.
 
         `went_well` is then whether every call returned its result.
         """
