@@ -154,15 +154,6 @@ def test_a_way_that_keeps_failing_becomes_a_warning_and_is_retired(playbook: Pla
     assert only(playbook, "Pitfalls").stage == "quarantined"
 
 
-def test_means_are_kept(playbook: Playbook) -> None:
-    curator = SemanticCurator()
-    curator.merge(playbook, reflect("Pay", "a", "b", task_id="1"))
-    curator.merge(playbook, reflect("Pay", "a", "x", "b", task_id="2"))
-    learned = next(item for item in playbook.bullets("shop") if item.tool_sequence == ("a", "b"))
-    assert isinstance(learned, ToolCallingStrategy)
-    assert (learned.avg_iterations, learned.tool_success_rate) == (3.5, 1.0)
-
-
 # --- laws -------------------------------------------------------------------------------------------
 
 INTENTS = ["Pay the bill", "Send the parcel home", "Reset my old password"]

@@ -10,7 +10,7 @@ import pytest
 
 from tests.learning.kit import run_of, words
 from wesichain.agent import Agent
-from wesichain.core import Role, ToolSpec
+from wesichain.core import Role
 from wesichain.learning import (
     Feedback,
     Learner,
@@ -24,7 +24,6 @@ from wesichain.learning import (
     TaskOutput,
     ToolCallingStrategy,
 )
-from wesichain.learning.entities.bullets import fingerprints_of
 from wesichain.testing import ScriptedLlm, calls
 from wesichain.testing.models import Reply
 from wesichain.tools import tool
@@ -299,12 +298,6 @@ def test_a_changed_schema_sends_it_back_to_shadow(book: Playbook, kind: str) -> 
     assert book.bullets("shop")[0].is_visible
     SemanticCurator().merge(book, replace(run(9), tools=new))
     assert all(item.stage in ("shadow", "quarantined") for item in book.bullets("shop"))
-
-
-def test_a_tool_that_is_the_same_has_the_same_fingerprint() -> None:
-    spec = refund.spec
-    turned = ToolSpec(spec.name, "Another description.", dict(reversed(list(spec.parameters.items()))))
-    assert fingerprints_of([spec]) == fingerprints_of([turned])
 
 
 # --- without a model ----------------------------------------------------------------------------------

@@ -76,49 +76,6 @@ def test_a_second_message_begins_anew() -> None:
 # --- requests ------------------------------------------------------------------------------------
 
 
-def test_a_conversation_with_parallel_calls_takes_turns() -> None:
-    body = wire(
-        Message(Role.SYSTEM, "Be brief."),
-        Message(Role.USER, "Read both."),
-        Message(Role.ASSISTANT, "Sure.", tool_calls=CALLS),
-        Message(Role.TOOL, "A", tool_call_id="1"),
-        Message(Role.TOOL, "B", tool_call_id="2"),
-        Message(Role.USER, "Go on."),
-        tools=(READ,),
-    )
-    assert body == {
-        "model": "m",
-        "max_tokens": 100,
-        "system": "Be brief.",
-        "messages": [
-            {"role": "user", "content": [{"type": "text", "text": "Read both."}]},
-            {
-                "role": "assistant",
-                "content": [
-                    {"type": "text", "text": "Sure."},
-                    {"type": "tool_use", "id": "1", "name": "files_read", "input": {"path": "a"}},
-                    {"type": "tool_use", "id": "2", "name": "files_read", "input": {"path": "b"}},
-                ],
-            },
-            {
-                "role": "user",
-                "content": [
-                    {"type": "tool_result", "tool_use_id": "1", "content": "A"},
-                    {"type": "tool_result", "tool_use_id": "2", "content": "B"},
-                    {"type": "text", "text": "Go on."},
-                ],
-            },
-        ],
-        "tools": [{"name": "files_read", "description": "Read a file.", "input_schema": EMPTY}],
-    }
-
-
-def test_a_silent_assistant_is_left_out() -> None:
-    body = wire(Message(Role.USER, "a"), Message(Role.ASSISTANT, " \n"), Message(Role.USER, "b"))
-    texts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
-    assert body["messages"] == [{"role": "user", "content": texts}]
-
-
 def test_an_output_schema_joins_the_options() -> None:
     body = wire(output_schema=EMPTY, options={"output_config": {"effort": "low"}, "top_k": 5}, stream=True)
     assert body["output_config"] == {"effort": "low", "format": {"type": "json_schema", "schema": EMPTY}}

@@ -41,45 +41,6 @@ def wire(*messages: Message, tools: tuple[ToolSpec, ...] = (), **settings: Any) 
 # --- requests ------------------------------------------------------------------------------------
 
 
-def test_a_conversation_with_parallel_calls_is_sent_in_its_order() -> None:
-    calls = (ToolCall("1", "files.read", {"path": "a"}), ToolCall("2", "files.read", {"path": "b"}))
-    body = wire(
-        Message(Role.SYSTEM, "Be brief."),
-        Message(Role.USER, "Read both."),
-        Message(Role.ASSISTANT, "", tool_calls=calls),
-        Message(Role.TOOL, "A", tool_call_id="1"),
-        Message(Role.TOOL, "B", tool_call_id="2"),
-        tools=(READ,),
-    )
-    function = {"name": "files_read", "description": "Read a file.", "parameters": EMPTY}
-    assert body == {
-        "model": "m",
-        "messages": [
-            {"role": "system", "content": "Be brief."},
-            {"role": "user", "content": "Read both."},
-            {
-                "role": "assistant",
-                "content": None,
-                "tool_calls": [
-                    {
-                        "id": "1",
-                        "type": "function",
-                        "function": {"name": "files_read", "arguments": '{"path":"a"}'},
-                    },
-                    {
-                        "id": "2",
-                        "type": "function",
-                        "function": {"name": "files_read", "arguments": '{"path":"b"}'},
-                    },
-                ],
-            },
-            {"role": "tool", "tool_call_id": "1", "content": "A"},
-            {"role": "tool", "tool_call_id": "2", "content": "B"},
-        ],
-        "tools": [{"type": "function", "function": function}],
-    }
-
-
 def test_an_output_schema_is_a_response_format() -> None:
     body = wire(Message(Role.USER, "hi"), output_schema=EMPTY)
     assert body["response_format"] == {

@@ -151,7 +151,7 @@ def _values(texts: Sequence[str]) -> Iterator[tuple[str, ...]]:
         quoted = (found[1:-1] for found in QUOTED.findall(text))
         for value in (text, *quoted):
             words = tuple(_words(value))
-            if 0 < len(words) <= _VALUE and len("".join(words)) > 1:
+            if len(words) <= _VALUE and len("".join(words)) > 1:
                 yield words
 
 
