@@ -59,7 +59,7 @@ REASONS = {
     "durable/test_agent.py::test_a_clock_that_jumps_harms_nothing": (
         "the wall clock jumps, which its events tell and its seconds do not"
     ),
-    "durable/test_away.py::test_events_are_stored_as_the_redactor_of_the_agent_leaves_them": (
+    "durable/test_agent.py::test_events_are_stored_as_the_redactor_of_the_agent_leaves_them": (
         "a replay compares events as its redactor leaves them with those of the outcome, which are as they were"
     ),
     "durable/test_handoffs.py::test_a_run_that_was_killed_goes_on_to_the_same_end": (

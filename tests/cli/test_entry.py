@@ -29,7 +29,6 @@ class Failing:
     [
         (KeyboardInterrupt(), 130, ""),
         (ConfigError("no \x1b[2J"), 2, "error: no "),
-        (ModuleNotFoundError("x", name="faiss.swig"), 2, "error: this command needs the 'faiss' package: "),
         (ModuleNotFoundError("x", name="rich"), 2, "error: the command line needs the 'rich' package: "),
         (BrokenPipeError(), 0, None),
         (OSError(28, "No space left on device", "/a/b"), 2, "error: /a/b: No space left on device\n"),

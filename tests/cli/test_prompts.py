@@ -215,3 +215,20 @@ def test_ctrl_c_while_the_question_is_read_ends_the_command(program: Path) -> No
         terminal.press_ctrl_c()
         assert terminal.end() == 130
     assert "Traceback" not in terminal.shown
+
+
+@pytest.mark.parametrize(("answer", "said"), [("n", "nothing was changed"), ("y", "1 changes made")])
+def test_an_edited_page_is_loaded_on_a_yes(
+    wesichain: Command, tmp_path: Path, answer: str, said: str
+) -> None:
+    page, book = str(tmp_path / "page.md"), str(tmp_path / "book")
+    wesichain("playbook", "record", "shop", "Greet first.", "--path", book)
+    wesichain("playbook", "export", page, "--path", book)
+    wesichain("playbook", "forget", "--matching", "Greet", "--path", book)
+    terminal = Terminal("playbook", "load", page, "--path", book, url="http://127.0.0.1:9/v1")
+    terminal.expect("make these changes? [y/N]: ")
+    terminal.type(answer)
+    assert terminal.end() == 0
+    assert "shop: add: Greet first." in terminal.shown
+    assert said in terminal.shown
+    assert ("Greet" in wesichain("playbook", "list", "shop", "--path", book).out) == (answer == "y")

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 from starlette.requests import Request
 
+from tests.warm import python
 from wesichain.cli.api import _bearer
 from wesichain.cli.serving import read_prices
 from wesichain.core.internal import Price
@@ -43,3 +48,19 @@ def test_a_token_is_sent_in_the_one_header_that_is_for_it(given: list[str], is_l
     headers = [(b"authorization", one.encode("latin-1")) for one in given]
     assert _bearer(None) is None
     assert _bearer("secret")(Request({"type": "http", "headers": headers})) is is_let_in
+
+
+def test_the_viewer_says_where_it_is_and_what_it_shows(home: Path) -> None:
+    process = subprocess.Popen(
+        [*python(), "-m", "wesichain", "serve", "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "NO_COLOR": "1"},
+    )
+    assert process.stdout is not None
+    address = process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    rest, said = process.communicate(timeout=60)
+    assert re.match(r"http://127\.0\.0\.1:\d+/", address), said
+    assert (rest, said) == ("", f"the runs of {home}/runs, while this command runs; Ctrl-C ends it\n")

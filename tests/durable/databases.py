@@ -1,8 +1,11 @@
-"""A database with the tables of durable runs and nothing in them, copied: to make them takes longer than most tests."""
+"""Databases of durable runs. One with nothing in its tables is copied: to make it takes longer than most tests."""
 
 from __future__ import annotations
 
 import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -23,3 +26,10 @@ def database_in(folder: Path, name: str = "runs.db") -> str:
     if not path.exists():
         shutil.copy(_empty(), path)
     return f"sqlite:///{path}"
+
+
+@contextmanager
+def database(url: str) -> Iterator[sqlite3.Connection]:
+    """Open a database, to look at its rows or to change them."""
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as db, db:
+        yield db

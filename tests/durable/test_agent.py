@@ -11,15 +11,14 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic import BaseModel
 
 from wesichain import Agent, Budget, ObserveErrors, Recovery, ToolContext, tool
-from wesichain.agent import Approve, ApproveWith, Decision, Failed, Interrupted, Refuse
-from wesichain.core import Event, LlmRequest, Message, Role
-from wesichain.core.internal import Provide
+from wesichain.agent import Approve, ApproveWith, Decision, Failed, Interrupted, Provide, Refuse
+from wesichain.core import Event, LlmRequest, Message, Role, to_json
 from wesichain.durable import DurableAgent, DurableRuns, RunState
 from wesichain.errors import (
     CodecError,
@@ -33,7 +32,7 @@ from wesichain.errors import (
 from wesichain.policy import Interrupt, Retry
 from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm, calls
 from wesichain.tools import CancellationToken, JsonTool
-from wesichain.trace import CollectingSink
+from wesichain.trace import CollectingSink, Redactor
 
 Open = Callable[..., Any]
 
@@ -717,3 +716,26 @@ async def test_a_clock_that_jumps_harms_nothing(url: str, jump: float) -> None:
     assert result.output == "ok"
     at = [event.at for event in result.events]
     assert at[-1] - at[0] == jump
+
+
+async def test_a_model_that_returns_no_reply_is_named(url: str) -> None:
+    class Odd:
+        async def complete(self, _: LlmRequest) -> Any:
+            return 5
+
+    async with DurableAgent(Agent(cast("Any", Odd())), "odd", database_url=url) as durable:
+        with pytest.raises(Exception, match="the model returned int, not a reply"):
+            await durable.run("hi")
+
+
+async def test_events_are_stored_as_the_redactor_of_the_agent_leaves_them(url: str) -> None:
+    agent = Agent(
+        FunctionLlm(lambda _: "call 555-0199"),
+        redactor=Redactor(lambda text: text.replace("555-0199", "[phone]")),
+    )
+    async with DurableAgent(agent, "a", database_url=url) as durable:
+        result = await durable.run("hi", run_id="r")
+        assert result.output == "call 555-0199"
+        told = "".join([to_json(event) async for event in durable.events("r")])
+        assert "555-0199" not in told
+        assert "run_completed" in told

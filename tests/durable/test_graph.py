@@ -24,8 +24,13 @@ from wesichain.durable import DurableGraph, DurableRuns, RunState
 from wesichain.durable.graph import EventJournal
 from wesichain.durable.journal.inside import Inside
 from wesichain.durable.journal.records import JournalRecord
-from wesichain.errors import ConfigError, DurableError, GraphInterruptedError, RunIdConflictError
-from wesichain.graph import END, START, Append, Graph, GraphBuilder, interrupt, react_graph
+from wesichain.errors import (
+    ConfigError,
+    DurableError,
+    GraphInterruptedError,
+    RunIdConflictError,
+)
+from wesichain.graph import END, START, Append, ExecutionOptions, Graph, GraphBuilder, interrupt, react_graph
 from wesichain.graph.sqlite import SqliteCheckpointer
 from wesichain.testing import calls
 from wesichain.trace import CollectingSink
@@ -399,3 +404,47 @@ async def test_the_loop_in_steps_is_one_run_inside_over_all_its_nodes(url: str, 
         kinds = [event.kind async for event in durable.events(child.run_id)]
         assert kinds.count("tool_completed") == 2
         assert (kinds[0], kinds[-1]) == ("run_started", "run_completed")
+
+
+async def test_a_question_that_was_asked_before_its_process_died_waits_for_its_answer(
+    url: str, tmp_path: Path
+) -> None:
+    asking = graph(tmp_path, asks=True)
+    with pytest.raises(GraphInterruptedError):
+        await asking.invoke({}, ExecutionOptions(thread_id="r"))  # its run was not ended
+    async with DurableGraph[Any](asking, "notes", database_url=url) as durable:
+        with pytest.raises(GraphInterruptedError, match="the run 'r' waits for an answer"):
+            await durable.run({}, run_id="r")
+        assert (await durable.show("r")).error == "it waits for an answer"
+        assert [item.call.args for item in await durable.pending("r")] == ["well?"]
+        assert await durable.resume("r", "yes") == {"said": ["first", "yes"]}
+        with pytest.raises(DurableError, match="the run 'r' waits for no answer"):
+            await durable.answer("r", "no")
+    assert (tmp_path / "effects").read_text().split() == ["first", "second", "second"]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"reason": "why", "calls": "none"},
+        {"reason": "why", "calls": []},
+        {"reason": "why", "calls": [{"token": 1}]},
+        {"reason": "why", "calls": [], "more": 1},
+    ],
+    ids=["a-text", "none", "other-fields", "more-fields"],
+)
+async def test_a_question_that_only_looks_like_one_about_calls_is_answered_as_a_whole(
+    url: str, tmp_path: Path, asked: Any
+) -> None:
+    def ask(_: Notes) -> Any:
+        return {"said": [str(interrupt(asked))]}
+
+    made = GraphBuilder(Notes).add_node("ask", ask).set_entry("ask")
+    asking = made.build(SqliteCheckpointer(tmp_path / "threads.db"))
+    async with DurableGraph[Any](asking, "notes", database_url=url) as durable:
+        with pytest.raises(GraphInterruptedError):
+            await durable.run({}, run_id="r")
+        (item,) = await durable.pending("r")
+        assert (item.call.name, item.call.args, item.external) == ("ask", asked, True)
+        await durable.approve("r", item.token, Provide("yes"))
+        assert await durable.result("r") == {"said": ["yes"]}

@@ -651,3 +651,56 @@ def copy_run(path: str, run_id: str, times: int) -> None:
                     f"INSERT INTO {table} SELECT {made} FROM {table} WHERE {column} = '{run_id}'", given
                 )
         db.commit()
+
+
+async def test_a_run_that_was_cancelled_in_its_queue_has_come_to_nothing(url: str) -> None:
+    async with DurableAgent(adder(), "adder", database_url=url) as durable:
+        await durable.enqueue("1 + 2?", run_id="r")
+        await durable.cancel("r")
+        outcome = await durable.outcome("r")
+        assert isinstance(outcome, Interrupted)
+        assert outcome.reason == "the run was cancelled"
+        assert not outcome.pending
+        assert not outcome.steps
+        assert [message.text for message in outcome.messages] == ["1 + 2?"]
+        with pytest.raises(RunInterruptedError, match="the run was cancelled"):
+            await durable.run("1 + 2?", run_id="r")
+
+
+async def test_a_run_that_is_cancelled_between_two_workers_has_come_to_its_recorded_steps(url: str) -> None:
+    slow = Slow("model 1")
+    async with served(DurableAgent(slow.agent(), "slow", database_url=url)) as durable:
+        await durable.enqueue("work", run_id="r")
+        await slow.begun.wait()
+    async with DurableAgent(slow.agent(), "slow", database_url=url) as durable:
+        assert await durable.status("r") == RunState.PENDING
+        await durable.cancel("r")
+        outcome = await durable.outcome("r")
+        assert isinstance(outcome, Interrupted)
+        assert outcome.reason == "the run was cancelled"
+        assert [message.role for message in outcome.messages] == [Role.USER, Role.ASSISTANT, Role.TOOL]
+        assert outcome.messages[-1].text == "worked"
+        slow.phase = ""
+        assert (await durable.resume("r")).output == "done"
+
+
+async def test_a_run_that_is_cancelled_after_its_decisions_has_come_to_what_waited(url: str) -> None:
+    async with DurableAgent(deleter(), "deleter", database_url=url) as durable:
+        with pytest.raises(RunInterruptedError):
+            await durable.run("delete", run_id="r")
+    async with DurableRuns(url) as runs:
+        tokens = [item.token for item in await runs.pending("r")]
+        await runs.decide("r", dict.fromkeys(tokens, Approve()))
+        await runs.cancel("r")
+    async with DurableAgent(deleter(), "deleter", database_url=url) as durable:
+        outcome = await durable.outcome("r")
+        assert isinstance(outcome, Interrupted)
+        assert outcome.reason == "the run was cancelled"
+        assert [message.role for message in outcome.messages] == [Role.USER, Role.ASSISTANT]
+        assert (await durable.resume("r")).output == "as you wish"
+
+
+async def test_events_of_a_run_that_nobody_has_begun(url: str) -> None:
+    async with DurableAgent(adder(), "adder", database_url=url) as durable:
+        with pytest.raises(DurableError, match="there is no run 'nobody'"):
+            await anext(durable.events("nobody"))

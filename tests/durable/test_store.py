@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -15,14 +16,19 @@ import sqlalchemy as sa
 
 from wesichain.durable.run_records import erase
 from wesichain.durable.states import checked_id, checked_name, task_preview
+from wesichain.durable.store import leases
 from wesichain.durable.store.children import ChildResult, NewChild
 from wesichain.durable.store.leases import Lease, is_gone, this_machine
 from wesichain.durable.store.ledger import NewRun, Note, RunPage, WorkflowResult
 from wesichain.durable.store.queue import Concurrency, Rate, Serving, rates_of
-from wesichain.durable.store.step_table import StepRow
+from wesichain.durable.store.step_table import CancelledRunError, LostRunError, StepRow
 from wesichain.durable.store.store import Store
 from wesichain.durable.versions import checked_version
-from wesichain.errors import ConfigError, DurableError, WesichainError
+from wesichain.errors import (
+    ConfigError,
+    DurableError,
+    WesichainError,
+)
 
 FAR = "another machine"
 
@@ -476,3 +482,37 @@ def test_a_task_is_shown_on_one_line_and_not_as_a_whole() -> None:
     assert task_preview("a\n  b") == "a b"
     assert task_preview("x" * 600) == "x" * 500
     assert task_preview(" " * 600 + "y" * 600) == "y" * 400
+
+
+def test_a_step_is_written_once_by_the_one_who_has_the_run(url: str) -> None:
+    with closing(Store(url)) as store:
+        store.ledger.begin(NewRun("r", "a", "v", "{}", ""))
+        (mine,) = store.queue.claim("me", Serving("a", "v"), free=1)
+        step = StepRow("r", mine.owner, 1, "ask 1", "{}", 0, 0)
+        store.steps.keep(step)
+        store.steps.keep(step)  # the answer to the first try was lost
+        assert [(one.number, one.name) for one in store.steps.read("r")] == [(1, "ask 1")]
+        with pytest.raises(LostRunError, match="another process has taken the run over"):
+            store.steps.keep(StepRow("r", mine.owner, 1, "ask 2", "{}", 0, 0))  # another one's first
+        with pytest.raises(LostRunError, match="another process has taken the run over"):
+            store.steps.keep(StepRow("r", "another", 1, "ask 1", "{}", 0, 0))
+        store.ledger.cancel("r")
+        for run_id in ("r", "one that was deleted"):
+            with pytest.raises(CancelledRunError, match="the run was cancelled"):
+                store.steps.keep(StepRow(run_id, mine.owner, 2, "ask 2", "{}", 0, 0))
+
+
+@pytest.mark.parametrize("act", ["cancel", "uncancel", "follow", "decide"])
+def test_a_run_that_was_deleted_meanwhile_is_named(url: str, act: str) -> None:
+    more: Any = {"follow": [lambda _: "{}"], "decide": [lambda *_: {}, lambda _: None]}.get(act, [])
+    missing = pytest.raises(DurableError, match="there is no run 'r' in this database")
+    with closing(Store(url)) as store, missing:
+        getattr(store.ledger, act)("r", *more)
+
+
+def test_a_machine_without_proc_is_known_by_its_card(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    here = leases.this_machine()
+    monkeypatch.setattr(leases, "_BOOT", tmp_path / "nothing")
+    name, card = leases.this_machine().split()
+    assert (name, leases.this_machine()) == (here.split()[0], f"{name} {card}")
+    assert int(card, 16) > 0

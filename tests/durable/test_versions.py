@@ -5,21 +5,29 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.durable.test_agent import add, served, turns
+from tests.durable.databases import database
+from tests.durable.test_agent import Slow, add, deleter, served, turns
 from tests.durable.test_agent import cut_off as cut_off_at
+from tests.durable.test_graph import graph
 from wesichain import Agent, ToolContext, tool
 from wesichain.core import LlmRequest, Role
-from wesichain.durable import DurableAgent, DurableRuns, RunState
+from wesichain.durable import DurableAgent, DurableGraph, DurableRuns, RunState
 from wesichain.durable.run_records import served_of
 from wesichain.durable.versions import version_of
 from wesichain.durable.workflow_ids import restore, shorten
-from wesichain.errors import ConfigError
+from wesichain.errors import (
+    ConfigError,
+    DurableError,
+    ReplayMismatchError,
+    WesichainError,
+)
 from wesichain.kit import CodeMode, Subagents
 from wesichain.testing import FunctionLlm, calls
 from wesichain.tools import ToolSearch
@@ -292,3 +300,88 @@ def test_a_list_that_grows_is_kept_as_what_is_new(start: list[Any], more: list[A
     short = shorten({"messages": [*start, *more], "n": 1}, {"messages": start, "n": 1})
     kept = short["of"]["messages"] if "of" in short else {"same": True}
     assert kept == ({"first": len(start), "then": more} if more else {"same": True})
+
+
+async def test_a_program_that_is_not_the_same_again_is_refused_in_every_process(url: str) -> None:
+    slow = Slow("model 1")
+    async with served(DurableAgent(slow.agent(), "slow", database_url=url)) as durable:
+        await durable.enqueue("work", run_id="r")
+        await slow.begun.wait()
+    with database(url) as db:  # as if another request had been recorded
+        db.execute(
+            'UPDATE operation_outputs SET output = REPLACE(output, \'"asked":"\', \'"asked":"0\') '
+            "WHERE function_name = 'ask 1'"
+        )
+    for _ in range(2):
+        async with DurableAgent(slow.agent(), "slow", database_url=url) as durable:
+            with pytest.raises(ReplayMismatchError, match="step 'ask 1' of this run was recorded for"):
+                await durable.resume("r")
+
+
+async def test_a_call_that_an_older_version_did_not_run_is_not_run_by_the_one_that_adopts_it(
+    url: str,
+) -> None:
+    ran: list[str] = []
+
+    @tool
+    def look() -> str:
+        """Look."""
+        ran.append("look")
+        return "seen"
+
+    def program(*tools: Any, waits: bool) -> Agent[Any, str]:
+        async def reply(request: LlmRequest) -> Any:
+            turn = sum(message.role is Role.ASSISTANT for message in request.messages)
+            if turn == 2 and waits:
+                reached.set()
+                await asyncio.sleep(3600)
+            return [calls(("add", {"a": 1, "b": 2}), ("look", {})), calls(("add", {"a": 3, "b": 4})), "done"][
+                turn
+            ]
+
+        return Agent(FunctionLlm(reply), tools=[add, *tools])
+
+    reached = asyncio.Event()
+    async with served(DurableAgent(program(waits=True), "a", database_url=url)) as old:
+        await old.enqueue("go", run_id="r")
+        await asyncio.wait_for(reached.wait(), 30)
+    made = DurableAgent(program(look, waits=False), "a", database_url=url, on_change="adopt", lease=1.0)
+    async with served(made) as new:
+        result = await new.result("r", timeout=30)
+    assert (result.output, ran) == ("done", [])
+    shown = [message.text for message in result.messages if message.role is Role.TOOL]
+    assert any("did not run this call, and has gone on without it" in text for text in shown), shown
+
+
+async def test_runs_that_an_older_version_ended_are_explained_by_their_endings(
+    url: str, tmp_path: Path
+) -> None:
+    def refuse(_: LlmRequest) -> str:
+        raise ConfigError("there is no key")
+
+    asking = graph(tmp_path, asks=True)
+    async with (
+        DurableAgent(deleter(), "deleter", database_url=url) as waits,
+        DurableAgent(Agent(FunctionLlm(lambda _: ValueError("ill"))), "ill", database_url=url) as fails,
+        DurableAgent(Agent(FunctionLlm(refuse)), "refused", database_url=url) as refused,
+        DurableGraph[Any](asking, "notes", database_url=url) as notes,
+        DurableRuns(url) as runs,
+    ):
+        for durable in (waits, fails, refused, notes):
+            with pytest.raises(WesichainError):
+                await durable.run(cast("Any", {} if durable is notes else "hi"), run_id=durable.name)
+        explained = {run.run_id: run.error for run in await runs.list()}
+        inbox = {(item.run_id, item.token, item.call.name) for item in await runs.pending()}
+        assert len(inbox) == 3
+        with database(url) as db:
+            db.execute("UPDATE wesichain_runs SET noted = NULL, error = NULL, waiting = NULL")
+        assert {run.run_id: run.error for run in await runs.list()} == explained
+        assert {(item.run_id, item.token, item.call.name) for item in await runs.pending()} == inbox
+        with database(url) as db:
+            db.execute("UPDATE workflow_status SET status = 'MAX_RECOVERY_ATTEMPTS_EXCEEDED'")
+        why = "the process that ran it died again and again: it is not run again"
+        assert {run.error for run in await runs.list()} == {why}
+        with pytest.raises(
+            DurableError, match=f"the run 'ill' has failed: {why}; resume it to try once more"
+        ):
+            await fails.outcome("ill")

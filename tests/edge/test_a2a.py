@@ -19,8 +19,13 @@ from google.protobuf.json_format import MessageToDict, ParseDict  # type: ignore
 
 from wesichain import Agent, ToolCall, tool
 from wesichain.agent import MemoryConversations
-from wesichain.core import Image, LlmRequest, Text
+from wesichain.core import (
+    Image,
+    LlmRequest,
+    Text,
+)
 from wesichain.edge import create_app
+from wesichain.edge.a2a import _exact, _integer_if_equal
 from wesichain.policy import Budget
 from wesichain.testing import FunctionLlm, calls
 
@@ -229,35 +234,13 @@ async def test_the_card_names_every_agent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "code"),
-    [
-        pytest.param({}, -32600, id="no-rpc"),
-        pytest.param({"jsonrpc": "2.0", "id": True, "method": "GetTask"}, -32600, id="bad-id"),
-        pytest.param({"jsonrpc": "2.0", "id": 1, "method": "Sudo"}, -32601, id="no-method"),
-        pytest.param(
-            {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "x"}}, -32001, id="no-task"
-        ),
-        pytest.param(
-            {"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": {}}}, -32602, id="bad-params"
-        ),
-        pytest.param(
-            {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {}}, -32602, id="no-message"
-        ),
-        pytest.param(
-            {
-                "jsonrpc": "2.0",
-                "id": 1,
-                "method": "SendMessage",
-                "params": {"message": {"parts": [{"text": "look"}, {"url": "https://host/a.png"}]}},
-            },
-            -32005,
-            id="an-address",
-        ),
-    ],
+    ("number", "sent"),
+    [(5, 5), (2.5, 2.5), (2**60, 2**60), (2**53 + 1, "9007199254740993"), (10**400, "1" + "0" * 400)],
 )
-async def test_what_is_refused(body: Any, code: int) -> None:
-    async with serving(create_app(scripted("hi"))) as client:
-        answer = await client.post("/a2a", json=body)
-        assert answer.json()["error"]["code"] == code
-        other = await client.post("/a2a", json={"jsonrpc": "2.0", "id": 1}, headers={"a2a-version": "0.3"})
-        assert other.json()["error"]["code"] == -32009
+def test_a_number_that_no_float_has_is_sent_as_text(number: float, sent: Any) -> None:
+    assert _exact(number) == sent
+
+
+@pytest.mark.parametrize(("number", "found"), [(5.0, 5), (-0.5, -0.5), (1e20, 10**20)])
+def test_a_float_that_is_an_integer_is_read_as_one(number: float, found: Any) -> None:
+    assert (_integer_if_equal(number), type(_integer_if_equal(number))) == (found, type(found))

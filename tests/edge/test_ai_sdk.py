@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
-from wesichain import Agent, Finish, LlmResponse, ToolCall, tool
+from wesichain import Agent, LlmResponse, ToolCall
 from wesichain.edge import create_app
 from wesichain.policy import Budget
 from wesichain.testing import FunctionLlm
@@ -136,132 +136,6 @@ def ui(*messages: Any) -> dict[str, Any]:
 
 
 USER = {"id": "1", "role": "user", "parts": [{"type": "text", "text": "?"}]}
-
-
-@pytest.mark.parametrize(
-    ("body", "status"),
-    [
-        pytest.param({}, 400, id="empty"),
-        pytest.param({"id": "c", "messages": []}, 400, id="no-messages"),
-        pytest.param(ui({"id": "1", "role": "user", "parts": []}), 400, id="no-text"),
-        pytest.param(ui(USER, {"id": "2", "role": "assistant", "parts": []}), 409, id="nothing-waits"),
-        pytest.param({**ui(USER), "tools": {"weather": {"description": "x"}}}, 400, id="a-tool-of-ours"),
-        pytest.param({**ui(USER), "tools": [{"name": "no good"}]}, 400, id="a-bad-name"),
-        pytest.param({**ui(USER), "tools": [{"description": "x"}]}, 400, id="no-name"),
-        pytest.param({**ui(USER), "tools": [{"name": "x", "description": 5}]}, 400, id="no-description"),
-        pytest.param({**ui(USER), "agent": "other"}, 404, id="no-agent"),
-    ],
-)
-async def test_what_is_refused(body: Any, status: int) -> None:
-    async with serving(create_app(scripted("hi"))) as client:
-        assert (await client.post("/ai-sdk", json=body)).status_code == status
-
-
-@tool
-async def broken() -> str:
-    """Break."""
-    raise RuntimeError("out of paper")
-
-
-@tool
-async def enough() -> Finish[Any]:
-    """End the run."""
-    return Finish("that is all")
-
-
-SPENT = "the budget of 1 steps is used up (1 spent); raise Budget(steps=...)"
-
-
-def answered(call: str, **fields: Any) -> dict[str, Any]:
-    return {"id": "2", "role": "assistant", "parts": [{"type": "tool-x", "toolCallId": call, **fields}]}
-
-
-@pytest.mark.parametrize(
-    ("agent", "answer", "chunks"),
-    [
-        pytest.param(
-            scripted(LlmResponse("42", reasoning="six times seven")),
-            None,
-            [
-                {"type": "reasoning-start", "id": "reasoning-1"},
-                {"type": "reasoning-delta", "id": "reasoning-1", "delta": "six times seven"},
-                {"type": "reasoning-end", "id": "reasoning-1"},
-                {"type": "finish-step"},
-                {"type": "finish", "finishReason": "stop"},
-            ],
-            id="reasoning",
-        ),
-        pytest.param(
-            Agent(FunctionLlm(lambda _: "in one piece")),
-            None,
-            [
-                {"type": "start-step"},
-                {"type": "text-start", "id": "text-1"},
-                {"type": "text-delta", "id": "text-1", "delta": "in one piece"},
-                {"type": "text-end", "id": "text-1"},
-            ],
-            id="a-model-that-does-not-stream",
-        ),
-        pytest.param(
-            scripted(WEATHER, budget=Budget(steps=1)),
-            None,
-            [
-                {"type": "tool-input-start", "toolCallId": "w1", "toolName": "weather"},
-                {"type": "error", "errorText": f"{SPENT}, or let on_limit give a partial answer"},
-                {"type": "finish", "finishReason": "error"},
-            ],
-            id="a-failure",
-        ),
-        pytest.param(
-            scripted(say(ToolCall("b1", "broken", {})), "sorry", tools=[broken]),
-            None,
-            [
-                {
-                    "type": "tool-output-error",
-                    "errorText": "tool 'broken' failed: RuntimeError: out of paper",
-                    "toolCallId": "b1",
-                }
-            ],
-            id="a-tool-that-fails",
-        ),
-        pytest.param(
-            scripted(say(ToolCall("e1", "enough", {})), "never", tools=[enough]),
-            None,
-            [{"type": "text-delta", "id": "text-1", "delta": "that is all"}],
-            id="a-tool-that-ends-the-run",
-        ),
-        pytest.param(
-            scripted(REFUND, "fine"),
-            answered("r1", state="approval-responded", approval={"approved": False, "reason": "no"}),
-            [{"type": "tool-output-denied", "toolCallId": "r1"}, {"type": "finish", "finishReason": "stop"}],
-            id="a-refusal",
-        ),
-        pytest.param(
-            scripted(LOCATE, "never mind"),
-            answered("l1", state="output-error", errorText="no signal"),
-            [{"type": "tool-output-error", "errorText": "no signal", "toolCallId": "l1"}],
-            id="an-external-tool-that-failed",
-        ),
-        pytest.param(
-            scripted(LOCATE, "never mind"),
-            answered("l1", state="output-error"),
-            [{"type": "tool-output-error", "errorText": "it failed", "toolCallId": "l1"}],
-            id="an-external-tool-that-failed-for-no-reason",
-        ),
-    ],
-)
-async def test_the_chunks_of_a_stream(agent: Any, answer: Any, chunks: list[Any]) -> None:
-    async with serving(create_app(agent)) as client:
-        *found, end = [one.data for one in await read(client, "POST", "/ai-sdk", json=ui(USER))]
-        if answer is not None:
-            (part,) = answer["parts"]
-            tokens = [one["approvalId"] for one in found if one["type"] == "tool-approval-request"]
-            part.get("approval", {})["id"] = tokens[0] if tokens else ""
-            *found, end = [one.data for one in await read(client, "POST", "/ai-sdk", json=ui(USER, answer))]
-            assert found[0] == {"type": "start", "messageId": "2"}
-    places = [found.index(one) for one in chunks]
-    assert places == sorted(places), found
-    assert end == "[DONE]"
 
 
 async def test_a_run_that_is_cancelled_elsewhere_is_aborted() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from starlette.exceptions import HTTPException
-from starlette.testclient import TestClient
 
 from wesichain import Agent, ToolCall
 from wesichain.agent import Approve, MemoryConversations, Refuse
@@ -15,7 +14,9 @@ from wesichain.core.internal import Price
 from wesichain.edge import Limits, create_app
 from wesichain.edge.plain_runs import PlainRun, PlainRuns
 from wesichain.edge.runs import Order, Talks
-from wesichain.errors import ConfigError
+from wesichain.errors import (
+    ConfigError,
+)
 from wesichain.testing import FunctionLlm
 from wesichain.tools import JsonTool
 
@@ -211,46 +212,15 @@ async def test_what_cannot_begin_is_refused_and_not_kept() -> None:
     assert await needy.find("ann", "r") is None
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "says"),
-    [
-        (
-            {"task": "go", "zeta": 1, "beta": 2},
-            400,
-            "unknown field 'beta'; known: agent, conversation, run_id, ",
-        ),
-        ({"task": "go", "b" * 70: 2}, 400, f"unknown field '{'b' * 64}'; known: "),
-        ({"task": "go", "stay": "yes"}, 400, "'stay' has to be true or false"),
-        ({"task": "go", "stay": 1}, 400, "'stay' has to be true or false"),
-        ({"task": "go", "agent": "nobody"}, 404, "there is no such agent"),
-        ({"task": "go", "agent": 5}, 400, "'agent' has to be a text"),
-        ({"task": "go", "run_id": "/"}, 400, "a run id has letters, digits and _ . : @ - (128 at most)"),
-        ({"task": "go", "conversation": ""}, 400, "the id of a conversation has 1 to 256 characters"),
-        ({"task": "go", "settings": 5}, 400, "'settings' has to be an object of model settings"),
-        ({}, 400, 'send {"task": "..."}'),
-    ],
-)
-def test_an_order_that_is_refused(body: Any, status: int, says: str) -> None:
-    with TestClient(create_app(scripted("done"), protocols=False)) as client:
-        for path in ("/runs", "/runs/stream"):
-            answer = client.post(path, json=body)
-            assert answer.status_code == status
-            assert answer.json()["error"].startswith(says)
+async def test_an_app_that_ends_cancels_the_runs_of_this_process() -> None:
+    async def reply(_: Any) -> str:
+        await asyncio.Event().wait()
+        return "never"
 
-
-def test_what_is_asked_of_a_run_that_is_not_there_or_has_ended() -> None:
-    with TestClient(create_app(scripted("done"), protocols=False)) as client:
-        done = client.post("/runs", json={"task": "go", "run_id": "r"}).json()
-        assert (done["output"], done["run_id"], done["stopped_by"]) == ("done", "r", None)
-        decision = {"t": {"kind": "approve"}}
-        for method, path, body, status, says in [
-            ("GET", "/runs/nobody/events", None, 404, "there is no such run"),
-            ("POST", "/runs/nobody/decisions", decision, 404, "there is no such run"),
-            ("POST", "/runs/nobody/cancel", None, 404, "there is no such run"),
-            ("POST", "/runs/r/decisions", decision, 409, "the run does not wait for a decision"),
-            ("POST", "/runs/r/decisions", {}, 400, "send a decision for each token"),
-            ("POST", "/runs/r/cancel", None, 409, "the run has ended"),
-            ("POST", "/runs/r/cancel", [1], 400, "the body is not a JSON object"),
-        ]:
-            answer = client.request(method, path, json=body)
-            assert (answer.status_code, answer.json()) == (status, {"error": says}), path
+    app = create_app(Agent(FunctionLlm(reply)), protocols=False)
+    async with app.router.lifespan_context(app):
+        run = await app.state.runs.keeper(None).start(Order("r", "", "go", stay=True))
+        assert await run.now() is None
+    end = await run.now()
+    assert end is not None, "its end is waited for"
+    assert (end.state, end.outcome.reason) == ("cancelled", "the service ends")

@@ -6,7 +6,8 @@ import asyncio
 import json
 import re
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from starlette.exceptions import HTTPException
@@ -14,9 +15,37 @@ from starlette.testclient import TestClient
 
 from wesichain import Agent, ToolCall, ToolContext, tool
 from wesichain.agent import MemoryConversations, SqliteConversations
-from wesichain.core import Event, Role, from_json, to_json
+from wesichain.core import (
+    HandedOff,
+    LlmResponse,
+    Message,
+    ModelResponded,
+    Role,
+    RunStarted,
+    Usage,
+)
+from wesichain.core.internal import Approve, PendingCall, Price
 from wesichain.edge import Limits, create_app
-from wesichain.errors import ConfigError, LlmTransportError, StoreError
+from wesichain.edge.runs import (
+    CostMeter,
+    Talks,
+    missing_decisions,
+    new_run_id,
+    status_of,
+    thread_of,
+    words_of,
+)
+from wesichain.errors import (
+    ApprovalExpiredError,
+    BudgetExceededError,
+    ConfigError,
+    GuardrailError,
+    LoopDetectedError,
+    ModelRefusedError,
+    ModelTransportError,
+    ReplayMismatchError,
+    StoreError,
+)
 from wesichain.policy import Budget
 
 from .kit import read, say, scripted, serving
@@ -24,17 +53,6 @@ from .kit import read, say, scripted, serving
 WEATHER = say(ToolCall("w1", "weather", {"city": "Bern"}))
 REFUND = say(ToolCall("r1", "refund", {"amount": 5}))
 LOCATE = say(ToolCall("l1", "locate", {}))
-
-
-async def test_a_task_is_answered() -> None:
-    async with serving(create_app(scripted(WEATHER, "sunny"))) as client:
-        answer = await client.post("/runs", json={"task": "the weather?"})
-    assert answer.status_code == 200
-    body = answer.json()
-    assert body["output"] == "sunny"
-    assert body["run_id"]
-    assert body["cost"] is None
-    assert body["usage"] == {"input_tokens": 20, "output_tokens": 10}
 
 
 async def test_the_cost_follows_from_the_prices() -> None:
@@ -50,113 +68,6 @@ async def test_a_typed_output_is_json() -> None:
     agent = Agent(scripted('{"a": [1, 2]}').runtime.llm, output_type=dict[str, list[int]])
     async with serving(create_app(agent)) as client:
         assert (await client.post("/runs", json={"task": "?"})).json()["output"] == {"a": [1, 2]}
-
-
-async def test_the_stream_has_every_event_with_its_number() -> None:
-    async with serving(create_app(scripted(WEATHER, "sunny"))) as client:
-        found = await read(client, "POST", "/runs/stream", json={"task": "the weather?", "run_id": "r-1"})
-        again = await read(client, "GET", "/runs/r-1/events")
-    assert [frame.id for frame in found] == [*range(1, len(found) + 1)]
-    events: list[Any] = [from_json(Event, to_json(frame.data)) for frame in found]
-    assert [event.seq for event in events] == [frame.id for frame in found]
-    assert events[0].kind == "run_started"
-    assert events[-1].kind == "run_completed"
-    assert [frame.data for frame in again] == [frame.data for frame in found]
-
-
-async def test_a_call_waits_for_a_decision_and_the_run_goes_on_with_it() -> None:
-    async with serving(create_app(scripted(REFUND, "done"))) as client:
-        waiting = await client.post("/runs", json={"task": "give it back", "run_id": "r-1"})
-        assert waiting.status_code == 202
-        (item,) = waiting.json()["pending"]
-        assert item["call"] == {"id": "r1", "name": "refund", "args": {"amount": 5}}
-        assert item["scope"] == []
-        assert item["external"] is False
-        assert item.keys() == {"token", "call", "scope", "external"}
-        decided = await client.post("/runs/r-1/decisions", json={item["token"]: {"kind": "approve"}})
-        assert (decided.status_code, decided.json()["output"]) == (200, "done")
-        found = await read(client, "GET", "/runs/r-1/events")
-    assert [frame.id for frame in found] == [*range(1, len(found) + 1)]
-    assert [frame.data["value"] for frame in found if frame.data["kind"] == "tool_completed"] == [
-        "refunded 5"
-    ]
-
-
-@pytest.mark.parametrize(
-    ("replies", "decision", "tells"),
-    [
-        pytest.param(
-            REFUND, {"kind": "approve_with", "args": {"amount": 2}}, "refunded 2", id="other-arguments"
-        ),
-        pytest.param(REFUND, {"kind": "refuse", "reason": "not today"}, "not today", id="refused"),
-        pytest.param(LOCATE, {"kind": "provide", "value": {"at": "Bern"}}, "Bern", id="provided"),
-        pytest.param(LOCATE, {"kind": "provide", "error": "no signal"}, "no signal", id="failed-elsewhere"),
-    ],
-)
-async def test_every_kind_of_decision_reaches_the_model(replies: Any, decision: Any, tells: str) -> None:
-    conversation = MemoryConversations()
-    agent = scripted(replies, "done")
-    async with serving(create_app(agent, conversations=conversation)) as client:
-        waiting = (await client.post("/runs", json={"task": "?", "run_id": "r-1"})).json()
-        token = waiting["pending"][0]["token"]
-        assert waiting["pending"][0]["external"] is (replies is LOCATE)
-        assert (await client.post("/runs/r-1/decisions", json={token: decision})).status_code == 200
-        events = await read(client, "GET", "/runs/r-1/events")
-    assert tells in str([frame.data for frame in events])
-
-
-@pytest.mark.parametrize(
-    ("decisions", "status"),
-    [
-        pytest.param({}, 400, id="none"),
-        pytest.param({"T": {"kind": "approve"}}, 409, id="some"),
-        pytest.param(
-            {"T": {"kind": "approve"}, "U": {"kind": "approve"}, "x": {"kind": "approve"}}, 409, id="unknown"
-        ),
-        pytest.param({"T": {"kind": "approve"}, "U": {"kind": "provide", "value": 1}}, 400, id="wrong-kind"),
-        pytest.param(
-            {"T": {"kind": "approve"}, "U": {"kind": "approve_with", "args": {"amount": "x"}}},
-            400,
-            id="misfit",
-        ),
-        pytest.param({"T": {"kind": "sudo"}, "U": {"kind": "approve"}}, 400, id="no-decision"),
-        pytest.param({"T": True, "U": True}, 400, id="no-object"),
-    ],
-)
-async def test_all_tokens_or_none(decisions: dict[str, Any], status: int) -> None:
-    both = say(ToolCall("a", "refund", {"amount": 1}), ToolCall("b", "refund", {"amount": 2}))
-    async with serving(create_app(scripted(both, "done"))) as client:
-        waiting = (await client.post("/runs", json={"task": "?", "run_id": "r-1"})).json()
-        first, second = (item["token"] for item in waiting["pending"])
-        names = {"T": first, "U": second}
-        sent = {names.get(name, name): decision for name, decision in decisions.items()}
-        refused = await client.post("/runs/r-1/decisions", json=sent)
-        assert refused.status_code == status, refused.text
-        assert [*refused.json()] == ["error"]
-        right = {first: {"kind": "approve"}, second: {"kind": "refuse"}}
-        assert (await client.post("/runs/r-1/decisions", json=right)).status_code == 200
-        again = await client.post("/runs/r-1/decisions", json=right)
-        assert again.status_code == 409
-
-
-@pytest.mark.parametrize(
-    ("agent", "status", "kind"),
-    [
-        pytest.param(scripted(WEATHER, budget=Budget(steps=1)), 422, "BudgetExceededError", id="budget"),
-        pytest.param(
-            scripted(LlmTransportError("it is down")),
-            502,
-            "ModelTransportError",
-            id="provider",
-            marks=pytest.mark.slow,
-        ),
-    ],
-)
-async def test_a_failed_run_is_an_error(agent: Any, status: int, kind: str) -> None:
-    async with serving(create_app(agent)) as client:
-        answer = await client.post("/runs", json={"task": "?"})
-    assert (answer.status_code, answer.json()["kind"]) == (status, kind)
-    assert answer.json()["error"]
 
 
 async def test_conversations_are_remembered() -> None:
@@ -212,13 +123,6 @@ async def test_a_run_is_cancelled() -> None:
         events = await read(client, "GET", "/runs/r-1/events")
     assert slow.ended == ["cancelled"]
     assert events[-1].data["kind"] == "run_interrupted"
-
-
-async def test_a_run_that_waits_is_cancelled_and_its_tokens_are_worth_nothing() -> None:
-    async with serving(create_app(scripted(REFUND, "done"))) as client:
-        token = (await client.post("/runs", json={"task": "?", "run_id": "r"})).json()["pending"][0]["token"]
-        assert (await client.post("/runs/r/cancel", json={})).status_code == 200
-        assert (await client.post("/runs/r/decisions", json={token: {"kind": "approve"}})).status_code == 409
 
 
 @pytest.mark.parametrize("stay", [False, True])
@@ -392,14 +296,6 @@ def test_what_cannot_be_served_is_told(wrong: dict[str, Any]) -> None:
         create_app("agent")  # type: ignore[arg-type]
 
 
-async def test_a_run_with_a_known_id_is_the_same_run() -> None:
-    async with serving(create_app(scripted("hi"))) as client:
-        first = await client.post("/runs", json={"task": "a", "run_id": "r"})
-        again = await client.post("/runs", json={"task": "a", "run_id": "r"})
-        assert first.json() == again.json()
-        assert (await client.post("/runs", json={"task": "b", "run_id": "r"})).status_code == 409
-
-
 def test_a_run_that_has_ended_is_known_to_another_event_loop() -> None:
     client = TestClient(create_app(scripted("hi")))  # without `with`, each request has a loop of its own
     first = client.post("/runs", json={"task": "a", "run_id": "r"})
@@ -475,17 +371,91 @@ async def test_fewer_runs_at_once_than_asked_for() -> None:
         assert (await first).status_code == 200
 
 
-async def test_a_decision_can_be_answered_by_events() -> None:
-    async with serving(create_app(scripted(REFUND, "done"))) as client:
-        seen = await read(client, "POST", "/runs/stream", json={"task": "?", "run_id": "r"})
-        token = seen[-1].data["pending"][0]["token"]
-        rest = await read(
-            client,
-            "POST",
-            "/runs/r/decisions",
-            after=seen[-1].id,
-            json={token: {"kind": "approve"}},
-            headers={"accept": "text/event-stream"},
-        )
-    assert [frame.id for frame in (*seen, *rest)] == [*range(1, len(seen) + len(rest) + 1)]
-    assert rest[-1].data["kind"] == "run_completed"
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (GuardrailError("x"), 422),
+        (ModelRefusedError("x"), 422),
+        (BudgetExceededError("x"), 422),
+        (LoopDetectedError("x"), 422),
+        (ReplayMismatchError("x"), 422),
+        (ApprovalExpiredError("x"), 409),
+        (ConfigError("x"), 400),
+        (ModelTransportError("x"), 502),
+        (ValueError("x"), 500),
+    ],
+)
+def test_the_status_of_a_failed_run(error: Exception, status: int) -> None:
+    assert status_of(error) == status
+
+
+def test_the_words_of_an_error_have_no_secret_and_an_end() -> None:
+    assert words_of(ValueError("no key sk-proj-abcdefghijklmnopqrstuvwxyz0123")).startswith("no key [")
+    assert words_of(ValueError("x " * 400)) == "x " * 250
+
+
+def test_which_decisions_are_missing() -> None:
+    pending = [PendingCall(ToolCall(name, name, {}), name) for name in "ab"]
+    assert missing_decisions([], {}) == "the run does not wait for a decision"
+    assert missing_decisions(pending, {"c": Approve()}) == "no call of this run waits for one of these tokens"
+    assert missing_decisions(pending, {"a": Approve()}) == "decide on all calls at once; missing: b"
+    assert missing_decisions(pending, {}) == "decide on all calls at once; missing: a, b"
+    assert missing_decisions(pending, {"a": Approve(), "b": Approve()}) is None
+
+
+def test_the_runs_of_a_conversation_are_found_by_their_ids() -> None:
+    thread = thread_of("ann", "c")
+    assert (len(thread), thread == thread_of("ann", "c")) == (24, True)
+    assert len({thread, thread_of("bob", "c"), thread_of("ann", "d"), thread_of("", "c")}) == 4
+    assert new_run_id("ann", "c").startswith(f"{thread}-")
+    assert new_run_id("ann", "c") != new_run_id("ann", "c")
+    assert "-" not in new_run_id("ann", None)
+
+
+async def test_a_conversation_belongs_to_who_began_it_in_this_process_or_another() -> None:
+    store = MemoryConversations()
+    assert await Talks(store, 100).open("ann", None) is None
+    mine = await Talks(store, 100).open("ann", "c")
+    assert mine.id == "c\x1fann"
+    await mine.extend(Message(Role.USER, "hello"))
+    for _ in range(2):
+        talks = Talks(store, 100)
+        with pytest.raises(HTTPException, match="404: there is no such conversation"):
+            await talks.open("bob", "c")
+        assert (await talks.open("ann", "c")).id == "c\x1fann"
+        assert (await talks.open("", "open")).id == "open"
+
+
+def responded(model_cost: float, *, scope: str = "") -> ModelResponded:
+    response = LlmResponse("x", usage=Usage(1_000_000, 1_000_000))
+    return ModelResponded("r", 1, 2, 0.0, response, 1.0, cost=model_cost, scope=scope)
+
+
+@pytest.mark.parametrize(
+    ("prices", "costs", "cost"),
+    [
+        ({"m": Price(1, 2)}, [0.0], 3.0),
+        ({"m": Price(1, 2)}, [9.0, 9.0], 6.0),
+        ({"other": Price(1, 2)}, [0.5, 0.25], 0.75),
+        (None, [0.5, 0.0], 0.5),
+        (None, [0.0], None),
+        (None, [], None),
+    ],
+)
+def test_what_a_run_costs(prices: Any, costs: list[float], cost: float | None) -> None:
+    meter = CostMeter(prices)
+    meter.add(RunStarted("r", 0, 0, 0.0, "x", "m", ()))
+    for one in costs:
+        meter.add(responded(one))
+    assert meter.cost(cast("Any", SimpleNamespace(cost=None))) == cost
+
+
+def test_each_agent_of_a_run_costs_what_its_model_costs() -> None:
+    meter = CostMeter({"m": Price(1, 0), "n": Price(10, 0)})
+    meter.add(RunStarted("r", 0, 0, 0.0, "x", "m", ()))
+    meter.add(RunStarted("r", 0, 0, 0.0, "x", "n", (), scope="below"))
+    meter.add(responded(0.0, scope="below"))
+    meter.add(HandedOff("r", 1, 3, 0.0, "a", "b", model="n"))
+    meter.add(responded(0.0))
+    assert meter.cost(cast("Any", SimpleNamespace(cost=7))) == 20.0
+    assert CostMeter(None).cost(cast("Any", SimpleNamespace(cost=7))) == 7

@@ -17,7 +17,7 @@ import pytest
 from tests import expected
 from tests.durable.databases import database_in
 from tests.edge.kit import say, scripted, serving
-from wesichain import Agent, LlmResponse, ToolCall
+from wesichain import Agent, Finish, LlmResponse, ToolCall, tool
 from wesichain.core import Usage
 from wesichain.durable import DurableAgent
 from wesichain.edge import Limits, create_app
@@ -114,11 +114,32 @@ def raises(error: Exception) -> Callable[..., Agent[Any, Any]]:
     return lambda clock: Agent(FunctionLlm(reply), clock=clock, policy=FailFast())
 
 
+@tool
+async def broken() -> str:
+    """Break."""
+    raise RuntimeError("out of paper")
+
+
+@tool
+async def enough() -> Finish[Any]:
+    """End the run."""
+    return Finish("that is all")
+
+
+# Tools of a page that are refused.
+TOOLS: Sequence[Any] = [
+    {"weather": {"description": "one of ours"}},
+    [{"name": "no good"}],
+    [{"description": "no name"}],
+    [{"name": "x", "description": 5}],
+]
+
+
 def by_header(request: Any) -> Any:
     return request.headers.get("x-user")
 
 
-def broken(_: Any) -> Any:
+def fails(_: Any) -> Any:
     raise KeyError("secret")
 
 
@@ -138,7 +159,9 @@ KINDS: dict[str, Kind] = {
             run(path="/runs/stream", run_id="s", conversation="c", settings={"seed": 7}, stay=True),
             run(),
             run(agent="nobody"),
-            run(agnet="x"),
+            run(zeta=1, beta=2),
+            run(**{"b" * 70: 2}),
+            run(path="/runs/stream", stay=1),
             run(" "),
             run(run_id="a b"),
             run(stay="yes"),
@@ -149,7 +172,10 @@ KINDS: dict[str, Kind] = {
             post("/runs", [1]),
             Ask("POST", "/runs", b"{}"),
             decide(),
+            decide(run_id="nobody"),
+            post("/runs/r/decisions", {}),
             post("/runs/r/cancel"),
+            Ask("POST", "/runs/r/cancel", b"[1]"),
             post("/runs/r/cancel", {}),
             Ask("POST", "/runs/r/cancel", b"{"),
             post("/runs/nobody/cancel"),
@@ -167,10 +193,12 @@ KINDS: dict[str, Kind] = {
             post("/runs/r/decisions", {"nobody": {"kind": "approve"}}),
             post("/runs/r/decisions", {"{0}": {"kind": "approve"}}),
             post("/runs/r/decisions", {"{0}": {"kind": "maybe"}}),
+            post("/runs/r/decisions", {"{0}": True, "{1}": True}),
             post("/runs/r/decisions", {}),
             decide("provide", value=5),
             decide("approve_with", args={"amount": "x"}),
             decide("approve_with", args={"amount": 6}),
+            get("/runs/r/events", last_event_id="4"),
             decide(),
             run(run_id="s"),
             Ask(
@@ -191,6 +219,10 @@ KINDS: dict[str, Kind] = {
             run(run_id="r"),
             post("/runs/r/decisions", {"{0}": {"kind": "approve"}}),
             post("/runs/r/decisions", {"{0}": {"kind": "provide", "value": "at home"}}),
+            get("/runs/r/events", last_event_id="4"),
+            run(run_id="s"),
+            post("/runs/s/decisions", {"{0}": {"kind": "provide", "error": "no signal"}}),
+            get("/runs/s/events", last_event_id="4"),
         ],
     ),
     "owners": Kind(
@@ -210,7 +242,20 @@ KINDS: dict[str, Kind] = {
     "an-output-that-is-refused": Kind(
         plays("no", middleware=[OutputGuard(lambda output: "not this")]), [run(), chat(), page()]
     ),
-    "deps-that-fail": Kind(plays("never"), [run(), chat()], {"deps": broken}),
+    "a-tool-that-fails": Kind(
+        plays(say(ToolCall("b1", "broken", {})), "sorry", tools=[broken]),
+        [run(path="/runs/stream", run_id="r"), chat(), page()],
+    ),
+    "a-tool-that-ends-the-run": Kind(
+        plays(say(ToolCall("e1", "enough", {})), tools=[enough]), [run(), chat(), page()]
+    ),
+    "a-model-that-does-not-stream": Kind(
+        lambda clock: Agent(
+            FunctionLlm(lambda _: LlmResponse("42", reasoning="six times seven")), clock=clock
+        ),
+        [chat(), page(), rpc("SendStreamingMessage", message())],
+    ),
+    "deps-that-fail": Kind(plays("never"), [run(), chat()], {"deps": fails}),
     "ai-sdk": Kind(
         plays(WEATHER, ANSWER),
         [
@@ -218,6 +263,9 @@ KINDS: dict[str, Kind] = {
             chat(user({"type": "file", "mediaType": "image/png", "url": "https://example.org/a.png"})),
             chat(user({"type": "file", "mediaType": "image/png", "url": "data:image/png;base64,!!"})),
             chat(answered()),
+            chat(user({"type": "text", "text": ""})),
+            chat(agent="other"),
+            *(chat(tools=tools) for tools in TOOLS),
             post("/ai-sdk", {"id": "chat"}),
             post("/ai-sdk", {"id": 5, "messages": [user()]}),
         ],
@@ -250,6 +298,8 @@ KINDS: dict[str, Kind] = {
             chat(user(), answered(said("l1", "locate", state="output-available", output="at home"))),
             chat(),
             chat(user(), answered(said("l1", "locate", state="output-error", errorText="lost"))),
+            chat(),
+            chat(user(), answered(said("l1", "locate", state="output-error"))),
         ],
     ),
     "ag-ui": Kind(
@@ -293,6 +343,8 @@ KINDS: dict[str, Kind] = {
             rpc("SendMessage", message({"url": "https://example.org/a.png"})),
             rpc("SendMessage", message(contextId="other", taskId="{run}")),
             rpc("SendMessage", 5),
+            rpc("GetTask", {"id": {}}),
+            rpc("GetTask", {"id": "x"}, id=True),
             rpc("NoMethod"),
             rpc("SendMessage", message(), jsonrpc="1.0"),
             Ask("POST", "/a2a", {"jsonrpc": "2.0", "id": 7, "method": "GetTask"}, {"a2a-version": "9.0"}),
@@ -313,15 +365,7 @@ KINDS: dict[str, Kind] = {
     ),
     "bounds": Kind(plays("x"), [run("x" * 100)], {"limits": Limits(body=64)}),
 }
-DURABLE = (
-    "runs",
-    "approvals",
-    "a-call-that-is-made-elsewhere",
-    "owners",
-    "a-guard",
-    "ai-sdk-approvals",
-    "a2a",
-)
+DURABLE = ("runs", "approvals", "owners", "a-guard", "ai-sdk-approvals", "a2a")
 
 
 async def answers(kind: Kind, database: str | None) -> list[str]:

@@ -6,15 +6,23 @@ from datetime import date
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import pytest
 from pydantic import BaseModel, field_validator
 
 from tests.graph.kit import Log, T, stopped
-from wesichain.errors import ConfigError, GraphError, GraphInterruptedError, MaxStepsExceededError
+from wesichain.core import ToolCall
+from wesichain.core.internal import PendingCall, Question
+from wesichain.errors import (
+    ConfigError,
+    GraphError,
+    GraphInterruptedError,
+    MaxStepsExceededError,
+)
 from wesichain.graph import (
     Answered,
+    Append,
     Checkpointer,
     ExecutionOptions,
     Graph,
@@ -24,6 +32,8 @@ from wesichain.graph import (
     compact,
     interrupt,
 )
+from wesichain.graph.questions import Paused, paused_in, plain_answer
+from wesichain.graph.react.hosting import question as shown_question
 from wesichain.graph.sqlite import SqliteCheckpointer
 from wesichain.testing import FakeClock
 
@@ -312,3 +322,54 @@ async def test_the_graphs_that_wait_inside_are_seen() -> None:
     assert [one.value for one in sub.inner["inmost"].interrupts] == ["deep"]
     assert sub.inner["inmost"].next == ("q",)
     assert state.inner["sub#0"].values["log"] == ["sent", "a"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "answer", "plain"),
+    [
+        (None, date(2026, 1, 2), date(2026, 1, 2)),
+        ({}, date(2026, 1, 2), "2026-01-02"),
+        ({}, {"at": [date(2026, 1, 2)]}, {"at": ["2026-01-02"]}),
+        ({}, Append, Append),
+    ],
+    ids=["of-any-type", "a-date", "inside-a-value", "no-data"],
+)
+def test_an_answer_as_data(schema: Any, answer: Any, plain: Any) -> None:
+    assert plain_answer(schema, answer) == plain
+
+
+def test_questions_in_groups_of_groups_are_found_unless_something_else_went_wrong() -> None:
+    one, two = Paused((cast("Any", "q1"),)), Paused((cast("Any", "q2"),), problem="no")
+    inner = BaseExceptionGroup("", [two])
+    found = paused_in(BaseExceptionGroup("", [one, inner]))
+    assert found is not None
+    asked: list[Any] = [*found.asked]
+    assert asked == ["q1", "q2"]
+    assert found.problem == "no"
+    assert paused_in(BaseExceptionGroup("", [one, ValueError("x")])) is None
+    assert paused_in(BaseExceptionGroup("", [ValueError("x")])) is None
+
+
+def test_a_question_of_a_call_is_shown_with_its_fields() -> None:
+    asked = PendingCall(
+        ToolCall("c", "order", {"n": 1}), "t", 5.0, ("inner",), False, Question("Which?", {"type": "object"})
+    )
+    assert shown_question([asked]) == {
+        "reason": "approval",
+        "calls": [
+            {
+                "token": "t",
+                "id": "c",
+                "tool": "order",
+                "args": {"n": 1},
+                "scope": ["inner"],
+                "external": False,
+                "expires_at": 5.0,
+                "question": {"message": "Which?", "schema": {"type": "object"}},
+            }
+        ],
+    }
+    plain = PendingCall(ToolCall("c", "order", {}), "t", external=True)
+    assert shown_question([plain])["reason"] == "external"
+    assert shown_question([plain, asked])["reason"] == "approval"
+    assert shown_question([plain])["calls"][0].keys() == {"token", "id", "tool", "args", "scope", "external"}

@@ -8,8 +8,15 @@ from typing import Any, Literal, cast
 
 import pytest
 
+import wesichain.graph as graph_room
 from tests.graph.behaviours import behaviour
-from wesichain.errors import ConfigError, GraphDefinitionError, InvalidEdgeError, MissingNodeError
+from tests.graph.kit import Log
+from wesichain.errors import (
+    ConfigError,
+    GraphDefinitionError,
+    InvalidEdgeError,
+    MissingNodeError,
+)
 from wesichain.graph import (
     END,
     START,
@@ -312,3 +319,17 @@ def test_an_earlier_name_works_and_warns(earlier: str, now: str) -> None:
     with pytest.warns(DeprecationWarning, match=f"called {now} now"):
         found = getattr(importlib.import_module("wesichain.graph.renamed"), earlier)
     assert found is getattr(importlib.import_module("wesichain.graph"), now)
+
+
+def test_a_name_that_the_room_never_had() -> None:
+    with pytest.raises(AttributeError, match=r"module 'wesichain.graph' has no attribute 'Nothing'"):
+        _ = graph_room.Nothing  # type: ignore[attr-defined]
+
+
+def test_a_router_whose_annotation_cannot_be_read_may_go_anywhere() -> None:
+    def router(state: Log) -> Unknown:  # type: ignore[name-defined]  # noqa: F821
+        return "b"
+
+    builder = GraphBuilder(Log).add_node("a", lambda _: None).add_node("b", lambda _: {"n": 2})
+    built = builder.set_entry("a").add_conditional_edges("a", router).build()
+    assert built.invoke_sync({})["n"] == 2

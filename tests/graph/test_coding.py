@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
+from typing_extensions import TypeAliasType
 
 from tests.core import values
 from tests.graph.behaviours import behaviour
@@ -583,3 +584,32 @@ async def test_nothing_that_is_stored_can_be_unpickled_or_evaluated() -> None:
     graph = builder.set_entry("a").build(store)
     done = await graph.invoke({}, T)
     assert (await graph.get_state("t")).values == done
+
+
+Names = TypeAliasType("Names", list[str])
+
+
+def test_an_alias_is_kept_as_what_it_stands_for() -> None:
+    assert coder_of(Names).decode(["a"]) == ["a"]
+    with pytest.raises(CodecError):
+        coder_of(Names).decode([1])
+
+
+class Hue(StrEnum):
+    RED = "red"
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "data"),
+    [
+        (str | date, "x", "x"),
+        (str | date, date(2026, 1, 2), ["date", "2026-01-02"]),
+        (int | Hue, 5, 5),
+        (int | Hue, Hue.RED, ["Hue", "red"]),
+        (int | list[int], [5], ["list", [5]]),
+        (int | None, None, None),
+    ],
+)
+def test_a_member_of_a_union_is_named_where_json_does_not_tell_it(kind: Any, value: Any, data: Any) -> None:
+    assert coder_of(kind).encode(value) == data
+    assert coder_of(kind).decode(data) == value

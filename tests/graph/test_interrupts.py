@@ -222,3 +222,16 @@ async def test_a_node_may_call_several_graphs_that_ask() -> None:
     assert (await stopped(graph.resume("t", "a"))).interrupts[0].value == "q2"
     assert (await stopped(graph.resume("t", "b"))).interrupts[0].value == "q3"
     assert (await graph.resume("t", "c"))["log"] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("blocking", [False, True, None])
+@pytest.mark.parametrize("fails", [False, True])
+async def test_nobody_asks_in_the_name_of_a_node_that_has_ended(blocking: bool | None, fails: bool) -> None:
+    async def later(_: Any) -> Any:
+        return {"n": 1 // (not fails)}
+
+    for node in (later, lambda _: {"n": 1 // (not fails)}):
+        builder = GraphBuilder(Log).add_node("a", node, blocking=blocking, on_error=lambda *_: {"n": 1})
+        assert (await builder.set_entry("a").build().invoke({}))["n"] == 1
+        with pytest.raises(GraphError, match="outside a node"):
+            interrupt("?")

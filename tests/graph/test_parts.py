@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
 import sys
 from base64 import b64encode
@@ -306,3 +307,29 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+
+
+DATA = b64encode(b"picture").decode()
+
+
+@pytest.mark.parametrize(
+    ("part", "is_kept_apart"),
+    [
+        ({"kind": "image", "media_type": "image/png", "data": DATA}, True),
+        ({"kind": "image", "media_type": "image/png", "data": DATA, "url": "http://x"}, False),
+        ({"kind": "image", "media_type": "image/png", "data": "no base64!"}, False),
+        ({"kind": "image", "media_type": "image/png", "data": "cGlj\n"}, False),
+        ({"kind": "image", "media_type": "image/png", "data": 5, "other": {"data": "x"}}, False),
+        ({"kind": "note", "media_type": "image/png", "data": DATA}, False),
+        ({"kind": "image", "media_type": None, "data": DATA}, False),
+    ],
+)
+def test_the_bytes_of_a_part_are_kept_apart_where_they_can_be_given_back(
+    part: Any, is_kept_apart: bool
+) -> None:
+    body = {"values": [{"deep": part}]}
+    whole = Entry(1, "", 1, 0.0, json.dumps(body, separators=(",", ":")))
+    kept = apart(whole)
+    assert [*kept.parts.values()] == ([b"picture"] if is_kept_apart else [])
+    assert (DATA in kept.body) == (not is_kept_apart and part.get("data") == DATA)
+    assert together(kept, json.loads(kept.body)) == body

@@ -16,7 +16,12 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from tests.graph.behaviours import behaviour
 from wesichain.core.internal import common_prefix, same
-from wesichain.errors import ConflictingUpdateError, GraphDefinitionError, GraphError, NodeFailedError
+from wesichain.errors import (
+    ConflictingUpdateError,
+    GraphDefinitionError,
+    GraphError,
+    NodeFailedError,
+)
 from wesichain.graph import (
     END,
     Add,
@@ -35,6 +40,9 @@ from wesichain.graph import (
 )
 from wesichain.graph.nodes.cycles import fingerprint, grow
 from wesichain.graph.state.owned import AppendOnlyList, StateView, clone
+from wesichain.graph.state.reducers import Reducer, ReplacedValue
+from wesichain.graph.state.schema import Key
+from wesichain.graph.state.updates import difference
 
 
 def run(state_type: Any, node: Any, given: Any = None) -> Any:
@@ -721,3 +729,52 @@ def test_sent_payloads_are_each_tasks_own() -> None:
 def test_outside_of_a_node_nobody_can_be_asked() -> None:
     with pytest.raises(GraphError, match="outside a node"):
         interrupt("?")
+
+
+@pytest.mark.parametrize(
+    ("reducer", "old", "new", "write"),
+    [
+        pytest.param(None, 1, 1, None, id="the-same"),
+        pytest.param(None, 1, 2, 2, id="without-a-reducer"),
+        pytest.param(None, 1, True, True, id="equal-and-not-the-same"),
+        pytest.param(Append, AppendOnlyList([1]), [1, 2, 3], [2, 3], id="items-added"),
+        pytest.param(Append, AppendOnlyList([1, 2]), [2], ReplacedValue([2]), id="items-gone"),
+        pytest.param(
+            Merge, {"a": 1, "b": 2}, {"a": 1, "b": 3, "c": 4}, {"b": 3, "c": 4}, id="entries-changed"
+        ),
+        pytest.param(Merge, {"a": 1, "b": 2}, {"a": 1}, ReplacedValue({"a": 1}), id="entries-gone"),
+        pytest.param(SetUnion, {1}, {1, 2}, {2}, id="members-added"),
+        pytest.param(Add, 5, 7, 2, id="a-sum"),
+        pytest.param(Add, 0.1, 0.3, pytest.approx(0.2), id="a-sum-of-floats"),
+        pytest.param(Add, "ab", "abc", "c", id="a-text-that-goes-on"),
+        pytest.param(Add, (1,), (1, 2), (2,), id="a-tuple-that-goes-on"),
+        pytest.param(Add, "ab", "cd", ReplacedValue("cd"), id="another-text"),
+        pytest.param(Reducer("max", max), 5, 7, 7, id="where-what-was-added-is-none"),
+        pytest.param(Reducer("max", max), 5, 3, ReplacedValue(3), id="where-no-write-gives-it"),
+        pytest.param(Reducer("last", lambda _, new: new), None, object, object, id="of-no-known-type"),
+    ],
+)
+def test_the_write_that_makes_the_new_value_of_the_old_one(
+    reducer: Any, old: Any, new: Any, write: Any
+) -> None:
+    found = difference(Key("k", reducer=reducer), old, new)
+    assert found == ([] if write is None else [("k", write)])
+    assert all(type(value) is type(write) for _, value in found if not isinstance(value, float))
+
+
+def test_a_key_that_lasts_for_a_step_is_folded_from_its_beginning() -> None:
+    key = Key("k", reducer=Append, start=AppendOnlyList, per_step=True)
+    assert difference(key, AppendOnlyList([1]), [1, 2]) == [("k", [1, 2])]
+    assert difference(Key("k", reducer=Add, per_step=True), 1, 2) == [("k", ReplacedValue(2))]
+
+
+def test_a_number_that_is_folded_from_a_list_is_right_of_a_shorter_one_too() -> None:
+    def add(start: int, items: Any) -> int:
+        folded.append([*items])
+        return start + sum(int(item) for item in items)
+
+    folded: list[list[int]] = []
+    short = AppendOnlyList([1, 2])
+    longer = short.extend([3])
+    assert (longer.folded(add, 10), longer.folded(add, 10), short.folded(add, 10)) == (16, 16, 13)
+    assert folded == [[1, 2, 3], [], [1, 2]], "no item twice, unless a longer one was asked for before"

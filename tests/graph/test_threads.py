@@ -24,6 +24,7 @@ from wesichain.graph import (
     interrupt,
     prune,
 )
+from wesichain.graph.checkpoints.statecode import StateCode
 
 
 def abc(store: Any = None, calls: list[str] | None = None, **nodes: Any) -> Graph[Log]:
@@ -466,3 +467,60 @@ async def test_errors_questions_and_answers_are_kept_beside_the_results() -> Non
     saved = await graph.get_state("t")
     assert [(task.node, task.status) for task in saved.tasks][::2] == [("a", "done"), ("c", "failed")]
     assert "sk-proj" not in "".join(entry.body for entry in await store.read("t"))
+
+
+class Plain(TypedDict, total=False):
+    value: int
+
+
+async def test_a_key_that_loses_an_entry_has_lost_it_when_it_is_read_again() -> None:
+    class Desk(TypedDict, total=False):
+        papers: dict[str, int]
+        asked: str
+
+    def tidy(state: Desk) -> Any:
+        return {"papers": {"b": 2}}
+
+    def ask(state: Desk) -> Any:
+        return {"asked": interrupt("well?")}
+
+    builder = GraphBuilder(Desk).add_node("tidy", tidy).add_node("ask", ask)
+    desk = builder.set_entry("tidy").add_edge("tidy", "ask").add_edge("ask", END).build(MemoryCheckpointer())
+    with pytest.raises(GraphInterruptedError, match="waits for an answer"):
+        await desk.invoke({"papers": {"a": 1, "b": 2}}, ExecutionOptions(thread_id="t"))
+    assert (await desk.get_state("t")).values == {"papers": {"b": 2}}
+    assert await desk.resume("t", "yes") == {"papers": {"b": 2}, "asked": "yes"}
+
+
+def test_the_tasks_of_the_first_format_have_other_ids() -> None:
+    built = GraphBuilder(Plain).add_node("a#1", lambda _: None).set_entry("a#1").build()
+    code = StateCode(built.definition)
+    body = {"next": ["a#1", ["a#1", "plain", {"value": 1}]], "deferred": ["a#1"]}
+    for is_old, ids in ((True, {"a#1": "a##1", "a#1#0": "a##1#0"}), (False, {})):
+        frontier, found = code.frontier(body, None, 1, is_old=is_old)
+        assert [task.id for task in frontier.tasks] == ["a##1", "a##1#0"]
+        assert found == ids
+        assert frontier.deferred == {"a#1"}
+
+
+@pytest.mark.parametrize("blocking", [False, True, None])
+async def test_a_plain_function_may_ask_wherever_it_is_called(blocking: bool | None) -> None:
+    builder = GraphBuilder(Plain).add_node("ask", lambda _: {"value": interrupt("?")}, blocking=blocking)
+    asking = builder.set_entry("ask").build(MemoryCheckpointer())
+    with pytest.raises(GraphInterruptedError):
+        await asking.invoke({}, ExecutionOptions(thread_id="t"))
+    assert await asking.resume("t", 5) == {"value": 5}
+
+
+async def test_a_run_goes_on_at_the_checkpoint_that_is_named() -> None:
+    """Though the thread was just left by another run, at its end."""
+    count = GraphBuilder(Plain).add_node("a", lambda state: {"value": state["value"] + 1})
+    count.add_node("b", lambda state: {"value": state["value"] * 10}).set_entry("a").add_edge("a", "b")
+    built = count.build(MemoryCheckpointer())
+    assert await built.invoke({"value": 1}, ExecutionOptions(thread_id="t")) == {"value": 20}
+    history = [one async for one in built.history("t")]
+    (between,) = [one for one in history if one.values == {"value": 2}]
+    (given,) = [one for one in history if one.values == {"value": 1}]
+    assert await built.resume("t", checkpoint_id=between.checkpoint_id) == {"value": 20}
+    await built.update_state("t", {"value": 5}, checkpoint_id=given.checkpoint_id)
+    assert await built.resume("t") == {"value": 60}

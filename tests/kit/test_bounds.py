@@ -38,21 +38,8 @@ def test_the_name_and_the_description_of_a_skill_are_bounded(tmp_path: Path) -> 
         skill(tmp_path, "n" * 65, "d")
 
 
-async def test_a_page_of_a_skill_that_is_not_there_is_named(tmp_path: Path) -> None:
-    made = skill(tmp_path, "n", "d")
-    (tmp_path / "a" / "more.md").write_text("abc")
-    tools = tools_of(Skills(tmp_path))
-    assert (await call(tools, "read_skill", name="n", file="more.md", start=3))["text"] == ""
-    for args, said in (
-        ({"name": "n", "file": "more.md", "start": 4}, "start at 0 to 3"),
-        ({"name": "n", "file": "none.md"}, "has no text 'none.md'.*more.md"),
-        ({"name": "m"}, "no skill 'm'; there are: n"),
-    ):
-        with pytest.raises(Exception, match=said):
-            await call(tools, "read_skill", **args)
-    assert "- n: d" in str(made.instructions(RunContext()))
-    (tmp_path / "empty").mkdir()
-    assert Skills(tmp_path / "empty").instructions(RunContext()) is None
+def test_no_skill_has_no_instructions(tmp_path: Path) -> None:
+    assert Skills(tmp_path).instructions(RunContext()) is None
 
 
 class Link:

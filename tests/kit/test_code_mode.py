@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 from pathlib import Path
 from typing import Any, cast
@@ -44,6 +45,13 @@ def pay(amount: int) -> str:
     """Pay an amount."""
     MADE.append(f"paid {amount}")
     return f"paid {amount}"
+
+
+NOT_AWAITED = (
+    '{"value":"done","note":"not made, because it was not awaited: lookup(). Write await before every call."}'
+)
+NO_JSON = "is not a JSON value; use texts, numbers, lists and dicts"
+NO_RESULT = "the value of the last expression is no result"
 
 
 def _plain() -> None:
@@ -92,44 +100,60 @@ class TestPrograms:
                 id="wrong-arguments-are-an-exception",
             ),
             pytest.param(
-                "try:\n    await lookup('a')\nexcept TypeError as e:\n    x = 'keyword' in str(e)\nx",
-                "true",
+                "try:\n    await lookup('a')\nexcept TypeError as e:\n    x = str(e)\nx",
+                "lookup() takes keyword arguments alone: await lookup(name=value)",
                 id="arguments-without-a-name-are-an-exception",
             ),
-            pytest.param("print('a', 1)\n{'k': (1, 2), 's': {3, 1}}", '"printed":"a 1', id="what-was-printed"),
+            pytest.param("print('a', 1)\n{'k': (1, 2), 's': {3, 1}}", '{"value":{"k":[1,2],"s":[1,3]},"printed":"a 1\\n"}', id="what-was-printed"),
             pytest.param("async def twice(n):\n    return 2 * (await lookup(name=n))['age']\nawait twice('ann')", "6",
                          id="a-function-of-its-own"),
             pytest.param("f = lookup\nawait f(name='ann')", '{"age":3}', id="a-tool-as-a-value"),
-            pytest.param("x = lookup(name='ann')\n'done'", 'it was not awaited: lookup()', id="a-call-without-await"),
+            pytest.param("x = lookup(name='ann')\n'done'", NOT_AWAITED, id="a-call-without-await"),
         ],
     )  # fmt: skip
     async def test_the_value_of_the_last_expression_is_the_result(self, code: str, shown: str) -> None:
-        text = await result_of(code)
-        assert shown in text
-        assert "TOOL ERROR" not in text or "TOOL ERROR" in shown
+        assert await result_of(code) == shown
 
     @pytest.mark.parametrize(
         ("code", "words"),
         [
-            pytest.param("1 / 0", "ZeroDivisionError", id="an-exception"),
-            pytest.param("x = (", "SyntaxError", id="no-program"),
-            pytest.param("await unknown(a=1)", "NameError", id="a-function-that-is-none"),
-            pytest.param("unknown", "NameError: name 'unknown' is not defined", id="a-value-that-is-none"),
-            pytest.param("await lookup(name=b'x')", "lookup(): bytes is not a JSON value", id="bytes"),
-            pytest.param("b'x'", "is no result", id="no-json"),
-            pytest.param("x" * 50_001, "at most 50000", id="a-program-that-is-too-long"),
-            pytest.param("{1: 2}", "is not a text", id="a-key-that-is-no-text"),
-            pytest.param("'x' * 300_000", "300", id="a-result-that-is-too-long"),
-            pytest.param("await lookup(name=object())", "TypeError", id="an-argument-that-is-no-json"),
+            pytest.param("1 / 0", "ZeroDivisionError: division by zero", id="an-exception"),
+            pytest.param("x = (", "SyntaxError: unexpected EOF while parsing", id="no-program"),
             pytest.param(
-                "await lookup(name='nobody')", "there is nobody", id="a-failure-that-it-does-not-catch"
+                "await unknown(a=1)", "NameError: name 'unknown' is not defined", id="a-function-that-is-none"
+            ),
+            pytest.param("unknown", "NameError: name 'unknown' is not defined", id="a-value-that-is-none"),
+            pytest.param("await lookup(name=b'x')", f"TypeError: lookup(): bytes {NO_JSON}", id="bytes"),
+            pytest.param("b'x'", f"{NO_RESULT}: bytes {NO_JSON}", id="no-json"),
+            pytest.param(
+                "x" * 50_001,
+                "the program has 50001 characters; write at most 50000",
+                id="a-program-that-is-too-long",
+            ),
+            pytest.param(
+                "{1: 2}", f"{NO_RESULT}: the key 1 of a dict is not a text", id="a-key-that-is-no-text"
+            ),
+            pytest.param(
+                "'x' * 199_989",
+                "the result has 200001 characters; return at most 200000",
+                id="a-result-that-is-too-long",
+            ),
+            pytest.param(
+                "await lookup(name=object())",
+                "TypeError: cannot create 'object' instances",
+                id="an-argument-that-is-no-json",
+            ),
+            pytest.param(
+                "await lookup(name='nobody')",
+                "there is nobody of this name",
+                id="a-failure-that-it-does-not-catch",
             ),
         ],
     )
     async def test_a_program_that_fails_is_a_failure_of_the_tool(self, code: str, words: str) -> None:
         text = await result_of(code)
-        assert "TOOL ERROR" in text
-        assert words in text
+        assert text.startswith("[TOOL ERROR] ")
+        assert text.endswith(words)
 
     async def test_an_interpreter_that_does_not_answer_is_killed(
         self, monkeypatch: pytest.MonkeyPatch
@@ -214,6 +238,10 @@ class TestPrograms:
         outcome = await agent.outcome("go")
         assert MADE == []
         assert "lookup" in str(outcome.messages) + str(getattr(outcome, "error", ""))
+
+    async def test_a_program_and_its_result_may_be_as_long_as_they_may(self) -> None:
+        assert await result_of(f"1  # {'x' * 49_995}") == "1"
+        assert len(await result_of("'x' * 199_988", max_calls=1, memory_mb=1)) == 199_988
 
     @pytest.mark.parametrize("limits", [{"max_calls": 0}, {"seconds": 0}, {"memory_mb": 0}])
     def test_wrong_limits_are_refused(self, limits: Any) -> None:
@@ -426,5 +454,5 @@ class TestAttacks:
         assert await result_of(code) == await result_of(code)
 
     async def test_what_is_printed_is_bounded(self) -> None:
-        text = await result_of("for n in range(100_000):\n    print('x' * 50)\n1")
-        assert len(text) < 12_000
+        code = "for n in range(300):\n    print('x' * 49)\n1"
+        assert json.loads(await result_of(code)) == {"value": 1, "printed": ("x" * 49 + "\n") * 200}

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
-import pytest
-
-from wesichain import Agent
+from wesichain import Agent, Budget
 from wesichain.core import ContextReduced, RunStarted, StepStarted, ToolCall
 from wesichain.kit import (
     CodeMode,
-    Memory,
     MemoryFiles,
     Offload,
-    Skills,
-    Subagents,
     Todo,
     Workspace,
+    deep_agent,
 )
-from wesichain.store import MemoryStore
 from wesichain.testing import ScriptedLlm
 from wesichain.tools import tool
 
@@ -30,49 +22,13 @@ def fetch(url: str) -> str:
     return "a long page " * 2_000
 
 
-def skills(folder: Path) -> Skills:
-    (folder / "SKILL.md").write_text("---\nname: forms\ndescription: Fills in forms.\n---\nDo it.")
-    return Skills(folder)
-
-
-CASES = [
-    pytest.param(lambda _: Todo(), {"write_plan", "read_plan"}, "plan", id="Todo"),
-    pytest.param(
-        lambda _: Workspace(MemoryFiles()),
-        {"list_files", "read_file", "search_files", "write_file", "edit_file"},
-        "workspace",
-        id="Workspace",
-    ),
-    pytest.param(skills, {"read_skill"}, "- forms: Fills in forms.", id="Skills"),
-    pytest.param(
-        lambda _: Subagents({"reader": Agent(ScriptedLlm([]), description="Reads.")}),
-        {"delegate"},
-        "- reader: Reads.",
-        id="Subagents",
-    ),
-    pytest.param(
-        lambda _: Memory(MemoryStore(), scope=lambda ctx: "ann"),
-        {"remember", "recall", "forget"},
-        "remember",
-        id="Memory",
-    ),
-    pytest.param(lambda _: CodeMode([fetch]), {"run_code"}, "", id="CodeMode"),
-]
-
-
-@pytest.mark.parametrize(("make", "tools", "words"), CASES)
-async def test_tools_and_instructions_are_in_the_first_events(
-    tmp_path: Path, make: Any, tools: set[str], words: str
-) -> None:
-    capability = make(tmp_path)
-    outcome = await Agent(ScriptedLlm(["done"]), capabilities=[capability]).outcome("go")
+async def test_tools_and_instructions_are_in_the_first_events() -> None:
+    outcome = await Agent(ScriptedLlm(["done"]), capabilities=[Todo(), CodeMode([fetch])]).outcome("go")
     started, step = outcome.events[:2]
     assert isinstance(started, RunStarted)
-    assert {spec.name for spec in started.tools} == tools
+    assert {spec.name for spec in started.tools} == {"write_plan", "read_plan", "run_code"}
     assert isinstance(step, StepStarted)
-    told = " ".join(message.text for message in step.messages)
-    assert words in told
-    assert type(capability).__doc__
+    assert "write a plan with write_plan" in step.messages[0].text
 
 
 async def test_an_offloaded_result_is_named_in_the_events() -> None:
@@ -87,3 +43,8 @@ async def test_an_offloaded_result_is_named_in_the_events() -> None:
 
 def test_the_help_of_an_agent_names_capabilities() -> None:
     assert "`capabilities`" in (Agent.__init__.__doc__ or "")
+
+
+def test_a_deep_agent_has_bounds_unless_it_is_given_others() -> None:
+    assert deep_agent(ScriptedLlm([])).runtime.budget == Budget(steps=300)
+    assert deep_agent(ScriptedLlm([]), budget=Budget(steps=5)).runtime.budget == Budget(steps=5)

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,21 +32,6 @@ def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
 
 
 class TestTools:
-    async def test_what_was_written_is_listed_read_edited_and_found(self, files: Files) -> None:
-        tools = tools_of(Workspace(files))
-        await call(tools, "write_file", path="notes/a.md", text="One Fish, two fish")
-        await call(tools, "write_file", path="b.md", text="none")
-        await call(tools, "edit_file", path="notes/a.md", old="two fish", new="red FISH")
-        assert await call(tools, "list_files") == {
-            "files": [{"path": "b.md", "bytes": 4}, {"path": "notes/a.md", "bytes": 18}],
-            "more": 0,
-        }
-        assert (await call(tools, "list_files", folder="notes"))["files"][0]["path"] == "notes/a.md"
-        page = await call(tools, "read_file", path="./notes//a.md")
-        assert page == {"text": "One Fish, red FISH", "start": 0, "next": None, "characters": 18}
-        found = await call(tools, "search_files", text="fish")
-        assert [match["path"] for match in found] == ["notes/a.md"]
-
     @given(text=st.text(st.characters(codec="utf-8"), max_size=200), length=st.integers(1, 50))
     def test_the_pages_of_a_file_are_the_file(self, text: str, length: int) -> None:
         async def check() -> None:
@@ -59,39 +45,20 @@ class TestTools:
 
         asyncio.run(check())
 
-    @pytest.mark.parametrize(
-        ("name", "args", "words"),
-        [
-            pytest.param("read_file", {"path": "none"}, "no file 'none'", id="a-file-that-is-not-there"),
-            pytest.param("read_file", {"path": "a", "start": 9}, "start at 0 to 3", id="behind-its-end"),
-            pytest.param("edit_file", {"path": "a", "old": "x", "new": "y"}, "occurs 0 times", id="absent"),
-            pytest.param(
-                "edit_file", {"path": "a", "old": "a", "new": "y"}, "occurs 3 times", id="ambiguous"
-            ),
-            pytest.param("edit_file", {"path": "a", "old": "", "new": "y"}, "occurs 0 times", id="empty"),
-            pytest.param("write_file", {"path": "a/b", "text": ""}, "folder|directory", id="below-a-file"),
-            pytest.param(
-                "write_file", {"path": "d", "text": ""}, "folder|directory", id="in-place-of-a-folder"
-            ),
-            pytest.param("search_files", {"text": ""}, "nothing to find", id="an-empty-search"),
-            pytest.param("read_file", {"path": "."}, "names no file", id="no-file"),
-            pytest.param("read_file", {"path": ""}, "1 to 1024 characters, not 0", id="no-path"),
-            pytest.param("read_file", {"path": "x" * 1025}, "not 1025", id="a-long-path"),
-            pytest.param("read_file", {"path": "a/" * 32 + "b"}, "too deep", id="a-deep-path"),
-            pytest.param("read_file", {"path": "x" * 256}, "too long", id="a-long-name"),
-            pytest.param(
-                "read_file", {"path": "a", "start": -1}, "start at 0 to 3", id="before-its-beginning"
-            ),
-        ],
-    )
-    async def test_mistakes_are_said(self, files: Files, name: str, args: Any, words: str) -> None:
-        tools = tools_of(Workspace(files))
+    @pytest.mark.parametrize("path", ["a/b", "d"], ids=["below-a-file", "in-place-of-a-folder"])
+    async def test_a_file_is_no_folder(self, files: Files, path: str) -> None:
         files.write("a", "aaa")
         files.write("d/e", "e")
-        with pytest.raises(Exception, match=words):
-            await call(tools, name, **args)
-        assert files.read("a") == "aaa"
-        assert files.read("d/e") == "e"
+        with pytest.raises(Exception, match=r"cannot be both a file and a folder|directory"):
+            await call(tools_of(Workspace(files)), "write_file", path=path, text="")
+        assert (files.read("a"), files.read("d/e")) == ("aaa", "e")
+
+    @pytest.mark.parametrize(
+        ("length", "said"), [(1024, "too long"), (1025, "1 to 1024 characters, not 1025")]
+    )
+    def test_a_path_has_a_length(self, files: Files, length: int, said: str) -> None:
+        with pytest.raises(ToolError, match=said):
+            files.read("x" * length)
 
     async def test_edits_at_the_same_time_are_all_made(self, files: Files) -> None:
         tools = tools_of(Workspace(files))
@@ -166,6 +133,21 @@ def test_what_a_folder_has_beyond_its_limits_or_without_a_usable_name(tmp_path: 
         files.read("a")
     (tmp_path / "a").write_bytes(b"x" * 10)
     assert files.read("a") == "x" * 10
+
+
+def test_folders_and_files_are_the_owners_alone_and_no_handle_stays_open(tmp_path: Path) -> None:
+    files = FolderFiles(tmp_path / "new" / "root")
+    before = psutil.Process().num_fds()
+    files.write("a/b/c", "x")
+    assert files.read("a/b/c") == "x"
+    with pytest.raises(ToolError):
+        files.read("a/none/c")
+    assert files.sizes() == {"a/b/c": 1}
+    assert psutil.Process().num_fds() == before
+    modes = {
+        name: (tmp_path / "new/root" / name).stat().st_mode & 0o777 for name in (".", "a", "a/b", "a/b/c")
+    }
+    assert modes == {".": 0o700, "a": 0o700, "a/b": 0o700, "a/b/c": 0o600}
 
 
 async def test_a_match_is_shown_with_its_surroundings_wherever_it_stands() -> None:

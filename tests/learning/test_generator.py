@@ -283,6 +283,12 @@ async def test_a_trace_that_cannot_be_written_costs_no_answer(tmp_path: Path) ->
 
 # --- without tools ----------------------------------------------------------------------------------
 
+
+def idle() -> str:
+    """Do nothing."""
+    return ""
+
+
 REASONED = [
     pytest.param("42", "42", id="a-bare-answer"),
     pytest.param("6 times 7.\nAnswer: 42", "42", id="an-answer-after-reasoning"),
@@ -295,6 +301,8 @@ async def test_without_tools_a_task_is_reasoned_out_in_one_reply(reply: str, ans
     for generator in (CoTGenerator(ScriptedLlm([reply])), ReActGenerator(ScriptedLlm([reply]))):
         output = await generator.forward(TASK)
         assert (output.answer, output.total_iterations, output.tools_used) == (answer, 1, ())
+    with_tools = ReActGenerator(ScriptedLlm([reply]), [idle])
+    assert (await with_tools.forward(TASK)).answer == reply
     cot = CoTGenerator(llm := ScriptedLlm([reply]))
     await cot.forward(TASK)
     assert cot.llm is llm

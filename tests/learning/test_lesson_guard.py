@@ -14,7 +14,7 @@ from wesichain.agent import Agent
 from wesichain.core import LlmRequest, LlmResponse, Role
 from wesichain.core.internal import dump_json
 from wesichain.learning import Feedback, Learner, ModelReflector, Playbook
-from wesichain.learning.lesson_guard import LessonGuard
+from wesichain.learning.lesson_guard import LessonGuard, texts_of
 from wesichain.testing import FunctionLlm, ScriptedLlm, calls
 from wesichain.testing.models import Reply
 from wesichain.tools import tool
@@ -82,6 +82,18 @@ def test_a_sound_lesson_passes(lesson: str) -> None:
 def test_what_belongs_to_others_is_refused(lesson: str, why: str | None) -> None:
     found = LessonGuard([SPEC], RUN).refusal(lesson)
     assert (why in found) if why is not None else not found
+
+
+def test_the_texts_of_a_value_are_its_leaves_and_its_keys() -> None:
+    assert [*texts_of({"a": ["b", 1, 2.5, True, None, ("c",)]})] == ["a", "b", "1", "2.5", "c"]
+
+
+def test_a_letter_alone_is_no_name() -> None:
+    assert LessonGuard([SPEC], ["ask X and Bo about it"]).refusal("Give plan X the amount in cents.") == ""
+    assert (
+        LessonGuard([SPEC], ["ask X and Bo about it"]).refusal("Give Bo the amount in cents.")
+        == "it repeats a name of the run"
+    )
 
 
 def test_a_number_in_json_without_blanks_is_found() -> None:

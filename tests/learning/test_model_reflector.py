@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,10 @@ from wesichain.learning import (
     Playbook,
     PlaybookBullet,
     ReActGenerator,
+    ReasoningStep,
     TaskInput,
     TaskOutput,
+    ToolInvocation,
 )
 from wesichain.testing import FunctionLlm, ScriptedLlm, calls
 from wesichain.testing.models import Reply
@@ -120,6 +123,26 @@ async def test_runs_of_many_kinds_do_not_wait_for_ever() -> None:
         task = replace(TASK, domain=f"d{number}")
         await reflector.reflect(task, output("!refund"), Feedback(label=False, why="in cents"))
     assert [kind[0] for kind in reflector._waiting] == [f"d{number}" for number in range(8, 40)]
+
+
+async def test_the_model_reads_of_a_run_what_is_there_up_to_a_length() -> None:
+    made = [
+        ToolInvocation("refund", {"at": at}, "r" * 500, at > 0, None if at else "e" * 500)
+        for at in (0, 1, 1, 2, 3, 4, 5, 6)
+    ]
+    steps = (ReasoningStep(1, "Go.", "call_tool", "refund", {}, "o", invocations=tuple(made)),)
+    long = replace(output("refund"), structured_trace=steps, total_iterations=1, answer="a" * 500)
+    llm = ScriptedLlm(["{}"])
+    await ModelReflector(llm).reflect(
+        replace(TASK, description="d" * 900), long, Feedback(label=False, why="w" * 900)
+    )
+    (request,) = llm.requests
+    facts = json.loads(request.messages[1].text)
+    assert [spec["name"] for spec in facts["tools"]] == ["refund"]
+    told = [{"tool": "refund", "arguments": f'{{"at":{at}}}', "result": "r" * 400} for at in range(1, 7)]
+    assert facts["runs"] == [
+        {"task": "d" * 800, "calls": told, "answer": "a" * 400, "outcome": "failure", "why": "w" * 800}
+    ]
 
 
 async def test_the_model_reads_the_run_as_data_without_secrets() -> None:

@@ -168,3 +168,15 @@ def test_the_command_says_what_it_does_before_it_does_it(
     assert done.out.splitlines()[0] == f"shop: retire cents: {CENTS}"
     assert done.out.splitlines()[-1] == "2 changes made"
     assert wesichain("playbook", "load", str(page), *place).out == "nothing to change\n"
+
+
+def test_lines_below_a_domain_are_shown_unless_a_heading_says_otherwise() -> None:
+    text = "## a\n### On trial\n- one one\n### Else\n- two two\n### on TRIAL\n- three\n## b\n- four four\n"
+    found = {
+        domain: [(line.text, line.is_shown) for line in lines]
+        for domain, (lines, _) in read_page(text).items()
+    }
+    assert found == {
+        "a": [("one one", False), ("two two", True), ("three", False)],
+        "b": [("four four", True)],
+    }

@@ -32,5 +32,10 @@ def test_a_report_has_means_of_both_halves() -> None:
         "bullets: 2 new, 3 times new evidence"
     )
     assert (
+        LearningSummary(records[:1])
+        .text()
+        .startswith("1 tasks, 100% solved, 0 ended in errors\niterations a task: 5.00")
+    )
+    assert (
         LearningSummary().text().startswith("0 tasks, 0% solved, 0 ended in errors\niterations a task: 0.00")
     )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.learning.kit import run_of, strategy, words
+from tests.waiting import until
 from wesichain.agent import Agent
 from wesichain.core import AdviceShown, from_json, to_json
 from wesichain.errors import ConfigError
-from wesichain.learning import Feedback, Learner, Playbook, TaskOutput
+from wesichain.learning import Feedback, Learner, Playbook, ReActGenerator, RunReader, TaskOutput
 from wesichain.testing import ScriptedLlm, calls
 from wesichain.tools import ToolError, tool
 from wesichain.trace import CollectingSink, Recorder, Recording, load
@@ -160,3 +162,27 @@ async def test_an_owner_may_say_more_about_a_run_that_was_learned_from(playbook:
     retired = next(one.id for one in playbook.bullets("billing") if one.content == "Name the currency.")
     playbook.forget(id=retired)
     assert [text for text, _ in await teach("Name the currency.")] == ["Ask for the year first."]
+
+
+async def test_what_was_learned_from_is_let_go_of_before_anybody_drains(playbook: Playbook) -> None:
+    learner = Learner(playbook=playbook)
+    learner.submit(await agent(CALL, "70 EUR").run(TASK), feedback=True)
+    assert len(learner._pending) == 1
+    await until(lambda: not learner._pending)
+
+
+@pytest.mark.parametrize(("llm", "has_agent", "has_generator"), [*product((False, True), repeat=3)])
+def test_lessons_are_worded_by_the_model_that_is_there(
+    playbook: Playbook, llm: bool, has_agent: bool, has_generator: bool
+) -> None:
+    own, other, last = ScriptedLlm([]), agent(), ReActGenerator(ScriptedLlm([]))
+    learner = Learner(
+        last if has_generator else None,
+        playbook,
+        llm=own if llm else None,
+        agent=other if has_agent else None,
+    )
+    wanted = own if llm else other.llm if has_agent else last.llm if has_generator else None
+    assert getattr(learner.reflector, "_llm", None) is wanted
+    given = RunReader()
+    assert Learner(playbook=playbook, llm=own, reflector=given).reflector is given

@@ -21,12 +21,14 @@ from wesichain.learning import (
     Feedback,
     GroundedReflector,
     Playbook,
+    PlaybookBullet,
     Provenance,
     Reflection,
     SemanticCurator,
     TaskInput,
     ToolCallingStrategy,
 )
+from wesichain.learning.entities.bullets import fingerprints_of
 from wesichain.learning.storage.journal import Delta
 from wesichain.testing import FakeClock
 
@@ -36,6 +38,8 @@ SPECS: list[dict[str, Any]] = [
     {"name": name, "parameters": {"properties": {"order": {}, "amount": {}}}}
     for name in ("pay", "look", "send")
 ]
+
+TOOLS = [ToolSpec(spec["name"], "", {"type": "object"}) for spec in SPECS]
 
 
 class Story:
@@ -137,9 +141,10 @@ def owners(story: Story) -> None:
 
 
 def changed(story: Story) -> None:
-    """A tool whose parameters change."""
-    for mark in ("111", "111", "111", "222", "222"):
-        story.run("Pay the bill 1", "look", "pay", tools={"look": "000", "pay": mark})
+    """A tool whose parameters change, and change back."""
+    real = fingerprints_of(TOOLS)
+    for mark in (real["pay"], real["pay"], real["pay"], "222", real["pay"], real["pay"], real["pay"]):
+        story.run("Pay the bill 1", "look", "pay", tools={**real, "pay": mark})
 
 
 def ruled(story: Story) -> None:
@@ -153,6 +158,10 @@ def ruled(story: Story) -> None:
             note("Be kind to all.", id="kind", helpful=1),
             note("Be kind to all.", id="kinder", helpful=1),
             note("Say hello.", id="hello"),
+            PlaybookBullet("loud", "Shouting at people.", section="Pitfalls"),
+            ToolCallingStrategy(
+                "twice", "Sending it twice.", section="Pitfalls", tool_sequence=("send", "send")
+            ),
         ],
         domain="shop",
     )
@@ -166,6 +175,8 @@ def ruled(story: Story) -> None:
     book.rollback("shop", to=4, id="sent")
     book.rollback("shop", to=3)
     book.forget(matching="hello")
+    book.forget(task_id="t1")
+    book.forget(task_id="t99")
 
 
 TOLD: dict[str, Callable[[Story], Any]] = {
@@ -203,10 +214,9 @@ async def told(name: str, folder: Path) -> list[str]:
         lines = [*showed, *news(book.journal("shop"))]
         lines += [[one.id, one.stage, one.text, one.tally.evidence] for one in book.bullets("shop")]
         book.export(folder / "page")
-        tools = [ToolSpec(spec["name"], "", {"type": "object"}) for spec in SPECS]
         for run in range(4):
             for task in TASKS:
-                advice = await book.advise(task, run_id=f"r{run}", domain="shop", tools=tools)
+                advice = await book.advise(task, run_id=f"r{run}", domain="shop", tools=TOOLS)
                 if advice.shown or advice.held:
                     lines.append([run, task, advice.shown, advice.held, advice.tools, advice.text])
         found = [[one.id for one in book.retrieve(task, domain="shop", k=2)] for task in TASKS]

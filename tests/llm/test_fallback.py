@@ -22,6 +22,7 @@ from wesichain.core import (
 from wesichain.errors import ConfigError, LlmError, LlmRejectedError, LlmResponseError, LlmTransportError
 from wesichain.llm.fallback import Fallback
 from wesichain.llm.limiter import RateLimiter
+from wesichain.llm.relay import response_of
 from wesichain.policy import Budget, cost_of_events
 from wesichain.testing import FunctionLlm, ScriptedLlm
 
@@ -207,3 +208,15 @@ async def test_a_limited_cost_needs_the_prices_of_all_its_models() -> None:
     other = Agent(both(second="odd"), name="other")
     with pytest.raises(ConfigError, match="'odd'"):
         await Agent(both(), handoffs=[other], budget=limited).run("q")
+
+
+async def test_a_stream_without_a_response_is_worth_another_try() -> None:
+    async def items() -> AsyncGenerator[StreamItem, None]:
+        yield TextChunk("a")
+
+    with pytest.raises(LlmResponseError) as caught:
+        await response_of(items())
+    assert (str(caught.value), caught.value.retryable) == (
+        "the reply ended without a response; ask again",
+        True,
+    )

@@ -144,6 +144,7 @@ CONVERSATIONS: dict[str, Any] = {
         ), Message(Role.TOOL, "A", tool_call_id="call:1")),
         TOOLS,
     ),
+    "no id": LlmRequest("m", (USER, Message(Role.ASSISTANT, tool_calls=CALLS), Message(Role.TOOL, "x"))),
     "effort": LlmRequest("m", (USER,), output_schema=CITY, settings=ModelSettings(reasoning="low")),
     "names": LlmRequest(
         "m", (USER,), (*(ToolSpec(name, "", EMPTY) for name in ("a.b", "a_b", "a-b", "a" * 65, "a" * 64, "é")),

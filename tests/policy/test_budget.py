@@ -9,7 +9,7 @@ import pytest
 
 from wesichain.core import LlmResponse, Usage, from_json, to_json
 from wesichain.errors import CodecError, PolicyConfigError
-from wesichain.policy import Account, Budget, Spent
+from wesichain.policy import Account, Budget, Price, Spent
 
 PRICE = "use (input, output) or Price(input, output, cache_read, cache_write), numbers from 0 up, per million tokens"
 STEPS = "a run needs at least one, use a whole number >= 1"
@@ -196,12 +196,34 @@ def test_free_retries_are_counted() -> None:
     assert [one.take_free_retry() for _ in range(3)] == [True, True, False]
 
 
-def test_an_account_goes_on_from_what_was_spent() -> None:
-    usage = Usage(9, 1, 3, 2, 1)
+@pytest.mark.parametrize("usage", [Usage(9, 1), Usage(9, 1, 3), Usage(9, 1, 0, 2), Usage(9, 1, 0, 0, 1)])
+def test_an_account_goes_on_from_what_was_spent(usage: Usage) -> None:
     one = account(Budget(steps=3), spent=Spent(steps=2, usage=usage))
     one.spend_step()
     assert one.refusal(0.0) is not None
     assert one.spent(0.0) == Spent(steps=3, usage=usage)
+    one.spend_usage(usage)
+    one.spend_usage(Usage(1))
+    assert one.usage == usage + usage + Usage(1)
+
+
+def test_a_nested_run_is_charged_at_the_nearest_price_above() -> None:
+    top = account(Budget(prices={"m": (1e6, 0)}))
+    assert account(Budget(), parent=account(Budget(), parent=top)).spend_usage(Usage(3)) == 3.0
+    assert (top.cost, top.spent(0.0).unpriced) == (3.0, {})
+    dear = account(Budget(prices={"m": (1e6, 0)}))
+    dear.spend_step()
+    dear.spend_usage(Usage(3))
+    assert dear.spent(0.0).unpriced == {}
+    free = account(Budget())
+    assert free.spent(0.0).unpriced == {}
+    free.spend_step()
+    assert free.spent(0.0).unpriced == {"m": Usage()}
+
+
+def test_a_budget_goes_through_json() -> None:
+    budget = Budget(3, 5, 0.5, 1.5, 2, 1, {"a": (1, 2), "b": Price(1, 2, 0.1)})
+    assert from_json(Budget, to_json(budget)) == budget
 
 
 @pytest.mark.parametrize("plain", [{"steps": 0}, {"prices": 5}, {"prices": {"m": 1}}, {"hours": 1}])

@@ -27,7 +27,8 @@ from wesichain.core import (
 )
 from wesichain.core.internal import Price, PriceTier
 from wesichain.errors import ConfigError, PolicyConfigError
-from wesichain.policy import Account, Budget, cost_of, cost_of_events, find_cost, find_price
+from wesichain.policy import Account, Budget, Spent, cost_of, cost_of_events, find_cost, find_price
+from wesichain.policy.find_price import cost_of_spent
 from wesichain.testing import ScriptedLlm
 from wesichain.trace import Recorder, find_run, load
 
@@ -64,6 +65,7 @@ def published(usage: Usage, model: str, provider: str, **more: Any) -> float:
         ("bedrock:us.anthropic.claude-sonnet-4-5-20250929-v1:0", "us.anthropic.claude-sonnet-4-5-20250929-v1:0", "aws"),
         ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", "us.anthropic.claude-sonnet-4-5-20250929-v1:0", "aws"),
         ("openrouter:anthropic/claude-opus-4.7", "anthropic/claude-opus-4.7", "openrouter"),
+        ("anthropic/claude-opus-4.7", "anthropic/claude-opus-4.7", "openrouter"),
         ("groq:llama-3.3-70b-versatile", "llama-3.3-70b-versatile", "groq"),
         ("mistral:mistral-large-latest", "mistral-large-latest", "mistral"),
     ],
@@ -225,3 +227,10 @@ def test_the_events_of_a_run_cost_what_the_model_costs_that_answered() -> None:
     assert cost_of_events([], prices) == 0.0
     del prices["two"]
     assert cost_of_events(events, prices) is None
+
+
+def test_what_was_spent_without_a_price_is_charged_at_those_that_are_known_now() -> None:
+    spent = Spent(cost=1.0, unpriced={"a": Usage(1_000_000), "b": Usage(2_000_000)})
+    assert cost_of_spent(spent, {"a": (2, 0), "b": (4, 0)}) == 11.0
+    assert cost_of_spent(spent, {"a": (2, 0)}) is None
+    assert cost_of_spent(Spent(cost=1.0)) == 1.0

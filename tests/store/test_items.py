@@ -215,3 +215,15 @@ async def test_a_new_file_that_another_writes_to_is_waited_for_and_no_longer_tha
     other.close()
     await store.put(ANN, "k", 1)
     store.close()
+
+
+async def test_what_was_deleted_or_replaced_is_in_none_of_the_files(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "items.db")
+    for key in ("a", "b"):
+        await store.put(ANN, key, f"secret {key}" * 50)
+    await store.put(ANN, "a", "new")
+    kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert (b"secret a" in kept, b"secret b" in kept) == (False, True)
+    await store.delete(ANN, "b")
+    assert b"secret" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    store.close()

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from tests.draws import draws
 from wesichain.errors import ConfigError, PlaybookError
 from wesichain.store import Lines, read_json_lines
+from wesichain.store.lines import append_line, replace_file, sync_folder
 
 FILES = Lines(PlaybookError)
 append, exclusive, read_lines, write_file = FILES.append, FILES.exclusive, FILES.read, FILES.replace
@@ -165,3 +166,16 @@ def test_a_line_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         next(values)
     with pytest.raises(ConfigError, match="cannot be read"):
         next(read_json_lines(tmp_path / "nowhere"))
+
+
+def test_files_that_a_user_named_are_written_through_links_and_closed(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    before = [*Path("/dev/fd").iterdir()]
+    for line in (b"one", b"two"):
+        append_line(tmp_path / "link", line)
+    replace_file(tmp_path / "whole", [b"a", b"b"], sync=True)
+    sync_folder(tmp_path)
+    assert [*Path("/dev/fd").iterdir()] == before
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {
+        "file": b"one\ntwo\n", "link": b"one\ntwo\n", "whole": b"ab"
+    }  # fmt: skip

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -125,6 +128,28 @@ class TestPostgresLogs(LogsContract):
         assert isinstance(logs, PostgresLogs)
         await asyncio.to_thread(logs.close)
 
+    async def test_it_does_what_memory_does_in_every_way_to_append(self) -> None:
+        model, logs = MemoryLogs(conflict), await self.make_logs()
+        ways = product(("head", "late", None), ([""], ["1", "1/x"]), (None, "1"), ({}, {"0" * 64: b"x"}))
+        for number, (how, owners, settles, parts) in enumerate([*ways] * 2):
+            step = ("append", "ab"[number % 2], owners, how, settles, number)
+            told = [await outcome(one, step, number, parts=parts) for one in (logs, model)]
+            assert told[0] == told[1] == ("refused" if how == "late" else "done"), step
+            assert await seen(logs) == await seen(model), step
+        await self.close(logs)
+
+    @pytest.mark.parametrize("after", [0, None])
+    @pytest.mark.parametrize("parts", [{}, {"0" * 64: b"x"}])
+    async def test_what_was_committed_before_the_connection_was_lost_is_not_written_again(
+        self, after: int | None, parts: dict[str, bytes]
+    ) -> None:
+        logs: Any = await self.make_logs()
+        job = logs._append("a", [Entry(1, "", 1, 1.0, '"b"', parts)], after, None)
+        for _ in range(2):
+            logs.database.run_now(job)
+        assert [one.seq for one in await logs.read("a", since=0)] == [1]
+        await self.close(logs)
+
 
 # --- what no store may lose -----------------------------------------------------------------------------
 
@@ -175,7 +200,7 @@ def test_a_store_does_what_memory_does(steps: list[Any]) -> None:
         asyncio.run(law(Path(folder)))
 
 
-async def outcome(logs: Logs, step: Any, number: int) -> str:
+async def outcome(logs: Logs, step: Any, number: int, parts: Mapping[str, bytes] = {}) -> str:  # not changed
     if step[0] == "delete":
         await logs.delete(step[1], before=step[2])
         return "done"
@@ -184,7 +209,8 @@ async def outcome(logs: Logs, step: Any, number: int) -> str:
     after = {None: None, "head": head, "late": head + 1}[how]
     first = (head if after is None else after) + 1
     entries = [
-        Entry(first + place, owner, first, float(at), f'"{number}"') for place, owner in enumerate(owners)
+        Entry(first + place, owner, first, float(at), f'"{number}"', parts)
+        for place, owner in enumerate(owners)
     ]
     try:
         await logs.append(name, entries, after=after, settles=settles)
@@ -248,3 +274,26 @@ def test_many_processes_lose_nothing_and_kill_9_takes_no_part_of_an_append(tmp_p
         own = [int(one.partition(".")[2]) for one in said[::2] if one.startswith(f"{me}.")]
         assert own == list(range(len(own)))
         assert len(own) == 40 if me < 4 else told[me] + 1 <= len(own) <= told[me] + 2
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_file_is_written_as_safely_as_it_was_asked_for(tmp_path: Path, durable: bool) -> None:
+    layout = Layout("logs", "entries", "log", conflict)
+    logs = SqliteLogs(tmp_path / "logs.db", SQLITE, layout, durable=durable)
+    names = ("journal_mode", "synchronous", "wal_autocheckpoint", "foreign_keys")
+    found = logs.database.run_now(lambda db: [db.execute(f"PRAGMA {name}").fetchone()[0] for name in names])
+    logs.close()
+    assert found == ["wal", 2 if durable else 1, 128, 1]
+
+
+def test_a_file_that_others_are_opening_is_waited_for_and_not_for_ever(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "logs.db", isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        logs = SqliteLogs(
+            tmp_path / "logs.db", SQLITE, Layout("logs", "entries", "log", conflict), timeout=0.05
+        )
+        with pytest.raises(CheckpointError, match="locked"):
+            logs.database.run_now(lambda db: None)
+        other.execute("ROLLBACK")
+    logs.database.run_now(lambda db: None)
+    logs.close()

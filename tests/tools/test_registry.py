@@ -99,6 +99,8 @@ def test_specs_are_made_once() -> None:
     assert tools.specs()[0] is add.spec
     assert [spec.name for spec in tools.specs(exclude=frozenset({"add", "other"}))] == ["greet", "fail"]
     assert all(isinstance(spec, ToolSpec) for spec in tools.specs(strict=True))
+    pure = ToolSet.of([tool(add.function, name="pure", effect="pure"), add]).build()
+    assert [spec.pure for spec in pure.specs()] == [True, False]
 
 
 def test_many_questions_do_not_fill_the_memory() -> None:

@@ -23,6 +23,7 @@ from tests.durable.test_agent import deleter
 from tests.durable.test_whole_databases import steady
 from tests.trace.runs import NOON, run
 from wesichain import Agent
+from wesichain.core import RunStarted
 from wesichain.durable import DurableAgent, DurableRuns
 from wesichain.errors import RunInterruptedError
 from wesichain.testing import FakeClock, ScriptedLlm
@@ -69,19 +70,14 @@ def with_approvals(folder: Path) -> Any:
     record(folder / "runs", run("paris", 1, at=NOON))
     waiting = ApprovalFolder(folder / "approvals", clock=FakeClock(NOON))
     waiting.put(interrupted(clock=FakeClock(NOON)))
-    waiting.put(
-        interrupted(
-            "late-run",
-            path="/srv/key-sk-proj-abcdefghijklmnopqrstuvwxyz0123",
-            approval_ttl=1.0,
-            clock=FakeClock(NOON),
-        )
-    )
     return view(folder, approvals=folder / "approvals")
 
 
 def with_agent(folder: Path) -> Any:
     record(folder / "runs", run("paris", 2, at=NOON))
+    start, *rest = run("decided", 2)
+    again = RunStarted("decided", 0, start.seq, start.at, "", "scripted", resumed=True)
+    record(folder / "runs", [start, again, *rest])
     return view(
         folder, agent=Agent(ScriptedLlm(["hello"]), tools=[erase, add], name="clerk", clock=FakeClock(NOON))
     )
@@ -147,6 +143,8 @@ KINDS: dict[str, Kind] = {
             (f"{RUNS}/paris/mark", {"good": True, "why": "fine"}),
             (f"{RUNS}/oslo/mark", {"good": False}),
             (f"{RUNS}/oslo/mark", {"good": "yes"}),
+            (f"{RUNS}/oslo/mark", {"good": True, "why": 5}),
+            (f"{RUNS}/..%2f..%2fetc/mark", {"good": True}),
             (f"{RUNS}/nobody/mark", {"good": True}),
             f"{RUNS}?mark=good",
             f"{RUNS}?mark=bad",
@@ -164,7 +162,7 @@ KINDS: dict[str, Kind] = {
             "/api/playbook/travel",
             "/api/approvals",
             ("/api/approvals/x", {"decision": "approve"}),
-            "/api/agent/runs",
+            ("/api/agent/runs", {"task": "x"}),
             "/nowhere",
             "/static/nowhere.js",
         ],
@@ -178,7 +176,11 @@ KINDS: dict[str, Kind] = {
             "/api/playbook/a%20b",
             ("/api/playbook/travel/rollback", {}),
             ("/api/playbook/travel/rollback", {"to": 99}),
+            ("/api/playbook/travel/rollback", {"to": "nothing"}),
+            ("/api/playbook/travel/rollback", {"to": True}),
+            ("/api/playbook/..%2fx/rollback", {"to": 1}),
             ("/api/playbook/travel/rollback", {"to": 2}),
+            "/api/playbook/travel",
             ("/api/playbook/nowhere/rollback", {"to": 1}),
         ],
     ),
@@ -188,11 +190,14 @@ KINDS: dict[str, Kind] = {
             "/api/approvals",
             ("/api/approvals/nobody", {"decision": "approve"}),
             ("/api/approvals/{0}", {"decision": "maybe"}),
+            ("/api/approvals/{0}", {}),
             ("/api/approvals/{0}", {"decision": "approve", "args": {}}),
+            ("/api/approvals/{0}", {"decision": "approve_with"}),
+            ("/api/approvals/{0}", {"decision": "approve_with", "args": {"path": 5}}),
+            ("/api/approvals/{0}", {"decision": "refuse", "reason": 5}),
             ("/api/approvals/{0}", {"decision": "provide", "value": 5}),
             ("/api/approvals/{0}", {"decision": "refuse", "reason": "no"}),
             ("/api/approvals/{0}", {"decision": "approve"}),
-            ("/api/approvals/{1}", {"decision": "approve"}),
             "/api/approvals",
         ],
     ),
@@ -202,10 +207,13 @@ KINDS: dict[str, Kind] = {
             "/api/info",
             ("/api/agent/runs", {"task": "hello", "run_id": "r"}),
             "/api/agent/runs/r/events",
-            (f"{RUNS}/paris/fork", {"step": "1"}),
-            (f"{RUNS}/paris/fork", {"step": 9}),
-            (f"{RUNS}/paris/fork", {"step": 1}),
+            *(("/api/agent/runs", body) for body in ({}, {"task": "  "}, {"task": 5})),
+            *((f"{RUNS}/paris/fork", {"step": step}) for step in ("1", True, 9, 1)),
+            (f"{RUNS}/nobody/fork", {"step": 1}),
+            (f"{RUNS}/decided/fork", {"step": 1}),
+            ("/api/agent/runs/paris/cancel", {}),
             (f"{RUNS}/r/cancel", {}),
+            RUNS,
         ],
     ),
     "a-database": Kind(
@@ -225,6 +233,8 @@ KINDS: dict[str, Kind] = {
             ("/api/approvals/{0}", {"decision": "approve"}),
             (f"{RUNS}/d1/cancel", {}),
             (f"{RUNS}/d1/cancel", {}),
+            (f"{RUNS}/d1/cancel", [1]),
+            (f"{RUNS}/d1/resume", [1]),
             (f"{RUNS}/d1/resume", {}),
             (f"{RUNS}/d3/resume", {}),
             (f"{RUNS}/d3/fork", {"step": 1}),
@@ -251,10 +261,13 @@ def answers(kind: Kind, folder: Path) -> list[str]:
             lines.append(f"= {got.status_code} {shown(got.headers)}")
             is_page = "html" in got.headers.get("content-type", "")
             lines += ["  ..."] if is_page else [f"  {line}" for line in got.text.split("\n") if line]
-    return [steady(_VARIES.sub("", line.replace(str(folder), "FOLDER"))) for line in lines]
+    return [
+        steady(_TOOK.sub(r"\1 0", _VARIES.sub("", line.replace(str(folder), "FOLDER")))) for line in lines
+    ]
 
 
-_VARIES = re.compile(r'"(size|hash|parent|duration|etag)": ?("[0-9a-f]{32}"|\d+|0\.\d+|"[^ ]+"),')
+_VARIES = re.compile(r'"(size|hash|parent|etag)": ?("[0-9a-f]{32}"|\d+|"[^ ]+"),')
+_TOOK = re.compile(r'("stored":true,[^{}]*?"duration":)[\d.]+')  # of a durable run, by the database's clock
 
 
 @contextmanager

@@ -15,7 +15,6 @@ from starlette.testclient import TestClient
 
 from tests.trace.runs import NOON, run
 from wesichain.agent import Agent, Approve
-from wesichain.core import RunStarted
 from wesichain.durable import DurableRuns
 from wesichain.testing import FunctionLlm, ScriptedLlm, calls
 from wesichain.tools import tool
@@ -60,50 +59,6 @@ def waiting_for(client: TestClient, name: str) -> list[Any]:
 def status_of(client: Any, run_id: str) -> str:
     found = client.get(f"/api/runs/{run_id}").json()
     return str(found["run"]["status"]) if "run" in found else ""
-
-
-@pytest.mark.parametrize(
-    ("path", "body", "status"),
-    [
-        pytest.param("/api/agent/runs", {}, 400, id="no-task"),
-        pytest.param("/api/agent/runs", {"task": "  "}, 400, id="an-empty-task"),
-        pytest.param("/api/agent/runs", {"task": 5}, 400, id="a-task-that-is-no-text"),
-        pytest.param("/api/agent/runs", {"task": "x" * 1_100_000}, 413, id="a-task-without-end"),
-        pytest.param("/api/runs/paris/fork", {"step": "2"}, 400, id="a-step-that-is-no-number"),
-        pytest.param("/api/runs/paris/fork", {"step": True}, 400, id="a-step-that-is-true"),
-        pytest.param("/api/runs/paris/fork", {"step": 99}, 400, id="no-such-step"),
-        pytest.param("/api/runs/nope/fork", {"step": 1}, 404, id="a-fork-of-nothing"),
-        pytest.param("/api/runs/paris/fork", {"step": 1}, 422, id="a-fork-of-another-agents-run"),
-        pytest.param("/api/agent/runs/paris/cancel", {}, 404, id="a-run-of-another-program"),
-        pytest.param("/api/runs/paris/cancel", {}, 409, id="a-recording-is-not-cancelled"),
-        pytest.param("/api/runs/paris/resume", {}, 409, id="a-recording-is-not-resumed"),
-        pytest.param("/api/runs/decided/fork", {"step": 1}, 400, id="a-fork-behind-a-decision"),
-        pytest.param("/api/runs/paris/mark", {"good": "yes"}, 400, id="a-mark-that-is-none"),
-        pytest.param("/api/runs/paris/mark", {"good": True, "why": 5}, 400, id="a-reason-that-is-none"),
-        pytest.param("/api/runs/nope/mark", {"good": True}, 404, id="a-mark-for-nothing"),
-        pytest.param("/api/runs/..%2f..%2fetc/mark", {"good": True}, 404, id="a-way-out"),
-    ],
-)
-def test_what_is_wrong_is_refused_in_words(tmp_path: Path, path: str, body: Any, status: int) -> None:
-    record(tmp_path / "runs", run("paris", 2))
-    start, *rest = run("decided", 2)
-    again = RunStarted("decided", 0, start.seq, start.at, "", "scripted", resumed=True)
-    record(tmp_path / "runs", [start, again, *rest])
-    with serve(tmp_path, agent("hi")) as client:
-        answer = client.post(path, json=body)
-        assert answer.status_code == status, answer.text
-        if "etc" not in path:
-            assert answer.json()["error"]
-        assert len(list_runs(tmp_path / "runs")) == 2
-
-
-def test_without_an_agent_nothing_is_run(tmp_path: Path) -> None:
-    record(tmp_path / "runs", run("paris", 2))
-    with serve(tmp_path, None) as client:
-        assert client.get("/api/info").json()["agent"] is None
-        assert client.post("/api/agent/runs", json={"task": "x"}).status_code == 404
-        answer = client.post("/api/runs/paris/fork", json={"step": 1})
-        assert (answer.status_code, "wesichain serve" in answer.json()["error"]) == (409, True)
 
 
 ACTIONS = """/api/agent/runs /api/agent/runs/stream /api/agent/runs/paris/cancel /api/agent/runs/paris/decisions

@@ -249,8 +249,7 @@ class Drive(Generic[OutT]):
             run.check_stop()  # before the results count as observed: a resume ends with them too
             checked = await self._finish_with(phase, batch.finish)
         observing = phase.observe(observed)
-        went_well = all(one.ok for one in observed[: len(batch.slots)])
-        turn.observed(observing.trail.length - len(batch.notes), went_well=went_well)
+        turn.observed(observing.trail.length - len(batch.notes), went_well=batch.went_well)
         following: Phase[OutT] = observing
         if checked is not None:
             following = self._finished(observing, checked)

@@ -60,7 +60,7 @@ class AiSdk:
         options = await self._service.options(request)
         last = messages[-1]
         if last.get("role") == "assistant":
-            parts = [part for part in _list(last.get("parts")) if is_object(part) and "toolCallId" in part]
+            parts = [part for part in _list(last.get("parts")) if is_object(part)]
 
             def decide(pending: Sequence[PendingCall]) -> dict[str, Decision | None]:
                 return {item.token: _decision(item, parts) for item in pending}
@@ -136,7 +136,7 @@ def _tools(given: JsonValue) -> tuple[JsonTool, ...]:
 
 def _decision(item: PendingCall, parts: Sequence[UiMessage]) -> Decision | None:
     """The decision on a call that waits; None where the page has sent none."""
-    part = next((part for part in reversed(parts) if part["toolCallId"] == id_of(item)), None)
+    part = next((part for part in reversed(parts) if part.get("toolCallId") == id_of(item)), None)
     if part is None:
         return None
     match part.get("state"):

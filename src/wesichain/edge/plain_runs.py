@@ -68,7 +68,7 @@ class PlainRun(Run):
 
     @property
     def is_waiting(self) -> bool:
-        return not self.is_running and self._ending is not None and self._ending.state == "waiting"
+        return self._ending is not None and self._ending.state == "waiting"
 
     def belongs_to(self, owner: str, conversation: str) -> bool:
         return (self.order.owner, self.conversation) == (owner, conversation)
@@ -92,18 +92,16 @@ class PlainRun(Run):
     async def decide(
         self, decisions: Mapping[str, Decision], options: Mapping[str, Any], *, is_streamed: bool
     ) -> None:
-        ending, outcome = self._ending, self.interrupted
-        if self.is_running or ending is None or outcome is None:
-            raise HTTPException(409, "the run does not wait for a decision")
-        wrong = missing_decisions(ending.pending, decisions)
-        if wrong is not None:
+        ending = self._ending
+        wrong = missing_decisions(() if ending is None else ending.pending, decisions)
+        if ending is None or wrong is not None:
             raise HTTPException(409, wrong)
         self._keeper.check_room()
         self._claim(decisions)
         given = {**self.order.options, **options}
         try:
             await self._work(
-                lambda more: self._agent.stream(outcome, decisions=decisions, **more),
+                lambda more: self._agent.stream(ending.outcome, decisions=decisions, **more),
                 given,
                 is_streamed=is_streamed,
             )

@@ -104,7 +104,8 @@ class Memory(Capability):
         """
         place = self._place(ctx)
         if not text.strip() or len(text) > _LONGEST:
-            raise ToolError(f"a fact has 1 to {_LONGEST} characters, not {len(text)}; keep what matters")
+            size = len(text) if text.strip() else 0
+            raise ToolError(f"a fact has 1 to {_LONGEST} characters, not {size}; keep what matters")
         if len(await self._facts(place)) >= _MOST:
             raise ToolError(f"the memory is full: it has {_MOST} facts; forget some of them first")
         # The same call, made again, keeps the same fact.

@@ -67,7 +67,7 @@ class LessonGuard:
         text = plain(lesson)
         words = _words(text)
         bare = _without(text, self._names)
-        if not (0 < len(text) <= _LONGEST and len(words) >= _FEWEST):
+        if not (len(text) <= _LONGEST and len(words) >= _FEWEST):
             return f"it is no sentence of at least {_FEWEST} words and at most {_LONGEST} characters"
         if _MARKUP.search(bare) or _ADDRESS.search(bare):
             return "it has an address or markup in it"

@@ -143,7 +143,6 @@ class Playbook(Translated, StrategySource):
         cross_domain: bool = False,
         floor: float = 0.0,
     ) -> Sequence[Match]:
-        check_domain(domain)
         meets = parse_where(where)
         if not isinstance(cast("object", task), str) or not isinstance(cast("object", k), int):
             raise PlaybookError(f"a task is a text and k a whole number; got {task!r} and k={k!r}")
@@ -279,7 +278,6 @@ class Playbook(Translated, StrategySource):
         With an `id` only that bullet becomes what it was, and all that others wrote since stays. This is a
         change like any other, so that it can be undone; None where nothing is different.
         """
-        check_domain(domain)
         if isinstance(to, str):
             known = {delta.hash: delta.seq for delta in self.journal(domain)}
             if to not in known:

@@ -49,6 +49,10 @@ _SETTLED = (
 )
 
 
+# psycopg deallocates all statements of a connection, ours too, when a transaction is rolled back.
+_NO_STATEMENT = b"26000"
+
+
 class _Append:
     """An append as one statement: the row of its log moves on, or nothing happens at all.
 
@@ -71,10 +75,14 @@ class _Append:
 
     def run_for_one(self, db: Connection, values: Sequence[Any]) -> bool:
         """Append one entry; whether the log was where the writer thought."""
-        if db not in self._prepared:
-            _checked(db.pgconn.prepare(self._name, self._one))
-            self._prepared.add(db)
-        return _checked(db.pgconn.exec_prepared(self._name, [_as_text(one) for one in values])).ntuples == 1
+        given = [_as_text(one) for one in values]
+        if db in self._prepared:
+            result = db.pgconn.exec_prepared(self._name, given)
+            if result.error_field(pq.DiagnosticField.SQLSTATE) != _NO_STATEMENT:
+                return _checked(result).ntuples == 1
+        _checked(db.pgconn.prepare(self._name, self._one))
+        self._prepared.add(db)
+        return _checked(db.pgconn.exec_prepared(self._name, given)).ntuples == 1
 
 
 def _numbered(query: bytes) -> bytes:

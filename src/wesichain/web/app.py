@@ -191,7 +191,8 @@ class _Viewer:
         decision = _decision(await body_of(request))
         folder = self.approvals
         status = "unknown" if folder is None else await run_in_threadpool(folder.token_status, token)
-        if status == "unknown" and await self._decide_stored(token, decision):
+        database = self.runs.database
+        if status == "unknown" and database is not None and await _decide_stored(database, token, decision):
             return JSONResponse({"token": token, "decision": decision.kind})
         if folder is None or status in _UNDECIDABLE:
             raise HTTPException(*_UNDECIDABLE[status])
@@ -202,19 +203,16 @@ class _Viewer:
             raise HTTPException(HTTPStatus.CONFLICT, str(error)) from None
         return JSONResponse({"token": token, "decision": decision.kind})
 
-    async def _decide_stored(self, token: str, decision: Decision) -> bool:
-        """Decide on a call of a durable run; whether one waits for this token."""
-        if self.runs.database is None:
-            return False
-        try:
-            run = next(
-                (item.run_id for item in await self.runs.database.pending() if item.token == token), None
-            )
-            if run is not None:
-                await self.runs.database.approve(run, token, decision)
-        except WesichainError as error:
-            raise HTTPException(HTTPStatus.CONFLICT, redact(str(error))) from None
-        return run is not None
+
+async def _decide_stored(database: DurableRuns, token: str, decision: Decision) -> bool:
+    """Decide on a call of a durable run; whether one waits for this token."""
+    try:
+        run = next((item.run_id for item in await database.pending() if item.token == token), None)
+        if run is not None:
+            await database.approve(run, token, decision)
+    except WesichainError as error:
+        raise HTTPException(HTTPStatus.CONFLICT, redact(str(error))) from None
+    return run is not None
 
 
 _UNDECIDABLE = {

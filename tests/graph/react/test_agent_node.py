@@ -8,11 +8,15 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from pydantic import BaseModel
 
+from tests.agent.kit import ADD, add, call, say
 from tests.graph.kit import T, stopped
 from wesichain import Agent, Approve, Budget, Recovery, tool
-from wesichain.core import Message, ReActState, Role
+from wesichain.agent import Interrupted, PendingCall, Provide, Refuse
+from wesichain.core import Action, JsonObject, Message, Observation, ReActState, ReActStep, Role, ToolCall
+from wesichain.core.internal import Question
 from wesichain.errors import (
     BudgetExceededError,
+    ConfigError,
     GraphDefinitionError,
     GraphError,
     GraphInterruptedError,
@@ -24,10 +28,12 @@ from wesichain.graph import (
     Append,
     ExecutionOptions,
     GraphBuilder,
+    GraphContext,
     MemoryCheckpointer,
     ReActAgentNode,
     Send,
 )
+from wesichain.graph.react.hosting import decisions
 from wesichain.policy import Interrupt
 from wesichain.testing import FakeClock, ScriptedLlm, calls
 from wesichain.tools import ToolContext
@@ -267,3 +273,38 @@ async def test_a_task_that_was_a_message_is_not_said_twice() -> None:
     graph = GraphBuilder(Board).add_node("a", Agent(ScriptedLlm(["hello"]))).set_entry("a").build()
     done = await graph.invoke({"task": ["x"], "messages": [Message(Role.USER, "hi")]})
     assert [message.content for message in done["messages"]] == ["hi", "hello"]
+
+
+async def test_the_steps_that_a_graph_has_left_are_for_what_comes() -> None:
+    steps: list[ReActStep] = [Action(ADD), Observation(3, ADD.id)]
+    llm = ScriptedLlm([say(call("add", {"a": 2, "b": 2}, id="2")), "done"])
+    node = ReActAgentNode(llm=llm, tools=[add], max_iterations=9)
+    update = await node.invoke(ReActState("q", steps, None, 2), GraphContext(remaining_steps=2))
+    assert update.values["final_output"] == "done"
+    assert update.values["iteration_count"] == 4
+
+
+async def test_every_call_of_a_question_needs_its_decision() -> None:
+    @tool(approval=True)
+    async def pay(n: int) -> str:
+        """Pay."""
+        return "paid"
+
+    llm = ScriptedLlm([say(call("pay", {"n": 1}, id="1"), call("pay", {"n": 2}, id="2"))])
+    runtime = Agent(llm, tools=[pay]).runtime
+    held = await runtime.run("q")
+    assert isinstance(held, Interrupted)
+    first, second = (item.token for item in held.pending)
+    with pytest.raises(GraphError, match="every call"):
+        decisions({first: True}, held.pending, runtime.refusal_of, now=0.0)
+    decided = decisions({first: False, second: False}, held.pending, runtime.refusal_of, now=0.0)
+    assert decided[second] == Refuse()
+
+
+def test_an_answer_that_does_not_fit_its_question_is_refused() -> None:
+    number: JsonObject = {"n": {"type": "integer"}}
+    schema: JsonObject = {"type": "object", "properties": number, "required": ["n"]}
+    asked = PendingCall(ToolCall("1", "ask", {}), "t", external=True, question=Question("How many?", schema))
+    with pytest.raises(ConfigError, match="the answer to 'ask' is not what it asks for"):
+        decisions(Provide({"n": "two"}), [asked], lambda _: None, now=0.0)
+    assert decisions(Provide({"n": 2}), [asked], lambda _: None, now=0.0) == {"t": Provide({"n": 2})}

@@ -15,7 +15,7 @@ from wesichain.learning import PlaybookBullet, Provenance, ToolCallingStrategy
 from wesichain.learning.entities.bullets import collapse, is_followed
 
 NAMES = "a sequence of names"
-BAD = [
+BAD: list[tuple[dict[str, Any], str]] = [
     ({"content": " "}, "a bullet needs content: say in one sentence what to do, and when"),
     ({"content": None}, "a bullet needs content: say in one sentence what to do, and when"),
     *(({name: 5}, f"{name} is a text; got 5") for name in ("id", "example_task", "parameter", "condition")),

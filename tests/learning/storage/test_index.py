@@ -10,7 +10,7 @@ from tests.draws import draws
 from tests.learning.kit import note, words
 from wesichain.learning import FunctionEmbedder, PlaybookBullet
 from wesichain.learning.embedders import Vectors
-from wesichain.learning.storage.index import VectorIndex, pack, unpack
+from wesichain.learning.storage.index import VectorIndex, pack, text_key, unpack
 
 
 def _random(texts: list[str]) -> Vectors:
@@ -76,3 +76,13 @@ def test_an_id_with_another_text_is_embedded_again() -> None:
     assert index.search(vector, k=1)[0][1] < 0.5
     index.put(note("pears", id="b"))
     assert index.search(vector, k=9) == [("b", 1.0)]
+
+
+def test_all_vectors_are_saved_and_each_counts_as_new_once() -> None:
+    index = VectorIndex(spread())
+    index.sync(numbered(3))
+    keys, vectors = index.save(everything=True)
+    assert (keys, vectors.shape) == ([text_key(bullet.intent) for bullet in numbered(3)], (3, 32))
+    assert (index.unsaved, index.save(everything=False)[0], len(index.save(everything=True)[0])) == (0, [], 3)
+    index.put(note("about j", id="9"))
+    assert index.save(everything=False)[0] == [text_key("about j")]

@@ -80,3 +80,29 @@ def test_the_reason_of_its_end_is_one_line(said: bytes, status: int, reason: str
     with tempfile.TemporaryFile() as file:
         file.write(said)
         assert _reason(file, status) == reason
+
+
+@pytest.mark.parametrize(
+    ("devices", "batches"), [([], {"n_batch": 32, "n_ubatch": 32}), ([{"type": "gpu"}], {})]
+)
+def test_the_server_is_made_for_one_conversation_at_a_time_on_loopback(
+    monkeypatch: pytest.MonkeyPatch, devices: list[Any], batches: dict[str, int]
+) -> None:
+    def params() -> Any:
+        return SimpleNamespace(
+            model=SimpleNamespace(), cpuparams=SimpleNamespace(), cpuparams_batch=SimpleNamespace()
+        )
+
+    kinds = SimpleNamespace(GGML_BACKEND_DEVICE_TYPE_GPU="gpu", GGML_BACKEND_DEVICE_TYPE_IGPU="igpu")
+    llama = SimpleNamespace(
+        CommonParams=params, Server=vars, get_device_info=lambda: devices, ggml_backend_dev_type=kinds
+    )
+    monkeypatch.setattr(llama_server, "llama", llama)
+    made: Any = llama_server.start("p", "n", 512, 7, "k", threads=3)
+    assert made == {
+        "model": SimpleNamespace(path="p"), "cpuparams": SimpleNamespace(n_threads=3),
+        "cpuparams_batch": SimpleNamespace(n_threads=3), "model_alias": {"n"}, "hostnames": ["127.0.0.1"], "port": 7,
+        "api_keys": ["k"], "ui": False, "endpoint_slots": False, "verbosity": 1, "n_ctx": 512, "n_parallel": 1,
+        "cache_ram_mib": 256, "fit_params": False, "warmup": False, **batches,
+    }  # fmt: skip
+    assert llama_server.start("p", "n", 512, 7, "", threads=3)["api_keys"] == []

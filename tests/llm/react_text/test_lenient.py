@@ -8,9 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wesichain.core import FinalAnswer, Message, Role
 from wesichain.core.internal import dump_json, parse_json
 from wesichain.errors import CodecError
+from wesichain.llm.react_text.inputs import is_nothing
 from wesichain.llm.react_text.lenient import load
+from wesichain.llm.react_text.native import call_of, read_native
+from wesichain.llm.react_text.parsed import NoCallError
+from wesichain.llm.react_text.text_transcript import read_messages
 
 MENDED = [
     pytest.param("{'a': 'b'}", {"a": "b"}, id="single quotes"),
@@ -113,3 +118,50 @@ def test_what_is_mended_is_strict_json_in_the_end(text: str) -> None:
         except CodecError:
             continue
         assert parse_json(dump_json(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"a": ' + "b" * 25 + "}", f"not JSON: {'b' * 24!r} needs double quotes"),
+        ('{"a": "' + "c" * 25, f"""not JSON: what begins with '"{"c" * 23}' does not end"""),
+        ('{"a": 12', "not JSON: it ends before it is complete"),
+        ("[" * 201 + "]" * 201, "not JSON, and too deep or too long to be mended"),
+    ],
+)
+def test_a_refusal_says_where_it_stopped(text: str, why: str) -> None:
+    with pytest.raises(CodecError) as refused:
+        load(text)
+    assert str(refused.value) == why
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ([], "the action is not a JSON object"),
+        ({"action": " "}, 'the JSON action has no tool name under "action"'),
+        ({"action": "a", "name": "b"}, 'the JSON action has no tool name under "action"'),
+        ({"action": "a", "x" * 41: 1}, f"the JSON has the key {'x' * 40!r}, which no call has"),
+        ({"action": "a"}, "the JSON action has no input"),
+        ({"action": "a", "input": 1, "args": 2}, "the JSON action has two inputs, 'input' and 'args'"),
+        ({"function": {"name": "a"}, "more": 1}, "the JSON has more keys than a call has"),
+        ({"name": "a", "arguments": "{"}, "the arguments of 'a' are not JSON"),
+        (
+            {"name": "a", "input": {"type": "object", "properties": {}}},
+            "the JSON describes a tool instead of calling it",
+        ),
+    ],
+)
+def test_json_that_is_no_call_says_why(value: Any, why: str) -> None:
+    with pytest.raises(NoCallError) as refused:
+        call_of(value)
+    assert str(refused.value) == why
+
+
+def test_what_stands_at_a_border_is_read() -> None:
+    assert read_native("<tool_call><function=f><parameter=a>1</parameter></function></tool_call>", 0)[
+        0
+    ].calls[0].args == {"a": "1"}
+    assert [is_nothing("(" * 10 + "none" + ")" * count) for count in (10, 11)] == [True, False]
+    said = [Message(Role.ASSISTANT, "one"), Message(Role.ASSISTANT, "two")]
+    assert read_messages(said).steps == (FinalAnswer("one"), FinalAnswer("two"))

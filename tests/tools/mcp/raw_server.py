@@ -21,7 +21,6 @@ def tool(name: str, schema: dict[str, Any] = TEXT, **more: Any) -> dict[str, Any
 LISTS = {
     "wrong-root": [tool("fine"), tool("bad", {"type": "array"})],
     "wrong-schema": [tool("fine"), tool("bad", {"type": "object", "properties": {"text": {"pattern": "("}}})],
-    "remote-schema": [tool("fine"), tool("bad", {**TEXT, "$ref": "http://127.0.0.1:9/x"})],
     "twice": [tool("fine"), tool("fine", {"type": "object"}), tool("other")],
     "odd-names": [tool("get/it"), tool("get_it"), tool("get it"), tool("1st"), tool("é"), tool("x" * 100)],
     "hints": [
@@ -56,12 +55,9 @@ def say(text: str) -> dict[str, Any]:
 RESULTS: dict[str, Any] = {
     "text": {"content": [say("hello")]},
     "blocks": {"content": [say("one"), PNG, LINK, FILE, BLOB, say("two")]},
-    "structured": {"content": [say("ignored")], "structuredContent": {"n": 1}},
     "declared": {"content": [say("many")], "structuredContent": {"n": "many"}},
     "media-and-data": {"content": [say("a square"), PNG], "structuredContent": {"width": 3}},
-    "empty": {"content": []},
     "error": {"content": [say("the disk is full")], "isError": True},
-    "silent-error": {"content": [], "isError": True},
     "no-result": {"what": "ever"},
     "huge": {"content": [say("x" * 5_000_000)]},
     "huge-data": {"content": [], "structuredContent": {"n": "x" * 1_000_000}},

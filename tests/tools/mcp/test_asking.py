@@ -12,7 +12,7 @@ from tests.waiting import until
 from wesichain import Agent, tool
 from wesichain.core import Audio, Document, Image, LlmResponse, ToolCall
 from wesichain.core.internal import Question
-from wesichain.errors import ConfigError, ToolDefinitionError, ToolError
+from wesichain.errors import ToolError
 from wesichain.testing import ScriptedLlm
 from wesichain.tools import JsonTool, ToolContext
 from wesichain.tools.mcp import (
@@ -30,7 +30,6 @@ from wesichain.tools.mcp.connection import Connection
 from wesichain.tools.mcp.decode import read_resource, read_result
 from wesichain.tools.mcp.encode import to_block
 from wesichain.tools.mcp.inflight import InFlightCalls
-from wesichain.tools.mcp.remote_tools import ToolSelection
 from wesichain.tools.mcp.server import RecentEvents
 from wesichain.tools.mcp.transports import ServerAddress
 
@@ -215,30 +214,63 @@ CUT = LlmResponse("fo", finish_reason="length")
 FILTERED = LlmResponse("", finish_reason="content_filter")
 
 
+NO_RUN = "the call is not part of a run"
+
+
+def four(**limits: Any) -> Sampling:
+    return Sampling(ScriptedLlm(["four"]), **limits)
+
+
 @pytest.mark.parametrize(
     ("sampling", "asked", "said"),
     [
-        pytest.param(None, asks(), "no model for servers", id="off"),
-        pytest.param(Sampling(), asks(tools=[types.Tool(name="t", input_schema={})]), "in words alone", id="tools"),
-        pytest.param(Sampling(), asks(messages=[]), "no messages", id="nothing"),
-        pytest.param(Sampling(), asks(), "is not part of a run", id="no-run"),
-        pytest.param(Sampling(ScriptedLlm([FILTERED])), asks(), "no reply: content_filter", id="no-reply"),
-        pytest.param(Sampling(ScriptedLlm([CUT])), asks(), "maxTokens", id="a-reply-that-was-cut"),
-        pytest.param(Sampling(ScriptedLlm(["four"])), asks(), "endTurn", id="a-reply"),
-        pytest.param(Sampling(ScriptedLlm(["four"]), max_output=4), asks(), "endTurn", id="that-just-fits"),
-        pytest.param(Sampling(ScriptedLlm(["four"]), max_input=2), asks(), "endTurn", id="as-does-its-request"),
-        pytest.param(Sampling(approval=True), asks(), "not part of a run", id="nobody-can-approve"),
+        pytest.param(None, asks(), "this client has no model for servers", id="off"),
+        pytest.param(Sampling(), asks(tools=[types.Tool(name="t", input_schema={})]),
+                     "this client lets its model reply in words alone, without tools", id="tools"),
+        pytest.param(Sampling(), asks(messages=[]), "the request has no messages", id="nothing"),
+        pytest.param(Sampling(), asks(), f"this client cannot ask a model: {NO_RUN}", id="no-run"),
+        pytest.param(Sampling(ScriptedLlm([FILTERED])), asks(), "the model gave no reply: content_filter", id="no-reply"),
+        pytest.param(Sampling(ScriptedLlm([CUT])), asks(), ("fo", "scripted", "maxTokens"), id="a-reply-that-was-cut"),
+        pytest.param(four(), asks(), ("four", "scripted", "endTurn"), id="a-reply"),
+        pytest.param(four(max_output=4), asks(), ("four", "scripted", "endTurn"), id="that-just-fits"),
+        pytest.param(four(max_output=3), asks(), ("fou", "scripted", "maxTokens"), id="that-does-not"),
+        pytest.param(four(max_input=2), asks(), ("four", "scripted", "endTurn"), id="a-request-that-just-fits"),
+        pytest.param(four(max_input=10), asks(system_prompt="Be brief."),
+                     "the request has 11 characters; this client allows 10", id="that-does-not-either"),
+        pytest.param(four(requests=1), asks(), ("four", "scripted", "endTurn"), id="the-last-request"),
+        pytest.param(Sampling(approval=True), asks(), f"this client cannot ask its user: {NO_RUN}", id="nobody-can-approve"),
     ],
 )  # fmt: skip
-async def test_a_request_for_a_model(sampling: Any, asked: Any, said: str) -> None:
+async def test_a_request_for_a_model(sampling: Any, asked: Any, said: Any) -> None:
     calls = InFlightCalls()
-    answer = Callbacks("s", calls, None, sampling).sample
-    if sampling is not None and asked.messages and not asked.tools:
-        assert "no call is in flight" in str(await answer(None, asked))
+    sample = Callbacks("s", calls, None, sampling).sample
+
+    async def answer() -> Any:
+        given: Any = await sample(None, asked)
+        return (
+            given.message
+            if isinstance(given, types.ErrorData)
+            else (given.content.text, given.model, given.stop_reason)
+        )
+
+    if isinstance(said, tuple):
+        assert "no call is in flight" in await answer()
     call = calls.add(ToolContext())
     call.start(asyncio.sleep(60))
     await asyncio.sleep(0)
-    assert said in str(await answer(None, asked))
+    assert await answer() == said
+    if sampling is not None and sampling.requests == 1:
+        assert await answer() == "this call has asked a model 1 times; this client allows no more"
+    await calls.close()
+
+
+async def test_a_model_reads_the_instructions_of_a_server_first() -> None:
+    calls, llm = InFlightCalls(), ScriptedLlm(["four"])
+    calls.add(ToolContext()).start(asyncio.sleep(60))
+    await asyncio.sleep(0)
+    await Callbacks("s", calls, None, Sampling(llm)).sample(None, asks(system_prompt="Be brief."))
+    told = [(message.role.value, message.text) for message in llm.requests[0].messages]
+    assert told == [("system", "Be brief."), ("user", "hi")]
     await calls.close()
 
 
@@ -253,35 +285,6 @@ async def test_a_question_that_cannot_be_put_is_declined_or_fails_without_its_re
     failed = await answer(None, types.ElicitRequestFormParams(message="m", requested_schema=FORM))
     assert isinstance(failed, types.ErrorData)
     assert failed.message == "the question failed: ValueError"
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: Sampling(requests=0),
-        lambda: Sampling(max_input=0),
-        lambda: Sampling(max_output=0),
-        lambda: ToolSelection(max_tools=0),
-        lambda: ToolSelection(max_description=99),
-    ],
-)
-def test_limits_that_let_nothing_through_are_mistakes(make: Any) -> None:
-    with pytest.raises(ConfigError, match="1 or more"):
-        make()
-    Sampling(requests=1, max_input=1, max_output=1)
-    ToolSelection(max_tools=1, max_description=100)
-
-
-@pytest.mark.parametrize(
-    ("schema", "why"),
-    [
-        pytest.param({"type": "object", "properties": {"a\x07": {}}}, "control characters", id="a-name"),
-        pytest.param({"type": "object", "default": "\ud800"}, "not JSON", id="no-json"),
-    ],
-)
-def test_a_schema_that_may_not_go_to_a_model(schema: Any, why: str) -> None:
-    with pytest.raises(ToolDefinitionError, match=why):
-        ToolSelection()._schema("t", schema)
 
 
 def result(*content: Any, data: Any = None, **more: Any) -> types.CallToolResult:

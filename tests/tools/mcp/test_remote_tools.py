@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wesichain.core.internal import dump_json
 from wesichain.errors import ConfigError
 from wesichain.tools.mcp.remote_tools import ToolSelection, local_names
 from wesichain.tools.mcp.sdk import types
@@ -119,3 +120,41 @@ def test_an_option_that_names_no_tool_is_a_mistake(option: str) -> None:
 def test_options_are_those_of_a_tool(options: Any, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         ToolSelection(**options)
+
+
+TWICE = "it is listed more than once; the first is used"
+WRONG: dict[str, tuple[Any, str]] = {
+    "bad": ({"properties": {"a": {"pattern": "("}}}, "tool 'bad': schema: the pattern '(' cannot be used: "),
+    "far": (
+        {"$ref": "http://127.0.0.1:9/x"},
+        "tool 'far': schema: $ref 'http://127.0.0.1:9/x' leads out of the schema",
+    ),
+    "bell": (
+        {"properties": {"a\x07": {}}},
+        "tool 'bell': its schema has control characters in a name or a value",
+    ),
+    "half": ({"default": "\ud800"}, "tool 'half': its schema is not JSON: "),
+    "huge": ({"default": "x" * 199_971}, "tool 'huge': its schema has 200,001 bytes, more than 200,000"),
+}
+
+
+def test_what_is_left_out_and_why() -> None:
+    wrong = [
+        types.Tool(name=name, input_schema={"type": "object", **schema})
+        for name, (schema, _) in WRONG.items()
+    ]
+    task = listed("task")
+    task.execution = types.ToolExecution(task_support="required")
+    more = [listed("fine"), listed("fine"), listed("other"), listed("last")]
+    tools, left_out = ToolSelection(max_tools=8).choose([*wrong, task, *more], "s", nothing)
+    assert [tool.name for tool in tools] == ["fine", "other"]
+    for name, (_, why) in WRONG.items():
+        assert left_out.pop(name).startswith(why)
+    assert left_out == {
+        "task": "tool 'task' can be run as a task only, and tasks are not supported",
+        "fine": TWICE,
+        "1 more": "the server lists 9 tools, and max_tools is 8; choose with only=, or raise it",
+    }
+    just_fits = types.Tool(name="t", input_schema={"type": "object", "default": "x" * 199_970})
+    (fits,), _ = ToolSelection().choose([just_fits], "s", nothing)
+    assert len(dump_json(fits.spec.parameters)) == 200_000

@@ -237,6 +237,9 @@ async def test_a_tool_that_stops_is_not_abandoned() -> None:
         await driven(tidy(), 0.05)
     assert not caught.value.abandoned
     assert cleaned == ["up"]
+    caller = asyncio.current_task()
+    assert caller is not None
+    assert caller.cancelling() == 0, "the limit was the tool's, and cancels nobody else"
 
 
 @pytest.mark.parametrize("last_word", ["value", "error"])

@@ -68,6 +68,7 @@ class Batch(Generic[OutT]):
         "slots",
         "todo",
         "waiting",
+        "went_well",
     )
 
     def __init__(self, run: RunState[OutT], phase: Acting[OutT], slots: list[Slot]) -> None:
@@ -501,13 +502,19 @@ class Batch(Generic[OutT]):
         )
 
     def observed(self) -> list[Observed]:
-        """The observations of all calls, in their order, then the notes; one for a call that never ended."""
+        """The observations of all calls, in their order, then the notes; one for a call that never ended.
+
+        `went_well` is then whether every call returned its result.
+        """
         ended: list[Observed] = []
+        self.went_well = True
         for index, slot in enumerate(self.slots):
             item = slot
             if not isinstance(item, Observed):
                 item = failed(self._phase.reply.tool_calls[index], sentences.not_run(sentences.CUT))
-            if item.ok and item.finish and self.finish is None:
+            if not item.ok:
+                self.went_well = False
+            elif item.finish and self.finish is None:
                 self.finish = item
             ended.append(item)
         ended += self.notes

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from wesichain.core.internal import dataclass, is_array, positions_of
 from wesichain.errors import ConfigError
+from wesichain.tools.json_schema.issues import preview
 
 from .encode import to_block, to_contents
 from .sdk import MCPError, types
@@ -187,5 +188,5 @@ async def _called(function: Callable[..., Any], args: dict[str, str]) -> Any:
 def _contents(uri: str, media_type: str, value: Any) -> Any:
     if isinstance(value, str | bytes):
         return to_contents(uri, value, media_type)
-    kind = type(value).__name__
-    raise MCPError(types.INTERNAL_ERROR, f"the resource {uri!r} gave a {kind}; it has to give text or bytes")
+    said = f"the resource {uri!r} gave {preview(value)}; it has to give text or bytes"
+    raise MCPError(types.INTERNAL_ERROR, said)

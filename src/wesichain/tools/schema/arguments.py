@@ -258,7 +258,7 @@ def _culprit(hints: dict[str, Any]) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).split("\n", 1)[0]
+    return str(error).partition("\n")[0]
 
 
 def _hint(parameter: Parameter) -> Any:

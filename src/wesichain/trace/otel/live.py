@@ -305,9 +305,8 @@ class Instrumentation(CallHook):
                 span.set_attribute("gen_ai.tool.description", description)
             done = await result
             error = getattr(done, "error", None)
-            if isinstance(
-                getattr(error, "__cause__", None), RunInterruptedError
-            ):  # it waits, and is run again
+            cause = getattr(error, "__cause__", None)
+            if isinstance(cause, RunInterruptedError):  # it waits, and is run again
                 span.set_attribute("wesichain.decision", "waiting")
             elif error is not None:
                 attributes["error.type"] = type(error).__name__

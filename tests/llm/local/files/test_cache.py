@@ -11,6 +11,7 @@ import pytest
 
 from wesichain.errors import ConfigError
 from wesichain.llm.local import MODELS, ModelCard, cached_model, find_model, models_folder
+from wesichain.llm.local.files.cache import only_writer, sync, write_atomically
 
 DATA = b"model bytes"
 CARD = ModelCard("toy", "toy.gguf", len(DATA), hashlib.sha256(DATA).hexdigest(), "MIT", "a toy")
@@ -81,3 +82,28 @@ def test_the_manifest_is_complete() -> None:
         assert card.hub is not None
         assert card.wheels is not None
         assert all("==" in requirement for requirement in card.wheels.requirements)
+
+
+def test_what_is_forced_onto_the_disk_is_closed(tmp_path: Path) -> None:
+    before = [*Path("/dev/fd").iterdir()]
+    write_atomically(tmp_path / "a", b"x")
+    for path in (tmp_path, tmp_path / "a"):
+        sync(path)
+    with only_writer(tmp_path / "lock", waiting=lambda: None):
+        assert not _try_locked(tmp_path / "lock")
+    assert _try_locked(tmp_path / "lock")
+    assert [*Path("/dev/fd").iterdir()] == before
+    assert (tmp_path / "a").read_bytes() == b"x"
+
+
+def _try_locked(path: Path) -> bool:
+    """Whether somebody else gets the lock at once."""
+
+    def refuse() -> None:
+        raise BlockingIOError
+
+    try:
+        with only_writer(path, waiting=refuse):
+            return True
+    except BlockingIOError:
+        return False

@@ -6,13 +6,16 @@ from typing import Any, cast
 
 import pytest
 
-from wesichain import AgentRuntime, LlmRequest, ObserveErrors, ToolContext, tool
+from tests.agent.kit import call, say
+from wesichain import Agent, AgentRuntime, LlmRequest, ObserveErrors, ToolContext, tool
 from wesichain.agent import Failed, Interrupted, Outcome
 from wesichain.core import Image, JsonValue, Role, TextDelta
-from wesichain.errors import CheckpointError
+from wesichain.errors import CheckpointError, GraphError
+from wesichain.graph import GraphBuilder, RetryPolicy
 from wesichain.graph.context import TaskRecord
 from wesichain.graph.react.recorded import NodeRecording
-from wesichain.testing import FunctionLlm, calls
+from wesichain.policy import FailFast
+from wesichain.testing import FunctionLlm, ScriptedLlm, calls
 from wesichain.trace import CollectingSink
 
 
@@ -168,3 +171,34 @@ async def test_without_a_record_nothing_is_wrapped() -> None:
     assert (recording.effects, recording.read("x"), recording.read_once("x")) == (None, None, None)
     await recording.write("x", 1)
     recording.check()
+
+
+async def test_a_node_that_is_tried_again_asks_nothing_twice() -> None:
+    tries: list[int] = []
+    looks: list[int] = []
+
+    @tool
+    async def flaky() -> str:
+        """Fails the first time."""
+        tries.append(1)
+        if len(tries) == 1:
+            raise ConnectionError("down")
+        return "up"
+
+    @tool
+    async def look() -> str:
+        """May be run again, and need not be."""
+        looks.append(1)
+        return "seen"
+
+    below = ScriptedLlm(["three"])
+    above = ScriptedLlm([say(call("inner", {"task": "t"}), call("look")), say(call("flaky")), "fine"])
+    inner = Agent(below, name="inner", policy=FailFast())
+    agent = Agent(above, tools=[inner.as_tool(), look, flaky], policy=FailFast())
+    builder: GraphBuilder[dict[str, Any]] = GraphBuilder()
+    builder.add_node("work", agent, retry=RetryPolicy(attempts=2, on=GraphError, backoff=0.0)).set_entry(
+        "work"
+    )
+    done = await builder.build().invoke({"input": "q"})
+    assert done["output"] == "fine"
+    assert (len(above.requests), len(below.requests), len(looks), len(tries)) == (3, 1, 1, 2)

@@ -1,0 +1,28 @@
+"""One process for all who use a file of a model in the same way; the last of them ends it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from wesichain.llm.local.llama_engine import LlamaEngine, lease, release
+
+
+def leased(path: Path, *, context: int = 512) -> LlamaEngine:
+    return lease(path, name="m", context=context, threads=1)
+
+
+def test_an_engine_is_shared_until_its_last_user_has_left(tmp_path: Path) -> None:
+    one, two, other = leased(tmp_path / "a"), leased(tmp_path / "a"), leased(tmp_path / "a", context=256)
+    assert one is two is not other
+    assert (one.users, one.pid, one.address) == (2, None, None)
+    release(one)
+    third = leased(tmp_path / "a")
+    assert third is two
+    release(third)
+    release(two)
+    again = leased(tmp_path / "a")
+    assert again is not two
+    assert (again.users, two.users) == (1, 0)
+    assert again.settings.key != two.settings.key
+    for engine in (again, other):
+        release(engine)
