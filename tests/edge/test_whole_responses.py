@@ -160,7 +160,7 @@ KINDS: dict[str, Kind] = {
             run(),
             run(agent="nobody"),
             run(zeta=1, beta=2),
-            run(**{"b" * 70: 2}),
+            run(**{"b" * 70: 2}),  # type: ignore[arg-type]
             run(path="/runs/stream", stay=1),
             run(" "),
             run(run_id="a b"),

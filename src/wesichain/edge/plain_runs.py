@@ -92,16 +92,16 @@ class PlainRun(Run):
     async def decide(
         self, decisions: Mapping[str, Decision], options: Mapping[str, Any], *, is_streamed: bool
     ) -> None:
-        ending = self._ending
+        ending, outcome = self._ending, self.interrupted
         wrong = missing_decisions(() if ending is None else ending.pending, decisions)
-        if ending is None or wrong is not None:
+        if outcome is None or wrong is not None:
             raise HTTPException(409, wrong)
         self._keeper.check_room()
         self._claim(decisions)
         given = {**self.order.options, **options}
         try:
             await self._work(
-                lambda more: self._agent.stream(ending.outcome, decisions=decisions, **more),
+                lambda more: self._agent.stream(outcome, decisions=decisions, **more),
                 given,
                 is_streamed=is_streamed,
             )
