@@ -69,7 +69,8 @@ def _ended(events: Sequence[Event], outcome: Outcome[Any]) -> str:
 
 def _named(event: Any) -> str:
     about = getattr(event, "decision", "") or getattr(event, "reason", "") or getattr(event, "call_id", "")
-    return f"{event.kind}({about})" if about else str(event.kind)
+    again = f" attempt {event.attempt}" if getattr(event, "attempt", 1) > 1 else ""
+    return f"{event.kind}({about}{again})" if about else str(event.kind)
 
 
 async def test_a_run_is_stopped_at_every_event_and_resumed() -> None:
