@@ -307,7 +307,7 @@ def _report_stop(frame: Frame, run: GraphRun, error: BaseException) -> None:
         case GraphInterruptedError():
             reason = str(error)
         case Paused():
-            reason = f"{len(error.asked)} questions wait for an answer"
+            reason = "it waits for an answer"
         case OuterUpdate():
             reason = "it handed over to the graph outside"
         case asyncio.CancelledError():
