@@ -75,7 +75,7 @@ class _Folder:
     def _add(self, message: Message) -> None:
         self._calls |= {call.id: call for call in message.tool_calls}
         call = self._calls.get(message.tool_call_id or "")
-        if message.role is not Role.TOOL or call is None:
+        if call is None:
             return
         if call.name in _CHANGES and not message.is_error:
             self._change(call.args)
