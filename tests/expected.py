@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from difflib import unified_diff
 from pathlib import Path
 
 
@@ -16,9 +17,10 @@ def check(file: Path, found: str | Iterable[str]) -> None:
     if os.environ.get("WRITE_EXPECTED"):
         file.parent.mkdir(exist_ok=True)
         file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    assert lines == file.read_text(encoding="utf-8").rstrip("\n").split(
-        "\n"
-    )  # pytest names the first that differs
+    expected = file.read_text(encoding="utf-8").rstrip("\n").split("\n")
+    if lines != expected:
+        differences = unified_diff(expected, lines, str(file), "what was found", lineterm="", n=1)
+        raise AssertionError("\n".join(differences))
 
 
 def check_names(folder: Path, names: Iterable[str]) -> None:

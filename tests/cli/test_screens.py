@@ -202,7 +202,8 @@ def test_a_session(
     with chdir(tmp_path), serving(*REPLIES.get(name, ())) as url:
         for line in re.findall(r"^\$ (.*)", file.read_text(encoding="utf-8"), re.MULTILINE):
             if line == "ls":
-                shown += "$ ls\n" + "".join(f"{path.name}\n" for path in sorted(tmp_path.iterdir()))
+                names = sorted(path.name for path in tmp_path.iterdir() if path.name != "__pycache__")
+                shown += "$ ls\n" + "".join(f"{name}\n" for name in names)
                 continue
             if line.startswith("cat "):
                 shown += f"$ {line}\n{session.settled(Path(line[4:]).read_text())}"
