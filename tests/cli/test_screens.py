@@ -192,6 +192,7 @@ def test_a_session(
     name: str, wesichain: Command, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.delenv("WESICHAIN_MODELS", raising=False)
     monkeypatch.setitem(sys.modules, "bench", None)  # as where there is no checkout
     shutil.copy(screen_program.__file__, tmp_path / "program.py")
     if name in PREPARED:
