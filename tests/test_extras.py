@@ -36,11 +36,14 @@ def run(use):
         return printed.getvalue() + f"{type(error).__name__}: {error}"
     return printed.getvalue()
 
+import wesichain.agent, wesichain.tools  # which need no extra: they are loaded once
+
+stay = set(sys.modules)
 sys.meta_path[:] = map(Without, sys.meta_path)
 for line in sys.stdin:
     Without.hidden, use = json.loads(line)
-    for loaded in [name for name in sys.modules if is_in(name, (*Without.hidden, "wesichain"))]:
-        del sys.modules[loaded]
+    for name in [one for one in sys.modules if is_in(one, (*Without.hidden, "wesichain")) and one not in stay]:
+        del sys.modules[name]
     print(json.dumps(run(use)), flush=True)
 """
 
