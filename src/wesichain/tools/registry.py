@@ -101,7 +101,7 @@ def _as_tool(item: Any) -> Tool:
     if isinstance(item, Tool):
         found: Tool = item  # pyright: ignore[reportUnknownVariableType]  # whatever deps it wants
         return found
-    if isinstance(item, type) and issubclass(item, TypedTool):
+    if _is_typed_class(item):
         try:
             made: Tool = item()
         except TypeError as error:
@@ -111,6 +111,10 @@ def _as_tool(item: Any) -> Tool:
         return function_tool(item)
     wanted = "its as_tool()" if hasattr(item, "as_tool") else "a function, a TypedTool or a JsonTool"
     raise ToolDefinitionError(f"{preview(item)} is not a tool; pass {wanted}")
+
+
+def _is_typed_class(item: object) -> bool:
+    return isinstance(item, type) and issubclass(item, TypedTool)
 
 
 class ToolRegistry:
