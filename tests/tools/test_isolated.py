@@ -271,6 +271,12 @@ async def test_one_that_closes_its_pipe_and_lives_on_is_killed(strays: Strays) -
     assert strays() == []
 
 
+async def test_what_every_tool_needs_is_loaded_once_by_the_server() -> None:
+    await call(attacks.remember)
+    (server,) = warm_processes()
+    assert "pydantic_core" in Path(f"/proc/{server}/maps").read_text(encoding="utf-8")
+
+
 async def test_a_server_that_was_killed_is_replaced() -> None:
     await asyncio.gather(*(value(attacks.remember) for _ in range(3)))  # each leaves a keeper behind
     for server in warm_processes():
@@ -590,7 +596,6 @@ WITHOUT_CLOUDPICKLE = 'import sys\nsys.modules["cloudpickle"] = None\n'
         pytest.param("module", WITHOUT_CLOUDPICKLE + GUARDED, id="by-name-from-a-module"),
         pytest.param("file", PROGRAM, id="by-value-where-the-file-runs-when-it-is-read"),
         pytest.param("command", WITH_MODEL, id="by-value-with-its-types-from-a-command-line"),
-        pytest.param("input", PROGRAM, id="by-value-from-standard-input"),
     ],
 )
 def test_tools_of_the_program_itself_can_be(how: str, program: str, tmp_path: Path) -> None:
@@ -604,17 +609,15 @@ def test_a_program_that_runs_when_it_is_read_gets_a_remedy(tmp_path: Path) -> No
 
 
 def run_program(how: str, program: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a program from a file, as a module, from the command line or from standard input."""
+    """Run a program from a file, as a module or from the command line."""
     (folder / "program.py").write_text(program, encoding="utf-8")
     words = {
         "file": [str(folder / "program.py")],
         "module": ["-m", "program"],
         "command": ["-c", program],
-        "input": ["-"],
     }
     return subprocess.run(
         [*python(), *words[how]],
-        input=program if how == "input" else "",
         cwd=folder,
         capture_output=True,
         timeout=60,

@@ -16,11 +16,11 @@ from wesichain.tools.definition import Tool
 from wesichain.tools.failures import clean, describe
 from wesichain.tools.json_schema.compile import compile_schema
 from wesichain.tools.return_values import Finish, parts_in
-from wesichain.tools.schema.plan import plan_function, plan_types
+from wesichain.tools.schema.arguments import arguments_from, arguments_of
 
 from .names import FunctionName, Recipe, find
 
-LOADED = (compile_schema, plan_function, plan_types)  # by the server, with pydantic, for every keeper
+LOADED = (compile_schema, arguments_from, arguments_of)  # by the server, with pydantic, for every keeper
 
 
 class IsolatedWork:
