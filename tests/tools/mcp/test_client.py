@@ -27,7 +27,7 @@ from wesichain.errors import (
 )
 from wesichain.testing import ScriptedLlm, calls
 from wesichain.tools import CancellationToken, ToolWarning
-from wesichain.tools.mcp import McpServer
+from wesichain.tools.mcp import McpServer, transports
 
 SECRET = "canary-1234567890"
 
@@ -250,8 +250,13 @@ async def test_a_refresh_lists_the_tools_anew(tmp_path: Path) -> None:
     ],
 )
 def test_a_server_that_cannot_be_used_is_a_clear_error_soon(
-    how: str, words: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    how: str,
+    words: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(transports, "_PATIENCE", 0.2)  # seconds in which one that prints for ever prints on
     waits = how in ("waits", "prints-and-waits", "prints-for-ever", "lists-nothing")
     is_there = tmp_path / "is_there"
     server = raw(how, env={"API_KEY": SECRET, "THERE": str(is_there)}, connect_timeout=0.3 if waits else 60)
@@ -461,7 +466,7 @@ async def test_entering_and_leaving_many_times_leaks_nothing() -> None:
     async with raw("text") as server:
         await call(server, "fine")
     before = len([*files.iterdir()])
-    for _ in range(5):
+    for _ in range(3):
         async with server:
             await call(server, "fine")
     assert len([*files.iterdir()]) <= before
