@@ -16,7 +16,16 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from wesichain.core import JsonValue, Message, Role, RunCompleted, RunFailed, RunInterrupted, to_json
+from wesichain.core import (
+    JsonValue,
+    Message,
+    Role,
+    RunCompleted,
+    RunFailed,
+    RunInterrupted,
+    StepStarted,
+    to_json,
+)
 from wesichain.core.internal import (
     Approve,
     ApproveWith,
@@ -35,7 +44,6 @@ from .parts import (
     Exchange,
     Part,
     ReasoningPiece,
-    StepBegan,
     StepEnded,
     TextPiece,
     frontend_tools,
@@ -211,7 +219,7 @@ class _Translation:
         match part:
             case ReasoningPiece():
                 yield from self._reasoning(part)
-            case StepBegan(step=step):
+            case StepStarted(step_id=step):
                 yield ag.StepStartedEvent(step_name=f"step {step}")
             case StepEnded(step=step):
                 yield ag.StepFinishedEvent(step_name=f"step {step}")

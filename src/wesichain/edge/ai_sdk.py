@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from wesichain.core import JsonValue, Message, Role, RunCompleted, RunFailed, RunInterrupted
+from wesichain.core import JsonValue, Message, Role, RunCompleted, RunFailed, RunInterrupted, StepStarted
 from wesichain.core.internal import Approve, Decision, PendingCall, Provide, Refuse, is_array, is_object
 from wesichain.tools import JsonTool
 
@@ -26,7 +26,6 @@ from .parts import (
     Part,
     ReasoningPiece,
     RunEnded,
-    StepBegan,
     StepEnded,
     TextPiece,
     frontend_tools,
@@ -191,7 +190,7 @@ class _Translation:
             yield {"type": "text-end", "id": self._open}
             self._open = None
         match part:
-            case StepBegan():
+            case StepStarted():
                 self._has_text = False
                 yield {"type": "start-step"}
             case StepEnded():

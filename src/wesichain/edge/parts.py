@@ -36,13 +36,6 @@ from .runs import Run, RunEnd, RunRegistry, words_of
 
 
 @dataclass(frozen=True, slots=True)
-class StepBegan:
-    """The model is asked."""
-
-    step: int
-
-
-@dataclass(frozen=True, slots=True)
 class StepEnded:
     """The calls of the step have their results, or there are none."""
 
@@ -85,7 +78,7 @@ class CallEnded:
 
 
 RunEnded: TypeAlias = RunCompleted | RunFailed | RunInterrupted
-Part: TypeAlias = StepBegan | StepEnded | TextPiece | ReasoningPiece | CallBegan | CallEnded | RunEnded
+Part: TypeAlias = StepStarted | StepEnded | TextPiece | ReasoningPiece | CallBegan | CallEnded | RunEnded
 
 
 def id_of(item: PendingCall) -> str:
@@ -126,7 +119,7 @@ class PartReader:
             case StepStarted(step_id=step):
                 yield from self._end_step()
                 self._step, self._has_text = step, False
-                yield StepBegan(step)
+                yield event
             case TextDelta(step_id=step, text=text) if text:
                 self._has_text = True
                 yield TextPiece(step, text)

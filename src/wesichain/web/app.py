@@ -32,7 +32,7 @@ try:
 except ModuleNotFoundError as error:
     raise MissingDependencyError("the web viewer", package="starlette", extra="web") from error
 
-from .all_runs import AllRuns, AnyRun
+from .all_runs import AllRuns
 from .approvals import ApprovalFolder
 from .desk import AgentDesk
 from .export import static_files
@@ -127,10 +127,7 @@ class _Viewer:
 
     async def compare(self, request: Request) -> Response:
         runs = [await run_of(self.runs, request.query_params.get(side, "")) for side in ("a", "b")]
-        return JSONResponse(await self._compare(*runs))
-
-    async def _compare(self, ours: AnyRun, theirs: AnyRun) -> dict[str, Any]:
-        left, right = [await self.runs.recording(run) for run in (ours, theirs)]
+        left, right = [await self.runs.recording(run) for run in runs]
         found = await run_in_threadpool(diff, left, right)
         shown = [
             {
@@ -141,8 +138,8 @@ class _Viewer:
             }
             for one in found[:_DIFFERENCES]
         ]
-        plain = self.runs.plain
-        return {"a": plain(ours), "b": plain(theirs), "differences": shown, "total": len(found)}
+        ours, theirs = map(self.runs.plain, runs)
+        return JSONResponse({"a": ours, "b": theirs, "differences": shown, "total": len(found)})
 
     async def stats(self, _: Request) -> Response:
         found = await self.runs.statistics()

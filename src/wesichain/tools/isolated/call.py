@@ -15,7 +15,7 @@ from wesichain.tools.context import ToolContext
 from wesichain.tools.definition import Isolation, Tool
 from wesichain.tools.failures import RemoteError, clean
 from wesichain.tools.return_values import Finish
-from wesichain.tools.running import GRACE, OutOfTimeError
+from wesichain.tools.running import GRACE, OutOfTimeError, settled
 
 from .frames import ANSWERED, DIED, KILLED
 from .names import name_of, recipe_of
@@ -101,7 +101,7 @@ class IsolatedCalls:
         finally:
             if not reply.done():  # out of time, or cancelled
                 keeper.kill()
-                await _settled(reply)
+                await settled(reply, seconds=GRACE)
             if not reply.done():
                 reply.cancel()
                 keeper.close()  # it sees that, and ends all that it has
@@ -115,19 +115,6 @@ class IsolatedCalls:
             raise ChildDiedError(answer[1:].decode(errors="replace"))
         assert answer[:1] == ANSWERED
         return answer[1:]
-
-
-async def _settled(reply: asyncio.Future[Any]) -> None:
-    """Wait a moment for the end of a process that was killed, also when cancelled meanwhile."""
-    cancelled: asyncio.CancelledError | None = None
-    deadline = asyncio.get_running_loop().time() + GRACE
-    while not reply.done() and (left := deadline - asyncio.get_running_loop().time()) > 0:
-        try:
-            await asyncio.wait({reply}, timeout=left)
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled
 
 
 def _parsed(answer: bytes) -> Any:

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 from .keeper import keep
-from .tree import adopt_orphans, below, end_all, leave_on
+from .tree import adopt_orphans, below, leave_on, serve_and_leave
 
 
 def main(descriptor: int) -> NoReturn:
@@ -33,14 +33,7 @@ def main(descriptor: int) -> NoReturn:
     signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
     gc.collect()
     gc.freeze()  # a fork does not copy what the collector does not touch
-    try:
-        try:
-            _serve(descriptor, readable, keepers)
-        finally:
-            _end(keepers)
-    finally:  # the signal raises once, wherever we are: the second time nothing keeps us from it
-        _end(keepers)
-        os._exit(0)
+    serve_and_leave(lambda: _serve(descriptor, readable, keepers), keepers)
 
 
 def _wake(_: int, __: object) -> None:
@@ -64,11 +57,6 @@ def _serve(descriptor: int, woken: int, keepers: set[int]) -> None:
                     return
                 for each in passed:
                     _fork_keeper(each, keepers)
-
-
-def _end(keepers: set[int]) -> None:
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    end_all(keepers)
 
 
 def _fork_keeper(passed: int, keepers: set[int]) -> None:

@@ -20,7 +20,15 @@ from wesichain.core.internal import parse_json
 from wesichain.tools.failures import describe
 
 from .frames import ANSWERED, DIED, HEADER, KILLED, READY, THREADED, UNMADE, frame, read_frame
-from .tree import adopt_orphans, die_with_parent, drop_privileges, end_all, leave_on, thread_count
+from .tree import (
+    adopt_orphans,
+    die_with_parent,
+    drop_privileges,
+    end_all,
+    leave_on,
+    serve_and_leave,
+    thread_count,
+)
 from .work import IsolatedWork, rebuild_failure
 
 _LAST_BREATH = 0.5  # seconds from closing its pipe to a worker's end
@@ -34,23 +42,18 @@ def keep(descriptor: int, server: int) -> NoReturn:
     die_with_parent(server, signal.SIGTERM)
     confine_all()
     workers: set[int] = set()
-    try:
-        try:
-            with socket.socket(fileno=descriptor) as program:
-                hello = read_frame(program.recv)
-                if hello is not None:
-                    _serve(program, parse_json(hello.decode()), workers)
-        finally:
-            end_all(workers)
-    finally:  # the signal raises once, wherever we are: the second time nothing keeps us from it
-        end_all(workers)
-        os._exit(0)
+    serve_and_leave(lambda: _serve(descriptor, workers), workers)
 
 
-def _serve(program: socket.socket, rules: Any, workers: set[int]) -> None:
-    work = _prepare(rules, program)
-    while (request := read_frame(program.recv)) is not None:
-        program.sendall(frame(_call(program, work, request, rules=rules, workers=workers)))
+def _serve(descriptor: int, workers: set[int]) -> None:
+    with socket.socket(fileno=descriptor) as program:
+        hello = read_frame(program.recv)
+        if hello is None:
+            return
+        rules: Any = parse_json(hello.decode())
+        work = _prepare(rules, program)
+        while (request := read_frame(program.recv)) is not None:
+            program.sendall(frame(_call(program, work, request, rules=rules, workers=workers)))
 
 
 def _prepare(rules: Any, program: socket.socket) -> IsolatedWork | None:

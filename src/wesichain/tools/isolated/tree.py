@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import NoReturn
 
@@ -53,6 +53,23 @@ def drop_privileges() -> None:
     """No program that is started from here has more rights than this one."""
     if _prctl is not None:
         _prctl(_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+
+def serve_and_leave(serve: Callable[[], None], leaders: set[int]) -> NoReturn:
+    """Serve, and then leave, with every process below this one; `leaders` lead groups of their own."""
+    try:
+        try:
+            serve()
+        finally:
+            _leave_nothing(leaders)
+    finally:  # a signal raises once, wherever we are: the second time nothing keeps us from it
+        _leave_nothing(leaders)
+        os._exit(0)
+
+
+def _leave_nothing(leaders: set[int]) -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    end_all(leaders)
 
 
 def end_all(leaders: set[int], *, seconds: float = 10.0) -> None:

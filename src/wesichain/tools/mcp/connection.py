@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from wesichain._version import __version__
 from wesichain.errors import ConfigError, ToolError, ToolErrorKind
+from wesichain.tools.running import settled
 
 from .callbacks import Callbacks
 from .sdk import (
@@ -82,18 +83,11 @@ class Connection:
 
     async def close(self) -> None:
         """Wait until the session has ended, and with it the server's process, also when cancelled."""
-        cancelled = None
         self.retired.set()
         self._leaving.set()
         if not self._settled.is_set():
             self._scope.cancel()
-        while not self._owner.done():
-            try:
-                await asyncio.wait({self._owner})
-            except asyncio.CancelledError as error:
-                cancelled = error
-        if cancelled is not None:
-            raise cancelled
+        await settled(self._owner)
 
     async def close_when_idle(self) -> None:
         """Close once all requests have their response; at once where this is cancelled."""

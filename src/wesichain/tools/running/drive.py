@@ -222,6 +222,20 @@ def _is_group_being_left(frame: FrameType | None) -> bool:
     return bool(getattr(caller.f_locals.get("self"), "_exiting", False))
 
 
+async def settled(future: asyncio.Future[Any], *, seconds: float = inf) -> None:
+    """Wait until a future is done, or the time is up; being cancelled meanwhile is raised afterwards."""
+    cancelled: asyncio.CancelledError | None = None
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while not future.done() and (left := deadline - loop.time()) > 0:
+        try:
+            await asyncio.wait({future}, timeout=None if left == inf else left)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+
+
 async def _run_on(coro: Steps[Any], waiting: asyncio.Future[Any] | None) -> None:
     if waiting is not None:
         waiting._asyncio_future_blocking = True  # yielded anew
