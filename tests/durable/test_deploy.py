@@ -159,7 +159,7 @@ async def test_two_machines_of_one_name_leave_each_other_alone(url: str, tmp_pat
             env = {"BOOT": str(tmp_path / name), "PID": str(4_190_000 + ord(name))}
             made.start("first", before=NAMESAKE, **env)
         async with durable().configured(database_url=url) as client:
-            run_ids = [await client.enqueue(f"task {n}") for n in range(60)]
+            run_ids = [await client.enqueue(f"task {n}") for n in range(40)]
             await check(client, run_ids, effects, seconds=240)
         done = Counter(key for _, key, _ in lines(effects))
         assert max(done.values()) == 1, "nobody took a living one's runs over"
