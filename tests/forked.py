@@ -1,8 +1,8 @@
 """`--forks N`: the tests are collected once, and run in so many forks of the process that has them.
 
 pytest-xdist collects in every process, which for ten thousand tests takes 13 s of CPU time each. A fork begins with
-neighbouring tests, which share servers, models and a browser; one that is done takes half of what the slowest has
-left. One that dies fails the test that it was running, and another takes its place.
+neighbouring files, whose tests share servers, models and a browser; one that is done takes half of what the slowest
+has left. One that dies fails the test that it was running, and another takes its place.
 """
 
 from __future__ import annotations
@@ -55,10 +55,11 @@ class Forks:
     @contextmanager
     def _started(self, session: pytest.Session) -> Generator[None]:
         """Forks, each with its share; none is left behind, nor what it has started."""
-        count, total = self._count, len(session.items)
-        for number in range(count):
-            share = range(total * number // count, total * (number + 1) // count)
-            self._workers.append(self._fork(session, deque(share)))
+        rest = [*range(len(session.items))]
+        for count in range(self._count, 0, -1):
+            cut = _cut(session, rest, len(rest) // count) if count > 1 else len(rest)
+            self._workers.append(self._fork(session, deque(rest[:cut])))
+            rest = rest[cut:]
         try:
             yield
         finally:
@@ -88,17 +89,18 @@ class Forks:
             self._replace(session, worker)
         elif message == _REQUEST:
             with suppress(OSError):  # it ends just now, and will be replaced
-                worker.pipe.send(self._next_for(worker))
+                worker.pipe.send(self._next_for(session, worker))
         else:
             _report(session, message)
 
-    def _next_for(self, worker: Worker) -> int | None:
+    def _next_for(self, session: pytest.Session, worker: Worker) -> int | None:
         if len(worker.sent) == 2:  # it has ended the first, and begins the second
             worker.sent.popleft()
         if not worker.left:
             slowest = max(self._workers, key=lambda each: len(each.left))
-            stolen = [slowest.left.pop() for _ in range((len(slowest.left) + 1) // 2)]
-            worker.left.extend(reversed(stolen))
+            left = [*slowest.left]
+            cut = _cut(session, left, len(left) // 2)
+            slowest.left, worker.left = deque(left[:cut]), deque(left[cut:])
         if not worker.left:
             return None
         worker.sent.append(worker.left.popleft())
@@ -122,6 +124,16 @@ class Forks:
             )
         )
         self._workers.append(self._fork(session, worker.sent + worker.left))
+
+
+def _cut(session: pytest.Session, numbers: list[int], wanted: int) -> int:
+    """Where to cut a list of tests in two: between two files, as near as can be to the place that is wanted.
+
+    What the tests of one file share would be made twice; so a file is cut only if it is the only one.
+    """
+    paths = [session.items[number].path for number in numbers]
+    between = [place for place in range(1, len(paths)) if paths[place - 1] != paths[place]]
+    return min(between, key=lambda place: abs(place - wanted), default=wanted)
 
 
 def _ready(workers: list[Worker]) -> list[Worker]:

@@ -69,6 +69,11 @@ def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(tree_of(path)))
+
+
 def module_of(path: Path) -> str:
     parts = path.relative_to(SOURCE.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -82,7 +87,7 @@ def imports_of(path: Path) -> tuple[str, ...]:
 
 def _imports(path: Path) -> Iterator[str]:
     package = module_of(path) if path.name == "__init__.py" else module_of(path).rpartition(".")[0]
-    for node in ast.walk(tree_of(path)):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -102,7 +107,7 @@ def offered_by(package: str) -> frozenset[str]:
     door = SOURCE.parent.joinpath(*package.split("."), "__init__.py")
     if not door.is_file():
         return frozenset()
-    found = (node for node in ast.walk(tree_of(door)) if isinstance(node, ast.ImportFrom) and node.module)
+    found = (node for node in nodes_of(door) if isinstance(node, ast.ImportFrom) and node.module)
     return frozenset(alias.asname or alias.name for node in found for alias in node.names)
 
 
@@ -158,11 +163,11 @@ def a_door_holds_imports_and_all_alone(path: Path) -> None:
 
 
 def stored_data_stays_data(path: Path) -> None:
-    for node in ast.walk(tree_of(path)):
-        if isinstance(node, ast.Call):
-            name = ast.unparse(node.func)
-            assert name not in FORBIDDEN_CALLS, f"line {node.lineno}: {name}()"
-            assert name != "yaml.load", f"line {node.lineno}: yaml.load()"
+    for node in nodes_of(path):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            assert node.func.id not in FORBIDDEN_CALLS, f"line {node.lineno}: {node.func.id}()"
+        if isinstance(node, ast.Attribute) and node.attr == "load":
+            assert ast.unparse(node) != "yaml.load", f"line {node.lineno}: yaml.load()"
     for module in imports_of(path):
         is_allowed = (module, module_of(path)) in ALLOWED_MODULES
         assert is_allowed or module.split(".")[0] not in FORBIDDEN_MODULES, f"imports {module}"
@@ -176,10 +181,10 @@ def nothing_is_left_unfinished(path: Path) -> None:
 
 def locks_are_reentrant(path: Path) -> None:
     """The garbage collector may end anybody's code while a lock is held, in the thread that holds it."""
-    for node in ast.walk(tree_of(path)):
+    for node in nodes_of(path):
         if isinstance(node, ast.ImportFrom) and node.module == "threading":
             assert "Lock" not in {alias.name for alias in node.names}, f"line {node.lineno}: Lock"
-        if isinstance(node, ast.Attribute):
+        if isinstance(node, ast.Attribute) and node.attr == "Lock":
             assert ast.unparse(node) != "threading.Lock", f"line {node.lineno}: threading.Lock"
 
 
