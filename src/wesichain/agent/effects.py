@@ -106,7 +106,7 @@ class Effects(Protocol):
         del call_id
 
     def has_runs(self, call_id: str) -> bool:
-        """Whether a call that was just begun will have runs inside, and come to its end: a recording knows."""
+        """Whether a call that has just begun will have runs inside, and end: a recording knows."""
         del call_id
         return False
 
