@@ -96,7 +96,8 @@ def start() -> None:
             write("y")
             say_so()
             while True:
-                write("y")
+                write("y\n" * 300)
+                time.sleep(0.01)
         case "never-ends-its-line":
             while True:
                 sys.stdout.write("x" * 65536)
