@@ -517,7 +517,7 @@ async def grouped(n: int, ctx: ToolContext) -> str:
 
 
 TOOLS = [ok, sync, sleep, fail, flaky, once, approval, external, nested]
-EVERYTHING = [
+EVERYTHING: list[Any] = [
     *[*TOOLS, several, several_once, gathered, swallowed, finish],
     *[deep, threaded, again, streamed, stepped, caught, grouped],
 ]

@@ -56,11 +56,6 @@ OutT = TypeVar("OutT")
 LimitName: TypeAlias = Literal["steps", "tokens", "cost", "seconds", "tool_calls"]
 
 _SCALARS = (str, int, float, bool)
-# The fields of a `RunInfo` that are stored with an outcome.
-_OF_INFO = (
-    *("run_id", "task", "first_new", "earlier", "last_seq"),
-    *("agent", "opened_by", "model", "settings", "budget"),
-)
 STATE_KEYS = frozenset({"input", "agent_scratchpad", "final_output", "iteration_count", "stopped_by"})
 
 
@@ -365,7 +360,18 @@ class _Saved:
 
         rest = self.state
         state: object = ReActState(self.task) if rest is None else {**rest, "input": self.task}
-        info = RunInfo(state=state, **{name: getattr(self, name) for name in _OF_INFO})
+        begun = (self.first_new, self.earlier, self.last_seq)
+        info = RunInfo(
+            self.run_id,
+            self.task,
+            state,
+            *begun,
+            agent=self.agent,
+            opened_by=self.opened_by,
+            model=self.model,
+            settings=self.settings,
+            budget=self.budget,
+        )
         step = self.spent.steps if self.step is None else self.step
         return info, Trail.of([*self.messages], self.steps), self.spent, step
 
