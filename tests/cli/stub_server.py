@@ -34,7 +34,7 @@ def serving(*replies: dict[str, Any], hang: bool = False) -> Iterator[str]:
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             if not waiting:
                 release.wait(30 if hang else 0)
-                self.send_error(500)
+                self.send_error(400)  # which nobody tries again
                 return
             message = waiting.pop(0)
             reason = "tool_calls" if message.get("tool_calls") else "stop"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from contextlib import chdir
@@ -14,6 +15,7 @@ from starlette.testclient import TestClient
 
 from tests.cli.conftest import Command
 from tests.cli.stub_server import call, serving, text
+from tests.warm import python
 from wesichain.learning import FunctionEmbedder, Playbook, PlaybookBullet
 from wesichain.web import create_app
 
@@ -175,7 +177,7 @@ def test_secrets_stay_out_of_every_output(
 
 def test_a_reader_may_leave_the_pipe(tools: str) -> None:
     """`wesichain ask ... | head -1`: no word of it, and the run goes on to its end."""
-    program = f"{sys.executable} -c 'from wesichain.cli import main; main()'"
+    program = shlex.join([*python(), "-c", "from wesichain.cli import main; main()"])
     with serving(call("add", {"a": 1, "b": 2}), text("it is\n3")) as url:
         done = subprocess.run(
             f"{{ {program} ask 1+2 --model openai:stub --tools {tools}; echo ended with $? >&2; }} | head -1",

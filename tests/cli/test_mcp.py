@@ -22,7 +22,7 @@ from tests.warm import python
 from wesichain.cli.loading import load_tools
 
 MAIN = ["-c", "from wesichain.cli import main; main()"]
-STRICT = [sys.executable, "-W", "error", *MAIN]
+STRICT = ["-c", f"import warnings; warnings.simplefilter('error'); {MAIN[1]}"]
 
 
 def mcp(tools: str) -> str:
@@ -137,7 +137,7 @@ def test_standard_output_is_the_protocol_alone(tmp_path: Path) -> None:
     )
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     process = subprocess.Popen(
-        [*STRICT, "mcp", str(noisy)],
+        [*python(), *STRICT, "mcp", str(noisy)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -203,7 +203,7 @@ async def test_a_worker_leaves_its_factory_and_three_times_ctrl_c_is_status_130(
     async with DurableAgent(agent, "managed", database_url=url) as client:
         run_id = await client.enqueue("a long task")
         worker = subprocess.Popen(
-            [sys.executable, "-c", MAIN, "worker", f"{tmp_path}/factories.py:managed", "--database-url", url],
+            [*python(), "-c", MAIN, "worker", f"{tmp_path}/factories.py:managed", "--database-url", url],
             cwd=ROOT,
             env=environment,
             stderr=subprocess.PIPE,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 from tests.conftest import ROOT, no_durable_sqlite
 from tests.durable.databases import database_in
 from tests.durable.stage import Scene, as_line
+from tests.warm import python
 
 Play = Callable[[Scene], dict[str, Any]]
 
@@ -27,7 +27,7 @@ def url(tmp_path: Path) -> str:
 def play() -> Iterator[Play]:
     """Plays a scene in a process of its own, and returns what it told."""
     stage = subprocess.Popen(
-        [sys.executable, "-m", "tests.durable.stage"],
+        [*python(), "-m", "tests.durable.stage"],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -6,7 +6,6 @@ import asyncio
 import sqlite3
 import stat
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
@@ -16,6 +15,7 @@ from typing import Any, cast
 import pytest
 from pydantic import BaseModel
 
+from tests.warm import python
 from wesichain import Agent, Budget, ObserveErrors, Recovery, ToolContext, tool
 from wesichain.agent import Approve, ApproveWith, Decision, Failed, Interrupted, Provide, Refuse
 from wesichain.core import Event, LlmRequest, Message, Role, to_json
@@ -627,14 +627,15 @@ async def test_the_output_of_a_step_has_a_limit(url: str) -> None:
 
 def test_a_program_that_forgets_to_close_ends_all_the_same(url: str) -> None:
     code = f"""
-import asyncio
+import asyncio, warnings
+warnings.simplefilter("error")
 from wesichain import Agent
 from wesichain.durable import DurableAgent
 from wesichain.testing import ScriptedLlm
 durable = DurableAgent(Agent(ScriptedLlm(["hello", "again"])), database_url={url!r})
 print(asyncio.run(durable.run("hi")).output, asyncio.run(durable.run("hi")).output)
 """
-    command = [sys.executable, "-W", "error", "-c", code]
+    command = [*python(), "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert (done.stdout, done.stderr) == ("hello again\n", "")
 

@@ -21,6 +21,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.durable.deploy import PLAN, RELEASES, durable
+from tests.warm import python
 from wesichain.core import Role
 from wesichain.durable import DurableAgent, RunState
 
@@ -43,10 +44,12 @@ class Fleet:
         self._env = {**os.environ, "URL": url, "EFFECTS": str(effects), "PACE": str(pace)}
         self.all: list[subprocess.Popen[bytes]] = []
 
-    def start(self, release: str, *, before: str = "", **env: str) -> subprocess.Popen[bytes]:
+    def start(
+        self, release: str, *, before: str = "", is_frozen: bool = False, **env: str
+    ) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
             [
-                sys.executable,
+                *([sys.executable] if is_frozen else python()),  # what is frozen is the process itself
                 "-c",
                 before + MAIN,
                 "worker",
@@ -153,10 +156,10 @@ async def test_two_machines_of_one_name_leave_each_other_alone(url: str, tmp_pat
     with fleet(url, effects, pace=0.3) as made:
         for name in ("a", "b"):
             (tmp_path / name).write_text(f"boot of {name}\n")
-            env = {"BOOT": str(tmp_path / name), "PID": str(4_190_000 + ord(name))}
-            made.start("first", before=NAMESAKE, **env)
+            number = str(4_190_000 + ord(name))
+            made.start("first", before=NAMESAKE, BOOT=str(tmp_path / name), PID=number)
         async with durable().configured(database_url=url) as client:
-            run_ids = [await client.enqueue(f"task {n}") for n in range(60)]
+            run_ids = [await client.enqueue(f"task {n}") for n in range(40)]
             await check(client, run_ids, effects, seconds=240)
         done = Counter(key for _, key, _ in lines(effects))
         assert max(done.values()) == 1, "nobody took a living one's runs over"
@@ -176,7 +179,7 @@ async def test_chaos(tmp_path: Path) -> None:
         with fleet(server.get_uri(), effects, pace=0.2) as made:
             async with durable().configured(database_url=server.get_uri()) as client:
                 run_ids = [await client.enqueue(f"task {n}") for n in range(number)]
-                living = [made.start("first") for _ in range(3)]
+                living = [made.start("first", is_frozen=True) for _ in range(3)]
                 for turn in range(35):
                     await asyncio.sleep(chance.uniform(1.0, 2.0))
                     at = turn % 3
@@ -190,7 +193,7 @@ async def test_chaos(tmp_path: Path) -> None:
                         living[at].send_signal(signal.SIGCONT)
                     else:
                         living[at].kill()
-                        living[at] = made.start("first")
+                        living[at] = made.start("first", is_frozen=True)
                 await check(client, run_ids, effects, seconds=300)
                 states = Counter(summary.status for summary in await client.list(limit=number))
                 assert states == {RunState.COMPLETED: number}

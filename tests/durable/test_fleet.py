@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from tests.conftest import ROOT
 from tests.durable.test_agent import adder, served
 from tests.durable.test_kill import another
 from tests.durable.test_workers import MAIN
+from tests.warm import python
 from wesichain import Agent
 from wesichain.core import LlmRequest
 from wesichain.durable import Concurrency, DurableAgent, DurableRuns, Rate, RunState
@@ -56,7 +56,7 @@ async def test_an_idle_worker_asks_less_than_once_a_second_and_keeps_two_connect
 
 
 async def test_served_tells_whether_the_worker_lives(url: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", MAIN, "worker", "tests.durable.work:agent", "--no-record"]
+    command = [*python(), "-c", MAIN, "worker", "tests.durable.work:agent", "--no-record"]
     environment = {**os.environ, "EFFECTS": str(tmp_path / "effects")}
     worker = subprocess.Popen(
         [*command, "--database-url", url], cwd=ROOT, env=environment, stderr=subprocess.DEVNULL
@@ -68,8 +68,9 @@ async def test_served_tells_whether_the_worker_lives(url: str, tmp_path: Path) -
                 await asyncio.sleep(0.1)
         worker.send_signal(signal.SIGKILL)
         worker.wait()
-        found = {one.queue: one for one in await runs.stats()}
-        assert "work" not in found, "nobody serves it, and it has nothing to do"
+        async with asyncio.timeout(8):  # by its lease alone it would count as alive for ten seconds
+            while "work" in (found := {one.queue: one for one in await runs.stats()}):
+                await asyncio.sleep(0.02)  # nobody serves it, and it has nothing to do
         assert (found["other"].queued, found["other"].workers) == (1, 0)
         assert found["other"].oldest_queued_seconds >= 0
         assert not (await runs.status(waiting)).served
@@ -110,7 +111,7 @@ async def test_one_worker_watches_and_another_takes_its_place(url: str) -> None:
         engine.destroy()
 
 
-async def test_the_third_run_of_one_key_is_not_behind_sixty_of_another(url: str) -> None:
+async def test_the_third_run_of_one_key_is_not_behind_thirty_of_another(url: str) -> None:
     order: list[str] = []
 
     async def reply(request: LlmRequest) -> str:
@@ -120,12 +121,12 @@ async def test_the_third_run_of_one_key_is_not_behind_sixty_of_another(url: str)
 
     durable = DurableAgent(Agent(FunctionLlm(reply)), "shared", database_url=url, concurrency=2)
     async with durable:
-        ids = [await durable.enqueue(f"a{number}", key="a") for number in range(60)]
+        ids = [await durable.enqueue(f"a{number}", key="a") for number in range(30)]
         ids += [await durable.enqueue(f"b{number}", key="b") for number in range(3)]
         async with served(durable):
             for run_id in ids:
                 await durable.result(run_id, timeout=60)
-    assert len(order) == 63
+    assert len(order) == 33
     assert max(place for place, key in enumerate(order) if key == "b") < 12
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import product
 from typing import Any
 
 import pytest
 
 from tests.agent.kit import call, say
 from tests.agent.test_inner_runs import endless, gathered, hidden, in_order, office
+from tests.draws import sampled
 from tests.durable.journals import first_of, run_on_journal
 from tests.durable.test_agent import served, turns
 from wesichain.agent import Agent, Approve, Failed, Outcome
@@ -49,9 +51,11 @@ def seen(outcome: Outcome[Any]) -> tuple[Any, ...]:
     return type(outcome), getattr(outcome, "text", ""), kept, outcome.spent.steps, events
 
 
-@pytest.mark.parametrize("depth", [1, 2])
-@pytest.mark.parametrize("on_limit", ["fail", "answer"])
-@pytest.mark.parametrize("ways", [in_order, gathered, hidden])
+@pytest.mark.sampled
+@pytest.mark.parametrize(
+    ("ways", "on_limit", "depth"),
+    sampled([*product((in_order, gathered, hidden), ("fail", "answer"), (1, 2))], 4),
+)
 async def test_killed_after_any_step_it_ends_as_a_plain_run(ways: Any, on_limit: Any, depth: int) -> None:
     for number, steps in ((1, 4), (2, 6)):
 

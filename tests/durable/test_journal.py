@@ -117,13 +117,13 @@ def plain(events: tuple[Event, ...]) -> list[dict[str, Any]]:
     return [{key: event[key] for key in event if key not in ("at", "duration_ms")} for event in told]
 
 
-@draws(40)
+@draws(15)
 @given(script=STEPS, dies_at=st.integers(0, 14), when=MOMENTS)
 def test_a_run_cut_anywhere_goes_on_to_the_same_end(script: list[list[str]], dies_at: int, when: str) -> None:
     asyncio.run(cut_and_go_on(script, dies_at, when, sides=1))
 
 
-@draws(40)
+@draws(15)
 @given(script=STEPS, dies_at=st.integers(0, 14), when=MOMENTS)
 def test_so_does_one_whose_calls_run_side_by_side(script: list[list[str]], dies_at: int, when: str) -> None:
     asyncio.run(cut_and_go_on(script, dies_at, when, sides=3))

@@ -19,15 +19,25 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.durable.work import STEPS, agent
+from tests.warm import python
 from wesichain.durable import DurableAgent, RunState
 
 MAIN = "from wesichain.cli import main; main()"
 
 
 @contextmanager
-def worker(url: str, effects: Path, *, name: str, pace: float = 0.3) -> Iterator[subprocess.Popen[str]]:
-    """A worker's process; what is left of it is ended."""
-    command = [sys.executable, "-c", MAIN, "worker", "tests.durable.work:agent", "--no-record"]
+def worker(
+    url: str, effects: Path, *, name: str, pace: float = 0.3, is_frozen: bool = False
+) -> Iterator[subprocess.Popen[str]]:
+    """A worker's process; what is left of it is ended. One that will be frozen is the process that is started here."""
+    command = [
+        *([sys.executable] if is_frozen else python()),
+        "-c",
+        MAIN,
+        "worker",
+        "tests.durable.work:agent",
+        "--no-record",
+    ]
     process = subprocess.Popen(
         [*command, "--database-url", url, "--name", name, "--concurrency", "4", "--grace", "0"],
         cwd=ROOT,
@@ -42,14 +52,12 @@ def worker(url: str, effects: Path, *, name: str, pace: float = 0.3) -> Iterator
         process.communicate()
 
 
-async def until_all_work(
-    client: DurableAgent[str], effects: Path, processes: list[subprocess.Popen[str]]
-) -> list[str]:
+async def until_all_work(client: DurableAgent[str], effects: Path, workers: int) -> list[str]:
     """Queue runs until each of the workers has begun one; returns the ids of the runs."""
     run_ids = [await client.enqueue(f"task {number}") for number in range(4)]
     for number in range(300):
         lines = effects.read_text().splitlines() if effects.exists() else []
-        if {int(line.split()[1]) for line in lines} >= {process.pid for process in processes}:
+        if len({line.split()[1] for line in lines}) == workers:
             return run_ids
         run_ids.append(await client.enqueue(f"one more: {number}"))
         await asyncio.sleep(0.3)
@@ -76,7 +84,7 @@ async def test_a_killed_workers_runs_are_finished_by_another(postgres: str, tmp_
             worker(postgres, effects, name="kill", pace=0.2) as one,
             worker(postgres, effects, name="kill", pace=0.2) as two,
         ):
-            run_ids = await until_all_work(client, effects, [one, two])
+            run_ids = await until_all_work(client, effects, 2)
             one.send_signal(signal.SIGKILL)
             await finish(client, run_ids, effects)
             again = repeated(effects)
@@ -91,8 +99,11 @@ async def test_a_worker_that_hangs_loses_its_runs_and_does_no_harm_when_it_wakes
 ) -> None:
     effects = tmp_path / "effects"
     async with DurableAgent(agent, "hang", database_url=postgres) as client:
-        with worker(postgres, effects, name="hang") as one, worker(postgres, effects, name="hang") as two:
-            run_ids = await until_all_work(client, effects, [one, two])
+        with (
+            worker(postgres, effects, name="hang", is_frozen=True) as one,
+            worker(postgres, effects, name="hang"),
+        ):
+            run_ids = await until_all_work(client, effects, 2)
             one.send_signal(signal.SIGSTOP)
             await finish(client, run_ids, effects)
             told = [(await client.result(run_id)).events for run_id in run_ids]
@@ -117,8 +128,8 @@ async def test_the_database_may_restart_under_load(tmp_path: Path) -> None:
     effects = tmp_path / "effects"
     try:
         async with DurableAgent(agent, "load", database_url=server.get_uri()) as client:
-            with worker(server.get_uri(), effects, name="load", pace=0.5) as one:
-                run_ids = await until_all_work(client, effects, [one])
+            with worker(server.get_uri(), effects, name="load", pace=0.5):
+                run_ids = await until_all_work(client, effects, 1)
                 run_ids += [await client.enqueue(f"load {number}") for number in range(16)]
                 for _ in range(3):
                     await asyncio.sleep(3)

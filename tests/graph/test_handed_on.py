@@ -177,7 +177,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-@draws(60)
+@draws(30)
 @given(st.data(), st.sampled_from(sorted(VALUES)))
 def test_the_write_of_a_whole_state_gives_that_state(data: st.DataObject, name: str) -> None:
     """The law: folded alone, the write that stands for a whole state gives just that state."""

@@ -90,7 +90,7 @@ writes = st.fixed_dictionaries(
 )
 
 
-@draws(50)
+@draws(25)
 @given(
     st.lists(writes, min_size=1, max_size=4),
     st.integers(1, 3),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -11,6 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.draws import sampled
 from tests.graph.behaviours import behaviour
 from tests.graph.processes import CONFLICT, Job, Leg, Mortal, Stop, Workers, opened, run_leg, workers
 from tests.graph.programs import Machine, random_program
@@ -144,12 +146,12 @@ async def trial(seed: int, store: Checkpointer, place: str = "", workers: Worker
     assert await one.elsewhere() == expected, f"seed {seed}, elsewhere"
 
 
-async def _trials(seeds: range, store: Checkpointer) -> None:
+async def _trials(seeds: Sequence[int], store: Checkpointer) -> None:
     for seed in seeds:
         await trial(seed, store)
 
 
-async def in_processes(seeds: range, place: str, workers: Workers) -> None:
+async def in_processes(seeds: Sequence[int], place: str, workers: Workers) -> None:
     """Trials whose legs take turns in other processes, two trials at a time."""
     async with opened(place) as store:
         ahead = iter(seeds)
@@ -161,16 +163,18 @@ async def in_processes(seeds: range, place: str, workers: Workers) -> None:
         await asyncio.gather(some(), some())
 
 
+@pytest.mark.sampled
 @behaviour(
     "G01", "G03", "G21", "G22", "G23", "G24", "G25", "G29", "G30", "G34", "G37", "G63", "G65", "G66", "G67"
 )
 def test_the_engine_does_what_the_interpreter_does() -> None:
-    asyncio.run(_trials(range(60), MemoryCheckpointer()))
+    asyncio.run(_trials(sampled(range(60), 20), MemoryCheckpointer()))
 
 
+@pytest.mark.sampled
 def test_the_same_on_sqlite(tmp_path: Path) -> None:
     store = SqliteCheckpointer(tmp_path / "t.db")
-    asyncio.run(_trials(range(1000, 1010), store))
+    asyncio.run(_trials(sampled(range(1000, 1010), 4), store))
     store.close()
 
 
@@ -179,23 +183,25 @@ def forget(url: str) -> None:
         db.execute("DROP TABLE IF EXISTS wesichain_entries, wesichain_threads, wesichain_schema CASCADE")
 
 
+@pytest.mark.sampled
 def test_the_same_on_postgres(postgres: str) -> None:
     forget(postgres)
 
     async def main() -> None:
         store = PostgresCheckpointer(postgres)
-        await _trials(range(2000, 2006), store)
+        await _trials(sampled(range(2000, 2006), 3), store)
         await store.close()
 
     asyncio.run(main())
 
 
+@pytest.mark.sampled
 def test_every_stop_goes_on_in_another_process(postgres: str, tmp_path: Path) -> None:
     forget(postgres)
     with workers() as others:
-        asyncio.run(in_processes(range(3000, 3006), "", others))
-        asyncio.run(in_processes(range(4000, 4006), str(tmp_path / "t.db"), others))
-        asyncio.run(in_processes(range(5000, 5004), postgres, others))
+        asyncio.run(in_processes(sampled(range(3000, 3006), 3), "", others))
+        asyncio.run(in_processes(sampled(range(4000, 4006), 3), str(tmp_path / "t.db"), others))
+        asyncio.run(in_processes(sampled(range(5000, 5004), 2), postgres, others))
 
 
 @pytest.mark.slow

@@ -282,7 +282,7 @@ JSON = st.recursive(
 )
 
 
-@draws(100)
+@draws(40)
 @given(JSON)
 def test_whatever_looks_like_a_part_is_given_back_as_it_was(data: Any) -> None:
     entry = Entry(1, "", 1, 0.0, dump_json({"values": data}))

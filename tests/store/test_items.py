@@ -151,7 +151,7 @@ json_values = st.recursive(
 puts = st.lists(st.tuples(st.lists(names, max_size=3).map(tuple), names, json_values), max_size=8)
 
 
-@draws(60)
+@draws(20)
 @given(puts, st.lists(names, max_size=2).map(tuple))
 @pytest.mark.parametrize("make", [MemoryStore, lambda: SqliteStore(":memory:")], ids=["memory", "sqlite"])
 def test_a_store_is_a_dict_of_namespaces(

@@ -172,7 +172,7 @@ _DELETE = st.tuples(st.just("delete"), _NAME, st.one_of(st.none(), st.integers(0
 _OPEN = st.tuples(st.just("another process"))
 
 
-@draws(40)
+@draws(15)
 @example([("append", "a", [""], None, None, 0), ("delete", "a", None), ("append", "a", [""], None, None, 0)])
 @example(
     [("append", "a", [""], how, None, 0) for how in (None, None, "head", None)]

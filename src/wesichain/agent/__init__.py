@@ -10,7 +10,7 @@ from .agent import Agent, Instructions, Task
 from .calls.call_approvals import check_decision
 from .drive import Drive, OpenRun
 from .effects import Caller, Effects, JournalEntry, LiveEffects
-from .emitter import Emitter, name_of
+from .emitter import Emitter
 from .model_names import AnyModel, resolve_model
 from .options import AgentOptions, LoopGuard, OnLimit, RunOptions, Sinks
 from .phases import (
@@ -45,12 +45,10 @@ if TYPE_CHECKING:
     from .memory.stored_conversations import PostgresConversations, SqliteConversations
     from .memory.stores import Conversation, Conversations, MemoryConversations, RunMemory, StoredConversation
     from .playback.recorded_errors import (
+        RaisedError,
         extra_call_events,
         reemit,
         reemit_extra_calls,
-        revived_cause,
-        revived_dispatch,
-        revived_error,
     )
     from .playback.replay import replay
     from .results.stream import EventQueue, RunSteps, RunStream
@@ -74,12 +72,10 @@ else:
                 "StoredConversation",
             ),
             ".playback.recorded_errors": (
+                "RaisedError",
                 "extra_call_events",
                 "reemit",
                 "reemit_extra_calls",
-                "revived_cause",
-                "revived_dispatch",
-                "revived_error",
             ),
             ".playback.replay": ("replay",),
             ".results.stream": ("EventQueue", "RunSteps", "RunStream"),
@@ -134,6 +130,7 @@ __all__ = [
     "Phase",
     "PostgresConversations",
     "Provide",
+    "RaisedError",
     "Refuse",
     "Refused",
     "RunContext",
@@ -156,15 +153,11 @@ __all__ = [
     "Unfinished",
     "check_decision",
     "extra_call_events",
-    "name_of",
     "reemit",
     "reemit_extra_calls",
     "replay",
     "resolve_model",
     "result_of",
-    "revived_cause",
-    "revived_dispatch",
-    "revived_error",
     "team_of",
     "with_output",
 ]

@@ -37,13 +37,12 @@ from .watch.stream import GraphStream, StreamItem
 
 if TYPE_CHECKING:
     from .postgres import PostgresStore as PostgresStore
-    from .renamed import Interrupt as Interrupt
-    from .renamed import Retry as Retry
     from .sqlite import SqliteStore as SqliteStore
 else:
     __getattr__ = lazy_getattr(
         __name__,
-        {".renamed": ("Interrupt", "Retry"), ".postgres": ("PostgresStore",), ".sqlite": ("SqliteStore",)},
+        {".postgres": ("PostgresStore",), ".sqlite": ("SqliteStore",)},
+        renamed={"Interrupt": "GraphInterrupt", "Retry": "RetryPolicy"},
     )
 
 __all__ = [

@@ -15,16 +15,19 @@ from typing_extensions import override
 from wesichain.core.internal import Delivery
 
 T = TypeVar("T")
+C = TypeVar("C")
+C_co = TypeVar("C_co", covariant=True)
 
 
-class Closable(Protocol):
-    """A connection in the hands of one thread; made when that begins, closed when it ends."""
+class Session(Protocol[C_co]):
+    """A connection in the hands of a thread, opened when it is needed, and again after it was lost."""
+
+    def do(self, job: Callable[[C_co], T]) -> T: ...
 
     def close(self) -> None: ...
 
 
-S = TypeVar("S", bound=Closable)
-_Job: TypeAlias = "tuple[asyncio.AbstractEventLoop, asyncio.Future[Any], Callable[[S], Any]] | None"
+_Job: TypeAlias = "tuple[asyncio.AbstractEventLoop, asyncio.Future[Any], Callable[[C], Any]] | None"
 
 
 class _ShieldedFuture(asyncio.Future[T]):
@@ -37,13 +40,13 @@ class _ShieldedFuture(asyncio.Future[T]):
         return False
 
 
-class Workers(Generic[S]):
+class Workers(Generic[C]):
     """Up to `most` threads, each with a session of its own; another is started when all are busy.
 
     They know nothing of their owner, who can so be forgotten; `close` ends them, the next job begins anew.
     """
 
-    def __init__(self, make: Callable[[], S], *, name: str, most: int = 1) -> None:
+    def __init__(self, make: Callable[[], Session[C]], *, name: str, most: int = 1) -> None:
         self._make = make
         self._name = name
         self._most = most
@@ -51,23 +54,23 @@ class Workers(Generic[S]):
         self._begin()
 
     def _begin(self) -> None:
-        self._jobs: SimpleQueue[_Job[S]] = SimpleQueue()
+        self._jobs: SimpleQueue[_Job[C]] = SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._idle: list[None] = []  # one for each thread that waits for a job
         self._process = os.getpid()
 
-    async def run(self, job: Callable[[S], T]) -> T:
+    async def run(self, job: Callable[[C], T]) -> T:
         """Do a job in one of the threads. Who is cancelled meanwhile does not stop it."""
         loop = asyncio.get_running_loop()
         return await self._submit(loop, loop.create_future(), job)
 
-    def start(self, job: Callable[[S], T]) -> asyncio.Future[T]:
+    def start(self, job: Callable[[C], T]) -> asyncio.Future[T]:
         """The same for a caller that must know how it ends: the future cannot be cancelled."""
         loop = asyncio.get_running_loop()
         return self._submit(loop, _ShieldedFuture(loop=loop), job)
 
     def _submit(
-        self, loop: asyncio.AbstractEventLoop, future: asyncio.Future[T], job: Callable[[S], T]
+        self, loop: asyncio.AbstractEventLoop, future: asyncio.Future[T], job: Callable[[C], T]
     ) -> asyncio.Future[T]:
         if self._process != os.getpid():  # a forked child has none of the threads
             self._lock = threading.RLock()
@@ -98,15 +101,15 @@ class Workers(Generic[S]):
             thread.join()
 
 
-def _work(jobs: SimpleQueue[_Job[S]], make: Callable[[], S], idle: list[None]) -> None:
-    session: S | None = None
+def _work(jobs: SimpleQueue[_Job[C]], make: Callable[[], Session[C]], idle: list[None]) -> None:
+    session: Session[C] | None = None
     while (item := jobs.get()) is not None:
         loop, future, job = item
         result: Any = None
         error: BaseException | None = None
         try:
             session = make() if session is None else session
-            result = job(session)
+            result = session.do(job)
         except BaseException as caught:  # noqa: BLE001  # carried over to the waiting side
             error = caught
         idle.append(None)
@@ -118,16 +121,6 @@ def _work(jobs: SimpleQueue[_Job[S]], make: Callable[[], S], idle: list[None]) -
         session.close()
 
 
-C = TypeVar("C")
-C_co = TypeVar("C_co", covariant=True)
-
-
-class Session(Closable, Protocol[C_co]):
-    """A connection that is opened when it is needed, and again after it was lost or closed."""
-
-    def do(self, job: Callable[[C_co], T]) -> T: ...
-
-
 class SessionPool(Generic[C]):
     """A database, used in threads that have sessions with it, or in the thread of the caller.
 
@@ -137,16 +130,16 @@ class SessionPool(Generic[C]):
     def __init__(self, make: Callable[[], Session[C]], *, name: str, most: int | None = None) -> None:
         self._here = here = make()
         own = (lambda: here) if most is None else make
-        self._workers: Workers[Session[C]] = Workers(own, name=name, most=most or 1)
+        self._workers: Workers[C] = Workers(own, name=name, most=most or 1)
         weakref.finalize(self, _let_go, self._workers, here, is_shared=most is None)
 
     async def run(self, job: Callable[[C], T]) -> T:
         """Do a job in a thread. Who is cancelled meanwhile does not stop it."""
-        return await self._workers.run(lambda session: session.do(job))
+        return await self._workers.run(job)
 
     def start(self, job: Callable[[C], T]) -> asyncio.Future[T]:
         """Begin a job; the future, which cannot be cancelled, says how it ended."""
-        return self._workers.start(lambda session: session.do(job))
+        return self._workers.start(job)
 
     def run_now(self, job: Callable[[C], T]) -> T:
         """Do a job in this thread, for a caller that nobody waits beside."""
@@ -158,7 +151,7 @@ class SessionPool(Generic[C]):
         self._here.close()
 
 
-def _let_go(workers: Workers[Session[Any]], here: Session[Any], *, is_shared: bool) -> None:
+def _let_go(workers: Workers[Any], here: Session[Any], *, is_shared: bool) -> None:
     """Let go of a database that nobody has any more; the last thread closes a session that it shares."""
     if not (workers.dismiss() and is_shared):
         here.close()

@@ -10,6 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.draws import sampled
 from tests.graph.kit import T
 from wesichain import Agent, ReActAgentNode, ToolContext, tool
 from wesichain.core import LlmRequest, LlmResponse, Role, ToolCall
@@ -25,6 +26,12 @@ from wesichain.graph.sqlite import SqliteCheckpointer
 from wesichain.testing import FunctionLlm
 
 KINDS = ("steps", "steps-node", "node", "agent", "inside", "steps-inside")
+# What a kind does is the same in every store, which the contract of stores compares: in memory all, elsewhere some.
+DATABASES = sampled([(store, kind) for store in ("sqlite", "postgres") for kind in KINDS], 3)
+every_kind = pytest.mark.parametrize(
+    ("store", "kind"), [*(("memory", kind) for kind in KINDS), *DATABASES], indirect=["store"]
+)
+pytestmark = pytest.mark.sampled
 
 
 class World:
@@ -84,7 +91,7 @@ def answer(done: Any) -> str:
     return found
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Checkpointer]:
     if request.param == "memory":
         yield MemoryCheckpointer()
@@ -101,7 +108,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Checkpoint
         asyncio.run(kept.close())
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every_kind
 async def test_no_branch_and_no_fork_pays_again(kind: str, store: Checkpointer) -> None:
     world = World()
     graph = world.graph(kind, store)
@@ -119,7 +126,7 @@ async def test_no_branch_and_no_fork_pays_again(kind: str, store: Checkpointer) 
     assert world.paid == [5, 6]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every_kind
 async def test_a_branch_from_before_a_lost_payment_is_told_so(kind: str, store: Checkpointer) -> None:
     """The run was cut off inside the tool; instead of resuming it, somebody goes back."""
     world = World()
@@ -138,7 +145,7 @@ async def test_a_branch_from_before_a_lost_payment_is_told_so(kind: str, store: 
 
 
 @pytest.mark.parametrize("is_compact", [False, True], ids=["whole", "compacted"])
-@pytest.mark.parametrize("kind", KINDS)
+@every_kind
 async def test_an_update_of_the_past_does_not_pay_again(
     kind: str, is_compact: bool, store: Checkpointer
 ) -> None:
@@ -154,7 +161,7 @@ async def test_an_update_of_the_past_does_not_pay_again(
     assert world.paid == [5, 6]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every_kind
 async def test_another_call_on_a_branch_is_made_once_under_a_key_of_its_own(
     kind: str, store: Checkpointer
 ) -> None:
@@ -175,6 +182,7 @@ async def test_another_call_on_a_branch_is_made_once_under_a_key_of_its_own(
     assert len(set(world.keys)) == len(world.keys)
 
 
+@pytest.mark.parametrize("store", sampled(["memory", "sqlite", "postgres"], 2), indirect=True)
 async def test_a_large_thread_still_knows_what_was_done_once(store: Checkpointer) -> None:
     """A checkpoint that needs nothing before it has all of it."""
     world = World()

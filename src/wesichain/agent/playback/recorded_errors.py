@@ -11,6 +11,7 @@ from typing import Any, cast
 from typing_extensions import override
 
 from wesichain import errors
+from wesichain.agent.emitter import name_of
 from wesichain.agent.phases import Completed
 from wesichain.agent.run_state import CALL_ENDED, LimitAbove, RunState, Stopped
 from wesichain.core import (
@@ -26,9 +27,12 @@ from wesichain.core import (
     RunStarted,
     StepFailed,
     StepStarted,
+    ToolCall,
     ToolDispatched,
     Usage,
 )
+from wesichain.core.internal import OMIT
+from wesichain.core.internal import dataclass as record
 from wesichain.errors import (
     AgentError,
     BudgetExceededError,
@@ -58,16 +62,47 @@ def _text_of(error: Exception) -> str:
     return str(error.args[0])  # as it was: KeyError and its like would put quotes around it
 
 
-def revived_dispatch(
-    kind: str, message: str, *, otherwise: type[ToolDispatchError] = ToolExecutionError
-) -> ToolDispatchError:
-    """The error of a tool call that was recorded; `otherwise` where its class is no such error."""
-    known = getattr(errors, kind, otherwise)
-    is_one = isinstance(known, type) and issubclass(known, ToolDispatchError)
-    return (known if is_one else otherwise)(message)
+@record(frozen=True, slots=True)
+class RaisedError:
+    """An error, as far as it is recorded: the name of its class is compared with known ones, never loaded."""
+
+    error: str
+    message: str
+    retryable: bool = field(default=False, metadata=OMIT)
+    retry_after: float | None = field(default=None, metadata=OMIT)
+    cause: str = field(default="", metadata=OMIT)  # the class of what a tool itself raised
+
+    @classmethod
+    def of(cls, error: BaseException) -> RaisedError:
+        after = getattr(error, "retry_after", None)
+        return cls(
+            type(error).__name__,
+            str(error),
+            bool(getattr(error, "retryable", False)),
+            float(after) if isinstance(after, int | float) else None,
+            "" if error.__cause__ is None else name_of(type(error.__cause__)),
+        )
+
+    def revived(self) -> Exception:
+        """The error of a model call, or of a function of the user's."""
+        error = revived_error(self.error, self.message, retryable=self.retryable)
+        if isinstance(error, LlmError):
+            error.retry_after = self.retry_after
+        return error
+
+    def revived_for(
+        self, call: ToolCall, *, otherwise: type[ToolDispatchError] = ToolExecutionError
+    ) -> ToolDispatchError:
+        """The error of a tool call; `otherwise` where its class is no such error."""
+        known = getattr(errors, self.error, otherwise)
+        is_one = isinstance(known, type) and issubclass(known, ToolDispatchError)
+        error = (known if is_one else otherwise)(self.message)
+        error.tool_name, error.call_id = call.name, call.id
+        error.__cause__ = _revived_cause(self.cause, self.message) if self.cause else None
+        return error
 
 
-def revived_cause(name: str, message: str) -> Exception | None:
+def _revived_cause(name: str, message: str) -> Exception | None:
     """The exception that a tool raised, of the class that a log names, where this program has it loaded.
 
     Policies go by it. Nothing is imported, and nobody's constructor is called.

@@ -55,6 +55,7 @@ from wesichain.tools import PreparedCall, ToolContext, ToolResult
 
 from .cursor import ENDS, RecordingCursor, is_decision, mismatch
 from .recorded_errors import (
+    RaisedError,
     Reemission,
     advice_in,
     end_of,
@@ -62,8 +63,6 @@ from .recorded_errors import (
     reemit_extra_calls,
     refunded_places,
     refusal_in,
-    revived_cause,
-    revived_dispatch,
     revived_error,
 )
 
@@ -386,9 +385,7 @@ class ReplayEffects(Effects):
             case _:
                 assert isinstance(end, StepFailed), "a call that has no end was cut"
                 self._cursor.elapsed += end.duration_ms / 1000
-                error = revived_dispatch(end.error, end.message)
-                error.call_id, error.tool_name = call.id, call.name
-                error.__cause__ = revived_cause(end.cause, end.message) if end.cause else None
+                error = RaisedError(end.error, end.message, cause=end.cause).revived_for(call)
                 return ToolResult(call.id, call.name, None, error, end.duration_ms)
 
     def _is_limit(self, end: int) -> bool:
@@ -431,7 +428,7 @@ class ReplayEffects(Effects):
         ctx.link.must_wait = True
         if end.error == ToolFailedError.__name__:  # the tool had made something else of it
             return ToolResult(call.id, call.name, None, None, end.duration_ms)
-        error = revived_dispatch(end.error, end.message)
+        error = RaisedError(end.error, end.message).revived_for(call)
         error.__cause__ = RunInterruptedError(end.message, None)
         return ToolResult(call.id, call.name, None, error, end.duration_ms)
 
@@ -442,7 +439,7 @@ class ReplayEffects(Effects):
         pending = () if last is None else tuple(item for item in last.pending if _is_of(item, ctx))
         held = waiting_for(pending, ctx.run_id, ctx.step_id)
         ctx.link.run_ended(Child(call.id, ITSELF, ctx.attempt, held, 0))
-        error = revived_dispatch("ToolExecutionError", "it waits for an answer")
+        error = RaisedError("ToolExecutionError", "it waits for an answer").revived_for(call)
         error.__cause__ = RunInterruptedError("it waits for an answer", held)
         return ToolResult(call.id, call.name, None, error)
 

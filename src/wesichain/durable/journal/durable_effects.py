@@ -15,27 +15,24 @@ from wesichain.agent import (
     Caller,
     Effects,
     JournalEntry,
+    RaisedError,
     Refused,
     RunState,
     extra_call_events,
     reemit,
     reemit_extra_calls,
-    revived_cause,
-    revived_dispatch,
-    revived_error,
 )
 from wesichain.context import ViewRequest
 from wesichain.core import Event, LlmRequest, LlmResponse, ToolCall
 from wesichain.errors import (
     AgentError,
     ConfigError,
-    LlmError,
     LlmResponseError,
     ToolSerializationError,
 )
 from wesichain.tools import PreparedCall, ToolContext, ToolResult
 
-from .records import Conversed, MetLimit, Raised, StepRecord, fingerprint, fingerprint_of_call
+from .records import Conversed, MetLimit, StepRecord, fingerprint, fingerprint_of_call
 from .step_journal import StepJournal
 
 T = TypeVar("T")
@@ -84,7 +81,7 @@ class DurableEffects(Effects):
             except Exception as error:  # noqa: BLE001  # a model may be anybody's code
                 caught.append(error)
                 is_refusal = isinstance(error, AgentError | ConfigError)  # not the model's word
-                return StepRecord(raised=Raised.of(error), is_refusal=is_refusal, events=extra_calls())
+                return StepRecord(raised=RaisedError.of(error), is_refusal=is_refusal, events=extra_calls())
             return replace(_reply_record(reply), events=extra_calls())
 
         def extra_calls() -> tuple[Event, ...]:
@@ -103,7 +100,7 @@ class DurableEffects(Effects):
         if caught:
             raise caught[0]
         if entry.reply is None:
-            raise _raised(entry.raised or _NOTHING)
+            raise (entry.raised or _NOTHING).revived()
         return entry.reply
 
     @override
@@ -120,13 +117,13 @@ class DurableEffects(Effects):
 
         async def perform() -> StepRecord:
             if is_unknown:
-                return StepRecord(raised=Raised("ToolExecutionError", _unknown(call)), is_unknown=True)
+                return StepRecord(raised=RaisedError("ToolExecutionError", _unknown(call)), is_unknown=True)
             if not self._scope and self._journal.has_gone_on(ctx.step_id):
-                return StepRecord(raised=Raised("ToolExecutionError", _passed_over(call)))
+                return StepRecord(raised=RaisedError("ToolExecutionError", _passed_over(call)))
             events: list[Event] = []
             done = await self._live.call(prepared, _RecordedCaller(ctx, events))
             result.append(done)
-            raised = None if done.error is None else Raised.of(done.error)
+            raised = None if done.error is None else RaisedError.of(done.error)
             is_waiting = ctx.link is not None and ctx.link.waits(done.error)
             return StepRecord(
                 value=done.value,
@@ -145,20 +142,11 @@ class DurableEffects(Effects):
             if entry.limit is not None:
                 entry.limit.restore(ctx)
         if entry.raised is None:
-            said = (
-                entry.value,
-                None,
-                entry.duration_ms,
-                entry.is_finish,
-                entry.parts,
-            )
-            return ToolResult(call.id, call.name, *said)
+            done = entry.value, None, entry.duration_ms, entry.is_finish, entry.parts
+            return ToolResult(call.id, call.name, *done)
         if result and result[0].error is not None:
             return result[0]
-        error = revived_dispatch(entry.raised.error, entry.raised.message, otherwise=ToolSerializationError)
-        error.tool_name, error.call_id = call.name, call.id
-        if entry.raised.cause:
-            error.__cause__ = revived_cause(entry.raised.cause, entry.raised.message)
+        error = entry.raised.revived_for(call, otherwise=ToolSerializationError)
         return ToolResult(call.id, call.name, None, error, entry.duration_ms)
 
     @override
@@ -175,14 +163,14 @@ class DurableEffects(Effects):
             except Exception as error:  # noqa: BLE001  # functions of the user's are anybody's code
                 raised.append(error)
                 cause = error.cause if isinstance(error, Refused) else error
-                return StepRecord(raised=Raised.of(cause), is_refusal=not isinstance(error, Refused))
+                return StepRecord(raised=RaisedError.of(cause), is_refusal=not isinstance(error, Refused))
             return StepRecord(value=entry.write(done[0]))
 
         record = await self._journal.perform(self._name_of(entry), "", perform, step_id=entry.step_id)
         if raised:
             raise raised[0]
         if record.raised is not None:
-            raise Refused(revived_error(record.raised.error, record.raised.message))
+            raise Refused(record.raised.revived())
         return done[0] if done else entry.read(record.value)
 
     def _name_of(self, entry: JournalEntry[Any]) -> str:
@@ -244,22 +232,15 @@ def is_of(name: str, call_id: str) -> bool:
 
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
-_NOTHING = Raised("LlmResponseError", "the record of the reply is empty")
+_NOTHING = RaisedError("LlmResponseError", "the record of the reply is empty")
 
 
 def _reply_record(reply: object) -> StepRecord:
     if isinstance(reply, LlmResponse):
         return StepRecord(reply=reply)
     return StepRecord(
-        raised=Raised.of(LlmResponseError(f"the model returned {type(reply).__name__}, not a reply"))
+        raised=RaisedError.of(LlmResponseError(f"the model returned {type(reply).__name__}, not a reply"))
     )
-
-
-def _raised(raised: Raised) -> Exception:
-    error = revived_error(raised.error, raised.message, retryable=raised.retryable)
-    if isinstance(error, LlmError):
-        error.retry_after = raised.retry_after
-    return error
 
 
 def _passed_over(call: ToolCall) -> str:

@@ -5,33 +5,11 @@ from __future__ import annotations
 from dataclasses import field
 from hashlib import sha256
 
-from wesichain.agent import name_of
+from wesichain.agent import RaisedError
 from wesichain.core import Event, JsonValue, LlmRequest, LlmResponse, Part, Role, to_json
 from wesichain.core.internal import OMIT, dataclass, from_plain, is_object, parse_json
 from wesichain.errors import BudgetExceededError, CodecError
 from wesichain.tools import PreparedCall, ToolContext
-
-
-@dataclass(frozen=True, slots=True)
-class Raised:
-    """An error, as far as it is kept: the name of its class is compared with known ones, never loaded."""
-
-    error: str
-    message: str
-    retryable: bool = field(default=False, metadata=OMIT)
-    retry_after: float | None = field(default=None, metadata=OMIT)
-    cause: str = field(default="", metadata=OMIT)  # the class of what a tool itself raised
-
-    @classmethod
-    def of(cls, error: BaseException) -> Raised:
-        after = getattr(error, "retry_after", None)
-        return cls(
-            type(error).__name__,
-            str(error),
-            bool(getattr(error, "retryable", False)),
-            float(after) if isinstance(after, int | float) else None,
-            "" if error.__cause__ is None else name_of(type(error.__cause__)),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +53,7 @@ class StepRecord:
 
     reply: LlmResponse | None = field(default=None, metadata=OMIT)
     value: JsonValue = field(default=None, metadata=OMIT)
-    raised: Raised | None = field(default=None, metadata=OMIT)
+    raised: RaisedError | None = field(default=None, metadata=OMIT)
     is_refusal: bool = field(default=False, metadata=OMIT)  # nothing was done: resuming the run asks again
     is_unknown: bool = field(default=False, metadata=OMIT)  # it may have been done: never do it twice
     is_finish: bool = field(default=False, metadata=OMIT)  # the tool said that its value is the run's
@@ -123,7 +101,7 @@ def written(record: JournalRecord, *, limit: int) -> tuple[JournalRecord, str]:
     except CodecError as error:
         why = f"the output of this step cannot be kept: {error}"
     done = record.entry
-    entry = StepRecord(raised=Raised("CodecError", why), duration_ms=done.duration_ms, limit=done.limit)
+    entry = StepRecord(raised=RaisedError("CodecError", why), duration_ms=done.duration_ms, limit=done.limit)
     kept = JournalRecord(record.asked, record.at, record.elapsed, entry, record.by)
     return kept, to_json(kept)
 

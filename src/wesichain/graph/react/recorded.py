@@ -14,7 +14,7 @@ A call that waits for a run inside it has not ended: it is made again, and that 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any, TypeVar, cast
@@ -25,15 +25,13 @@ from wesichain.agent import (
     Caller,
     Effects,
     JournalEntry,
+    RaisedError,
     extra_call_events,
     reemit_extra_calls,
-    revived_cause,
-    revived_dispatch,
-    revived_error,
 )
 from wesichain.core import Event, JsonValue, LlmRequest, LlmResponse, Part, ToolCall
 from wesichain.core.internal import CancellationToken, dump_json, from_plain, to_plain
-from wesichain.errors import CheckpointError, CodecError, LlmError
+from wesichain.errors import CheckpointError, CodecError
 from wesichain.graph.checkpoints.coding import excerpt
 from wesichain.graph.context import TaskRecord
 from wesichain.graph.state.kinds import is_dict
@@ -125,7 +123,8 @@ class RecordedEffects(Effects):
         try:
             reply = await self._live.ask(request, step_id=step_id, on_text=on_text)
         except Exception as error:
-            self._failed[name] = {"raised": _raised(error), "spare": self._extra_calls(before)}
+            raised = to_plain(RaisedError.of(error))
+            self._failed[name] = {"raised": raised, "spare": self._extra_calls(before)}
             raise
         if not isinstance(cast("object", reply), LlmResponse):
             return reply  # the loop will say what it thinks of it
@@ -138,7 +137,7 @@ class RecordedEffects(Effects):
         if self._run is not None:
             reemit_extra_calls(self._run, spare)
         if "raised" in known:
-            raise _revived(known["raised"])
+            raise from_plain(RaisedError, known["raised"]).revived()
         reply: LlmResponse = from_plain(LlmResponse, known.get("reply", known))  # once it was all there was
         if on_text is not None and reply.content:
             on_text(reply.content)
@@ -181,7 +180,7 @@ class RecordedEffects(Effects):
             if once is not None:  # in place of its intent
                 await self._recording.write(name, _marked(_WAITING, call), once=once)
         elif result.error is not None and once is None:
-            self._failed[name] = {"raised": _raised(result.error), "ms": result.duration_ms}
+            self._failed[name] = {"raised": to_plain(RaisedError.of(result.error)), "ms": result.duration_ms}
         elif (done := _kept(result)) is not None:
             await self._recording.write(name, done if once is None else _marked(done, call), once=once)
         return result
@@ -271,32 +270,10 @@ def _result(known: Any, call: ToolCall) -> ToolResult:
     if done == _INTENT:
         return ToolResult(call.id, call.name, _unknown(call.name))
     if "raised" in done:
-        raised = done["raised"]
-        error = revived_dispatch(raised["error"], raised["message"])
-        error.tool_name, error.call_id = call.name, call.id
-        error.__cause__ = revived_cause(raised["cause"], raised["message"]) if raised["cause"] else None
+        error = from_plain(RaisedError, done["raised"]).revived_for(call)
         return ToolResult(call.id, call.name, None, error, done["ms"])
     parts: list[Part] = [from_plain(cast("Any", Part), one) for one in done.get("parts", ())]
     return ToolResult(call.id, call.name, done["value"], None, done["ms"], done["finish"], tuple(parts))
-
-
-def _raised(error: BaseException) -> JsonValue:
-    """An error, as far as it is kept: the name of its class is compared with known ones, never loaded."""
-    after, cause = getattr(error, "retry_after", None), error.__cause__
-    return {
-        "error": type(error).__name__,
-        "message": str(error),
-        "retryable": bool(getattr(error, "retryable", False)),
-        "retry_after": float(after) if isinstance(after, int | float) else None,
-        "cause": "" if cause is None else f"{type(cause).__module__}:{type(cause).__qualname__}",
-    }
-
-
-def _revived(raised: Mapping[str, Any]) -> Exception:
-    error = revived_error(raised["error"], raised["message"], retryable=raised["retryable"])
-    if isinstance(error, LlmError):
-        error.retry_after = raised["retry_after"]
-    return error
 
 
 def _unknown(name: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import field
 from typing import Any
 
-from wesichain.agent import revived_cause, revived_dispatch, revived_error
+from wesichain.agent import RaisedError
 from wesichain.core import (
     HandedOff,
     LlmRequest,
@@ -178,13 +178,11 @@ def _short(value: Any) -> str:
 def _replay_reply(reply: LlmResponse | StepFailed) -> LlmResponse:
     if isinstance(reply, LlmResponse):
         return reply
-    raise revived_error(reply.error, reply.message, retryable=reply.decision == "retry")
+    raise RaisedError(reply.error, reply.message, retryable=reply.decision == "retry").revived()
 
 
 def _result(call: ToolCall, event: ToolCompleted | StepFailed) -> ToolResult:
     if isinstance(event, ToolCompleted):
         return ToolResult(call.id, call.name, event.value, finish=event.finish, parts=event.parts)
-    error = revived_dispatch(event.error, event.message)
-    error.tool_name, error.call_id = call.name, call.id
-    error.__cause__ = revived_cause(event.cause, event.message) if event.cause else None
+    error = RaisedError(event.error, event.message, cause=event.cause).revived_for(call)
     return ToolResult(call.id, call.name, None, error)
