@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 from typing import TypeVar
 
@@ -90,9 +90,9 @@ def goals(arms: Mapping[str, Mapping[str, RunLine]], lines: Sequence[RunLine]) -
     for arm, share in SHARES.items():
         found = arms[arm]
         if found and plain and owner:
-            gain = difference(plain, found)[0]
+            gain = _gain(plain, found)
             same = {task: line for task, line in owner.items() if task in found}
-            wanted = share * difference(plain, same)[0]
+            wanted = share * _gain(plain, same)
             came = f"{gain:+.1f} of {wanted:+.1f}, {'reached' if gain >= wanted else 'missed'}"
         else:
             came = "not run"
@@ -111,10 +111,22 @@ def goals(arms: Mapping[str, Mapping[str, RunLine]], lines: Sequence[RunLine]) -
 def difference(plain: Mapping[str, RunLine], found: Mapping[str, RunLine]) -> tuple[float, float, float]:
     """Return the difference in points over the tasks of both, with an interval over families and tasks."""
     groups: dict[str, list[float]] = {}
+    for family, points in _points(plain, found):
+        groups.setdefault(family, []).append(points)
+    return interval(groups, _mean) if groups else (0.0, 0.0, 0.0)
+
+
+def _gain(plain: Mapping[str, RunLine], found: Mapping[str, RunLine]) -> float:
+    """The difference in points over the tasks of both."""
+    points = [points for _, points in _points(plain, found)]
+    return _mean(points) if points else 0.0
+
+
+def _points(plain: Mapping[str, RunLine], found: Mapping[str, RunLine]) -> Iterator[tuple[str, float]]:
+    """The family and the difference in points of each task of both."""
     for task, line in found.items():
         if task in plain:
-            groups.setdefault(line.family, []).append(100.0 * (line.solved - plain[task].solved))
-    return interval(groups, _mean) if groups else (0.0, 0.0, 0.0)
+            yield line.family, 100.0 * (line.solved - plain[task].solved)
 
 
 def interval(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-import sys
 import threading
 import time
 from typing import Any
@@ -14,6 +13,7 @@ from typing_extensions import override
 
 from tests.agent.kit import ADD, add, call, check_events, kinds, say
 from tests.waiting import settle, until
+from tests.warm import python
 from wesichain.agent import Agent, AgentRuntime, Completed, Failed, Interrupted
 from wesichain.core import LlmRequest, LlmResponse, Observation, RunInterrupted
 from wesichain.errors import LlmTransportError, ModelTransportError, ToolTimeoutError
@@ -390,4 +390,4 @@ while contexts:
 
 def test_code_that_the_garbage_collector_ends_may_use_its_context() -> None:
     """In the thread that is just opening a call: a lock that is not reentrant would never be released."""
-    subprocess.run([sys.executable, "-c", COLLECTED_WHILE_A_CALL_IS_OPENED], check=True, timeout=120)
+    subprocess.run([*python(), "-c", COLLECTED_WHILE_A_CALL_IS_OPENED], check=True, timeout=120)

@@ -129,7 +129,7 @@ async def test_stopped_at_any_event_it_goes_on_to_the_same_requests(name: str, t
     model = FunctionLlm(reader(), model="m")
     straight = await agent(model, views()).outcome("read", run_id="r")
     expected = own_requests(model)
-    for stop_at in sampled(range(1, len(straight.events)), 20):
+    for stop_at in sampled(range(1, len(straight.events)), 9):
         token = CancellationToken()
         folder = tmp_path / str(stop_at)
         recorder = Recorder(folder)
@@ -155,17 +155,20 @@ async def test_stopped_at_any_event_it_goes_on_to_the_same_requests(name: str, t
             assert not diff(recording, again.events)
 
 
-async def test_a_thousand_hops_run_in_a_window_and_replay_exactly(tmp_path: Path) -> None:
-    model = FunctionLlm(reader(1_000), model="m")
+@pytest.mark.parametrize(
+    ("hops", "tokens"), [(150, 1_200), pytest.param(1_000, 8_000, marks=pytest.mark.slow)]
+)
+async def test_many_hops_run_in_a_window_and_replay_exactly(tmp_path: Path, hops: int, tokens: int) -> None:
+    model = FunctionLlm(reader(hops), model="m")
     with Recorder(tmp_path) as recorder:
-        outcome = await agent(model, [Window(8_000)], events=recorder).outcome("read", run_id="long")
+        outcome = await agent(model, [Window(tokens)], events=recorder).outcome("read", run_id="long")
     assert isinstance(outcome, Completed)
-    assert outcome.spent.steps == 1_001
-    assert len(outcome.messages) == 2 + 2 * 1_000 + 1
-    assert max(sum(map(tokens_of, request.messages)) for request in model.requests) <= 8_000
+    assert outcome.spent.steps == hops + 1
+    assert len(outcome.messages) == 2 + 2 * hops + 1
+    assert max(sum(map(tokens_of, request.messages)) for request in model.requests) <= tokens
     recording = load(find_run(tmp_path, "long"))
     assert [list(request.messages) for request in recording.requests()] == own_requests(model)
-    again = await replay(recording, agent(FunctionLlm(never, model="m"), [Window(8_000)]))
+    again = await replay(recording, agent(FunctionLlm(never, model="m"), [Window(tokens)]))
     assert not diff(recording, again.events)
 
 

@@ -268,7 +268,7 @@ _KINDS = (_pair, _pair, _calling, _ruling)
 _TURNS = st.lists(st.one_of([st.builds(kind, _WORDS, _WORDS) for kind in _KINDS]), max_size=80)
 
 
-@draws(60)
+@draws(30)
 @given(turns=_TURNS, max_tokens=st.one_of(st.none(), st.integers(0, 600)))
 def test_reading_in_pages_shows_what_reading_all_would(turns: list[Turn], max_tokens: int | None) -> None:
     async def main() -> tuple[Message, ...]:

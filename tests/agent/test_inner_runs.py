@@ -118,7 +118,7 @@ def shown(outcome: Outcome[Any]) -> str:
 async def test_stopped_at_any_event_every_answer_keeps_its_place(shape: str, effect: str) -> None:
     whole = await office([letters(Mail(), shape)]).outcome("q")
     assert shown(whole).replace(" ", "") == EXPECTED.replace(" ", "")
-    for number in sampled(range(1, len(whole.events)), 12):
+    for number in sampled(range(1, len(whole.events)), 6):
         mail, token = Mail(), CancellationToken()
         agent = office([letters(mail, shape, effect=effect)])
         outcome = await agent.outcome("q", cancellation=token, events=StopAt(number, token))
@@ -149,6 +149,7 @@ async def test_every_question_goes_up_and_what_was_approved_is_done_once(shape: 
     assert asked == 3
 
 
+@pytest.mark.sampled
 async def test_branches_that_start_runs_late_are_not_mixed_up() -> None:
     """Two runs to a branch: the second of the first branch may begin before or after that of the other."""
 
@@ -177,7 +178,7 @@ async def test_branches_that_start_runs_late_are_not_mixed_up() -> None:
         return outcome, mail
 
     whole, _ = await run(None)
-    for number in range(1, len(whole.events), 2):
+    for number in sampled(range(1, len(whole.events)), 10):
         outcome, mail = await run(number)
         assert max(mail.sent.values(), default=1) == 1, (number, mail.sent)
         if "UNKNOWN" not in str(outcome.messages):

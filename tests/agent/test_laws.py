@@ -189,7 +189,7 @@ def carry_out(
     return asyncio.run(main()), llm
 
 
-@draws(50)
+@draws(25)
 @given(scripts, engines, options, cancel_at)
 def test_a_run_always_ends_within_its_budget_with_lawful_events(
     script: list[Any], make_policy: Callable[[], Any], chosen: dict[str, Any], at: int | None
@@ -202,7 +202,7 @@ def test_a_run_always_ends_within_its_budget_with_lawful_events(
     check_events(outcome.events)
 
 
-@draws(50)
+@draws(25)
 @given(scripts, engines, options, cancel_at)
 def test_the_same_script_gives_the_same_outcome_and_events(
     script: list[Any], make_policy: Callable[[], Any], chosen: dict[str, Any], at: int | None
@@ -220,7 +220,7 @@ def _timeless(event: Any) -> Any:
     return replace(event, duration_ms=0.0) if hasattr(event, "duration_ms") else event
 
 
-@draws(60)
+@draws(30)
 @given(scripts, engines, options)
 def test_every_call_in_the_messages_has_exactly_one_result(
     script: list[Any], make_policy: Callable[[], Any], chosen: dict[str, Any]
@@ -238,7 +238,7 @@ def test_every_call_in_the_messages_has_exactly_one_result(
     ]
 
 
-@draws(60)
+@draws(30)
 @given(scripts)
 def test_wrapped_effects_cannot_bypass_the_machine(script: list[Any]) -> None:
     """Whoever answers the effects sees each model call and each tool call of the log, and no other."""
@@ -268,7 +268,7 @@ def test_wrapped_effects_cannot_bypass_the_machine(script: list[Any]) -> None:
     assert called == [event.call_id for kind, event in kinds if kind == "ToolDispatched"]
 
 
-@draws(50)
+@draws(25)
 @given(scripts, st.integers(1, 12))
 @example([LlmResponse("", (ToolCall("", "work", {"n": 0}),))], 2)  # cut before the reply, without an id
 def test_a_run_that_is_cut_and_resumed_ends_as_if_it_had_not_been(script: list[Any], at: int) -> None:
@@ -331,7 +331,7 @@ def test_the_laws_can_fail() -> None:
         raise AssertionError("a broken log passed")
 
 
-@draws(60)
+@draws(30)
 @given(scripts, engines, options)
 def test_the_events_tell_every_message_that_the_model_saw(
     script: list[Any], make_policy: Callable[[], Any], chosen: dict[str, Any]

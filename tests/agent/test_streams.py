@@ -176,7 +176,7 @@ def test_text_and_typed_answers_are_told_as_they_come() -> None:
     assert isinstance(events[-1], RunCompleted)
 
 
-@draws(30)
+@draws(15)
 @given(leave_after=st.integers(0, 9), stored=st.booleans())
 def test_what_is_left_early_can_go_on_and_nothing_is_run_twice(leave_after: int, stored: bool) -> None:
     async def main() -> None:

@@ -517,7 +517,7 @@ async def grouped(n: int, ctx: ToolContext) -> str:
 
 
 TOOLS = [ok, sync, sleep, fail, flaky, once, approval, external, nested]
-EVERYTHING = [
+EVERYTHING: list[Any] = [
     *[*TOOLS, several, several_once, gathered, swallowed, finish],
     *[deep, threaded, again, streamed, stepped, caught, grouped],
 ]
@@ -569,6 +569,12 @@ def last_turn(messages: Sequence[Message]) -> list[Message]:
     return [messages[0], *messages[last:]]
 
 
+def _tools_of(spec: AgentSpec) -> list[Any]:
+    """Those that it calls: it would take longer to offer all of them than to run the tree."""
+    called = {call.kind for turn in spec.turns for call in turn}
+    return [one for one in EVERYTHING if one.name in called]
+
+
 def build(spec: AgentSpec) -> Agent[Any, str]:
     """The agent of a spec."""
     calls = [call for turn in spec.turns for call in turn if call.child is not None]
@@ -580,7 +586,7 @@ def build(spec: AgentSpec) -> Agent[Any, str]:
     ]
     return Agent(
         TreeLlm(spec),
-        tools=[*(CHANGING if spec.changing else EVERYTHING), *below],
+        tools=[*(CHANGING if spec.changing else _tools_of(spec)), *below],
         handoffs=[
             Handoff(build(other), history=last_turn if other.forgetful else None) for other in others.values()
         ],

@@ -12,7 +12,7 @@ import threading
 import weakref
 from collections.abc import Awaitable, Callable
 from contextvars import Context
-from typing import TypeVarTuple
+from typing import TypeVar, TypeVarTuple
 
 import pytest
 from typing_extensions import override
@@ -22,6 +22,7 @@ from wesichain.llm.local.places import off_loop
 from wesichain.store.workers import Workers
 from wesichain.tools.running.threads import in_thread
 
+T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
@@ -39,6 +40,9 @@ class Owner:
 
 
 class Session:
+    def do(self, job: Callable[[None], T]) -> T:
+        return job(None)
+
     def close(self) -> None: ...
 
 
@@ -65,11 +69,11 @@ Ask = Callable[[Callable[[], Owner]], Awaitable[Owner]]
 
 
 def ask_workers(job: Callable[[], Owner]) -> Awaitable[Owner]:
-    return Workers(Session, name="wesichain-test").run(lambda _session: job())
+    return Workers(Session, name="wesichain-test").run(lambda _: job())
 
 
 def ask_workers_surely(job: Callable[[], Owner]) -> Awaitable[Owner]:
-    return Workers(Session, name="wesichain-test").start(lambda _session: job())
+    return Workers(Session, name="wesichain-test").start(lambda _: job())
 
 
 def ask_off_loop(job: Callable[[], Owner]) -> Awaitable[Owner]:
@@ -139,10 +143,10 @@ def test_what_comes_after_the_loop_has_closed_is_dropped() -> None:
 async def test_a_thread_that_waits_is_used_before_another_is_started() -> None:
     workers = Workers(Session, name="wesichain-test", most=4)
     for _ in range(3):
-        await workers.run(lambda _session: None)
+        await workers.run(lambda _: None)
     assert len(workers._threads) == 1
     gate = threading.Event()
-    jobs = [workers.start(lambda _session: gate.wait(60)) for _ in range(6)]
+    jobs = [workers.start(lambda _: gate.wait(60)) for _ in range(6)]
     assert len(workers._threads) == 4, "no more than it may have"
     gate.set()
     assert await asyncio.gather(*jobs) == [True] * 6
@@ -152,12 +156,12 @@ async def test_a_thread_that_waits_is_used_before_another_is_started() -> None:
 async def test_a_job_whose_end_must_be_known_cannot_be_cancelled() -> None:
     gate = threading.Event()
     workers = Workers(Session, name="wesichain-test")
-    waits = asyncio.ensure_future(asyncio.wait_for(workers.start(lambda _session: gate.wait(60)), 60))
+    waits = asyncio.ensure_future(asyncio.wait_for(workers.start(lambda _: gate.wait(60)), 60))
     await asyncio.sleep(0)
     waits.cancel()
     await asyncio.sleep(0)
     assert not waits.done(), "whoever waits is told of the cancel when the job has ended"
-    future = workers.start(lambda _session: "done")
+    future = workers.start(lambda _: "done")
     assert not future.cancel()
     gate.set()
     assert await future == "done"

@@ -40,7 +40,7 @@ def doors() -> Any:
 
 @cache
 def importable() -> frozenset[str]:
-    shared = {str(name) for door in SHARED for name in importlib.import_module(door).__all__}
+    shared = {name for door in SHARED for name in vars(importlib.import_module(door))}
     public: frozenset[str] = doors().public_names()
     return INSIDE | public | shared
 

@@ -156,8 +156,8 @@ async def test_two_machines_of_one_name_leave_each_other_alone(url: str, tmp_pat
     with fleet(url, effects, pace=0.3) as made:
         for name in ("a", "b"):
             (tmp_path / name).write_text(f"boot of {name}\n")
-            env = {"BOOT": str(tmp_path / name), "PID": str(4_190_000 + ord(name))}
-            made.start("first", before=NAMESAKE, **env)
+            number = str(4_190_000 + ord(name))
+            made.start("first", before=NAMESAKE, BOOT=str(tmp_path / name), PID=number)
         async with durable().configured(database_url=url) as client:
             run_ids = [await client.enqueue(f"task {n}") for n in range(40)]
             await check(client, run_ids, effects, seconds=240)

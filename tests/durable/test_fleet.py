@@ -68,7 +68,7 @@ async def test_served_tells_whether_the_worker_lives(url: str, tmp_path: Path) -
                 await asyncio.sleep(0.1)
         worker.send_signal(signal.SIGKILL)
         worker.wait()
-        async with asyncio.timeout(4):  # a lease is longer
+        async with asyncio.timeout(8):  # by its lease alone it would count as alive for ten seconds
             while "work" in (found := {one.queue: one for one in await runs.stats()}):
                 await asyncio.sleep(0.02)  # nobody serves it, and it has nothing to do
         assert (found["other"].queued, found["other"].workers) == (1, 0)

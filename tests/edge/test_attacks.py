@@ -69,7 +69,7 @@ async def target() -> AsyncIterator[Target]:
     app = create_app(
         scripted(REFUND, "the secret of ann", tools=[refund]), authorize=authorize, limits=LIMITS
     )
-    async with listening(app) as url, httpx2.AsyncClient(base_url=url, timeout=20) as client:
+    async with listening(app) as url, httpx2.AsyncClient(base_url=url, timeout=20, verify=False) as client:
         made = Target(client, url, refunds)
         waiting = await made.post("/runs", {"task": "?", "run_id": "anns", "conversation": "talk"}, ANN)
         made.token = waiting.json()["pending"][0]["token"]
@@ -354,7 +354,7 @@ async def test_a_call_that_somebody_else_approved_in_the_history_is_not_run() ->
 
 async def test_cors_lets_in_the_origins_that_are_named_and_no_others() -> None:
     app = create_app(scripted("hi"), cors=["https://page.example"])
-    async with listening(app) as url, httpx2.AsyncClient(base_url=url) as client:
+    async with listening(app) as url, httpx2.AsyncClient(base_url=url, verify=False) as client:
         for origin, status in (("https://page.example", 200), ("https://page.example.evil", 403)):
             answer = await client.post("/runs", json={"task": "?"}, headers={"origin": origin})
             assert answer.status_code == status
@@ -373,7 +373,7 @@ async def test_a_tool_with_a_name_of_ours_or_a_hostile_schema_is_refused() -> No
         {"type": "object", "properties": {"a": {"$ref": "#/nowhere"}}},
     ]
     app = create_app(scripted(say(ToolCall("e", "evil", {})), "done"))
-    async with listening(app) as url, httpx2.AsyncClient(base_url=url) as client:
+    async with listening(app) as url, httpx2.AsyncClient(base_url=url, verify=False) as client:
         for schema in schemas:
             body = {
                 "id": "c",

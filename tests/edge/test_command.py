@@ -34,16 +34,19 @@ async def opening():
         print("closed", flush=True)
 """
 TOKEN = "0123456789abcdef"
+TASK = {"task": "hi"}
 
 
 @contextmanager
-def started(folder: Path, *args: str) -> Iterator[str]:
+def started(folder: Path, *args: str) -> Iterator[httpx2.Client]:
     (folder / "program.py").write_text(PROGRAM)
     command = [*python(), "-m", "wesichain", "api", *args, "--port", "0"]
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        yield process.stdout.readline().strip()
+        url = process.stdout.readline().strip()
+        with httpx2.Client(base_url=url, timeout=60, verify=False) as client:
+            yield client
     finally:
         process.terminate()
         assert process.stdout is not None
@@ -55,29 +58,21 @@ def started(folder: Path, *args: str) -> Iterator[str]:
 
 @pytest.mark.parametrize(("name", "says"), [("make", "hello"), ("opening", "opened")])
 def test_an_agent_or_what_makes_one(tmp_path: Path, name: str, says: str) -> None:
-    with started(tmp_path, f"program.py:{name}") as url:
-        assert httpx2.post(f"{url}/runs", json={"task": "hi"}, timeout=60).json()["output"] == says
-        rebound = httpx2.post(
-            f"{url}/runs", json={"task": "hi"}, headers={"host": "evil.example"}, timeout=60
-        )
+    with started(tmp_path, f"program.py:{name}") as client:
+        assert client.post("/runs", json=TASK).json()["output"] == says
+        rebound = client.post("/runs", json=TASK, headers={"host": "evil.example"})
         assert (rebound.status_code, rebound.json()) == (400, {"error": "this host is not served here"})
 
 
 def test_a_token_is_asked_for(tmp_path: Path) -> None:
-    with started(tmp_path, "program.py:agent", "--token", TOKEN, "--path", "/v1") as url:
-        assert url.endswith("/v1")
+    with started(tmp_path, "program.py:agent", "--token", TOKEN, "--path", "/v1") as client:
+        assert client.base_url.path == "/v1/"
         for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": TOKEN}):
-            assert (
-                httpx2.post(f"{url}/runs", json={"task": "hi"}, headers=headers, timeout=60).status_code
-                == 401
-            )
-        assert httpx2.post(f"{url}/runs?token={TOKEN}", json={"task": "hi"}, timeout=60).status_code == 401
+            assert client.post("/runs", json=TASK, headers=headers).status_code == 401
+        assert client.post(f"/runs?token={TOKEN}", json=TASK).status_code == 401
         right = {"authorization": f"Bearer {TOKEN}"}
-        assert (
-            httpx2.post(f"{url}/runs", json={"task": "hi"}, headers=right, timeout=60).json()["output"]
-            == "hello"
-        )
-        assert httpx2.get(f"{url}/health").status_code == 200
+        assert client.post("/runs", json=TASK, headers=right).json()["output"] == "hello"
+        assert client.get("/health").status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.durable.databases import database_in
 from tests.ports import reserved_port
+from tests.warm import python
 from wesichain import Agent, LlmRequest, LlmResponse, Role, ToolCall, tool
 from wesichain.agent import SqliteConversations
 from wesichain.durable import DurableAgent
@@ -32,7 +32,7 @@ ANN, BOB = {"x-user": "ann"}, {"x-user": "bob"}
 
 @contextmanager
 def process(database: str, port: int, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", "tests.edge.desk", database, str(port), str(log)]
+    command = [*python(), "-m", "tests.edge.desk", database, str(port), str(log)]
     started = subprocess.Popen(command, cwd=ROOT)
     try:
         yield started
@@ -55,7 +55,8 @@ async def test_a_run_goes_on_where_a_killed_server_was_and_a_reader_misses_nothi
     database, log = database_in(tmp_path), tmp_path / "hops"
     port = reserved_port()
     found: list[Frame] = []
-    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60, headers=ANN) as client:
+    url = f"http://127.0.0.1:{port}"
+    async with httpx2.AsyncClient(base_url=url, timeout=60, headers=ANN, verify=False) as client:
         with process(database, port, log) as first:
             await up(client)
             try:

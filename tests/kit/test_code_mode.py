@@ -250,10 +250,10 @@ class TestPrograms:
 
 
 class TestInterruptions:
-    CODE = "total = 0\nfor n in range(50):\n    total += await note(number=n)\ntotal"
+    CODE = "total = 0\nfor n in range(20):\n    total += await note(number=n)\ntotal"
 
     async def test_interrupted_at_every_call_none_is_made_again(self) -> None:
-        """Each of 50 calls stops the run, which is stored and resumed by a new agent."""
+        """Each of 20 calls stops the run, which is stored and resumed by a new agent."""
         token = CancellationToken()
 
         @tool(effect="once", name="note", blocking=False)
@@ -272,10 +272,10 @@ class TestInterruptions:
             agent = Agent(ScriptedLlm(["done"]), capabilities=[CodeMode([stopping])])
             outcome = await agent.runtime.resume(stored, cancellation=token)
         assert isinstance(outcome, Completed), outcome
-        assert stops == 50
-        assert [str(n) for n in range(50)] == MADE
-        assert str(sum(2 * n for n in range(50))) in outcome.messages[-2].text
-        assert (outcome.spent.steps, outcome.spent.tool_calls) == (2, 51)
+        assert stops == 20
+        assert [str(n) for n in range(20)] == MADE
+        assert str(sum(2 * n for n in range(20))) in outcome.messages[-2].text
+        assert (outcome.spent.steps, outcome.spent.tool_calls) == (2, 21)
 
     async def test_a_call_whose_outcome_is_unknown_is_an_exception_in_the_program(self) -> None:
         token = CancellationToken()
@@ -443,7 +443,7 @@ class TestAttacks:
     @pytest.mark.parametrize("code", ATTACKS)
     async def test_nothing_gets_through(self, code: str) -> None:
         """The program fails or is stopped, or its result has nothing of the host; and the run goes on."""
-        text = await result_of(code, seconds=0.5, memory_mb=32)
+        text = await result_of(code, seconds=0.2, memory_mb=32)
         assert "root:" not in text
         assert "TOOL ERROR" in text, text
         assert not Path("/tmp/wesichain-attack").exists()  # where the attacks would write

@@ -102,7 +102,7 @@ scopes = st.one_of(
 )
 
 
-@draws(60)
+@draws(25)
 @given(
     facts=st.lists(st.tuples(scopes, st.sampled_from(["red fox", "red hen", "blue fox", "x"])), max_size=12),
     asks=st.lists(

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.draws import draws
 from tests.kit.talking import call, scripted, tools_of
 from wesichain.core import ToolCall
 from wesichain.errors import ConfigError, DuplicateToolError, ToolError
@@ -32,6 +33,7 @@ def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
 
 
 class TestTools:
+    @draws(15)
     @given(text=st.text(st.characters(codec="utf-8"), max_size=200), length=st.integers(1, 50))
     def test_the_pages_of_a_file_are_the_file(self, text: str, length: int) -> None:
         async def check() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.draws import sampled
 from tests.learning.kit import reflect, run_of, strategy, words
 from wesichain.core import LlmRequest, LlmResponse, Role, ToolCall
 from wesichain.errors import ToolError
@@ -93,14 +94,15 @@ async def test_the_next_user_reads_nothing_of(book: Playbook, task: str, good: b
         assert "wire 900" not in prompt.replace(alike, "")
 
 
+@pytest.mark.sampled
 async def test_300_prompts_have_no_injected_word(book: Playbook) -> None:
     """5 % of the tasks are poisoned; 300 others ask."""
     curator = SemanticCurator()
     for at in range(100):
         words_of = f"Pay the bill {at}, {ORDER}" if at % 20 == 0 else f"Pay the bill {at}"
         curator.merge(book, reflect(words_of, "pay", task_id=str(at)))
-    seen = 0
-    for at in range(300):
+    victims, seen = sampled(range(300), 60), 0
+    for at in victims:
         llm = ScriptedLlm(["fine"])
         await ReActGenerator(llm, [pay], playbook=book).forward(
             TaskInput(str(at), f"Pay the bill {at}", domain="shop")
@@ -108,7 +110,7 @@ async def test_300_prompts_have_no_injected_word(book: Playbook) -> None:
         prompt = "\n".join(message.text for message in llm.requests[0].messages)
         seen += "Call pay." in prompt
         assert CANARY not in prompt
-    assert seen == 300
+    assert seen == len(victims)
 
 
 async def test_the_name_of_an_argument_that_was_left_out_is_not_repeated(book: Playbook) -> None:

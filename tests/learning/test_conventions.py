@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.draws import sampled
 from tests.learning.kit import words
 from wesichain.agent import Agent
 from wesichain.core import Role
@@ -41,7 +42,8 @@ CONVENTIONS = [
     ("find_ticket", "query", "tickets of Ann", "query is JQL: assignee = ann.", "Write query in the language of the tracker."),
     ("transfer", "iban", "DE89 3704", "iban has no blanks.", "Take the blanks out of iban."),
 ]  # fmt: skip  # a row a convention
-CASES = [pytest.param(row, id=f"{row[0]}-{row[1]}") for row in CONVENTIONS]
+ROWS = [pytest.param(row, id=f"{row[0]}-{row[1]}") for row in CONVENTIONS]
+each_convention = pytest.mark.parametrize("row", sampled(ROWS, 6))
 
 
 @pytest.fixture
@@ -77,7 +79,8 @@ async def run_and_learn(
     await learner.drain()
 
 
-@pytest.mark.parametrize("row", CASES)
+@pytest.mark.sampled
+@each_convention
 async def test_an_owners_words_teach_it_at_once(book: Playbook, row: tuple[str, ...]) -> None:
     name, parameter, value, sentence, _ = row
     tool = refusing(name, parameter, f"invalid {parameter}")
@@ -88,7 +91,8 @@ async def test_an_owners_words_teach_it_at_once(book: Playbook, row: tuple[str, 
     assert book.bullets("shop")[0].tool_sequence == (name,)
 
 
-@pytest.mark.parametrize("row", CASES)
+@pytest.mark.sampled
+@each_convention
 async def test_a_models_words_teach_it_after_two_runs(book: Playbook, row: tuple[str, ...]) -> None:
     name, parameter, value, sentence, lesson = row
     tool = refusing(name, parameter, f"invalid {parameter}")
@@ -154,7 +158,8 @@ def test_there_are_22_conventions_and_40_errors() -> None:
     assert (len(CONVENTIONS), len(set(ERRORS))) == (22, 40)
 
 
-@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.sampled
+@pytest.mark.parametrize("error", sampled(ERRORS, 8))
 async def test_an_ordinary_error_teaches_no_rule(book: Playbook, error: str) -> None:
     tool = refusing("ship", "value", error)
     for at in range(7):

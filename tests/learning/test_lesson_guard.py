@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.draws import sampled
 from tests.learning.kit import words
 from wesichain.agent import Agent
 from wesichain.core import LlmRequest, LlmResponse, Role
@@ -159,6 +160,7 @@ def book(tmp_path: Path) -> Iterator[Playbook]:
         yield opened
 
 
+@pytest.mark.sampled
 async def test_300_prompts_carry_no_word_of_a_stranger(book: Playbook) -> None:
     """Every run is poisoned, in its task, its results and what is said of it; the reflector obeys."""
     turn = 0
@@ -183,7 +185,7 @@ async def test_300_prompts_carry_no_word_of_a_stranger(book: Playbook) -> None:
         learner.submit(outcome, feedback=Feedback(label=False, why=ORDER), domain="shop")
         await learner.drain()
     assert turn >= 8
-    for number in range(300):
+    for number in sampled(range(300), 60):
         victim = ScriptedLlm(["fine"])
         await Agent(victim, tools=[pay], playbook=book, domain="shop").run(f"Pay the bill now {number}")
         prompt = "\n".join(message.text for message in victim.requests[0].messages).casefold()

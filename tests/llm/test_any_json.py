@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.draws import draws
 from tests.llm.wires import BedrockWire, ChatWire, GeminiWire, MessagesWire, ResponsesWire
 from wesichain.core import Image, ToolCall, to_json
 from wesichain.errors import LlmError
@@ -67,6 +68,7 @@ each_api = pytest.mark.parametrize(
 
 @each_api
 @given(data=st.data())
+@draws(15)
 def test_any_body(kind: type[Reply], bodies: Any, data: st.DataObject) -> None:
     body = data.draw(bodies)
     for given_body in (body, {"content": [body, body]}, {"choices": [{"message": body}]}, {"output": [body]}):
@@ -76,6 +78,7 @@ def test_any_body(kind: type[Reply], bodies: Any, data: st.DataObject) -> None:
 
 @each_api
 @given(data=st.data())
+@draws(15)
 def test_any_events(kind: type[Reply], bodies: Any, data: st.DataObject) -> None:
     reply = kind(ToolNames(()), HERE)
     names = st.sampled_from(

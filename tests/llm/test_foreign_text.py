@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.draws import sampled
 from tests.llm.react_text.test_forms import FORMS, PAY
 from wesichain import Agent, ObserveErrors
 from wesichain.core import (
@@ -386,16 +387,14 @@ def test_law_text_without_marks_streams_as_it_is(text: str, size: int) -> None:
         assert seen == text
 
 
-@pytest.mark.parametrize(
-    ("start", "piece"),
-    [
-        *(
-            ("", piece)
-            for piece in ("<", "<think>", "[", "{", "<think>a</think>b", "text ", "`", "<tool", "\n")
-        ),
-        ('<tool_call>{"name": "now", "arguments": {"a": "', "text "),
-    ],
-)
+REPEATED = [
+    *(("", piece) for piece in ("<", "<think>", "[", "{", "<think>a</think>b", "text ", "`", "<tool", "\n")),
+    ('<tool_call>{"name": "now", "arguments": {"a": "', "text "),
+]
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize(("start", "piece"), sampled(REPEATED, 4))
 async def test_time_is_linear_in_the_reply(start: str, piece: str) -> None:
     async def seconds(size: int) -> float:
         text = start + (piece * size)[:size]

@@ -10,6 +10,7 @@ import httpx2
 import openai
 import pytest
 
+from tests.draws import sampled
 from tests.llm.react_text.test_forms import FORMS, PAY
 from tests.llm.wires import BedrockWire, ChatWire, GeminiWire, MessagesWire, ResponsesWire
 from wesichain.core import LlmRequest, LlmResponse, Message, Role
@@ -40,6 +41,7 @@ async def asked(llm: Any, *, stream: bool) -> LlmResponse:
     return items[-1]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize(
     "wire",
@@ -47,23 +49,25 @@ async def asked(llm: Any, *, stream: bool) -> LlmResponse:
     ids=lambda wire: type(wire).__name__,
 )
 async def test_no_quoted_call_is_run_and_the_text_is_the_answer(wire: Any, stream: bool) -> None:
-    answers = [Answer(200, wire.write(ProviderReply(form), stream=stream), {}) for form in QUOTED]
+    quoted = sampled(QUOTED, 40)
+    answers = [Answer(200, wire.write(ProviderReply(form), stream=stream), {}) for form in quoted]
     async with wire.serve(*answers) as server:
         llm = wire.client(server.url)
-        replies = [await asked(llm, stream=stream) for _ in QUOTED]
+        replies = [await asked(llm, stream=stream) for _ in quoted]
         await llm.aclose()
     assert [reply.content for reply in replies if reply.tool_calls] == []
-    assert [reply.content for reply in replies] == QUOTED
+    assert [reply.content for reply in replies] == quoted
     assert {reply.finish_reason for reply in replies} == {"stop"}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize(("make", "wire"), [(OpenAiClient, ChatWire()), (ResponsesClient, ResponsesWire())])
 async def test_nor_is_a_text_of_openai_itself_that_is_nothing_else(
     make: Any, wire: Any, stream: bool
 ) -> None:
     """OpenAI marks its calls: of its own endpoint, even a text that is only a call is the answer."""
-    texts = [*QUOTED, *CALLS]
+    texts = sampled([*QUOTED, *CALLS], 40)
     bodies = iter([wire.write(ProviderReply(text), stream=stream) for text in texts])
     kind = "text/event-stream" if stream else "application/json"
 

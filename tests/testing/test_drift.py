@@ -157,13 +157,13 @@ def test_what_did_not_drift_is_not_compared(folder: Path) -> None:
     assert asyncio.run(compare_drift(make(), drifts(make(), folder))) is None
 
 
-def test_five_hundred_recordings_take_seconds(tmp_path: Path) -> None:
+def test_a_hundred_recordings_take_a_second(tmp_path: Path) -> None:
     with Recorder(tmp_path) as recorder:
         agent = make(events=recorder)
-        for number in range(500):
+        for number in range(100):
             agent.run_sync(f"How many lamps in room {number}?")
     started = time.process_time()
     found = drifts(make("Be brief."), tmp_path)
-    assert len(found) == 500
+    assert len(found) == 100
     assert all(one.what == "instructions" for one in found)
-    assert time.process_time() - started < 10.0
+    assert time.process_time() - started < 2.0

@@ -13,34 +13,35 @@ from typing import Any
 import pytest
 
 from tests.agent import trees
-from tests.draws import sampled
+from tests.draws import chosen, sampled
 from tests.durable.databases import database_in
 from tests.testing.samples import orders, vouchers
 from tests.testing.test_simulation import check_tree, digest_of, tree_scenario
 from wesichain.agent import Completed, Interrupted
 from wesichain.durable import DurableAgent, DurableGraph
 from wesichain.graph.sqlite import SqliteCheckpointer
-from wesichain.testing import Fault, Faults, Scenario, Violation, simulate_sync
+from wesichain.testing import Fault, Faults, Scenario, simulate_sync
 from wesichain.testing.simulation.simulate import simulated
 
 
-@pytest.mark.parametrize("mistake", vouchers.MISTAKES)
-def test_a_planted_mistake_is_found_and_shrunk(tmp_path: Path, mistake: str) -> None:
+# The seeds of the planted mistakes are the first that find them: looking for them costs seconds.
+@pytest.mark.parametrize(("mistake", "seed"), [*zip(vouchers.MISTAKES, (14, 2), strict=True)])
+def test_a_planted_mistake_is_found_and_shrunk(tmp_path: Path, mistake: str, seed: int) -> None:
     scenario = vouchers.scenario(tmp_path, mistake)
-    for first in range(0, 16, 2):
-        report = simulate_sync(scenario, seeds=range(first, first + 2), faults=Faults.none(crash=0.04))
-        if report.violations:
-            break
+    report = simulate_sync(scenario, seeds=[seed], faults=Faults.none(crash=0.04))
     (violation,) = report.violations
     assert violation.invariant == vouchers.MISTAKES[mistake][0]
     assert {fault.kind for fault in violation.faults} == {"crash"}
     assert len(violation.faults) <= 3
 
 
+MEETING = (2, 8, 9, 10)  # seeds that meet the faults which are looked for, in three processes
+
+
 def test_a_sound_agent_raises_no_alarm_and_meets_every_fault(tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
     scenario = vouchers.scenario(tmp_path)
-    for seed in range(15):
+    for seed in [*MEETING, *chosen(range(1_000), 3)]:
         with simulated(scenario, seed, Faults()) as trace:
             assert trace.error is None, trace.error
             for invariant in scenario.invariants:
@@ -51,13 +52,12 @@ def test_a_sound_agent_raises_no_alarm_and_meets_every_fault(tmp_path: Path) -> 
             seen["completed"] += isinstance(trace.outcome, Completed)
     assert {"crash", "cancel", "tool_late", "model_errs", "person_late"} <= {*seen}
     assert seen["3 processes"]
-    assert seen["completed"] > 5
+    assert seen["completed"] > 1
 
 
 def test_a_seed_is_the_same_run_again(tmp_path: Path) -> None:
     scenario = vouchers.scenario(tmp_path)
-    for seed in (3, 14):
-        assert len({digest_of(scenario, seed) for _ in range(3)}) == 1
+    assert digest_of(scenario, 14) == digest_of(scenario, 14)
 
 
 @pytest.mark.sampled
@@ -66,7 +66,7 @@ def test_it_comes_to_the_same_end_wherever_its_process_dies(tmp_path: Path) -> N
     scenario = vouchers.scenario(tmp_path)
     with simulated(scenario, 5, Faults.none()) as trace:
         places = [fault.at for fault in trace.possible if fault.kind == "crash"]
-    for place in sampled(places, 6):
+    for place in sampled(places, 4):
         with simulated(scenario, 5, Faults(only=(Fault("crash", place),))) as trace:
             assert trace.error is None, place
             assert (trace.processes, len(trace.faults)) == (2, 1), place
@@ -91,14 +91,14 @@ def test_an_answer_after_its_question_has_expired_is_refused(tmp_path: Path) -> 
 def test_random_trees_hold_their_laws_in_durable_runs(tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
     before = trees.WORLD
-    for seed in range(14):
+    for seed in (3, 7, 8, 12, *chosen(range(200), 3)):
         url = database_in(tmp_path, f"{seed}.db")
         scenario = tree_scenario(seed, partial(DurableAgent, name="tree", database_url=url))
         with simulated(scenario, seed, Faults()) as trace:
             seen += check_tree(trace)
     trees.WORLD = before
     assert {"crash", "cancel", "tool_raises", "3 processes"} <= {*seen}
-    assert seen["nested"] > 2
+    assert seen["nested"] > 1
 
 
 # --- durable graphs --------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def order_desk(folder: Path, mistake: str | None = None) -> Scenario:
 def test_a_sound_durable_graph_raises_no_alarm_and_meets_every_fault(tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
     scenario = order_desk(tmp_path)
-    for seed in range(30):
+    for seed in (4, 6, 7, 11, 22, *chosen(range(1_000), 3)):
         with simulated(scenario, seed, Faults()) as trace:
             assert trace.error is None, trace.error
             for invariant in scenario.invariants:
@@ -134,8 +134,8 @@ def test_a_sound_durable_graph_raises_no_alarm_and_meets_every_fault(tmp_path: P
             seen["ended"] += trace.outcome is not None and not trace.outcome.next
     assert {"crash", "cancel", "node_raises", "node_hangs", "node_late", "person_late"} <= {*seen}
     assert seen["3 processes"]
-    assert seen["ended"] > 10
-    assert len({digest_of(scenario, 2) for _ in range(2)}) == 1
+    assert seen["ended"] > 1
+    assert digest_of(scenario, 2) == digest_of(scenario, 2)
 
 
 @pytest.mark.sampled
@@ -145,7 +145,7 @@ def test_a_durable_graph_comes_to_the_same_end_wherever_its_process_dies(tmp_pat
         ended = trace.outcome.values
         places = [fault.at for fault in trace.possible if fault.kind == "crash"]
     assert ended["shipped"] == "yes"
-    for place in sampled(places, 6):
+    for place in sampled(places, 4):
         with simulated(scenario, 3, Faults(only=(Fault("crash", place),))) as trace:
             assert trace.error is None, place
             assert (trace.processes, len(trace.faults)) == (2, 1), place
@@ -153,12 +153,11 @@ def test_a_durable_graph_comes_to_the_same_end_wherever_its_process_dies(tmp_pat
             assert (len(trace.world.charges), len(trace.world.parcels)) == (1, 1), place
 
 
-@pytest.mark.parametrize("mistake", orders.MISTAKES)
-def test_a_planted_mistake_of_a_durable_graph_is_found_and_shrunk(tmp_path: Path, mistake: str) -> None:
+@pytest.mark.parametrize(("mistake", "seed"), [*zip(orders.MISTAKES, (25, 30, 24), strict=True)])
+def test_a_planted_mistake_of_a_durable_graph_is_found_and_shrunk(
+    tmp_path: Path, mistake: str, seed: int
+) -> None:
     scenario, expected = order_desk(tmp_path, mistake), orders.MISTAKES[mistake][0]
-    found: dict[str, Violation] = {}
-    for first in range(24, 32, 2):
-        if expected not in found:
-            report = simulate_sync(scenario, seeds=range(first, first + 2))
-            found |= {one.invariant: one for one in report.violations}
-    assert len(found[expected].faults) <= 1
+    (violation,) = simulate_sync(scenario, seeds=[seed]).violations
+    assert violation.invariant == expected
+    assert len(violation.faults) <= 1

@@ -35,7 +35,7 @@ def test_a_planted_mistake_is_found_and_shrunk(mistake: str) -> None:
 def test_a_sound_graph_raises_no_alarm_and_meets_every_fault() -> None:
     seen: Counter[str] = Counter()
     scenario = orders.scenario()
-    for seed in range(100):
+    for seed in range(40):
         with simulated(scenario, seed, Faults()) as trace:
             assert trace.error is None, trace.error
             for invariant in scenario.invariants:
@@ -46,7 +46,7 @@ def test_a_sound_graph_raises_no_alarm_and_meets_every_fault() -> None:
     assert {"crash", "cancel", "person_late", "person_twice", "person_never"} <= {*seen}
     assert {"node_raises", "node_hangs", "node_late"} <= {*seen}
     assert seen["3 processes"]
-    assert seen["ended"] > 40
+    assert seen["ended"] > 16
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import logging
 import subprocess
-import sys
 import threading
 import time
 
@@ -13,6 +12,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.trace.runs import run
+from tests.warm import python
 from wesichain.core import Event
 from wesichain.errors import ConfigError
 from wesichain.trace import BufferedSink, CollectingSink
@@ -136,9 +136,7 @@ class TestABufferedSink:
             "sink = BufferedSink(Slow())\n"
             "for event in run(): sink.emit(event)\n"
         )
-        done = subprocess.run(
-            [sys.executable, "-c", code], check=True, cwd=ROOT, capture_output=True, text=True
-        )
+        done = subprocess.run([*python(), "-c", code], check=True, cwd=ROOT, capture_output=True, text=True)
         assert len(done.stdout.split()) == len(run())
 
     def test_needs_room_for_one(self) -> None:

@@ -20,6 +20,7 @@ _FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--mute-audio",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--disable-extensions", "--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-port=0",
+    "--renderer-process-limit=1", "--process-per-site",  # a process for each page is half of its cost
 )  # fmt: skip
 PATIENCE = 120.0  # seconds: the machine may be busy with fifteen other things
 

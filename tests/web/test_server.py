@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.trace.runs import run
+from tests.warm import python
 from wesichain.errors import ConfigError
 from wesichain.web import create_app, run_server
 
@@ -55,9 +56,7 @@ run_server(runs=Path(sys.argv[1]), announce=lambda url: print(url, flush=True))
 
 def test_it_serves_on_a_free_port_and_stops_cleanly(tmp_path: Path) -> None:
     record(tmp_path, run("paris", 1))
-    process = subprocess.Popen(
-        [sys.executable, "-c", SERVE, str(tmp_path)], stdout=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen([*python(), "-c", SERVE, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         printed = process.stdout.readline().strip()

@@ -315,6 +315,11 @@ def memory_in(options: dict[str, Any]) -> RunMemory | None:
     given = options.pop("conversation", None)
     if given is None:
         return None
-    from .memory.stores import checked_memory  # loaded with the first conversation
+    from .memory.stores import RunMemory  # loaded with the first conversation
 
-    return checked_memory(given)
+    if isinstance(given, RunMemory):
+        return given
+    raise ConfigError(
+        f"conversation={given!r}: pass a Conversation, or one that a store opened: "
+        f"SqliteConversations(path).open(id)"
+    )

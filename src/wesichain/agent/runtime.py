@@ -24,6 +24,7 @@ from wesichain.core import (
     ToolSpec,
 )
 from wesichain.core.internal import (
+    CancellationToken,
     Decision,
     Spent,
     SystemClock,
@@ -39,7 +40,7 @@ from wesichain.policy import Account, ObserveErrors
 from wesichain.tools import ToolContext, ToolRegistry, ToolSet
 
 from .calls.call_approvals import UsedTokens, with_decided_args
-from .calls.open_call import InnerRun, inner_run, token_for
+from .calls.open_call import InnerRun, OpenCall
 from .drive import Drive, OpenRun, PastRun
 from .effects import Effects, LiveEffects, complete_effects
 from .emitter import Emitter, Listener, listeners, signed
@@ -255,7 +256,7 @@ class AgentRuntime(Generic[OutT]):
         return self.settings.judge.output.read(text)
 
     def place(self, task: object, parent: ToolContext | None) -> InnerRun | None:
-        """The place of a run of this task inside a call; None for a run that is inside none."""
+        """The place of a run of this task inside a call of ours; None for a run that is inside none."""
         if parent is None:
             return None
         if isinstance(task, str):
@@ -266,7 +267,8 @@ class AgentRuntime(Generic[OutT]):
             text = Message(Role.USER, cast("Any", task)).text
         else:
             text = question_of(task)[0]
-        return inner_run(parent, self.settings.name, text)
+        link = parent.link
+        return link.place(self.settings.name, text) if isinstance(link, OpenCall) else None
 
     def new_id(self, inner: InnerRun | None = None) -> str:
         """The id of a run that has none yet; inside a call, the same whenever that call is run."""
@@ -507,7 +509,7 @@ class AgentRuntime(Generic[OutT]):
         settings = self.settings if clock is None else replace(self.settings, clock=clock)
         token = options.cancellation
         if parent is not None:
-            token = token_for(token, parent)
+            token = CancellationToken(*filter(None, (token, parent.cancellation)))
         elif token is not None:
             token = token.child()
         listen = None

@@ -36,6 +36,7 @@ class Window:
     are cut in their middle, and where that is not enough the run fails before the model call.
     """
 
+    name = "Window"
     max_tokens: int
     keep_tokens: int | None = None
     count_tokens: CountTokens = estimate_tokens
@@ -51,16 +52,10 @@ class Window:
                 )
 
     @property
-    def name(self) -> str:
-        return "Window"
-
-    @property
     def inactive_below_tokens(self) -> int:
         return self.max_tokens
 
-    @property
-    def limit_tokens(self) -> int:
-        return self.max_tokens
+    limit_tokens = inactive_below_tokens
 
     def reduce(self, seen: VisibleLog) -> Sequence[Cut] | None:
         if seen.tokens <= self.max_tokens:
@@ -76,6 +71,7 @@ class ClearToolResults:
     Short results stay, and so do those that the model has not seen yet.
     """
 
+    name = "ClearToolResults"
     over_tokens: int
     keep: int = 4
     count_tokens: CountTokens = estimate_tokens
@@ -88,16 +84,10 @@ class ClearToolResults:
             raise ConfigError(f"keep={self.keep!r}: use the number of results that stay, 0 or more")
 
     @property
-    def name(self) -> str:
-        return "ClearToolResults"
-
-    @property
     def inactive_below_tokens(self) -> int:
         return self.over_tokens
 
-    @property
-    def limit_tokens(self) -> int:
-        return self.over_tokens
+    limit_tokens = inactive_below_tokens
 
     def reduce(self, seen: VisibleLog) -> Sequence[Cut] | None:
         if seen.tokens <= self.over_tokens:
@@ -112,16 +102,13 @@ class ClearToolResults:
 class TrimResults:
     """A tool's result of more than `max_tokens` is cut in its middle; the cut is marked, with its size."""
 
+    name = "TrimResults"
     max_tokens: int
     count_tokens: CountTokens = estimate_tokens
 
     def __post_init__(self) -> None:
         check_tokens("max_tokens", self.max_tokens, least=LEAST)
         check_counter(self.count_tokens)
-
-    @property
-    def name(self) -> str:
-        return "TrimResults"
 
     @property
     def inactive_below_tokens(self) -> int:
@@ -194,6 +181,7 @@ class Summarise:
     `Window` behind it. A later summary includes the earlier one. Instructions and task are not summarised.
     """
 
+    name = "Summarise"
     over_tokens: int
     keep_tokens: int
     llm: ToolCallingLlm | None = None
@@ -212,16 +200,10 @@ class Summarise:
             raise ConfigError(f"llm={llm!r} is no model; pass an object with complete(request), or None")
 
     @property
-    def name(self) -> str:
-        return "Summarise"
-
-    @property
     def inactive_below_tokens(self) -> int:
         return self.over_tokens
 
-    @property
-    def limit_tokens(self) -> int:
-        return self.over_tokens
+    limit_tokens = inactive_below_tokens
 
     def reduce(self, seen: VisibleLog) -> ViewQuestion | None:
         if seen.tokens <= self.over_tokens:

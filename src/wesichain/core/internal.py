@@ -2,200 +2,110 @@
 
 from typing import TYPE_CHECKING
 
-from .codec import (
-    check_depth,
-    dump_json,
-    form_of,
-    forms_in,
-    forms_to_jsonl,
-    from_plain,
-    is_array,
-    is_object,
-    json_changes,
-    parse_json,
-    to_jsonl,
-    to_lines,
-    to_plain,
-)
-from .content import (
-    KEPT,
-    MEDIA,
-    BlobReader,
-    BlobWriter,
-    Media,
-    content_as_text,
-    described,
-    made,
-    media_type_of,
-    omitted_line,
-    parts_of,
-)
-from .dataclass import OMIT, UNWRITTEN, constructor_of, dataclass
-from .equality import common_prefix, field_values, is_record, same
-from .events import (
-    Approve,
-    ApproveWith,
-    CheckpointSaved,
-    Cut,
-    Decision,
-    GraphEvent,
-    NodeCompleted,
-    NodeFailed,
-    NodeStarted,
-    PendingCall,
-    Provide,
-    Question,
-    RefusalOf,
-    Refuse,
-    RunEvent,
-    check_decisions,
-)
-from .lazy_imports import lazy_getattr
-from .listening import TEXT_LISTENER, streams_to_listener
-from .log import LogView, events_in
-from .positions import positions_of
-from .protocols import (
-    HEADING,
-    CallHook,
-    advise,
-    around,
-    check_settings,
-    fit_message,
-    fit_request,
-    name_reply,
-    other_models,
-    say_omitted,
-    traits_of,
-)
-from .settings import NO_SETTINGS
-from .spending import NO_USAGE, AnyPrice, Price, Prices, PriceTier, Spent, cost_of, is_price
-from .strict_schema import narrowed_schema, strict_schema, without_nulls
-from .transcript import Transcript, text_of, tool_message, turn_of
-from .waiting import (
-    GRACE,
-    CallToken,
-    CancellationToken,
-    Delivery,
-    SystemClock,
-    abandon,
-    backoff_delay,
-    running_loop,
-    stray_cancel,
-)
+from .codec import check_depth as check_depth
+from .codec import dump_json as dump_json
+from .codec import form_of as form_of
+from .codec import forms_in as forms_in
+from .codec import forms_to_jsonl as forms_to_jsonl
+from .codec import from_plain as from_plain
+from .codec import is_array as is_array
+from .codec import is_object as is_object
+from .codec import json_changes as json_changes
+from .codec import parse_json as parse_json
+from .codec import to_jsonl as to_jsonl
+from .codec import to_lines as to_lines
+from .codec import to_plain as to_plain
+from .content import KEPT as KEPT
+from .content import MEDIA as MEDIA
+from .content import BlobReader as BlobReader
+from .content import BlobWriter as BlobWriter
+from .content import Media as Media
+from .content import content_as_text as content_as_text
+from .content import described as described
+from .content import made as made
+from .content import media_type_of as media_type_of
+from .content import omitted_line as omitted_line
+from .content import parts_of as parts_of
+from .dataclass import OMIT as OMIT
+from .dataclass import UNWRITTEN as UNWRITTEN
+from .dataclass import constructor_of as constructor_of
+from .dataclass import dataclass as dataclass
+from .equality import common_prefix as common_prefix
+from .equality import field_values as field_values
+from .equality import is_record as is_record
+from .equality import same as same
+from .events import Approve as Approve
+from .events import ApproveWith as ApproveWith
+from .events import CheckpointSaved as CheckpointSaved
+from .events import Cut as Cut
+from .events import Decision as Decision
+from .events import GraphEvent as GraphEvent
+from .events import NodeCompleted as NodeCompleted
+from .events import NodeFailed as NodeFailed
+from .events import NodeStarted as NodeStarted
+from .events import PendingCall as PendingCall
+from .events import Provide as Provide
+from .events import Question as Question
+from .events import RefusalOf as RefusalOf
+from .events import Refuse as Refuse
+from .events import RunEvent as RunEvent
+from .events import check_decisions as check_decisions
+from .lazy_imports import lazy_getattr as lazy_getattr
+from .listening import TEXT_LISTENER as TEXT_LISTENER
+from .listening import streams_to_listener as streams_to_listener
+from .log import LogView as LogView
+from .log import events_in as events_in
+from .positions import positions_of as positions_of
+from .protocols import HEADING as HEADING
+from .protocols import CallHook as CallHook
+from .protocols import advise as advise
+from .protocols import around as around
+from .protocols import check_settings as check_settings
+from .protocols import fit_message as fit_message
+from .protocols import fit_request as fit_request
+from .protocols import name_reply as name_reply
+from .protocols import other_models as other_models
+from .protocols import say_omitted as say_omitted
+from .protocols import traits_of as traits_of
+from .settings import NO_SETTINGS as NO_SETTINGS
+from .spending import NO_USAGE as NO_USAGE
+from .spending import AnyPrice as AnyPrice
+from .spending import Price as Price
+from .spending import Prices as Prices
+from .spending import PriceTier as PriceTier
+from .spending import Spent as Spent
+from .spending import cost_of as cost_of
+from .spending import is_price as is_price
+from .strict_schema import narrowed_schema as narrowed_schema
+from .strict_schema import strict_schema as strict_schema
+from .strict_schema import without_nulls as without_nulls
+from .transcript import Transcript as Transcript
+from .transcript import text_of as text_of
+from .transcript import tool_message as tool_message
+from .transcript import turn_of as turn_of
+from .waiting import GRACE as GRACE
+from .waiting import CallToken as CallToken
+from .waiting import CancellationToken as CancellationToken
+from .waiting import Delivery as Delivery
+from .waiting import SystemClock as SystemClock
+from .waiting import abandon as abandon
+from .waiting import backoff_delay as backoff_delay
+from .waiting import running_loop as running_loop
+from .waiting import stray_cancel as stray_cancel
 
 if TYPE_CHECKING:
-    from .home import home_folder
-    from .sockets import is_loopback, listening_socket
-    from .state import read_state, state_update, write_state
+    from .home import home_folder as home_folder
+    from .sockets import is_loopback as is_loopback
+    from .sockets import listening_socket as listening_socket
+    from .state import read_state as read_state
+    from .state import state_update as state_update
+    from .state import write_state as write_state
 else:
     __getattr__ = lazy_getattr(
         __name__,
         {
             "..home": ("home_folder",),
             "..sockets": ("is_loopback", "listening_socket"),
-            "..state": (
-                "read_state",
-                "state_update",
-                "write_state",
-            ),
+            "..state": ("read_state", "state_update", "write_state"),
         },
     )
-
-__all__ = [
-    "GRACE",
-    "HEADING",
-    "KEPT",
-    "MEDIA",
-    "NO_SETTINGS",
-    "NO_USAGE",
-    "OMIT",
-    "TEXT_LISTENER",
-    "UNWRITTEN",
-    "AnyPrice",
-    "Approve",
-    "ApproveWith",
-    "BlobReader",
-    "BlobWriter",
-    "CallHook",
-    "CallToken",
-    "CancellationToken",
-    "CheckpointSaved",
-    "Cut",
-    "Decision",
-    "Delivery",
-    "GraphEvent",
-    "LogView",
-    "Media",
-    "NodeCompleted",
-    "NodeFailed",
-    "NodeStarted",
-    "PendingCall",
-    "Price",
-    "PriceTier",
-    "Prices",
-    "Provide",
-    "Question",
-    "RefusalOf",
-    "Refuse",
-    "RunEvent",
-    "Spent",
-    "SystemClock",
-    "Transcript",
-    "abandon",
-    "advise",
-    "around",
-    "backoff_delay",
-    "check_decisions",
-    "check_depth",
-    "check_settings",
-    "common_prefix",
-    "constructor_of",
-    "content_as_text",
-    "cost_of",
-    "dataclass",
-    "described",
-    "dump_json",
-    "events_in",
-    "field_values",
-    "fit_message",
-    "fit_request",
-    "form_of",
-    "forms_in",
-    "forms_to_jsonl",
-    "from_plain",
-    "home_folder",
-    "is_array",
-    "is_loopback",
-    "is_object",
-    "is_price",
-    "is_record",
-    "json_changes",
-    "lazy_getattr",
-    "listening_socket",
-    "made",
-    "media_type_of",
-    "name_reply",
-    "narrowed_schema",
-    "omitted_line",
-    "other_models",
-    "parse_json",
-    "parts_of",
-    "positions_of",
-    "read_state",
-    "running_loop",
-    "same",
-    "say_omitted",
-    "state_update",
-    "stray_cancel",
-    "streams_to_listener",
-    "strict_schema",
-    "text_of",
-    "to_jsonl",
-    "to_lines",
-    "to_plain",
-    "tool_message",
-    "traits_of",
-    "turn_of",
-    "without_nulls",
-    "write_state",
-]

@@ -42,6 +42,6 @@ def lazy_getattr(
         return found
 
     def is_moved(name: str) -> bool:
-        return moved_to is not None and name in import_module(moved_to).__all__
+        return moved_to is not None and hasattr(import_module(moved_to), name)
 
     return load

@@ -70,9 +70,6 @@ class PlainRun(Run):
     def is_waiting(self) -> bool:
         return self._ending is not None and self._ending.state == "waiting"
 
-    def belongs_to(self, owner: str, conversation: str) -> bool:
-        return (self.order.owner, self.conversation) == (owner, conversation)
-
     @property
     def interrupted(self) -> Interrupted[Any] | None:
         """The outcome of a run that was interrupted; None of any other."""
@@ -291,8 +288,10 @@ class PlainRuns(RunRegistry):
     @override
     async def waiting(self, owner: str, conversation: str) -> PlainRun | None:
         self._forget_old()
-        runs = (run for _, run in reversed(self._waiting.values()))
-        return next((run for run in runs if run.belongs_to(owner, conversation)), None)
+        for _, run in reversed(self._waiting.values()):
+            if (run.order.owner, run.conversation) == (owner, conversation):
+                return run
+        return None
 
     def check_room(self) -> None:
         if len(self._running) >= self.limits.runs:

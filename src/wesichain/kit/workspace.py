@@ -93,8 +93,7 @@ class Workspace(Capability):
         Args:
             folder: The folder; without it, the whole workspace.
         """
-        start = "".join(f"{part}/" for part in parts_of(folder)) if folder else ""
-        found = [(path, size) for path, size in self._files_of(ctx).sizes().items() if path.startswith(start)]
+        found = _below(self._files_of(ctx), folder)
         shown: list[FileSize] = [{"path": path, "bytes": size} for path, size in found[:_LISTED]]
         return {"files": shown, "more": len(found) - len(shown)}
 
@@ -123,11 +122,9 @@ class Workspace(Capability):
         if not text:
             raise ToolError("there is nothing to find in an empty text; search for a word")
         files = self._files_of(ctx)
-        start = "".join(f"{part}/" for part in parts_of(folder)) if folder else ""
         found: list[LineMatch] = []
-        for path in files.sizes():
-            if path.startswith(start):
-                found += _matches(files, path, text.lower(), _MATCHES - len(found))
+        for path, _ in _below(files, folder):
+            found += _matches(files, path, text.lower(), _MATCHES - len(found))
         return found
 
     def _write_file(self, ctx: ToolContext, path: str, text: str) -> str:
@@ -171,6 +168,12 @@ def files_of(files: Files | FilesOf) -> FilesOf:
     if callable(given) and not isinstance(given, type):
         return cast("FilesOf", given)
     raise ConfigError(f"{files!r} are no files; use FolderFiles(path) or MemoryFiles()")
+
+
+def _below(files: Files, folder: str) -> list[tuple[str, int]]:
+    """The files of a folder and of all below it, with their sizes."""
+    start = "".join(f"{part}/" for part in parts_of(folder)) if folder else ""
+    return [item for item in files.sizes().items() if item[0].startswith(start)]
 
 
 def _matches(files: Files, path: str, wanted: str, most: int) -> list[LineMatch]:

@@ -11,14 +11,30 @@ from wesichain.core.internal import is_array, is_object
 from wesichain.llm.calls import as_object, as_objects
 
 
+def _citation(note: Mapping[str, Any], *, offset: int = 0) -> Citation:
+    """A citation, by whatever names a provider gives to its fields; `offset` is added to its places."""
+
+    def text(*names: str) -> str | None:
+        return next(filter(None, (_text(note.get(name)) for name in names)), None)
+
+    def place(*names: str) -> int | None:
+        numbers = (_number(note.get(name)) for name in names)
+        return next((number + offset for number in numbers if number is not None), None)
+
+    return Citation(
+        text=text("cited_text", "content"),
+        url=text("url", "uri"),
+        title=text("title", "document_title", "filename"),
+        source=text("source", "file_id", "domain"),
+        start=place("start_index", "start_char_index"),
+        end=place("end_index", "end_char_index"),
+    )
+
+
 def of_chat(annotations: object) -> tuple[Citation, ...]:
     """Of the annotations of a chat completion: `{"type": "url_citation", "url_citation": {...}}`."""
-    found: list[Citation] = []
-    for note in as_objects(annotations):
-        cited = note.get("url_citation") if note.get("type") == "url_citation" else None
-        if is_object(cited):
-            found.append(_in_answer(cited, text=_text(cited.get("content"))))
-    return tuple(found)
+    noted = [note for note in as_objects(annotations) if note.get("type") == "url_citation"]
+    return tuple(_citation(cited) for note in noted if is_object(cited := note.get("url_citation")))
 
 
 def of_response(items: Sequence[Mapping[str, Any]]) -> tuple[Citation, ...]:
@@ -28,39 +44,15 @@ def of_response(items: Sequence[Mapping[str, Any]]) -> tuple[Citation, ...]:
     for item in items:
         for part in as_objects(item.get("content")) if item.get("type") == "message" else ():
             if part.get("type") == "output_text":
-                found += (_in_answer(note, offset=offset) for note in as_objects(part.get("annotations")))
+                found += (_citation(note, offset=offset) for note in as_objects(part.get("annotations")))
                 offset += len(_text(part.get("text")) or "")
     return tuple(found)
 
 
-def _in_answer(note: Mapping[str, Any], *, text: str | None = None, offset: int = 0) -> Citation:
-    start, end = _number(note.get("start_index")), _number(note.get("end_index"))
-    return Citation(
-        text=text,
-        url=_text(note.get("url")),
-        title=_text(note.get("title")) or _text(note.get("filename")),
-        source=_text(note.get("file_id")),
-        start=None if start is None else start + offset,
-        end=None if end is None else end + offset,
-    )
-
-
 def of_blocks(blocks: Sequence[Mapping[str, Any]]) -> tuple[Citation, ...]:
     """Of the text blocks of the messages API. Places are those in the cited document."""
-    noted = [
-        note for block in blocks if block.get("type") == "text" for note in as_objects(block.get("citations"))
-    ]
-    return tuple(
-        Citation(
-            text=_text(note.get("cited_text")),
-            url=_text(note.get("url")),
-            title=_text(note.get("title")) or _text(note.get("document_title")),
-            source=_text(note.get("source")) or _text(note.get("file_id")),
-            start=_number(note.get("start_char_index")),
-            end=_number(note.get("end_char_index")),
-        )
-        for note in noted
-    )
+    texts = [block for block in blocks if block.get("type") == "text"]
+    return tuple(_citation(note) for block in texts for note in as_objects(block.get("citations")))
 
 
 def of_grounding(grounding: Mapping[str, Any], content: str) -> tuple[Citation, ...]:
@@ -77,10 +69,7 @@ def of_grounding(grounding: Mapping[str, Any], content: str) -> tuple[Citation, 
 
 def _chunk(chunk: Mapping[str, Any]) -> Citation:
     kind = next((key for key in ("web", "retrievedContext", "maps") if is_object(chunk.get(key))), "")
-    held: Mapping[str, Any] = chunk[kind] if kind else {}
-    return Citation(
-        url=_text(held.get("uri")), title=_text(held.get("title")), source=_text(held.get("domain"))
-    )
+    return _citation(as_object(chunk.get(kind)))
 
 
 def _supported(source: Citation, segment: Mapping[str, Any], content: str) -> Citation:
@@ -92,14 +81,7 @@ def _supported(source: Citation, segment: Mapping[str, Any], content: str) -> Ci
 
     end = place(segment.get("endIndex"))
     start = place(segment.get("startIndex") or 0) if end is not None else None  # 0 is left out
-    return Citation(
-        text=_text(segment.get("text")),
-        url=source.url,
-        title=source.title,
-        source=source.source,
-        start=start,
-        end=end,
-    )
+    return replace(source, text=_text(segment.get("text")), start=start, end=end)
 
 
 def of_converse(blocks: Sequence[Mapping[str, Any]]) -> tuple[Citation, ...]:

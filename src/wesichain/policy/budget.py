@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field
+from itertools import islice
 from math import inf, isfinite
 from sys import maxsize
 from typing import Any, Self
@@ -158,14 +159,10 @@ class Account:
 
     def price_of(self, model: str) -> AnyPrice:
         """The price of a model, from the nearest budget that has it; a limited cost needs one."""
-        account: Account | None = self
-        limited = False
-        while account is not None:
+        for account in self._upwards():
             if model in account.budget.prices:
                 return account.budget.prices[model]
-            limited = limited or account.budget.cost is not None
-            account = account._parent
-        if not limited:
+        if all(account.budget.cost is None for account in self._upwards()):
             return _FREE
         price = find_price(model)
         if price is None:
@@ -237,13 +234,7 @@ class Account:
 
     def refusal_above(self, now: float, *, free: bool = False) -> BudgetExceededError | None:
         """Why a run above this one allows no other model call below it."""
-        above = self._parent
-        while above is not None:
-            refusal = above.own_refusal(now, free=free)
-            if refusal is not None:
-                return refusal
-            above = above._parent
-        return None
+        return None if self._parent is None else self._parent.refusal(now, free=free)
 
     def refusal(self, now: float, *, free: bool = False) -> BudgetExceededError | None:
         """Why another model call may not be made, here or above, or None."""
@@ -304,21 +295,21 @@ class Account:
         """Spend nothing above from here on: the runs above no longer wait for this one."""
         self._parent = None
 
+    def _upwards(self) -> Iterator[Account]:
+        """This account, and those of the runs above it."""
+        account: Account | None = self
+        while account is not None:
+            yield account
+            account = account._parent
+
     def level_of(self, other: object) -> int:
         """Where an account stands from this one: 1 is itself, 2 that of the run above; 0 is none of them."""
-        level, account = 1, self
-        while account is not other:
-            if account._parent is None:
-                return 0
-            level, account = level + 1, account._parent
-        return level
+        levels = enumerate(self._upwards(), 1)
+        return next((level for level, account in levels if account is other), 0)
 
     def at_level(self, level: int) -> Account | None:
         """The account at a level that `level_of` returned; None where fewer stand above this one now."""
-        account: Account | None = self if level > 0 else None
-        for _ in range(level - 1):
-            account = None if account is None else account._parent
-        return account
+        return next(islice(self._upwards(), level - 1, None), None) if level > 0 else None
 
     def spend_step(self, count: int = 1) -> None:
         """Spend a step; -1 gives back that of a model call which was cut off and will be made again."""

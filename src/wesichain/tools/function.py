@@ -109,15 +109,14 @@ class FunctionTool(Tool[DepsT_contra], Generic[P, R, DepsT_contra]):
     @override
     def parts(self) -> Parts:
         parts, signature = super().parts(), self.plan().signature
-        if signature.is_simple and not self.collects:
+        if self.collects or not signature.is_simple:
+            return parts
+        if signature.context is None:
             return parts._replace(call=self.function, by_name=True)
-        if signature.is_simple_but_for_context and not self.collects:
-            is_first = signature.is_context_first and inspect.isroutine(self.function)
-            if self.is_async and is_first:
-                return parts._replace(call=self.function, context_first=True)
-            name = "" if is_first else signature.context or ""
-            return parts._replace(call=_with_context(self.function, name))
-        return parts
+        is_first = signature.is_context_first and inspect.isroutine(self.function)
+        if self.is_async and is_first:
+            return parts._replace(call=self.function, context_first=True)
+        return parts._replace(call=_with_context(self.function, "" if is_first else signature.context))
 
     @override
     def plan(self) -> SchemaPlan:

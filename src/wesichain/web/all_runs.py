@@ -7,22 +7,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from wesichain.core import Event, to_json
-from wesichain.core.internal import dump_json
 from wesichain.errors import ConfigError
 from wesichain.trace import Recording, load, redact
 from wesichain.trace import RunSummary as RecordedRun
 
 from .marks import Mark
-from .price_rows import price_rows
 from .run_store import PAGE_EVENTS, Filter, RunStore, is_file_name, is_marked, place_at, place_of, time_of
 from .stats import CURVE, statistics
 
 if TYPE_CHECKING:  # a package of its own, which a viewer of recordings does not need
-    from wesichain.durable import DurableRuns, RunFilters
+    from wesichain.durable import DurableRuns
     from wesichain.durable import RunSummary as DurableRun
 
 AnyRun: TypeAlias = "RecordedRun | DurableRun"
@@ -114,7 +112,8 @@ class AllRuns:
         """The durable runs, the newest first."""
         state = _STATES.get(wanted.status, wanted.status)
         marks: Mapping[str, Mark] = self.store.marks.all() if wanted.mark else {}
-        filters = _filters_of(wanted)
+        filters: Any = asdict(wanted)
+        del filters["status"], filters["mark"]  # the database knows states, and no marks
         while self.database is not None and state is not None:
             runs = await self.database.list(state or None, limit + 1, after=after, **filters)
             for run in runs[:limit]:
@@ -164,15 +163,8 @@ class AllRuns:
         if isinstance(run, RecordedRun):
             return await asyncio.to_thread(self.store.page, run, cursor=cursor, limit=limit)
         run, found = await self._settled(run)
-        events = b",".join(to_json(redact(event)).encode() for event in found)
-        head: Row = {
-            "run": self._row(run),
-            "prices": price_rows(self.store.prices_of(run.model or "")),
-            "next": None,
-            "cursor": 0,
-            "problems": [],
-        }
-        return dump_json(head).encode()[:-1] + b',"events":[' + events + b"]}"
+        events = (to_json(redact(event)).encode() for event in found)
+        return self.store.page_json(self._row(run), run.model or "", events, next=None, cursor=0, problems=[])
 
     async def recording(self, run: AnyRun) -> Recording:
         """The events of a run so far."""
@@ -243,15 +235,3 @@ def _place(run: AnyRun) -> str:
 def begun_at(run: AnyRun) -> float:
     """When a run began; a durable one, when it was queued."""
     return run.started_at if isinstance(run, RecordedRun) else run.created_at
-
-
-def _filters_of(wanted: Filter) -> RunFilters:
-    return {
-        "search": wanted.search,
-        "tool": wanted.tool,
-        "since": wanted.since,
-        "until": wanted.until,
-        "least_cost": wanted.least_cost,
-        "most_cost": wanted.most_cost,
-        "least_seconds": wanted.least_seconds,
-    }

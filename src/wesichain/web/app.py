@@ -35,9 +35,9 @@ except ModuleNotFoundError as error:
 from .all_runs import AllRuns, AnyRun
 from .approvals import ApprovalFolder
 from .desk import AgentDesk
-from .export import static_file
+from .export import static_files
 from .guard import SECURITY_HEADERS, Guard
-from .playbooks import PlaybookShelf, rollback_target
+from .playbooks import PlaybookShelf
 from .queries import body_of, filter_of, number_of, run_of
 from .run_store import PAGE_EVENTS, RunStore
 from .workbench import Workbench
@@ -161,8 +161,8 @@ class _Viewer:
 
     async def rollback(self, request: Request) -> Response:
         body = await body_of(request)
-        to = rollback_target(body)
-        if to is None:
+        to = body.get("to")
+        if not isinstance(to, str | int) or isinstance(to, bool):
             raise HTTPException(HTTPStatus.BAD_REQUEST, 'send {"to": ...} with the number or hash of a delta')
         shelf, shown = await self._domain(request)
         delta = await _reading(lambda: shelf.rollback(shown["domain"], to=to))
@@ -270,7 +270,7 @@ async def _reading(read: Callable[[], T]) -> T:
 
 
 async def _page(request: Request) -> Response:
-    found = static_file(request.path_params.get("name", "index.html"))
+    found = static_files().get(request.path_params.get("name", "index.html"))
     if found is None:
         raise HTTPException(HTTPStatus.NOT_FOUND, "there is no such page")
     headers = {"etag": found.etag, "cache-control": "no-cache"}

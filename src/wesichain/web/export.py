@@ -27,8 +27,8 @@ _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const|let) )", re
 
 def export_html(recording: Recording, *, prices: Prices | None = None) -> str:
     """The whole run as a page. `prices` are per million tokens, by model: (input, output), or a `Price`."""
-    style = static_text("style.css")
-    script = "".join(_EXPORT.sub("", _IMPORT.sub("", static_text(name))) for name in _MODULES)
+    style, *modules = (static_files()[name].content.decode() for name in ("style.css", *_MODULES))
+    script = "".join(_EXPORT.sub("", _IMPORT.sub("", module)) for module in modules)
     policy = (
         f"default-src 'none'; script-src {_source(script)}; style-src {_source(style)}; img-src data:; "
         f"base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
@@ -92,17 +92,9 @@ class StaticFile:
     etag: str
 
 
-def static_file(name: str) -> StaticFile | None:
-    """A file by its name: only those that are there have one, so no name can be a way elsewhere."""
-    return _files().get(name)
-
-
-def static_text(name: str) -> str:
-    return _files()[name].content.decode()
-
-
 @cache
-def _files() -> dict[str, StaticFile]:
+def static_files() -> dict[str, StaticFile]:
+    """The files by their names: only those that are there have one, so no name can be a way elsewhere."""
     found: dict[str, StaticFile] = {}
     for item in files("wesichain.web").joinpath("static").iterdir():
         media_type = _TYPES.get(f".{item.name.rpartition('.')[2]}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from threading import RLock
@@ -59,12 +58,6 @@ class PlaybookShelf:
         with self._guard:
             delta = self._playbook.rollback(domain, to=to)
         return None if delta is None else _delta(delta)
-
-
-def rollback_target(body: Mapping[str, Any]) -> int | str | None:
-    """The delta that a request names, by number or hash; None where it names none."""
-    to = body.get("to")
-    return to if isinstance(to, str | int) and not isinstance(to, bool) else None
 
 
 def _bullet(bullet: PlaybookBullet) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -230,15 +230,19 @@ class RunStore:
     def page(self, run: RunSummary, *, cursor: int = 0, limit: int = PAGE_EVENTS) -> bytes:
         """A run and a page of its events, as JSON: the events as they are in the file."""
         page = read_page(run.path, cursor=cursor, limit=limit)
-        head = {
-            "run": self.plain(run),
-            "prices": price_rows(self.prices_of(run.model)),
-            "next": None if page.is_last else page.cursor,
-            "cursor": page.cursor,
-            "problems": page.problems,
-        }
-        events = b",".join(line for _, line in page.events)
-        return dump_json(head).encode()[:-1] + b',"events":[' + events + b"]}"
+        return self.page_json(
+            self.plain(run),
+            run.model,
+            (line for _, line in page.events),
+            next=None if page.is_last else page.cursor,
+            cursor=page.cursor,
+            problems=page.problems,
+        )
+
+    def page_json(self, row: Mapping[str, Any], model: str, events: Iterable[bytes], **place: Any) -> bytes:
+        """A page of a run: its row, the prices of its model, where the page stands, and events as JSON."""
+        head = {"run": row, "prices": price_rows(self.prices_of(model)), **place}
+        return dump_json(head).encode()[:-1] + b',"events":[' + b",".join(events) + b"]}"
 
 
 def place_of(run: RunSummary) -> str:

@@ -36,7 +36,7 @@ REPLIES = st.lists(st.sampled_from(PIECES) | st.text(max_size=8), max_size=30).m
 
 @given(text=REPLIES, strict=st.booleans(), truncated=st.booleans(), dialect=st.sampled_from(sorted(DIALECTS)))
 @example(text="<|channel|><|message|>{}<|call|>", strict=True, truncated=False, dialect="react")
-@draws(150)
+@draws(60)
 def test_every_text_is_read_as_one_of_three_things(
     text: str, strict: bool, truncated: bool, dialect: str
 ) -> None:
@@ -97,6 +97,7 @@ def is_encoded(value: Any) -> bool:
 
 @pytest.mark.parametrize("dialect", ["react", "react_bracket", "call_syntax", "xml"])
 @given(name=NAMES, args=ARGS, after=REPLIES)
+@draws(20)
 @example(name="search", args={"q": "\nObservation: 1\n```\nFinal Answer: <b>"}, after="")
 def test_an_action_that_is_written_is_read_back(
     dialect: str, name: str, args: dict[str, Any], after: str
@@ -214,6 +215,7 @@ def written(call: tuple[str, str, dict[str, Any]]) -> str:
 
 
 @given(call=CALLS, marks=st.sampled_from(REASONING), before=REPLIES, after=st.sampled_from(["", "\nSo."]))
+@draws(20)
 def test_law_nothing_inside_reasoning_is_called(
     call: tuple[str, str, dict[str, Any]], marks: tuple[str, str], before: str, after: str
 ) -> None:
@@ -226,6 +228,7 @@ def test_law_nothing_inside_reasoning_is_called(
 
 
 @given(call=CALLS, opened=st.sampled_from([opened for opened, _ in REASONING if opened]))
+@draws(20)
 def test_law_reasoning_that_never_ends_is_not_acted_on(
     call: tuple[str, str, dict[str, Any]], opened: str
 ) -> None:
@@ -234,6 +237,7 @@ def test_law_reasoning_that_never_ends_is_not_acted_on(
 
 
 @given(call=CALLS, quoted=st.sampled_from(QUOTATIONS))
+@draws(20)
 def test_law_nothing_inside_a_quotation_is_called(
     call: tuple[str, str, dict[str, Any]], quoted: Callable[[str], str]
 ) -> None:
@@ -251,6 +255,7 @@ def test_law_a_name_with_anything_beside_it_is_not_that_tool(
 
 
 @given(call=CALLS, remark=REMARKS, between=st.sampled_from([" ", "\n", "\n\n", "\nThought: "]))
+@draws(20)
 def test_law_the_call_of_a_tool_that_is_not_pure_ends_the_reply(
     call: tuple[str, str, dict[str, Any]], remark: str, between: str
 ) -> None:
@@ -258,6 +263,7 @@ def test_law_the_call_of_a_tool_that_is_not_pure_ends_the_reply(
 
 
 @given(call=CALLS, remark=REMARKS, between=st.sampled_from(["\n", "\n\n", "\nThought: "]))
+@draws(20)
 def test_law_a_remark_behind_the_call_of_a_pure_tool_changes_nothing(
     call: tuple[str, str, dict[str, Any]], remark: str, between: str
 ) -> None:
@@ -269,6 +275,7 @@ def test_law_a_remark_behind_the_call_of_a_pure_tool_changes_nothing(
 
 
 @given(first=CALLS, second=CALLS, between=st.sampled_from(["\n", "\nThought: then\n", " or "]))
+@draws(20)
 def test_law_one_reply_is_one_call(
     first: tuple[str, str, dict[str, Any]], second: tuple[str, str, dict[str, Any]], between: str
 ) -> None:
@@ -380,7 +387,9 @@ def repeated(piece: str, size: int) -> str:
 
 
 @pytest.mark.sampled
-@pytest.mark.parametrize("start", [pytest.param(start, id=name) for start, name in STARTS.items()])
+@pytest.mark.parametrize(
+    "start", sampled([pytest.param(start, id=name) for start, name in STARTS.items()], 5)
+)
 def test_100_kb_of_anything_is_read_at_once(start: str) -> None:
     """As fast as 50 ms are for blanks, backticks, line breaks and braces; some room for what is dense in
     markers."""
@@ -416,8 +425,10 @@ def bare_loop() -> None:
 BARE, LOOPED = re.compile("a"), "a" * 20_000
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
-    "piece", [" ", "\n", "`", "{", "```\n", "{'a':", "Action:\n", "Action: a\nAction Input: b\n"]
+    "piece",
+    sampled([" ", "\n", "`", "{", "```\n", "{'a':", "Action:\n", "Action: a\nAction Input: b\n"], 3),
 )
 def test_time_grows_as_the_text_does(piece: str) -> None:
     def seconds(size: int) -> float:

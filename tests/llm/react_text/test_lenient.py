@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.draws import draws
 from wesichain.core import FinalAnswer, Message, Role
 from wesichain.core.internal import dump_json, parse_json
 from wesichain.errors import CodecError
@@ -95,11 +96,13 @@ CONTAINERS = st.lists(JSON) | st.dictionaries(st.text(), JSON)
 
 
 @given(CONTAINERS)
+@draws(15)
 def test_json_means_what_it_always_means(value: Any) -> None:
     assert load(dump_json(value)) == (value, "")
 
 
 @given(CONTAINERS)
+@draws(15)
 def test_a_literal_of_python_means_the_same(value: Any) -> None:
     """Where it is read at all: Python escapes some characters in ways that JSON does not know."""
     try:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections import Counter
 from typing import Any
 
 import pytest
 
 from tests.conftest import OUTSIDE, corpus, each_origin
+from tests.warm import python
 from wesichain.core import ToolSpec
 from wesichain.errors import ConfigError
 from wesichain.llm.react_text import Parsed, parse
@@ -94,7 +94,7 @@ class TestTheCorpus:
             "print(parse(json.load(sys.stdin)).kind)"
         )
         done = subprocess.run(
-            [sys.executable, "-c", code],
+            [*python(), "-c", code],
             input=json.dumps(text),
             capture_output=True,
             text=True,

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import OUTSIDE, corpus, each_origin
+from tests.draws import sampled
 from wesichain.core import ToolCall
 from wesichain.errors import InvalidArgsError
 from wesichain.tools import JsonTool, ToolSet, validate_json
@@ -43,9 +44,10 @@ def test_issues_of_the_suite_have_words(origin: str) -> None:
         assert all(": " in issue and len(issue) < 600 for issue in issues)
 
 
+@pytest.mark.sampled
 @each_origin
 async def test_the_function_calls_of_the_leaderboard(origin: str) -> None:
-    rows = corpus("bfcl_tools.jsonl", origin)
+    rows = sampled(corpus("bfcl_tools.jsonl", origin), 100)
     refused = 0
     for row in rows:
         entered: list[Any] = []
@@ -59,12 +61,13 @@ async def test_the_function_calls_of_the_leaderboard(origin: str) -> None:
             assert isinstance(result.error, InvalidArgsError), (row["id"], mutation)
             refused += 1
         assert len(entered) == 1
-    assert (len(rows), refused) == ((378, 2557) if origin == OUTSIDE else (12, 147))
+    assert refused > 3 * len(rows) >= 36
 
 
+@pytest.mark.sampled
 @each_origin
 def test_where_strict_and_lax_differ_kinds_are_strict_and_5_0_is_5(origin: str) -> None:
-    for row in corpus("bfcl_tools.jsonl", origin):
+    for row in sampled(corpus("bfcl_tools.jsonl", origin), 100):
         tool = JsonTool("it", "", row["schema"], print)
         registry = ToolSet().register(tool).build()
         for mutation in row["policy_mutations"]:
@@ -78,9 +81,10 @@ def test_where_strict_and_lax_differ_kinds_are_strict_and_5_0_is_5(origin: str) 
                     assert not is_refused, mutation
 
 
+@pytest.mark.sampled
 @each_origin
 def test_schemas_of_the_leaderboard_have_a_strict_form(origin: str) -> None:
-    for row in corpus("bfcl_tools.jsonl", origin)[:100]:
+    for row in sampled(corpus("bfcl_tools.jsonl", origin), 40):
         registry = ToolSet().register(JsonTool("it", "", row["schema"], print)).build()
         (spec,) = registry.specs(strict=True)
         assert spec.parameters["required"] == list(spec.parameters["properties"])

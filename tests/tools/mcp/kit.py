@@ -25,7 +25,7 @@ ENV = {"PYTHONPATH": SOURCES}
 
 def raw(how: str, env: dict[str, str] | None = None, **options: Any) -> McpServer:
     return McpServer.stdio(
-        sys.executable, str(HERE / "raw_server.py"), how, env=env or {}, name="raw", **options
+        sys.executable, "-IS", str(HERE / "raw_server.py"), how, env=env or {}, name="raw", **options
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -40,7 +39,7 @@ if HOW == "says-too-much":
     LISTS[HOW] = [
         tool("wordy") | {"description": "\x1b[1m" + "x" * 2_000_000},
         tool("huge-schema", {"type": "object", "description": "x" * 300_000}),
-        *(tool(f"tool{n}", {"type": "object", "properties": {"text": red}}) for n in range(19_998)),
+        *(tool(f"tool{n}", {"type": "object", "properties": {"text": red}}) for n in range(1_998)),
     ]
 PNG = {"type": "image", "data": "AAAA" * 100, "mimeType": "image/png"}
 LINK = {"type": "resource_link", "name": "notes", "uri": "file:///notes.txt"}
@@ -108,6 +107,8 @@ def start() -> None:
             sys.stderr.write("warning: " * 1_000_000)
         case "has-a-stubborn-child" | "is-stubborn":
             code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+            import subprocess  # no other server pays for it
+
             child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.DEVNULL)
             Path(os.environ["PIDS"]).write_text(f"{os.getpid()} {child.pid}", encoding="utf-8")
         case _:

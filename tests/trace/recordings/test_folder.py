@@ -163,16 +163,16 @@ class TestPruning:
         assert prune(folder) == ()
 
 
-def test_ten_thousand_runs_are_listed_in_under_a_second(tmp_path: Path) -> None:
+def test_two_thousand_runs_are_listed_in_under_a_second(tmp_path: Path) -> None:
     record(tmp_path, run("run", 10))
     (first,) = tmp_path.iterdir()
-    for number in range(10_000):
+    for number in range(2_000):
         (tmp_path / f"20260102T000000.{number:06}Z-run-{number}.jsonl").hardlink_to(first)
     start = time.process_time()
     assert len(list_runs(tmp_path, limit=200)) == 200
     page = time.process_time() - start
     start = time.process_time()
-    assert len(list_runs(tmp_path, search="weather")) == 10_001
+    assert len(list_runs(tmp_path, search="weather")) == 2_001
     everything = time.process_time() - start
     assert page < 1.0
-    assert everything < 3.0  # half a second of a free core; a reader of whole files takes a minute
+    assert everything < 1.0  # a tenth of a second of a free core; a reader of whole files takes ten

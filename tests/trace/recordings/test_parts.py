@@ -114,7 +114,7 @@ def test_a_name_that_holds_a_secret_is_redacted(tmp_path: Path) -> None:
     assert load(path).requests()[0].messages[0].text == "What is it?"
 
 
-@draws(25, shares_fixtures=True)
+@draws(12, shares_fixtures=True)
 @given(st.lists(values.message, min_size=1, max_size=4))
 def test_any_message_comes_back(tmp_path: Path, messages: list[Message]) -> None:
     from uuid import uuid4

@@ -11,7 +11,6 @@ import os
 import signal
 import stat
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -78,7 +77,7 @@ class TestAFile:
         assert recording.complete
 
     @given(st.data())
-    @draws(30)
+    @draws(15)
     def test_holds_any_event(self, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
         folder = tmp_path_factory.mktemp("any")
         some = data.draw(st.lists(events(st.just("r"), st.just("inner")), max_size=5))
@@ -315,19 +314,19 @@ class TestARunThatGoesOn:
 class TestManyAtOnce:
     def test_runs_side_by_side_in_one_loop(self, tmp_path: Path) -> None:
         recorder = Recorder(tmp_path)
-        streams = [iter(run(f"r{number}", 5)) for number in range(200)]
+        streams = [iter(run(f"r{number}", 5)) for number in range(50)]
         for _ in run("r", 5):
             for stream in streams:
                 recorder.emit(next(stream))
         found = {load(path).run_id: load(path) for path in tmp_path.iterdir()}
-        assert len(found) == 200
+        assert len(found) == 50
         assert all(recording.complete for recording in found.values())
 
     def test_runs_side_by_side_in_threads(self, tmp_path: Path) -> None:
         recorder = Recorder(tmp_path)
 
         def work(worker: int) -> None:
-            for number in range(10):
+            for number in range(3):
                 for event in run(f"r{worker}-{number}", 20):
                     recorder.emit(event)
 
@@ -337,14 +336,14 @@ class TestManyAtOnce:
         for thread in threads:
             thread.join()
         recordings = [load(path) for path in tmp_path.iterdir()]
-        assert len(recordings) == 80
+        assert len(recordings) == 24
         assert all(recording.events == tuple(run(recording.run_id, 20)) for recording in recordings)
 
     def test_one_run_told_by_several_threads_loses_nothing(self, tmp_path: Path) -> None:
         recorder = record(tmp_path, run("r")[:1])
 
         def work(worker: int) -> None:
-            for seq in range(500):
+            for seq in range(150):
                 recorder.emit(StepStarted("r", worker, seq, NOON))
 
         threads = [threading.Thread(target=work, args=(worker,)) for worker in range(4)]
@@ -353,12 +352,12 @@ class TestManyAtOnce:
         for thread in threads:
             thread.join()
         recorder.emit(run("r")[-1])
-        assert len(read(tmp_path).events) == 2002
+        assert len(read(tmp_path).events) == 602
 
     def test_open_runs_take_no_descriptors(self, tmp_path: Path) -> None:
         before = len(list(Path("/proc/self/fd").iterdir())) if Path("/proc/self/fd").exists() else 0
         recorder = Recorder(tmp_path)
-        for number in range(500):
+        for number in range(100):
             recorder.emit(run(f"r{number}")[0])
         after = len(list(Path("/proc/self/fd").iterdir())) if before else 0
         assert after <= before + 5
@@ -482,7 +481,7 @@ print(recorder.dropped)
         assert list_runs(tmp_path) == ()
 
     def run_limited(self, folder: Path, limit: int, *, count: int) -> int:
-        command = [sys.executable, "-c", self.LIMITED, str(folder), str(limit), str(count)]
+        command = [*python(), "-c", self.LIMITED, str(folder), str(limit), str(count)]
         done = subprocess.run(command, check=True, cwd=ROOT, capture_output=True, text=True)
         assert "lacks events" in done.stderr
         return int(done.stdout)

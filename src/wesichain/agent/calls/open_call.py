@@ -23,7 +23,6 @@ from wesichain.agent.trail import Trail
 from wesichain.core import Event, Message, ToolCall, ToolProgress
 from wesichain.core.internal import (
     CallToken,
-    CancellationToken,
     Decision,
     LogView,
     PendingCall,
@@ -293,20 +292,6 @@ class OpenCall:
             if not run.emitter.is_closed:
                 run.give_up(CALL_ENDED)
         self.token.abandon(CALL_ENDED)
-
-
-def inner_run(parent: ToolContext | None, agent: str, task: str) -> InnerRun | None:
-    """The place of a run that is started in a call; None where the run above is none of ours."""
-    link = None if parent is None else parent.link
-    return link.place(agent, task) if isinstance(link, OpenCall) else None
-
-
-def token_for(given: CancellationToken | None, parent: ToolContext | None) -> CancellationToken | None:
-    """A token of the run's own, below those that it was given; None where nobody gave one."""
-    above = [
-        token for token in (given, parent.cancellation if parent is not None else None) if token is not None
-    ]
-    return CancellationToken(*above) if above else None
 
 
 def waiting_for(pending: tuple[PendingCall, ...], run_id: str, step: int) -> Interrupted[Any]:

@@ -29,16 +29,6 @@ class RunMemory(Protocol):
         ...
 
 
-def checked_memory(conversation: Any) -> RunMemory | None:
-    """The memory that a run was given, or None; a ConfigError for anything else."""
-    if conversation is None or isinstance(conversation, RunMemory):
-        return conversation
-    raise ConfigError(
-        f"conversation={conversation!r}: pass a Conversation, or one that a store opened: "
-        f"SqliteConversations(path).open(id)"
-    )
-
-
 class Conversation:
     """The user's and the final assistant's messages of earlier runs; the reasoning is not kept.
 

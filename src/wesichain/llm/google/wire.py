@@ -7,6 +7,7 @@ from typing import Any
 
 from wesichain.core import Content, JsonValue, LlmRequest, Message, ModelSettings, Role, Text, ToolCall
 from wesichain.core.internal import Media, is_array, is_object
+from wesichain.llm.block_turns import instructions_of
 from wesichain.llm.calls import ToolNames, require_ids, stops_of, tool_choice, with_settings, write_args
 from wesichain.llm.media_blocks import Block, blocks_of
 from wesichain.llm.supported_settings import ReasoningForm
@@ -65,9 +66,8 @@ def to_config(
 ) -> dict[str, Any]:
     """The rest of a request: instructions, tools, the form of the answer, and the user's own fields."""
     config: dict[str, Any] = {"automatic_function_calling": {"disable": True}}
-    instructions = [message.text for message in request.messages if message.role is Role.SYSTEM]
-    if any(instructions):
-        config["system_instruction"] = {"parts": [_text("\n\n".join(filter(None, instructions)))]}
+    if instructions := instructions_of(request):
+        config["system_instruction"] = {"parts": [_text(instructions)]}
     if request.tools:
         declared = [
             {

@@ -7,6 +7,7 @@ from typing import Any
 
 from wesichain.core import Audio, Content, Image, JsonValue, LlmRequest, Message, Role, ToolCall, to_json
 from wesichain.core.internal import Media, is_array, is_object
+from wesichain.llm.block_turns import instructions_of
 from wesichain.llm.calls import ToolNames, require_ids, with_settings, write_args
 from wesichain.llm.media_blocks import Block, blocks_of, data_url, text_in
 from wesichain.llm.strict_forms import strict_form
@@ -36,9 +37,8 @@ def to_items(
         "input": [item for message in request.messages for item in _items(message, names, omitted)],
         "store": False,
     }
-    instructions = [message.text for message in request.messages if message.role is Role.SYSTEM]
-    if any(instructions):
-        body["instructions"] = "\n\n".join(filter(None, instructions))
+    if instructions := instructions_of(request):
+        body["instructions"] = instructions
     if reasons:
         body["include"] = ["reasoning.encrypted_content"]
     if request.tools:

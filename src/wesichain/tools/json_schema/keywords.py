@@ -104,10 +104,6 @@ def check_enum(given: Any) -> Check:
     return check
 
 
-def check_const(given: Any) -> Check:
-    return check_enum([given])
-
-
 def _literal(value: Any) -> str:
     return quote(value) if isinstance(value, str) else shorten(dump_json(value))
 
@@ -226,7 +222,7 @@ def name_list(keyword: str, given: Any) -> list[str]:
 # What each keyword makes of its value, alone; those that look at their neighbours are in `applicators`.
 SIMPLE: dict[str, Callable[[Any], Check | None]] = {
     "enum": check_enum,
-    "const": check_const,
+    "const": lambda given: check_enum([given]),
     "maximum": _bound("maximum", lambda value, limit: value <= limit, "not above"),
     "minimum": _bound("minimum", lambda value, limit: value >= limit, "not below"),
     "exclusiveMaximum": _bound("exclusiveMaximum", lambda value, limit: value < limit, "below"),

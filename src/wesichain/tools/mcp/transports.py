@@ -13,9 +13,11 @@ import asyncio
 import os
 import shutil
 import signal
+import ssl
 import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from functools import cache
 from typing import Any, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
@@ -241,8 +243,9 @@ class ServerAddress:
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Streams]:
         timeout = httpx2.Timeout(30.0, read=300.0)  # a call has a limit of its own
+        bounded = _Bounded(verify=_certificates())
         async with (
-            _Client(headers=self._headers, timeout=timeout, auth=self._auth, transport=_Bounded()) as client,
+            _Client(headers=self._headers, timeout=timeout, auth=self._auth, transport=bounded) as client,
             streamable_http_client(self._url, http_client=client, max_sse_event_size=MAX_MESSAGE) as streams,
         ):
             yield streams
@@ -252,6 +255,12 @@ class ServerAddress:
 
     def remarks(self) -> str:
         return ""
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Reading the certificates takes tens of milliseconds: once a process is enough."""
+    return httpx2.create_ssl_context()
 
 
 class _Client(httpx2.AsyncClient):

@@ -189,9 +189,8 @@ def arguments_of(signature: Signature, *, tool_name: str, described: dict[str, s
     for parameter, name in zip(taken, list(fields), strict=True):
         fields[name] = _described(fields[name], parameter, described.get(parameter.name))
     is_flat = extras is None and list(fields) == list(hints) and all(_is_flat(p.annotation) for p in taken)
-    quick = (
-        _quick_check(hints, texts=[p.name for p in taken if _may_be_text(p.annotation)]) if is_flat else None
-    )
+    texts = [p.name for p in taken if str in union_members(p.annotation)]
+    quick = _quick_check(hints, texts=texts) if is_flat else None
     return Arguments(adapter, schema, quick=quick, extras=extras.name if extras else None)
 
 
@@ -296,10 +295,6 @@ def _is_flat(annotation: Any) -> bool:
         or (get_origin(member) is Literal and all(isinstance(value, str) for value in get_args(member)))
         for member in union_members(annotation)
     )
-
-
-def _may_be_text(annotation: Any) -> bool:
-    return str in union_members(annotation)
 
 
 def _quick_check(hints: dict[str, Any], *, texts: list[str]) -> Callable[[Any], Any]:

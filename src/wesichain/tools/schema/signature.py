@@ -52,12 +52,8 @@ class Signature:
 
     @property
     def is_simple(self) -> bool:
-        """Whether the arguments can be passed by name, as they are."""
-        return not (self.positional or self.star or self.extras or self.context or self.fresh)
-
-    @property
-    def is_simple_but_for_context(self) -> bool:
-        return bool(self.context) and not (self.positional or self.star or self.extras or self.fresh)
+        """Whether the arguments, without the context, can be passed by name, as they are."""
+        return not (self.positional or self.star or self.extras or self.fresh)
 
     def bind(self, args: dict[str, Any], context: Any) -> tuple[list[Any], dict[str, Any]]:
         """Checked arguments, as the callable takes them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -22,50 +22,36 @@ from wesichain.trace.redaction.redactor import Redactor
 from .format import without_surrogates
 
 
-class LineWriter:
-    """Writes events as lines, without secrets; the bytes of parts go to `blobs`."""
+def lines_of(
+    entries: Entries, redactor: Redactor, unwritable: Callable[[Event, Exception], None], blobs: BlobWriter
+) -> bytes:
+    """The lines of events, without secrets; the bytes of parts go to `blobs`.
 
-    __slots__ = ("_redactor",)
-
-    def __init__(self, redactor: Redactor) -> None:
-        self._redactor = redactor
-
-    def lines(
-        self,
-        entries: Entries,
-        unwritable: Callable[[Event, Exception], None],
-        blobs: BlobWriter | None = None,
-    ) -> bytes:
-        """The lines of events. `unwritable` is told of one that has no JSON, and why."""
-        try:
-            return forms_to_jsonl(self._forms(entries), blobs=blobs)
-        except Exception:  # noqa: BLE001  # one of them is no usual one
-            return b"".join(self._lines_of_any(entries.events(), unwritable, blobs))
-
-    def _forms(self, entries: Entries) -> list[Any]:
-        redactor = self._redactor
-        forms = forms_in(entries.entries, entries.run_id, entries.before)
-        suspects = redactor.suspects(forms)
-        if suspects:
-            events = entries.events()
-            for place in suspects:
-                forms[place] = form_of(redactor.event(events[place]))
-        return forms
-
-    def _lines_of_any(
-        self,
-        events: list[Event],
-        unwritable: Callable[[Event, Exception], None],
-        blobs: BlobWriter | None,
-    ) -> Iterator[bytes]:
-        for event in events:
+    `unwritable` is called with an event that has no JSON, and why.
+    """
+    try:
+        return forms_to_jsonl(_forms(entries, redactor), blobs=blobs)
+    except Exception:  # noqa: BLE001  # one of them is no usual one
+        lines: list[bytes] = []
+        for event in entries.events():
             try:
-                yield _line_without_surrogates(self._redactor.event(event), blobs)
-            except Exception as error:  # noqa: BLE001  # an event may hold anything that a model's code returned
+                lines.append(_line_without_surrogates(redactor.event(event), blobs))
+            except Exception as error:  # noqa: BLE001  # it may hold anything that a model's code returned
                 unwritable(event, error)
+        return b"".join(lines)
 
 
-def _line_without_surrogates(event: Event, blobs: BlobWriter | None) -> bytes:
+def _forms(entries: Entries, redactor: Redactor) -> list[Any]:
+    forms = forms_in(entries.entries, entries.run_id, entries.before)
+    suspects = redactor.suspects(forms)
+    if suspects:
+        events = entries.events()
+        for place in suspects:
+            forms[place] = form_of(redactor.event(events[place]))
+    return forms
+
+
+def _line_without_surrogates(event: Event, blobs: BlobWriter) -> bytes:
     """The line of an event that may hold halves of letters, with whole ones in their place."""
     try:
         return to_jsonl((event,), blobs=blobs)

