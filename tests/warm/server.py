@@ -68,6 +68,7 @@ def warm() -> None:
         except ImportError as error:
             print(f"the warm process goes without {name}: {error}", file=sys.stderr)
     from wesichain import Agent, tool
+    from wesichain.policy import find_price
     from wesichain.testing import FunctionLlm
 
     @tool
@@ -76,6 +77,7 @@ def warm() -> None:
         return a + b
 
     Agent(FunctionLlm(lambda _: "yes"), tools=[add], output_type=list[int])
+    find_price("gpt-4o")  # reads the prices of all models
     load_encoder()
     assert threading.active_count() == 1
     gc.freeze()  # what is here stays: a child's collector need not look at it, and copy it by that

@@ -126,6 +126,11 @@ class Effects(Protocol):
         """
         del call_id
 
+    def has_runs(self, call_id: str) -> bool:
+        """Whether a call that has just begun will have runs inside, and end: a recording knows."""
+        del call_id
+        return False
+
     async def remember(self, entry: JournalEntry[T], make: Callable[[], Awaitable[T]]) -> T:
         """What `make` gives, or gave when the run was here before.
 

@@ -299,7 +299,8 @@ class Batch(Generic[OutT]):
     def _grace(self, call_id: str) -> float:
         """Seconds that a call which is stopped has for its inner runs to end, and be kept."""
         call = self._open.get(call_id)
-        return GRACE if call is not None and call.has_runs else 0.0
+        has_runs = (call is not None and call.has_runs) or self.run.effects.has_runs(call_id)
+        return GRACE if has_runs else 0.0
 
     def _grace_for_all(self) -> float:
         return 2 * max((self._grace(call_id) for call_id in self._open), default=0.0)

@@ -112,6 +112,20 @@ class ReplayEffects(Effects):
         await (cursor.dispatch_turn(self._scope, call_id) if call_id else cursor.step_turn(self._scope))
 
     @override
+    def has_runs(self, call_id: str) -> bool:
+        """Its runs begin a little later here than they did: a stop that comes first must not forget them."""
+        cursor = self._cursor
+        begun = [
+            index
+            for index, event in enumerate(cursor.events)
+            if isinstance(event, ToolDispatched)
+            and (event.scope, event.call_id) == (self._scope, call_id)
+            and cursor.matched[index]
+        ]
+        end, inside = self._rest_of_call(call_id, begun[-1]) if begun else (len(cursor.events), [])
+        return not self._is_cut(end) and any(isinstance(event, RunStarted) for _, event in inside)
+
+    @override
     def below(self, call: str, number: int) -> Callable[[Effects], Effects]:
         scope = f"{self._scope}/{call}" if self._scope else call
         return partial(ReplayEffects, self._cursor, scope if number == 1 else f"{scope}/~{number}")
