@@ -13,7 +13,6 @@ from pathlib import Path
 AGENT = Path(__file__).resolve().parents[1] / "src" / "wesichain" / "agent"
 OPTIONS, KEYWORDS = AGENT / "options.py", AGENT / "keywords.py"
 OF_RUNTIMES = ("name", "instructions", "deps_type", "default_policy")  # an Agent has parameters for these
-POSITIONAL = ("history",)
 
 HEAD = '''"""The options once more, for type checkers: the keywords of agents and of their runs.
 
@@ -86,7 +85,7 @@ def render() -> str:
     agent, run = fields_of("AgentOptions"), fields_of("RunOptions")
     loop = [line for name, line in agent if name not in OF_RUNTIMES]
     runtime = [line for name, line in agent if name in OF_RUNTIMES]
-    keywords = [line for name, line in run if name not in POSITIONAL]
+    keywords = [line for _, line in run]
     return HEAD + "".join(loop) + OF_RUNTIME + "".join(runtime) + OF_RUN + "".join(keywords) + OF_CONVERSATION
 
 

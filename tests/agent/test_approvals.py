@@ -19,7 +19,7 @@ from wesichain.agent import (
     Outcome,
     Refuse,
 )
-from wesichain.core import Action, Observation, Role, Thought, from_json, to_json
+from wesichain.core import Action, Message, Observation, Role, Thought, from_json, to_json
 from wesichain.errors import ConfigError, LoopDetectedError
 from wesichain.testing import FakeClock, ScriptedLlm
 from wesichain.tools import tool
@@ -207,6 +207,16 @@ def test_only_an_interrupted_run_can_go_on(outcome: Any) -> None:
     runtime, _ = waiting(Deletions())
     with pytest.raises(ConfigError, match="needs the Interrupted outcome of a run"):
         asyncio.run(runtime.resume(outcome))
+
+
+def test_a_run_that_goes_on_takes_no_history() -> None:
+    """It would have been taken and left unread."""
+    effects = Deletions()
+    runtime, outcome = waiting(effects)
+    options: Any = {"history": [Message(Role.USER, "before")]}
+    with pytest.raises(ConfigError, match="has its history already; leave history= out"):
+        asyncio.run(runtime.resume(outcome, {outcome.pending[0].token: Approve()}, **options))
+    assert effects.paths == []
 
 
 def test_changed_arguments_of_a_run_below_are_refused_before_anything_goes_on() -> None:

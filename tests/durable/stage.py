@@ -22,6 +22,7 @@ from wesichain.core import Event, LlmRequest, LlmResponse, Role
 from wesichain.core.internal import to_plain
 from wesichain.durable import DurableAgent
 from wesichain.errors import WesichainError
+from wesichain.policy import find_price
 from wesichain.testing import FunctionLlm, calls
 
 
@@ -150,6 +151,8 @@ def fork(scene: Scene) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    agent_of(Scene("", ""))  # what is loaded late: schemas of tools, and prices
+    find_price("gpt-4o")
     for line in sys.stdin:
         print(json.dumps(fork(Scene(**json.loads(line)))), flush=True)
 

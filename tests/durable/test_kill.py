@@ -15,6 +15,7 @@ from sqlalchemy import make_url
 
 from tests.conftest import no_durable_sqlite
 from tests.durable.conftest import Play
+from tests.durable.databases import database_in
 from tests.durable.stage import Scene
 from tests.warm import python
 
@@ -90,7 +91,7 @@ def kill_and_go_on(play: Play, scene: Scene, undisturbed: list[dict[str, Any]]) 
 
 
 def on_file(tmp_path: Path, point: str) -> Scene:
-    return Scene(f"sqlite:///{tmp_path}/runs.db", str(tmp_path / "effects"), die=point)
+    return Scene(database_in(tmp_path), str(tmp_path / "effects"), die=point)
 
 
 @pytest.mark.parametrize("point", QUICK)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
+import pickle
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from random import Random
+from threading import Lock
 from typing import Any
 
 from typing_extensions import override
 
+from tests.conftest import ROOT
 from tests.graph.programs import Machine, random_program
+from tests.warm import python
 from wesichain.errors import ConflictingUpdateError, GraphInterruptedError
 from wesichain.graph import Checkpointer, Entry, ExecutionOptions, Graph, MemoryCheckpointer, ThreadInfo
 from wesichain.graph.postgres import PostgresCheckpointer
@@ -167,22 +171,56 @@ async def opened(place: str) -> AsyncIterator[Checkpointer]:
 class Workers:
     """Processes that take turns: whoever goes on with a thread is not who left it."""
 
-    def __init__(self, pools: Sequence[ProcessPoolExecutor]) -> None:
-        self._pools = pools
+    def __init__(self, processes: Sequence[Process]) -> None:
+        self._processes = processes
         self._last: dict[str, int] = {}
 
     async def run(self, job: Job) -> Report:
-        turn = (self._last.get(job.leg.thread, 0) + 1) % len(self._pools)
+        turn = (self._last.get(job.leg.thread, 0) + 1) % len(self._processes)
         self._last[job.leg.thread] = turn
-        return await asyncio.get_running_loop().run_in_executor(self._pools[turn], work, job)
+        return await self._processes[turn].run(job)
+
+
+class Process:
+    """A process that runs legs, one after the other."""
+
+    def __init__(self) -> None:
+        command = [*python(), "-c", "from tests.graph.processes import serve; serve()"]
+        self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._lock = Lock()
+
+    async def run(self, job: Job) -> Report:
+        return await asyncio.to_thread(self._ask, job)
+
+    def _ask(self, job: Job) -> Report:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with self._lock:
+            pickle.dump(job, self._process.stdin)
+            self._process.stdin.flush()
+            report: Report = pickle.load(self._process.stdout)
+        return report
+
+    def close(self) -> None:
+        self._process.communicate()
+
+
+def serve() -> None:
+    """In the process: run the legs that come over standard input."""
+    while True:
+        try:
+            job = pickle.load(sys.stdin.buffer)  # of the process that started this one
+        except EOFError:
+            return
+        pickle.dump(work(job), sys.stdout.buffer)
+        sys.stdout.buffer.flush()
 
 
 @contextmanager
 def workers(count: int = 2) -> Iterator[Workers]:
-    context = multiprocessing.get_context("spawn")
-    pools = [ProcessPoolExecutor(1, mp_context=context) for _ in range(count)]
+    processes = [Process() for _ in range(count)]
     try:
-        yield Workers(pools)
+        yield Workers(processes)
     finally:
-        for pool in pools:
-            pool.shutdown()
+        for process in processes:
+            process.close()

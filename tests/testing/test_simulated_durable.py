@@ -16,7 +16,7 @@ from tests.agent import trees
 from tests.draws import chosen, sampled
 from tests.durable.databases import database_in
 from tests.testing.samples import orders, vouchers
-from tests.testing.test_simulation import check_tree, digest_of, tree_scenario
+from tests.testing.test_simulation import check_tree, tree_scenario
 from wesichain.agent import Completed, Interrupted
 from wesichain.durable import DurableAgent, DurableGraph
 from wesichain.graph.sqlite import SqliteCheckpointer
@@ -41,7 +41,7 @@ MEETING = (2, 8, 9, 10)  # seeds that meet the faults which are looked for, in t
 def test_a_sound_agent_raises_no_alarm_and_meets_every_fault(tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
     scenario = vouchers.scenario(tmp_path)
-    for seed in [*MEETING, *chosen(range(1_000), 3)]:
+    for seed in [*MEETING, *chosen(range(1_000), 2)]:
         with simulated(scenario, seed, Faults()) as trace:
             assert trace.error is None, trace.error
             for invariant in scenario.invariants:
@@ -53,11 +53,6 @@ def test_a_sound_agent_raises_no_alarm_and_meets_every_fault(tmp_path: Path) -> 
     assert {"crash", "cancel", "tool_late", "model_errs", "person_late"} <= {*seen}
     assert seen["3 processes"]
     assert seen["completed"] > 1
-
-
-def test_a_seed_is_the_same_run_again(tmp_path: Path) -> None:
-    scenario = vouchers.scenario(tmp_path)
-    assert digest_of(scenario, 14) == digest_of(scenario, 14)
 
 
 @pytest.mark.sampled
@@ -91,7 +86,7 @@ def test_an_answer_after_its_question_has_expired_is_refused(tmp_path: Path) -> 
 def test_random_trees_hold_their_laws_in_durable_runs(tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
     before = trees.WORLD
-    for seed in (3, 7, 8, 12, *chosen(range(200), 3)):
+    for seed in (3, 7, 8, 12, *chosen(range(200), 2)):
         url = database_in(tmp_path, f"{seed}.db")
         scenario = tree_scenario(seed, partial(DurableAgent, name="tree", database_url=url))
         with simulated(scenario, seed, Faults()) as trace:
@@ -124,7 +119,7 @@ def order_desk(folder: Path, mistake: str | None = None) -> Scenario:
 def test_a_sound_durable_graph_raises_no_alarm_and_meets_every_fault(tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
     scenario = order_desk(tmp_path)
-    for seed in (4, 6, 7, 11, 22, *chosen(range(1_000), 3)):
+    for seed in (4, 6, 11, 22, *chosen(range(1_000), 2)):
         with simulated(scenario, seed, Faults()) as trace:
             assert trace.error is None, trace.error
             for invariant in scenario.invariants:
@@ -135,7 +130,6 @@ def test_a_sound_durable_graph_raises_no_alarm_and_meets_every_fault(tmp_path: P
     assert {"crash", "cancel", "node_raises", "node_hangs", "node_late", "person_late"} <= {*seen}
     assert seen["3 processes"]
     assert seen["ended"]
-    assert digest_of(scenario, 2) == digest_of(scenario, 2)
 
 
 @pytest.mark.sampled

@@ -40,25 +40,29 @@ from wesichain.testing import (
 from wesichain.testing.simulation.simulate import simulated
 from wesichain.trace import load
 
-SAMPLES = (refunds, trips, transfers, research, support)
+# For each mistake of a sample a seed that finds it: to look for one costs more than all the rest.
+SAMPLES = {
+    refunds: (11, 16, 22, 24),
+    trips: (11, 11, 41, 25),
+    transfers: (17, 34, 4, 17),
+    research: (19, 23, 44, 5),
+    support: (2, 24, 11, 13),
+}
 MISTAKES = [
-    pytest.param(sample, mistake, id=f"{sample.__name__.rpartition('.')[2]}-{mistake.replace(' ', '-')}")
-    for sample in SAMPLES
-    for mistake in sample.MISTAKES
+    pytest.param(
+        sample, mistake, seed, id=f"{sample.__name__.rpartition('.')[2]}-{mistake.replace(' ', '-')}"
+    )
+    for sample, seeds in SAMPLES.items()
+    for mistake, seed in zip(sample.MISTAKES, seeds, strict=True)
 ]
 
 
-@pytest.mark.parametrize(("sample", "mistake"), MISTAKES)
-def test_a_planted_mistake_is_found_and_shrunk(sample: ModuleType, mistake: str) -> None:
-    scenario, broken = sample.scenario(mistake), sample.MISTAKES[mistake][0]
-    for first in range(0, 500, 3):
-        report = simulate_sync(scenario, seeds=range(first, first + 3))
-        assert all(len(one.faults) <= 3 for one in report.violations), str(report)
-        found = [one for one in report.violations if one.invariant == broken]
-        if found:
-            assert found[0].message != "AssertionError"
-            return
-    pytest.fail(f"{broken} was not broken in 500 seeds")
+@pytest.mark.parametrize(("sample", "mistake", "seed"), MISTAKES)
+def test_a_planted_mistake_is_found_and_shrunk(sample: ModuleType, mistake: str, seed: int) -> None:
+    (violation,) = simulate_sync(sample.scenario(mistake), seeds=[seed]).violations
+    assert violation.invariant == sample.MISTAKES[mistake][0]
+    assert violation.message != "AssertionError"
+    assert len(violation.faults) <= 2
 
 
 @pytest.mark.parametrize("sample", SAMPLES)
@@ -554,7 +558,7 @@ async def test_the_synchronous_form_in_a_coroutine_is_wrong_use_and_no_violation
 
 
 async def test_in_a_coroutine() -> None:
-    report = await simulate(refunds.scenario("sends mails again"), seeds=range(60))
+    report = await simulate(refunds.scenario("sends mails again"), seeds=[24])
     assert [one.invariant for one in report.violations] == ["one_mail"]
 
 
@@ -563,7 +567,7 @@ KEPT: Scenario = refunds.scenario("refunds without a look")
 
 @pytest.fixture(scope="module")
 def report() -> Report:
-    return simulate_sync(KEPT, seeds=range(60))
+    return simulate_sync(KEPT, seeds=range(12))
 
 
 def test_a_violation_opens_in_the_viewer(report: Report, tmp_path: Path) -> None:
@@ -593,7 +597,7 @@ def test_a_violation_is_kept_as_a_test(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.delitem(sys.modules, "refund_desk", raising=False)
     import refund_desk  # type: ignore[import-not-found]  # written above
 
-    report = simulate_sync(refund_desk.scenario, seeds=range(60), invariants=[refunds.one_mail])
+    report = simulate_sync(refund_desk.scenario, seeds=range(12), invariants=[refunds.one_mail])
     (tmp_path / "test_kept.py").write_text(report.violations[0].test(), encoding="utf-8")
     statuses = []
     for mistake in ("refunds without a look", None):

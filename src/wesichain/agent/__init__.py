@@ -9,7 +9,7 @@ from wesichain.tools import RunContext
 from .agent import Agent, Instructions, Task
 from .calls.call_approvals import check_decision
 from .drive import Drive, OpenRun
-from .effects import Caller, Effects, JournalEntry, LiveEffects
+from .effects import Caller, Effects, FixedCaller, JournalEntry, LiveEffects, unknown_outcome
 from .emitter import Emitter
 from .model_names import AnyModel, resolve_model
 from .options import AgentOptions, LoopGuard, OnLimit, RunOptions, Sinks
@@ -109,6 +109,7 @@ __all__ = [
     "Emitter",
     "EventQueue",
     "Failed",
+    "FixedCaller",
     "Handoff",
     "History",
     "Idle",
@@ -159,5 +160,6 @@ __all__ = [
     "resolve_model",
     "result_of",
     "team_of",
+    "unknown_outcome",
     "with_output",
 ]

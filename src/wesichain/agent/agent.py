@@ -191,7 +191,10 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         history: Sequence[Message] = (),
         **options: Unpack[ConversationKeywords[DepsT_contra]],
     ) -> RunResult[OutT]:
-        """The answer to a task. A run that does not complete raises, with the outcome in the error."""
+        """The answer to a task. A run that does not complete raises, with the outcome in the error.
+
+        `history`: messages before the task.
+        """
         return result_of(await self.outcome(task, history, **options))
 
     def run_sync(
@@ -217,7 +220,8 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
     ) -> RunStream[RunResult[OutT]]:
         """The run, event by event: `async with agent.stream(task) as run: async for event in run: ...`.
 
-        Given an interrupted outcome and the decisions on its calls, it resumes that run.
+        Given an interrupted outcome and the decisions on its calls, it resumes that run. `history`: messages
+        before the task.
         """
         sinks = as_sinks(options.get("events"))
         if isinstance(task, Interrupted) and history:

@@ -78,6 +78,27 @@ class Caller(Protocol):
         ...
 
 
+class FixedCaller(Caller):
+    """A caller whose context was made already."""
+
+    __slots__ = ("_ctx",)
+
+    def __init__(self, ctx: ToolContext) -> None:
+        self._ctx = ctx
+
+    @override
+    def context(self, call: ToolCall) -> ToolContext:
+        return self._ctx
+
+
+def unknown_outcome(name: str) -> str:
+    """The result for the model of a call that was begun and may not be made again."""
+    return (
+        f"the outcome of {name!r} is unknown: the process that ran it ended before it could say what came of "
+        f"it. It is not run again, since its effect is 'once'; find out whether it happened"
+    )
+
+
 class Effects(Protocol):
     """Ask the model, call a tool. A live run, a replay and a durable run answer them differently."""
 

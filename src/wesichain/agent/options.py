@@ -13,7 +13,7 @@ from typing_extensions import TypeVar
 
 from wesichain._elsewhere import AGENT, unknown_keyword
 from wesichain.context import ContextView, are_views
-from wesichain.core import Advice, Clock, EventSink, Message, ModelSettings
+from wesichain.core import Advice, Clock, EventSink, ModelSettings
 from wesichain.core.internal import NO_SETTINGS, CancellationToken, constructor_of, dataclass
 from wesichain.errors import ConfigError, PolicyConfigError
 from wesichain.middleware import Middleware
@@ -149,9 +149,9 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
 class RunOptions(Generic[DepsT]):
     """The options of one run, also when it is resumed.
 
-    `history`: messages before the task. `deps`: the caller's own world, for tools, instructions and checks;
-    it is written nowhere. `model`, `budget`: in place of the agent's. `settings`: over the agent's. All
-    three hold when the run is resumed.
+    `deps`: the caller's own world, for tools, instructions and checks; it is written nowhere.
+    `model`, `budget`: in place of the agent's. `settings`: over the agent's. All three hold when the run is
+    resumed.
     `cancellation`: stops the run, which never cancels it. `parent`: the context of the call that this run is
     inside of: it then spends from that run's account, is part of its log and waits with it.
     `events`: further sinks. `stream`: emit text as it comes. `run_id`: a name for the run. `instructions`:
@@ -160,7 +160,6 @@ class RunOptions(Generic[DepsT]):
     `Drive`. `inner`: the place of the run in the call of `parent`, where it has one already.
     """
 
-    history: Sequence[Message] = ()
     deps: DepsT = cast("Any", None)
     model: AnyModel | None = None
     budget: Budget | None = None
@@ -240,7 +239,9 @@ def run_options(given: Mapping[str, Any]) -> RunOptions:
     try:
         return _run_options(**given)
     except TypeError:
-        raise unknown_keyword("run", given, option_names(RunOptions), AGENT) from None
+        if "history" in given:  # of a resumption: who begins a run takes it beside its options
+            raise ConfigError("an interrupted run has its history already; leave history= out") from None
+        raise unknown_keyword("run", given, (*option_names(RunOptions), "history"), AGENT) from None
 
 
 def option_names(options: type) -> list[str]:

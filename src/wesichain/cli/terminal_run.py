@@ -7,7 +7,6 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 from uuid import uuid4
@@ -193,9 +192,9 @@ def _execute(
     program: Program, start: Start, shown: DisplayOptions, conversation: RunMemory | None = None
 ) -> int:
     events = shown.sinks()
-    run = partial(_run, start, events, stream=shown.is_watched, conversation=conversation)
+    running = _run(program, start, events, stream=shown.is_watched, conversation=conversation)
     try:
-        outcome, pressed = asyncio.run(_with_agent(program, run))
+        outcome, pressed = asyncio.run(running)
     finally:
         for sink in events:
             if isinstance(sink, Watchable):
@@ -205,15 +204,8 @@ def _execute(
     return _end(outcome, shown, pressed=pressed)
 
 
-async def _with_agent(
-    program: Program, run: Callable[[Agent[Any]], Awaitable[tuple[Outcome[Any] | None, bool]]]
-) -> tuple[Outcome[Any] | None, bool]:
-    async with AsyncExitStack() as stack:
-        return await run(await program(stack) if callable(program) else program)
-
-
 async def _run(
-    start: Start, events: list[EventSink], agent: Agent[Any], *, stream: bool, conversation: RunMemory | None
+    program: Program, start: Start, events: list[EventSink], *, stream: bool, conversation: RunMemory | None
 ) -> tuple[Outcome[Any] | None, bool]:
     """Run, asking for approvals as long as there is a person; Ctrl-C cancels the run, and is remembered."""
     token = CancellationToken()
@@ -224,20 +216,22 @@ async def _run(
         pressed = True
         token.cancel("Ctrl-C")
 
-    on_ctrl_c(on_interrupt)
     shared: dict[str, Any] = {"cancellation": token, "events": events, "stream": stream}
-    outcome: Outcome[Any] | None = await start(agent, shared)
-    while isinstance(outcome, Interrupted) and outcome.pending and is_interactive() and not pressed:
-        decisions: Mapping[str, Decision] | None = await ask_person(outcome.pending, token)
-        if decisions is None:  # the person left: what was asked about is not run
-            break
-        try:
-            resumed = await agent.resume(outcome, decisions, conversation=conversation, **shared)
-        except (RunFailedError, RunInterruptedError) as ended:
-            outcome = ended.outcome
-        else:
-            outcome = resumed.outcome
-    return outcome, pressed
+    async with AsyncExitStack() as stack:
+        agent = await program(stack) if callable(program) else program
+        on_ctrl_c(on_interrupt)
+        outcome: Outcome[Any] | None = await start(agent, shared)
+        while isinstance(outcome, Interrupted) and outcome.pending and is_interactive() and not pressed:
+            decisions: Mapping[str, Decision] | None = await ask_person(outcome.pending, token)
+            if decisions is None:  # the person left: what was asked about is not run
+                break
+            try:
+                resumed = await agent.resume(outcome, decisions, conversation=conversation, **shared)
+            except (RunFailedError, RunInterruptedError) as ended:
+                outcome = ended.outcome
+            else:
+                outcome = resumed.outcome
+        return outcome, pressed
 
 
 def _end(outcome: Outcome[Any], shown: DisplayOptions, *, pressed: bool) -> int:

@@ -49,11 +49,6 @@ Stats: TypeAlias = list[RunStats]
 Totals: TypeAlias = list[RunTotal]
 
 
-def default_url() -> str:
-    """The file that runs are kept in where no database is named."""
-    return checked_url(f"sqlite:///{home_folder() / 'durable.db'}")
-
-
 class DurableRuns:
     """The durable runs of a database: lists, shows, decides, cancels, resumes and deletes them.
 
@@ -78,7 +73,7 @@ class DurableRuns:
 
     @property
     def database_url(self) -> str:
-        return self._url or default_url()
+        return self._url or checked_url(f"sqlite:///{home_folder() / 'durable.db'}")
 
     # --- looking -------------------------------------------------------------------------------------
 

@@ -129,49 +129,41 @@ class PostgresLogs(SqlLogs):
 
     @override
     def _append(self, name: str, entries: Sequence[Entry], after: int | None, settles: str | None) -> Job:
-        if after is None or any(entry.parts for entry in entries):
-            return self._in_transaction(name, entries, after, settles)
-        return self._in_one_statement(name, entries, after, settles)
-
-    def _in_one_statement(self, name: str, entries: Sequence[Entry], after: int, settles: str | None) -> Job:
-        """Move the log on, settle and insert at once: one statement, one transaction, one round trip."""
-        key, last, is_second_try = self._tables.layout.key(name), entries[-1], False
-        query = self._append_first if after == 0 else self._append_next
-        values: list[Any] = [last.seq, last.at, key] if after == 0 else [last.seq, last.at, key, after]
-        if settles is not None and after:  # "0" comes after "/"
-            query = self._append_settling
-            values += [settles, f"{settles}/", f"{settles}0"]
-        rows = [(one.seq, one.owner, one.base, one.at, one.body) for one in entries]
-
-        def write(db: Connection) -> None:
-            nonlocal is_second_try
-            if is_second_try and self._is_written(db, name, last):
-                return  # the connection was lost after the commit, not before it
-            is_second_try = True
-            if len(rows) == 1:
-                is_moved = query.run_for_one(db, [*values, *rows[0]])
-            else:
-                is_moved = query.run_for_many(db, [*values, *map(list, zip(*rows, strict=True))])
-            if not is_moved:
-                raise self._tables.layout.conflict(name)
-
-        return write
-
-    def _in_transaction(
-        self, name: str, entries: Sequence[Entry], after: int | None, settles: str | None
-    ) -> Job:
+        is_plain = after is not None and not any(entry.parts for entry in entries)
         written: Entry | None = None
 
         def write(db: Connection) -> None:
             nonlocal written
             if written is not None and self._is_written(db, name, written):
                 return  # the connection was lost after the commit, not before it
+            if is_plain:
+                written = entries[-1]
+                self._write_at_once(db, name, entries, after or 0, settles)
+                return
             with db.transaction():
                 log, new = self._moved(db, name, entries, after)
                 written = new[-1]
                 self._tables.insert(db, log, new, settles)
 
         return write
+
+    def _write_at_once(
+        self, db: Connection, name: str, entries: Sequence[Entry], after: int, settles: str | None
+    ) -> None:
+        """Move the log on, settle and insert at once: one statement, one transaction, one round trip."""
+        key, last = self._tables.layout.key(name), entries[-1]
+        query = self._append_first if after == 0 else self._append_next
+        values: list[Any] = [last.seq, last.at, key] if after == 0 else [last.seq, last.at, key, after]
+        if settles is not None and after:  # "0" comes after "/"
+            query = self._append_settling
+            values += [settles, f"{settles}/", f"{settles}0"]
+        rows = [(one.seq, one.owner, one.base, one.at, one.body) for one in entries]
+        if len(rows) == 1:
+            is_moved = query.run_for_one(db, [*values, *rows[0]])
+        else:
+            is_moved = query.run_for_many(db, [*values, *map(list, zip(*rows, strict=True))])
+        if not is_moved:
+            raise self._tables.layout.conflict(name)
 
     def _moved(
         self, db: Connection, name: str, entries: Sequence[Entry], after: int | None

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.draws import draws
+from tests.draws import draws, sampled
 from tests.llm.react_text.test_corpus import ROWS
 from wesichain.core import LlmRequest, LlmResponse, Message, Role, StreamItem, TextChunk, ToolSpec
 from wesichain.llm.foreign_text import ForeignText
@@ -230,7 +230,8 @@ async def test_nothing_of_a_call_is_streamed(text: str, size: int) -> None:
     assert await shown(ForeignText(TOOLS, ReasoningStyle(), runs_calls=True).stream(items)) == ""
 
 
-@pytest.mark.parametrize("size", [1, 3, 16])
+@pytest.mark.sampled
+@pytest.mark.parametrize("size", sampled([1, 3, 16], 1))
 def test_a_reply_of_the_corpora_is_passed_on_in_pieces_as_it_is_at_once(size: int) -> None:
     """Where a model is known to begin its thoughts in the prompt; a second end of them comes too late."""
 

@@ -14,6 +14,7 @@ from typing_extensions import override
 from wesichain.agent import (
     Caller,
     Effects,
+    FixedCaller,
     JournalEntry,
     RaisedError,
     Refused,
@@ -21,6 +22,7 @@ from wesichain.agent import (
     extra_call_events,
     reemit,
     reemit_extra_calls,
+    unknown_outcome,
 )
 from wesichain.context import ViewRequest
 from wesichain.core import Event, LlmRequest, LlmResponse, ToolCall
@@ -30,7 +32,7 @@ from wesichain.errors import (
     LlmResponseError,
     ToolSerializationError,
 )
-from wesichain.tools import PreparedCall, ToolContext, ToolResult
+from wesichain.tools import PreparedCall, ToolResult
 
 from .records import Conversed, MetLimit, StepRecord, fingerprint, fingerprint_of_call
 from .step_journal import StepJournal
@@ -117,11 +119,19 @@ class DurableEffects(Effects):
 
         async def perform() -> StepRecord:
             if is_unknown:
-                return StepRecord(raised=RaisedError("ToolExecutionError", _unknown(call)), is_unknown=True)
+                return StepRecord(
+                    raised=RaisedError("ToolExecutionError", unknown_outcome(call.name)), is_unknown=True
+                )
             if not self._scope and self._journal.has_gone_on(ctx.step_id):
                 return StepRecord(raised=RaisedError("ToolExecutionError", _passed_over(call)))
-            events: list[Event] = []
-            done = await self._live.call(prepared, _RecordedCaller(ctx, events))
+            events: list[Event] = []  # of the runs inside the call
+
+            def record(event: Event) -> None:
+                events.append(event)
+                if ctx.emit is not None:
+                    ctx.emit(event)
+
+            done = await self._live.call(prepared, FixedCaller(replace(ctx, emit=record)))
             result.append(done)
             raised = None if done.error is None else RaisedError.of(done.error)
             is_waiting = ctx.link is not None and ctx.link.waits(done.error)
@@ -202,25 +212,6 @@ class DurableEffects(Effects):
         return is_known
 
 
-class _RecordedCaller(Caller):
-    """The caller of a tool, which also collects the events of the runs inside the call."""
-
-    def __init__(self, ctx: ToolContext, events: list[Event]) -> None:
-        self._ctx = ctx
-        self._events = events
-
-    @override
-    def context(self, call: ToolCall) -> ToolContext:
-        emit = self._ctx.emit
-
-        def record(event: Event) -> None:
-            self._events.append(event)
-            if emit is not None:
-                emit(event)
-
-        return replace(self._ctx, emit=record)
-
-
 def _label(call_id: str) -> str:
     """A call's id as part of a name: models may call it anything, at any length."""
     return call_id if _PLAIN.fullmatch(call_id) else fingerprint(call_id)[:32]
@@ -247,11 +238,4 @@ def _passed_over(call: ToolCall) -> str:
     return (
         f"{call.name!r} was not run: the version of the program that the run began with did not run this "
         f"call, and has gone on without it"
-    )
-
-
-def _unknown(call: ToolCall) -> str:
-    return (
-        f"the outcome of {call.name!r} is unknown: the process that ran it ended before it could say what "
-        f"came of it. It is not run again, since its effect is 'once'; find out whether it happened"
     )

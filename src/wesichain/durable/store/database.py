@@ -107,11 +107,6 @@ def checked_url(url: str) -> str:
     raise ConfigError("that is no URL of a database: write sqlite:///FILE or postgresql://HOST/NAME")
 
 
-def _without_password(url: str) -> str:
-    """A database's URL without its password."""
-    return sa.make_url(url).render_as_string(hide_password=True)
-
-
 def brief(error: BaseException) -> str:
     """The first line of what a database says, which may go on for many."""
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
@@ -174,9 +169,8 @@ class Database:
         except SQLAlchemyError as error:
             raise as_durable(error) from error
         if "wesichain_leases" not in tables:
-            raise DurableError(
-                f"the database {_without_password(self.url)} has no durable runs: nothing was made there"
-            )
+            shown = sa.make_url(self.url).render_as_string(hide_password=True)
+            raise DurableError(f"the database {shown} has no durable runs: nothing was made there")
 
     def _check_format(self) -> None:
         tables = {*sa.inspect(self.engine).get_table_names()}

@@ -337,7 +337,7 @@ class NodeRun:
                 self.at.step,
                 self.node.name,
                 self.task.id,
-                duration_ms=self._took(),
+                duration_ms=(self.frame.clock.monotonic() - self._started) * 1000,
                 keys=keys,
                 returned=returned,
             )
@@ -384,6 +384,3 @@ class NodeRun:
         if self.frame.report.has_listeners:
             self.frame.report.node_failed(self.at.step, name, self.task.id, failure)
         return failure
-
-    def _took(self) -> float:
-        return (self.frame.clock.monotonic() - self._started) * 1000

@@ -24,10 +24,12 @@ from typing_extensions import override
 from wesichain.agent import (
     Caller,
     Effects,
+    FixedCaller,
     JournalEntry,
     RaisedError,
     extra_call_events,
     reemit_extra_calls,
+    unknown_outcome,
 )
 from wesichain.core import Event, JsonValue, LlmRequest, LlmResponse, Part, ToolCall
 from wesichain.core.internal import CancellationToken, dump_json, from_plain, to_plain
@@ -35,7 +37,7 @@ from wesichain.errors import CheckpointError, CodecError
 from wesichain.graph.checkpoints.coding import excerpt
 from wesichain.graph.context import TaskRecord
 from wesichain.graph.state.kinds import is_dict
-from wesichain.tools import PreparedCall, ToolContext, ToolResult
+from wesichain.tools import PreparedCall, ToolResult
 
 T = TypeVar("T")
 
@@ -169,7 +171,7 @@ class RecordedEffects(Effects):
             ctx = ctx if once == ctx.idempotency_key else replace(ctx, idempotency_key=once)
         if known is not None and not _is_waiting(known):
             return _result(known, call)
-        caller = _CachedContext(ctx)
+        caller = FixedCaller(ctx)
         if tool.is_agent:
             return await self._run_agent(prepared, caller, name, once)
         await self._survive([failed for failed in self._failed if failed.startswith(f"{place} ")])
@@ -223,17 +225,6 @@ class RecordedEffects(Effects):
         return lambda live: RecordedEffects(live, self._recording, f"{self._prefix}{scope}/")
 
 
-class _CachedContext(Caller):
-    """A caller whose context was made already."""
-
-    def __init__(self, ctx: ToolContext) -> None:
-        self._ctx = ctx
-
-    @override
-    def context(self, call: ToolCall) -> ToolContext:
-        return self._ctx
-
-
 # --- what is recorded ------------------------------------------------------------------------------
 
 
@@ -268,17 +259,9 @@ def _result(known: Any, call: ToolCall) -> ToolResult:
     """The recorded result of a call, as it was."""
     done = known["did"] if is_dict(known) and "mark" in known else known
     if done == _INTENT:
-        return ToolResult(call.id, call.name, _unknown(call.name))
+        return ToolResult(call.id, call.name, f"Error: {unknown_outcome(call.name)}.")
     if "raised" in done:
         error = from_plain(RaisedError, done["raised"]).revived_for(call)
         return ToolResult(call.id, call.name, None, error, done["ms"])
     parts: list[Part] = [from_plain(cast("Any", Part), one) for one in done.get("parts", ())]
     return ToolResult(call.id, call.name, done["value"], None, done["ms"], done["finish"], tuple(parts))
-
-
-def _unknown(name: str) -> str:
-    """The result for the model where an outcome is unknown: no policy on errors makes this call again."""
-    return (
-        f"Error: the outcome of {name!r} is unknown: the process that ran it ended before it could say what "
-        f"came of it. It is not run again, since its effect is 'once'; find out whether it happened."
-    )

@@ -179,7 +179,7 @@ class Live:
     """
 
     def __init__(self, frame: Frame) -> None:
-        self._frame = frame
+        self.frame = frame
         self._is_new = True
         self._sink: ScopedSink | None = None
         self._recording: NodeRecording | None = None
@@ -197,7 +197,7 @@ class Live:
             return
         self.drive.stop(str(error) or type(error).__name__)
         if isinstance(error, GraphError) and error.state is None and self.drive.outcome is not None:
-            so_far = self._frame.definition.schema.build(copies(values))
+            so_far = self.frame.definition.schema.build(copies(values))
             error.state = write_state(so_far, read_state(self.drive.outcome.state))
 
     def kept(self, update: dict[str, Any]) -> dict[str, Any]:
@@ -207,13 +207,10 @@ class Live:
             update["live"] = self
         return update
 
-    def is_part_of(self, frame: Frame) -> bool:
-        return self._frame is frame
-
     def visited(self, ctx: GraphContext, *, records: bool) -> None:
         """From here on this visit listens, and keeps what was done if it `records`."""
         if ctx.events is not None:  # the run is one, whichever node takes its steps: so is its scope
-            self._sink = ScopedSink(self._frame.report, self._frame.within("model"), node=ctx.node)
+            self._sink = ScopedSink(self.frame.report, self.frame.within("model"), node=ctx.node)
         if self._recording is not None:
             self._recording.record = ctx.record if records else None
 
@@ -320,7 +317,7 @@ class ReactSteps:
     def _under_way(self, state: ReActSteps) -> Live | None:
         """The run as the node before has left it, if that was in this run of the graph."""
         live: Live | None = state.get("live")
-        return live if live is not None and live.is_part_of(_frame()) else None
+        return live if live is not None and live.frame is _frame() else None
 
     def _opened(self, state: ReActSteps, ctx: GraphContext) -> Live:
         live, given = Live(_frame()), read_state(state)

@@ -11,7 +11,7 @@ from wesichain.core import to_json
 from wesichain.errors import CodecError, PlaybookError
 from wesichain.learning.entities.bullets import PlaybookBullet, has_text
 
-from .journal import Delta, Gap, Head, PlaybookChange, State, draft, head_line, read_record, state_line
+from .journal import Delta, Gap, Head, PlaybookChange, State, draft, line_of, read_record
 
 FORGOTTEN = "forgotten"
 
@@ -65,9 +65,9 @@ class Eraser:
         record = read_record(line)
         match record:
             case Head():
-                return head_line(replace(record, hash=self._hash(record.hash)))
+                return line_of(replace(record, hash=self._hash(record.hash)))
             case State(change=change):
-                return state_line(self._without(change).puts, change.merged)
+                return line_of(State(self._without(change)))
             case Delta():
                 is_named = record.note in self._ids or record.note in self._tasks
                 delta, written = draft(

@@ -29,7 +29,7 @@ from wesichain.store import sync_folder
 
 from .backend import Backend, Log, Repaired, append, exclusive, read_lines, write_file
 from .index import VectorIndex, pack, unpack
-from .journal import Delta, Gap, Head, Record, check_format, gap_line, head_line, read_record
+from .journal import Delta, Gap, Head, Record, check_format, line_of, read_record
 from .shelf import Shelf
 
 
@@ -109,7 +109,7 @@ class FileLog(Log):
     def read(self) -> list[bytes]:
         self._seen, self._offset = self._look(), 0
         lines, self._offset = read_lines(self.path) if self._seen else ([], 0)
-        return lines if self._offset else [head_line(Head(self._domain))]
+        return lines if self._offset else [line_of(Head(self._domain))]
 
     @override
     def read_new(self, after: int) -> list[bytes] | None:
@@ -125,7 +125,7 @@ class FileLog(Log):
     def append(self, delta: Delta, line: bytes) -> None:
         """Write one delta; on any failure nothing is kept of it."""
         is_first = self._offset == 0
-        lines = [head_line(Head(self._domain)), line] if is_first else [line]
+        lines = [line_of(Head(self._domain)), line] if is_first else [line]
         self._offset = append(self.path, lines, sync=self._sync)
         if is_first and self._sync:
             sync_folder(self.folder)
@@ -220,15 +220,15 @@ def _mend(lines: Sequence[bytes], *, domain: str) -> tuple[list[bytes], list[int
         record = _readable(line)
         if not mended and not isinstance(record, Head):
             lost = Head(domain, hash="")
-            keep(lost, head_line(lost))
+            keep(lost, line_of(lost))
         if record is None:
             bad.append(at)
-            keep(gap, gap_line(gap))
+            keep(gap, line_of(gap))
             continue
         try:
             keep(record, line)
         except CodecError:
-            keep(gap, gap_line(gap))
+            keep(gap, line_of(gap))
             keep(record, line)
     return mended, bad
 

@@ -33,12 +33,10 @@ class VectorIndex:
 
     def __init__(self, embedder: Embedder) -> None:
         self.embedder = embedder
-        self._vectors: Any = _empty(embedder.dimension)
+        self._vectors: Any = _faiss.IndexFlatIP(embedder.dimension)
         self._keys: dict[str, bytes] = {}  # the hash of each bullet's text, by the bullet's id
         self._waiting: dict[str, str] = {}  # texts that are not embedded yet, by the bullet's id
-        self._numbers: dict[str, int] = {}  # of the vectors in FAISS, by the bullet's id
-        self._ids: dict[int, str] = {}  # the other way round
-        self._next = 0
+        self._rows: dict[str, int] = {}  # of the vectors in FAISS, by the bullet's id, in their order
         self._unsaved: set[str] = set()
 
     @property
@@ -58,12 +56,11 @@ class VectorIndex:
         for name in ids:
             self._keys.pop(name, None)
             self._waiting.pop(name, None)
-        gone = [self._numbers.pop(name) for name in ids if name in self._numbers]
-        for number in gone:
-            del self._ids[number]
+        gone = [self._rows.pop(name) for name in ids if name in self._rows]
         self._unsaved.difference_update(ids)
         if gone:
             self._vectors.remove_ids(np.array(gone, dtype=np.int64))
+            self._rows = {name: row for row, name in enumerate(self._rows)}
 
     def sync(self, bullets: Iterable[PlaybookBullet]) -> None:
         """Hold exactly these bullets."""
@@ -77,26 +74,26 @@ class VectorIndex:
         self._embed_waiting()
         if not ids:
             return np.empty((0, self.embedder.dimension), dtype=np.float32)
-        numbers = np.array([self._numbers[name] for name in ids], dtype=np.int64)
-        found: Vectors = self._vectors.reconstruct_batch(numbers)
+        rows = np.array([self._rows[name] for name in ids], dtype=np.int64)
+        found: Vectors = self._vectors.reconstruct_batch(rows)
         return found
 
     def search(self, vector: Vectors, *, k: int) -> list[tuple[str, float]]:
         """Return the k most similar bullets: ids and cosines, best first."""
         self._embed_waiting()
-        count = min(k, len(self._numbers))
+        count = min(k, len(self._rows))
         if count == 0:
             return []
         query = np.ascontiguousarray(vector.reshape(1, -1), dtype=np.float32)
         threads = _faiss.omp_get_max_threads()
-        if len(self._numbers) < _ALONE:
+        if len(self._rows) < _ALONE:
             _faiss.omp_set_num_threads(1)  # for this thread: with more, all but one of them only spin
         try:
-            scores, numbers = self._vectors.search(query, count)
+            scores, rows = self._vectors.search(query, count)
         finally:
             _faiss.omp_set_num_threads(threads)
-        names = [self._ids[number] for number in numbers[0].tolist()]
-        return list(zip(names, scores[0].clip(-1.0, 1.0).tolist(), strict=True))
+        names, nearest = [*self._rows], list[int](rows[0].tolist())
+        return list(zip([names[row] for row in nearest], scores[0].clip(-1.0, 1.0).tolist(), strict=True))
 
     # --- the cache ---
 
@@ -116,7 +113,7 @@ class VectorIndex:
         They count as saved from then on.
         """
         self._embed_waiting()
-        ids = list(self._numbers if everything else self._unsaved)
+        ids = list(self._rows if everything else self._unsaved)
         self._unsaved.clear()
         return [self._keys[name] for name in ids], self.vectors(ids)
 
@@ -129,18 +126,16 @@ class VectorIndex:
             self._unsaved.update(ids)
 
     def _add(self, ids: Sequence[str], vectors: Vectors) -> None:
-        numbers = range(self._next, self._next + len(ids))
-        self._next += len(ids)
-        self._vectors.add_with_ids(vectors, np.array(numbers, dtype=np.int64))
-        for name, number in zip(ids, numbers, strict=True):
-            self._numbers[name], self._ids[number] = number, name
+        self._vectors.add(vectors)
+        for name in ids:
+            self._rows[name] = len(self._rows)
             del self._waiting[name]
 
 
 def pack(embedder: Embedder, keys: Sequence[bytes], vectors: Vectors) -> list[bytes | memoryview]:
     """Return vectors as the parts of a file: a line that describes it, the hashes, a FAISS index."""
-    index = _empty(embedder.dimension)
-    index.add_with_ids(vectors, np.arange(len(keys), dtype=np.int64))
+    index = _faiss.IndexFlatIP(embedder.dimension)
+    index.add(vectors)
     hashes, rows = b"".join(keys), memoryview(_faiss.serialize_index(index))
     head = {
         "embedder": embedder.name,
@@ -169,10 +164,6 @@ def unpack(embedder: Embedder, saved: bytes) -> dict[bytes, Vectors]:
     keys = [hashes[at : at + _KEY] for at in range(0, len(hashes), _KEY)]
     # files of 0.2.0 have hashes of zeros where a bullet was dropped, without a vector
     return {key: index.reconstruct(number) for number, key in enumerate(keys) if any(key)}
-
-
-def _empty(dimension: int) -> Any:
-    return _faiss.IndexIDMap2(_faiss.IndexFlatIP(dimension))
 
 
 def text_key(text: str) -> bytes:

@@ -6,7 +6,7 @@ delta. The first field of each line is the hash of the rest.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields
 from hashlib import sha256
 from typing import Any, Literal, TypeAlias
@@ -89,19 +89,16 @@ def draft(
     return Delta(seq, prev, mark, at, cause, note, change), line
 
 
-def head_line(head: Head) -> bytes:
-    fields = {"kind": "head", "format": DATA_MODEL, "domain": head.domain, "seq": head.seq, "head": head.hash}
-    return _seal(fields | {"states": head.states})[0]
-
-
-def state_line(bullets: Sequence[PlaybookBullet], merged: Sequence[str]) -> bytes:
-    return _seal(
-        {"kind": "state"} | _plain_change(PlaybookChange(puts=tuple(bullets), merged=tuple(merged)))
-    )[0]
-
-
-def gap_line(gap: Gap) -> bytes:
-    return _seal({"kind": "gap", "line": gap.line})[0]
+def line_of(record: Head | State | Gap) -> bytes:
+    """The line of a record that is no delta."""
+    match record:
+        case Head():
+            about = {"kind": "head", "format": DATA_MODEL, "domain": record.domain, "seq": record.seq}
+            return _seal(about | {"head": record.hash, "states": record.states})[0]
+        case State():
+            return _seal({"kind": "state"} | _plain_change(record.change))[0]
+        case Gap():
+            return _seal({"kind": "gap", "line": record.line})[0]
 
 
 def read_record(line: bytes) -> Record:

@@ -22,7 +22,7 @@ from wesichain.store.postgres import PostgresSession
 
 from .backend import Backend, Log, Repaired
 from .index import VectorIndex, text_key
-from .journal import Delta, Head, check_format, head_line, read_record
+from .journal import Delta, Head, check_format, line_of, read_record
 
 _TABLES = """
 CREATE EXTENSION IF NOT EXISTS vector;
@@ -140,7 +140,7 @@ class PostgresLog(Log):
         """Return the whole history; where an earlier version has cut it off, the state and what follows."""
         deltas = self._deltas(0)
         is_cut = not deltas or _number_of(deltas[0]) > 1
-        return [(self.where, self.read() if is_cut else [head_line(Head(self._domain)), *deltas])]
+        return [(self.where, self.read() if is_cut else [line_of(Head(self._domain)), *deltas])]
 
     @override
     def repair(self) -> Repaired:
@@ -195,7 +195,7 @@ class PostgresLog(Log):
             rows = database.execute(
                 "SELECT line FROM wesichain_playbook_state WHERE domain = %s ORDER BY place", (self._domain,)
             ).fetchall()
-        return [row[0].encode() for row in rows] or [head_line(Head(self._domain))]
+        return [row[0].encode() for row in rows] or [line_of(Head(self._domain))]
 
 
 def _number_of(line: bytes) -> int:

@@ -16,9 +16,8 @@ from .journal import (
     PlaybookChange,
     Record,
     State,
-    head_line,
+    line_of,
     read_record,
-    state_line,
 )
 
 _CHUNK = 500  # bullets a line of state
@@ -95,10 +94,11 @@ def follow(lines: Iterable[bytes], shelf: Shelf, *, where: str, until: int | Non
 
 def snapshot(shelf: Shelf) -> list[bytes]:
     """The lines of a log that begins with this state."""
-    bullets, merged = list(shelf.bullets.values()), sorted(shelf.merged)
-    states = [state_line(bullets[at : at + _CHUNK], ()) for at in range(0, len(bullets), _CHUNK)]
-    states.append(state_line((), merged))
-    return [head_line(Head(shelf.domain, shelf.seq, shelf.hash, len(states))), *states]
+    bullets = tuple(shelf.bullets.values())
+    changes = [PlaybookChange(puts=bullets[at : at + _CHUNK]) for at in range(0, len(bullets), _CHUNK)]
+    changes.append(PlaybookChange(merged=tuple(sorted(shelf.merged))))
+    head = Head(shelf.domain, shelf.seq, shelf.hash, len(changes))
+    return [line_of(head), *(line_of(State(change)) for change in changes)]
 
 
 def back_to(then: Shelf, now: Shelf) -> PlaybookChange:

@@ -11,7 +11,7 @@ from typing_extensions import override
 from wesichain.core import LlmResponse, StreamItem, TextChunk, ToolCallChunk, Usage
 from wesichain.core.internal import is_array, is_object
 from wesichain.llm import citations
-from wesichain.llm.calls import REFUSAL, ToolNames, as_string, read_args, sealed, whole_number
+from wesichain.llm.calls import REFUSAL, ToolNames, as_object, as_string, read_args, sealed, whole_number
 from wesichain.llm.finish_reasons import ANTHROPIC
 from wesichain.llm.transport.faults import Endpoint
 from wesichain.llm.transport.http import Reply, event_object
@@ -82,8 +82,7 @@ class MessageReply(Reply):
             case "content_block_delta":
                 yield from self._grow(data)
             case "message_delta":
-                if is_object(delta := data.get("delta")):
-                    self._stop |= delta
+                self._stop |= as_object(data.get("delta"))
                 self._count(data)
             case "message_stop":
                 self.is_over = True
@@ -107,8 +106,8 @@ class MessageReply(Reply):
             if block.get("type") == "tool_use"
         )
         stop = self._stop.get("stop_reason")
-        details = self._stop.get("stop_details")
-        refusal = details.get("explanation") if is_object(details) and stop == "refusal" else None
+        details = as_object(self._stop.get("stop_details"))
+        refusal = details.get("explanation") if stop == "refusal" else None
         # Signed thoughts, and what the provider's own tools did, go back as they came.
         is_own = any(block.get("type") not in ("text", "tool_use") for block in blocks)
         layout = _layout(blocks) if is_own else []
@@ -161,9 +160,8 @@ class MessageReply(Reply):
         return sum(block.kind == "tool_use" for at, block in self._blocks.items() if at < index)
 
     def _count(self, data: object) -> None:
-        usage = data.get("usage") if is_object(data) else None
-        if is_object(usage):
-            self._usage |= {key: value for key, value in usage.items() if value is not None}
+        usage = as_object(as_object(data).get("usage"))
+        self._usage |= {key: value for key, value in usage.items() if value is not None}
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:
@@ -171,8 +169,7 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
     cached = whole_number(usage.get("cache_read_input_tokens"))
     stored = whole_number(usage.get("cache_creation_input_tokens"))
     written = whole_number(usage.get("output_tokens"))
-    details = usage.get("output_tokens_details")
-    thought = whole_number(details.get("thinking_tokens")) if is_object(details) else 0
+    thought = whole_number(as_object(usage.get("output_tokens_details")).get("thinking_tokens"))
     read = whole_number(usage.get("input_tokens")) + cached + stored
     return Usage(read, written, cached, stored, min(thought, written))
 

@@ -10,7 +10,7 @@ from typing_extensions import override
 from wesichain.core import LlmResponse, StreamItem, TextChunk, ToolCallChunk, Usage
 from wesichain.core.internal import is_array, is_object
 from wesichain.llm import citations
-from wesichain.llm.calls import ToolNames, as_object, as_string, read_args, sealed, whole_number
+from wesichain.llm.calls import ToolNames, as_object, as_objects, as_string, read_args, sealed, whole_number
 from wesichain.llm.finish_reasons import CONVERSE
 from wesichain.llm.transport.faults import Endpoint
 from wesichain.llm.transport.http import Reply, event_object
@@ -30,14 +30,14 @@ class ConverseReply(Reply):
 
     @override
     def take_body(self, body: object) -> None:
-        output = as_object(body.get("output") if is_object(body) else None)
-        content = as_object(output.get("message")).get("content")
-        if not is_object(body) or not is_array(content):
-            if is_object(body) and body.get("message"):
-                raise self._endpoint.reported(body)
+        given = as_object(body)
+        content = as_object(as_object(given.get("output")).get("message")).get("content")
+        if not is_array(content):
+            if given.get("message"):
+                raise self._endpoint.reported(given)
             raise self._endpoint.unreadable("JSON that is not a reply of Converse")
         self._blocks = {place: block for place, block in enumerate(content) if is_object(block)}
-        self._stop, self._usage = as_string(body.get("stopReason")), as_object(body.get("usage"))
+        self._stop, self._usage = as_string(given.get("stopReason")), as_object(given.get("usage"))
 
     @override
     def take(self, event: SseEvent) -> Iterator[StreamItem]:
@@ -130,8 +130,7 @@ def _read_input(block: dict[str, Any]) -> dict[str, Any]:
 
 
 def _text_of(block: Mapping[str, Any]) -> str:
-    cited = as_object(block.get("citationsContent")).get("content")
-    parts = [as_object(part) for part in cited] if is_array(cited) else []
+    parts = as_objects(as_object(block.get("citationsContent")).get("content"))
     return as_string(block.get("text")) + "".join(as_string(part.get("text")) for part in parts)
 
 

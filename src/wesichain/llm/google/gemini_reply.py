@@ -22,7 +22,7 @@ from wesichain.core import (
 from wesichain.core.internal import dump_json, is_array, is_object
 from wesichain.errors import CodecError
 from wesichain.llm import citations
-from wesichain.llm.calls import REFUSAL, ToolNames, as_object, sealed, whole_number
+from wesichain.llm.calls import REFUSAL, ToolNames, as_object, as_objects, sealed, whole_number
 from wesichain.llm.finish_reasons import GEMINI, Ending, ending_of, with_ending
 from wesichain.llm.transport.faults import Endpoint
 from wesichain.llm.transport.http import Reply, event_object
@@ -71,11 +71,8 @@ class GeminiReply(Reply):
         """Follow one more piece, or the only one."""
         if body.get("error"):
             raise self._endpoint.reported(body["error"])
-        if is_object(usage := body.get("usageMetadata")):
-            self._usage |= usage
-        feedback = body.get("promptFeedback")
-        if is_object(feedback) and feedback.get("blockReason"):
-            self._blocked = str(feedback["blockReason"])
+        self._usage |= as_object(body.get("usageMetadata"))
+        self._blocked = str(as_object(body.get("promptFeedback")).get("blockReason") or self._blocked)
         candidates = body.get("candidates")
         first = candidates[0] if is_array(candidates) and candidates else None
         if not is_object(first):
@@ -83,13 +80,9 @@ class GeminiReply(Reply):
         self._finish = str(first.get("finishReason") or self._finish)
         self._token = str(first.get("continuationToken") or self._token)
         self._said = str(first.get("finishMessage") or self._said)
-        if is_object(grounding := first.get("groundingMetadata")):
-            self._grounding |= grounding
-        content = first.get("content")
-        parts = content.get("parts") if is_object(content) else None
-        for part in parts if is_array(parts) else ():
-            if is_object(part):
-                yield from self._take(part)
+        self._grounding |= as_object(first.get("groundingMetadata"))
+        for part in as_objects(as_object(first.get("content")).get("parts")):
+            yield from self._take(part)
 
     @override
     def whole(self) -> LlmResponse:
@@ -115,12 +108,10 @@ class GeminiReply(Reply):
     def _take(self, part: dict[str, Any]) -> Iterator[StreamItem]:
         last = self._parts[-1] if self._parts else {}
         text = part.get("text")
-        if isinstance(text, str) and "text" in last and last.get("thought") == part.get("thought"):
-            if "thoughtSignature" not in last:  # the same text goes on; a signature ends it
-                last["text"] += text
-                last |= {key: value for key, value in part.items() if key != "text"}
-            else:
-                self._parts.append(dict(part))
+        is_same = "text" in last and last.get("thought") == part.get("thought")
+        if isinstance(text, str) and is_same and "thoughtSignature" not in last:  # which ends a text
+            last["text"] += text
+            last |= {key: value for key, value in part.items() if key != "text"}
         else:
             self._parts.append(dict(part))
         if isinstance(text, str) and text and not part.get("thought"):
@@ -154,10 +145,7 @@ def _layout(parts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _media(parts: Sequence[dict[str, Any]]) -> Iterator[Part]:
-    for part in parts:
-        data = part.get("inlineData")
-        if not is_object(data):
-            continue
+    for data in as_objects([part.get("inlineData") for part in parts]):
         kind = str(data.get("mimeType") or "")
         make = Image if kind.startswith("image/") else Audio if kind.startswith("audio/") else None
         try:

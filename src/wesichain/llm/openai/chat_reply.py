@@ -20,7 +20,16 @@ from wesichain.core import (
 )
 from wesichain.core.internal import dump_json, is_array, is_object
 from wesichain.llm import citations
-from wesichain.llm.calls import REFUSAL, ToolNames, as_string, read_args, sealed, whole_number
+from wesichain.llm.calls import (
+    REFUSAL,
+    ToolNames,
+    as_object,
+    as_objects,
+    as_string,
+    read_args,
+    sealed,
+    whole_number,
+)
 from wesichain.llm.finish_reasons import CHAT
 from wesichain.llm.transport.faults import Endpoint
 from wesichain.llm.transport.http import Reply, event_object
@@ -121,9 +130,8 @@ class ChatReply(Reply):
 
     def _take_chunk(self, chunk: dict[str, Any]) -> Iterator[StreamItem]:
         self._take_usage(chunk)
-        choices = chunk.get("choices")
-        for choice in choices if is_array(choices) else ():
-            if is_object(choice) and choice.get("index") in (0, None):
+        for choice in as_objects(chunk.get("choices")):
+            if choice.get("index") in (0, None):
                 yield from self._take_choice(choice, part="delta")
 
     def _take_usage(self, body: dict[str, Any]) -> None:
@@ -153,14 +161,11 @@ class ChatReply(Reply):
         self._citations += citations.of_chat(message.get("annotations"))
         _extend(self._details, message.get("reasoning_details"))
         self._echoed |= {key: message[key] for key in _ECHOED if message.get(key) is not None}
-        calls = message.get("tool_calls")
-        for place, call in enumerate(calls if is_array(calls) else ()):
-            if is_object(call):
-                yield self._take_call(call, index=place if is_whole else call.get("index"))
+        for place, call in enumerate(as_objects(message.get("tool_calls"))):
+            yield self._take_call(call, index=place if is_whole else call.get("index"))
 
     def _take_call(self, given: dict[str, Any], *, index: object) -> ToolCallChunk:
-        function = given.get("function")
-        function = function if is_object(function) else {}
+        function = as_object(given.get("function"))
         call_id, name = as_string(given.get("id")), as_string(function.get("name"))
         call = self._call_for(index if isinstance(index, int) else None, id=call_id, name=name)
         call_id, name = "" if call.id else call_id, "" if call.name else name  # each is told once
@@ -200,9 +205,7 @@ def _text_and_thought(content: object) -> tuple[str, str]:
 
 def _extend(details: list[dict[str, Any]], new: object) -> None:
     """Add reasoning details; those that go on with the one before (same type, same index) grow it."""
-    for item in new if is_array(new) else ():
-        if not is_object(item):
-            continue
+    for item in as_objects(new):
         last = details[-1] if details else {}
         if "type" not in last or any(last.get(key) != item.get(key) for key in ("type", "index")):
             details.append(dict(item))
@@ -216,14 +219,10 @@ def _extend(details: list[dict[str, Any]], new: object) -> None:
 
 def _usage(usage: dict[str, Any]) -> Usage:
     read, written = whole_number(usage.get("prompt_tokens")), whole_number(usage.get("completion_tokens"))
-    of_read, of_written = _details(usage, "prompt"), _details(usage, "completion")
+    of_read = as_object(usage.get("prompt_tokens_details"))
+    of_written = as_object(usage.get("completion_tokens_details"))
     cached = whole_number(of_read.get("cached_tokens")) or whole_number(usage.get("prompt_cache_hit_tokens"))
     stored = whole_number(of_read.get("cache_write_tokens"))
     reasoning = whole_number(of_written.get("reasoning_tokens"))
     cached = min(cached, read)
     return Usage(read, written, cached, min(stored, read - cached), min(reasoning, written))
-
-
-def _details(usage: dict[str, Any], which: str) -> dict[str, Any]:
-    details = usage.get(f"{which}_tokens_details")
-    return details if is_object(details) else {}

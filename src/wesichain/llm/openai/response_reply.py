@@ -22,7 +22,16 @@ from wesichain.core import (
 from wesichain.core.internal import is_array, is_object, media_type_of
 from wesichain.errors import LlmResponseError
 from wesichain.llm import citations
-from wesichain.llm.calls import REFUSAL, ToolNames, as_objects, as_string, read_args, sealed, whole_number
+from wesichain.llm.calls import (
+    REFUSAL,
+    ToolNames,
+    as_object,
+    as_objects,
+    as_string,
+    read_args,
+    sealed,
+    whole_number,
+)
 from wesichain.llm.finish_reasons import INCOMPLETE_RESPONSES, RESPONSES, ending_of
 from wesichain.llm.transport.faults import Endpoint
 from wesichain.llm.transport.http import Reply, event_object
@@ -77,8 +86,7 @@ class ResponseReply(Reply):
             self._items[place] = item
         elif kind in _ENDS:
             self.is_over = True
-            whole = body.get("response")
-            self._end = whole if is_object(whole) else {}
+            self._end = as_object(body.get("response"))
 
     @override
     def whole(self) -> LlmResponse:
@@ -91,7 +99,7 @@ class ResponseReply(Reply):
         ending = ending_of(status, RESPONSES, host=self._endpoint.host)
         if ending == "error" or (body.get("error") and not body["output"]):
             raise self._endpoint.reported(body.get("error") or {"message": f"the response is {status}"})
-        items = [item for item in body["output"] if is_object(item)]
+        items = as_objects(body["output"])
         _check_answerable(items, self._endpoint)
         messages = [item for item in items if item.get("type") == "message"]
         said = [part for message in messages for part in as_objects(message.get("content"))]
@@ -102,7 +110,7 @@ class ResponseReply(Reply):
                 as_string(part.get("text")) for part in said if part.get("type") == "output_text"
             ),
             tool_calls=calls,
-            usage=_usage(body.get("usage")),
+            usage=_usage(as_object(body.get("usage"))),
             finish_reason=_finish(body, self._endpoint, has_calls=bool(calls), is_refused=bool(refusal)),
             reasoning="\n".join(_thoughts(items)),
             opaque=sealed({OPAQUE: _layout(items), REFUSAL: refusal}),
@@ -137,8 +145,7 @@ def _finish(
     body: Mapping[str, Any], endpoint: Endpoint, *, has_calls: bool, is_refused: bool
 ) -> FinishReason:
     if body.get("status") == "incomplete":
-        details = body.get("incomplete_details")
-        reason = details.get("reason") if is_object(details) else None
+        reason = as_object(body.get("incomplete_details")).get("reason")
         if reason is None:
             return "length"
         ending = ending_of(reason, INCOMPLETE_RESPONSES, host=endpoint.host)
@@ -183,11 +190,8 @@ def _pictures(items: Sequence[dict[str, Any]]) -> Iterator[Part]:
                 yield Image(data)
 
 
-def _usage(usage: object) -> Usage:
-    if not is_object(usage):
-        return Usage()
+def _usage(usage: Mapping[str, Any]) -> Usage:
     read, written = whole_number(usage.get("input_tokens")), whole_number(usage.get("output_tokens"))
-    of_read, of_written = usage.get("input_tokens_details"), usage.get("output_tokens_details")
-    cached = whole_number(of_read.get("cached_tokens")) if is_object(of_read) else 0
-    thought = whole_number(of_written.get("reasoning_tokens")) if is_object(of_written) else 0
+    cached = whole_number(as_object(usage.get("input_tokens_details")).get("cached_tokens"))
+    thought = whole_number(as_object(usage.get("output_tokens_details")).get("reasoning_tokens"))
     return Usage(read, written, min(cached, read), 0, min(thought, written))

@@ -18,8 +18,8 @@ from wesichain.core import (
     ToolSpec,
     to_json,
 )
-from wesichain.core.internal import Media, is_array, is_object
-from wesichain.llm.calls import REFUSAL, ToolNames, require_ids, with_settings, write_args
+from wesichain.core.internal import Media, is_array
+from wesichain.llm.calls import REFUSAL, ToolNames, as_object, require_ids, with_settings, write_args
 from wesichain.llm.media_blocks import Block, blocks_of, data_url, text_in
 from wesichain.llm.strict_forms import strict_form
 
@@ -136,7 +136,7 @@ def _document(part: Document) -> Block | str:
 
 
 def _assistant(message: Message, names: ToolNames, omitted: list[str]) -> dict[str, Any]:
-    opaque = message.opaque if is_object(message.opaque) else {}
+    opaque = as_object(message.opaque)
     said = _assistant_text(message.content, omitted)
     if not message.tool_calls:
         refusal = {"refusal": opaque[REFUSAL]} if REFUSAL in opaque else {}
@@ -149,16 +149,18 @@ def _assistant(message: Message, names: ToolNames, omitted: list[str]) -> dict[s
         }
         for call in message.tool_calls
     ]
-    kept = opaque.get(OPAQUE)
-    kept = kept if is_object(kept) else {}
+    kept = as_object(opaque.get(OPAQUE))
     extras = kept.get("calls")
     for call, extra in zip(calls, extras if is_array(extras) else (), strict=False):
         if extra:
             call["extra_content"] = extra
     # Reasoning is asked back only while its turn goes on; some providers refuse it afterwards.
-    fields = kept.get("message")
-    own = fields if is_object(fields) else {}
-    return {**own, "role": "assistant", "content": said or None, "tool_calls": calls}
+    return {
+        **as_object(kept.get("message")),
+        "role": "assistant",
+        "content": said or None,
+        "tool_calls": calls,
+    }
 
 
 def _assistant_text(content: Content, omitted: list[str]) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from wesichain.core.internal import is_array, is_object, parse_json
 from wesichain.errors import CodecError, LlmError, LlmRejectedError, LlmResponseError, LlmTransportError
+from wesichain.llm.calls import as_object, as_objects
 
 _TEMPORARY = frozenset({408, 409, 425, 429})  # and every 5xx
 # Servers without eyes or ears say so with any status (llama.cpp: 500): to ask again does not help.
@@ -207,7 +208,6 @@ def _error_in(body: str) -> object:
 
 def _retry_delay(error: object) -> float | None:
     """The seconds to wait that Google puts into the details of an error: `"retryDelay": "34s"`."""
-    notes = error.get("details") if is_object(error) else None
-    delays = [note.get("retryDelay") for note in notes if is_object(note)] if is_array(notes) else []
+    delays = [note.get("retryDelay") for note in as_objects(as_object(error).get("details"))]
     given = next((delay for delay in delays if isinstance(delay, str)), "")
     return _seconds(given.removesuffix("s"))

@@ -67,17 +67,12 @@ class _Run:
     tool_calls: int = 0
 
 
-@dataclass(slots=True)
-class _FirstChunk:
-    """A model call whose first chunk has not come yet."""
-
-    began: float
-    attributes: Attributes
-
-
 _run: ContextVar[_Run | None] = ContextVar("wesichain_otel_run", default=None)
 _chat: ContextVar[Span | None] = ContextVar("wesichain_otel_chat", default=None)
-_first_chunk: ContextVar[_FirstChunk | None] = ContextVar("wesichain_otel_first_chunk", default=None)
+# When a model was called whose first chunk has not come yet, and the attributes of that measurement.
+_first_chunk: ContextVar[tuple[float, Attributes] | None] = ContextVar(
+    "wesichain_otel_first_chunk", default=None
+)
 _conversation: ContextVar[str] = ContextVar("wesichain_otel_conversation", default="")
 
 
@@ -185,7 +180,8 @@ class Instrumentation(CallHook):
             first = _first_chunk.get()
             if first is not None:
                 _first_chunk.set(None)
-                self._first_chunk.record(perf_counter() - first.began, first.attributes)
+                began, attributes = first
+                self._first_chunk.record(perf_counter() - began, attributes)
         elif isinstance(event, HandedOff) and run is not None:
             run.span.add_event("handed_off", handoff_of(event))
 
@@ -260,7 +256,7 @@ class Instrumentation(CallHook):
         self._set_provider(provider)
         with self._current(f"chat {attributes['gen_ai.request.model']}", attributes, SpanKind.CLIENT) as span:
             self._write.request(span, request.messages, request.tools)
-            chat, first = _chat.set(span), _first_chunk.set(_FirstChunk(perf_counter(), attributes))
+            chat, first = _chat.set(span), _first_chunk.set((perf_counter(), attributes))
             if (run := _run.get()) is not None:
                 run.inference_calls += 1
             try:
@@ -269,7 +265,10 @@ class Instrumentation(CallHook):
                 _chat.reset(chat)
                 _first_chunk.reset(first)
             if isinstance(answer, LlmResponse):
-                self._record_reply(span, answer, attributes)
+                self._write.reply(span, answer)
+                usage = answer.usage
+                for kind, count in (("input", usage.input_tokens), ("output", usage.output_tokens)):
+                    self._tokens.record(count, {**attributes, "gen_ai.token.type": kind})
             return answer
 
     def _set_provider(self, provider: str) -> None:
@@ -279,11 +278,6 @@ class Instrumentation(CallHook):
             run.has_provider = True
             run.attributes["gen_ai.provider.name"] = provider
             run.span.set_attribute("gen_ai.provider.name", provider)
-
-    def _record_reply(self, span: Span, reply: LlmResponse, attributes: Attributes) -> None:
-        self._write.reply(span, reply)
-        for kind, count in (("input", reply.usage.input_tokens), ("output", reply.usage.output_tokens)):
-            self._tokens.record(count, {**attributes, "gen_ai.token.type": kind})
 
     @override
     def responded(self, *, id: str, model: str) -> None:

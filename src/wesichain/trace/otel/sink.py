@@ -159,11 +159,19 @@ class OtelSink:
             case StepStarted():
                 self._start_chat(run, event)
             case ModelResponded():
-                self._end_chat(run, event)
-            case ToolDispatched():
-                self._start_tool(run, event)
+                span, run.chat = run.chat, None
+                if span is not None:
+                    self._write.reply(span, event.response)
+                    span.end(run.time_of(event))
+            case ToolDispatched(call=call):
+                span = run.tools[call.id] = self._child(run, f"execute_tool {call.name}", event)
+                span.set_attributes({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": call.name})
+                self._write.call(span, call)
             case ToolCompleted():
-                self._end_tool(run, event)
+                span = run.tools.pop(event.call_id, None)
+                if span is not None:
+                    self._write.result(span, event.value)
+                    span.end(run.time_of(event))
             case StepFailed():
                 self._fail_step(run, event)
             case HandedOff():
@@ -195,25 +203,6 @@ class OtelSink:
             {"gen_ai.operation.name": "chat", "wesichain.step": event.step_id, **attributes}
         )
         self._write.request(run.chat, run.transcript.messages)
-
-    def _end_chat(self, run: _Run, event: ModelResponded) -> None:
-        span, run.chat = run.chat, None
-        if span is None:
-            return
-        self._write.reply(span, event.response)
-        span.end(run.time_of(event))
-
-    def _start_tool(self, run: _Run, event: ToolDispatched) -> None:
-        call = event.call
-        span = run.tools[call.id] = self._child(run, f"execute_tool {call.name}", event)
-        span.set_attributes({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": call.name})
-        self._write.call(span, call)
-
-    def _end_tool(self, run: _Run, event: ToolCompleted) -> None:
-        span = run.tools.pop(event.call_id, None)
-        if span is not None:
-            self._write.result(span, event.value)
-            span.end(run.time_of(event))
 
     def _end_node(self, run: _Run, event: NodeCompleted | NodeFailed) -> None:
         spans = run.nodes.get(event.node)
