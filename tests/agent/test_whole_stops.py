@@ -1,6 +1,6 @@
 """A run that is stopped by a listener at each of its events, and resumed: what it logs, and what it has spent.
 
-Each is in `whole_stops.txt` (see `tests/expected.py`).
+Whoever is asked approves. Each is in `whole_stops.txt` (see `tests/expected.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from tests import expected
 from tests.agent.test_whole_logs import KINDS
 from wesichain import CancellationToken
-from wesichain.agent import Interrupted, Outcome
+from wesichain.agent import Approve, Interrupted, Outcome
 from wesichain.core import Event
 from wesichain.testing import FakeClock
 
@@ -27,6 +27,15 @@ CHOSEN = (
     "a-summary",
     "a-state",
     "replies-that-are-none",
+    "calls-at-once",
+    "a-call-that-ends-the-run",
+    "an-agent-inside-that-waits",
+    "a-tool-with-several-runs",
+    "an-answer-by-a-final-tool",
+    "an-answer-by-a-schema",
+    "out-of-steps-answer",
+    "tools-that-change",
+    "a-loop",
 )
 
 
@@ -48,10 +57,13 @@ async def stopped(name: str) -> AsyncIterator[str]:
         made, stop = kind.agent(FakeClock(1000.0)), Stop(at)
         outcome = await made.outcome(kind.task, run_id="r", cancellation=stop.token, events=stop)
         events = outcome.events
+        if at > len(events):  # it waits for its answer
+            break
         yield f"{name}, stopped at {at} {events[at - 1].kind}: {_ended(events[at:], outcome)}"
         if isinstance(outcome, Interrupted):
             try:
-                again = await made.runtime.resume(outcome)
+                decisions = {item.token: Approve() for item in outcome.pending}
+                again = await made.runtime.resume(outcome, decisions)
                 yield f"    resumed: {_ended(again.events, again)}"
             except Exception as error:  # the model's script has no more
                 yield f"    resumed: {type(error).__name__}: {error}"
