@@ -129,7 +129,7 @@ async def test_stopped_at_any_event_it_goes_on_to_the_same_requests(name: str, t
     model = FunctionLlm(reader(), model="m")
     straight = await agent(model, views()).outcome("read", run_id="r")
     expected = own_requests(model)
-    for stop_at in sampled(range(1, len(straight.events)), 9):
+    for stop_at in sampled(range(1, len(straight.events)), 4):
         token = CancellationToken()
         folder = tmp_path / str(stop_at)
         recorder = Recorder(folder)
@@ -156,7 +156,7 @@ async def test_stopped_at_any_event_it_goes_on_to_the_same_requests(name: str, t
 
 
 @pytest.mark.parametrize(
-    ("hops", "tokens"), [(150, 1_200), pytest.param(1_000, 8_000, marks=pytest.mark.slow)]
+    ("hops", "tokens"), [(60, 1_200), pytest.param(1_000, 8_000, marks=pytest.mark.slow)]
 )
 async def test_many_hops_run_in_a_window_and_replay_exactly(tmp_path: Path, hops: int, tokens: int) -> None:
     model = FunctionLlm(reader(hops), model="m")

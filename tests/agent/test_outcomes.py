@@ -42,7 +42,7 @@ OWN: dict[type, st.SearchStrategy[dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("kind", OWN)
-@draws(10)
+@draws(4)
 @given(data=st.data())
 def test_an_outcome_is_read_back_as_it_was_written(kind: Any, data: st.DataObject) -> None:
     stored = to_plain({"kind": kind.kind, **data.draw(STORED), **data.draw(OWN[kind])})

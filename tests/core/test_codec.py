@@ -85,7 +85,7 @@ VALUES: list[Any] = [
 
 
 @pytest.mark.parametrize(("type_", "strategy"), VALUES)
-@draws(8)
+@draws(4)
 @given(data=st.data())
 def test_a_value_is_written_by_the_format_and_read_back_as_it_was(
     type_: Any, strategy: st.SearchStrategy[Any], data: st.DataObject

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 
 from tests.core import values
+from tests.draws import draws
 from wesichain.core import (
     Audio,
     Document,
@@ -143,11 +144,13 @@ class TestAMessage:
         assert message.text == "What is\nthis?"
         assert Message(Role.USER, Image(PNG)).content == (Image(PNG),)  # type: ignore[arg-type]  # likewise
 
+    @draws(15)
     @given(values.message)
     def test_the_text_is_the_texts_alone(self, message: Message) -> None:
         texts = [part.text for part in parts_of(message.content) if isinstance(part, Text)]
         assert message.text == "\n".join(texts)
 
+    @draws(15)
     @given(values.message)
     def test_bytes_are_kept_once_and_come_back(self, message: Message) -> None:
         kept = Kept()

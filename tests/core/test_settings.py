@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.values import json_value, text
+from tests.draws import draws
 from wesichain import ModelSettings
 from wesichain.core import LlmRequest, Message, from_json, to_json
 from wesichain.core.internal import NO_SETTINGS, check_settings, to_jsonl
@@ -31,6 +32,7 @@ settings = st.builds(
 )
 
 
+@draws(15)
 @given(settings)
 def test_settings_are_read_as_they_were_written(some: ModelSettings) -> None:
     request = LlmRequest("m", (Message("user", "hi"),), settings=some)  # type: ignore[arg-type]  # kept as a Role
@@ -46,6 +48,7 @@ def test_a_request_without_settings_is_written_as_before() -> None:
     assert repr(ModelSettings(seed=0, stop=["."])) == "ModelSettings(seed=0, stop=('.',))"  # type: ignore[arg-type]
 
 
+@draws(15)
 @given(settings, settings)
 def test_what_the_other_sets_wins_and_the_rest_stays(ours: ModelSettings, other: ModelSettings) -> None:
     merged = ours.merge(other)
@@ -55,6 +58,7 @@ def test_what_the_other_sets_wins_and_the_rest_stays(ours: ModelSettings, other:
     assert merged.extra == {**ours.extra, **other.extra}
 
 
+@draws(10)
 @given(settings, settings, settings)
 def test_the_order_of_merging_does_not_matter(a: ModelSettings, b: ModelSettings, c: ModelSettings) -> None:
     assert a.merge(b).merge(c) == a.merge(b.merge(c))

@@ -104,7 +104,7 @@ def test_it_is_resumed_wherever_its_process_dies(example: Any) -> None:
         assert all(len({effect.key for effect in trace.effects[name]}) == 1 for name in ("write_plan",))
 
     scenario = Scenario(make, "Tides or waves?", world=Sea, invariants=[the_report_is_written])
-    report = simulate_sync(scenario, seeds=sampled(range(40), 6), faults=Faults.none(crash=0.1))
+    report = simulate_sync(scenario, seeds=sampled(range(40), 3), faults=Faults.none(crash=0.1))
     assert report.ok, str(report)
 
 

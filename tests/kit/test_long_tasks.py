@@ -158,14 +158,14 @@ class TestOffload:
         view: Any = Offload(MemoryFiles(), 700, count_tokens=len).context[0]
         assert (view.count_tokens, view.inactive_below_tokens, view.name) == (len, 700, "Offload")
 
-    async def test_a_hundred_steps_of_20_kb_results_in_32_000_tokens(self) -> None:
-        llm = Reader(100)
+    async def test_fifty_steps_of_20_kb_results_in_32_000_tokens(self) -> None:
+        llm = Reader(50)
         agent = deep_agent(llm, [fetch], budget=Budget(steps=1_000), context=[Window(32_000)])
         outcome = await agent.outcome("read all")
         assert isinstance(outcome, Completed), outcome
         assert llm.most <= 32_000
-        assert len(llm.paths) == 100
-        assert llm.read_back == [fetch(number) for number in range(100)]
+        assert len(llm.paths) == 50
+        assert llm.read_back == [fetch(number) for number in range(50)]
 
 
 class TestTodo:

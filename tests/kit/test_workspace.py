@@ -22,7 +22,6 @@ from tests.kit.talking import call, scripted, tools_of
 from wesichain.core import ToolCall
 from wesichain.errors import ConfigError, DuplicateToolError, ToolError
 from wesichain.kit import FileLimits, Files, FolderFiles, MemoryFiles, Workspace
-from wesichain.tools import ToolRegistry
 
 SECRET = "the secret of the host"
 
@@ -187,10 +186,6 @@ LITERAL = [
 ]
 
 
-def _registry(root: Path) -> ToolRegistry:
-    return tools_of(Workspace(FolderFiles(root)))
-
-
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A root with a secret beside it, and links that lead there."""
@@ -219,40 +214,35 @@ LINKS = [
 
 
 class TestWall:
-    @pytest.mark.parametrize("path", [*NAMES, *LITERAL, *LINKS])
-    async def test_nothing_outside_is_read(self, root: Path, path: str) -> None:
-        with pytest.raises(Exception) as caught:  # which one is not the point
-            await call(_registry(root), "read_file", path=path)
-        assert SECRET not in str(caught.value)
-        assert str(root.parent) not in str(caught.value)
-
-    @pytest.mark.parametrize("path", [*NAMES, *LITERAL, *LINKS])
-    async def test_nothing_outside_is_written(self, root: Path, path: str) -> None:
+    async def test_nothing_outside_is_read_or_written(self, root: Path) -> None:
+        tools = tools_of(Workspace(FolderFiles(root)))
         before = {path: path.stat().st_mtime_ns for path in (root.parent / "secret", root.parent / "outside")}
-        for name, args in (
-            ("write_file", {"path": path, "text": "broken"}),
-            ("edit_file", {"path": path, "old": "secret", "new": "broken"}),
-        ):
-            try:
-                await call(_registry(root), name, **args)
-            except Exception:  # it may be refused, or written inside
-                pass
-        assert {path: path.stat().st_mtime_ns for path in before} == before
-        assert (root.parent / "secret").read_text() == SECRET
-        assert (root.parent / "outside" / "secret").read_text() == SECRET
-        assert {item.name for item in root.parent.iterdir()} == {"secret", "outside", "root"}
+        for path in [*NAMES, *LITERAL, *LINKS]:
+            with pytest.raises(Exception) as caught:  # which one is not the point
+                await call(tools, "read_file", path=path)
+            assert SECRET not in str(caught.value), path
+            assert str(root.parent) not in str(caught.value), path
+        for path in [*NAMES, *LITERAL, *LINKS]:
+            with suppress(Exception):  # it may be refused, or written inside
+                await call(tools, "write_file", path=path, text="broken")
+            with suppress(Exception):
+                await call(tools, "edit_file", path=path, old="secret", new="broken")
+            assert {path: path.stat().st_mtime_ns for path in before} == before, path
+            assert (root.parent / "secret").read_text() == SECRET, path
+            assert (root.parent / "outside" / "secret").read_text() == SECRET, path
+            assert {item.name for item in root.parent.iterdir()} == {"secret", "outside", "root"}, path
 
-    @pytest.mark.parametrize("path", NAMES)
-    def test_a_name_that_could_lead_outside_is_refused_everywhere(self, path: str) -> None:
+    def test_a_name_that_could_lead_outside_is_refused_everywhere(self) -> None:
         files = MemoryFiles()
-        with pytest.raises(ToolError):
-            files.write(path, "x")
-        with pytest.raises(ToolError):
-            files.read(path)
+        for path in NAMES:
+            with pytest.raises(ToolError):
+                files.write(path, "x")
+            with pytest.raises(ToolError):
+                files.read(path)
 
     async def test_links_are_neither_listed_nor_searched(self, root: Path) -> None:
         (root / "deep" / "mine").write_text("my secret")
-        tools = _registry(root)
+        tools = tools_of(Workspace(FolderFiles(root)))
         assert [file["path"] for file in (await call(tools, "list_files"))["files"]] == ["deep/mine"]
         assert [match["path"] for match in await call(tools, "search_files", text="secret")] == ["deep/mine"]
 
@@ -291,7 +281,7 @@ class TestWall:
         attacker.start()
         read: set[str] = set()
         try:
-            for number in range(1_500):
+            for number in range(500):
                 try:
                     read.add(files.read("real/secret"))
                     files.write(f"real/{number % 5}", "mine")

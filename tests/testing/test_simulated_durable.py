@@ -25,7 +25,10 @@ from wesichain.testing.simulation.simulate import simulated
 
 
 # The seeds of the planted mistakes are the first that find them: looking for them costs seconds.
-@pytest.mark.parametrize(("mistake", "seed"), [*zip(vouchers.MISTAKES, (14, 2), strict=True)])
+@pytest.mark.sampled
+@pytest.mark.parametrize(
+    ("mistake", "seed"), sampled([*zip(vouchers.MISTAKES, (14, 2), strict=True)], 1)
+)
 def test_a_planted_mistake_is_found_and_shrunk(tmp_path: Path, mistake: str, seed: int) -> None:
     scenario = vouchers.scenario(tmp_path, mistake)
     report = simulate_sync(scenario, seeds=[seed], faults=Faults.none(crash=0.04))
@@ -41,7 +44,7 @@ MEETING = (2, 8, 9, 10)  # seeds that meet the faults which are looked for, in t
 def test_a_sound_agent_raises_no_alarm_and_meets_every_fault(tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
     scenario = vouchers.scenario(tmp_path)
-    for seed in [*MEETING, *chosen(range(1_000), 2)]:
+    for seed in [*MEETING, *chosen(range(1_000), 1)]:
         with simulated(scenario, seed, Faults()) as trace:
             assert trace.error is None, trace.error
             for invariant in scenario.invariants:
@@ -61,7 +64,7 @@ def test_it_comes_to_the_same_end_wherever_its_process_dies(tmp_path: Path) -> N
     scenario = vouchers.scenario(tmp_path)
     with simulated(scenario, 5, Faults.none()) as trace:
         places = [fault.at for fault in trace.possible if fault.kind == "crash"]
-    for place in sampled(places, 4):
+    for place in sampled(places, 2):
         with simulated(scenario, 5, Faults(only=(Fault("crash", place),))) as trace:
             assert trace.error is None, place
             assert (trace.processes, len(trace.faults)) == (2, 1), place
@@ -86,7 +89,7 @@ def test_an_answer_after_its_question_has_expired_is_refused(tmp_path: Path) -> 
 def test_random_trees_hold_their_laws_in_durable_runs(tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
     before = trees.WORLD
-    for seed in (3, 7, 8, 12, *chosen(range(200), 2)):
+    for seed in (3, 7, 8, 12, *chosen(range(200), 1)):
         url = database_in(tmp_path, f"{seed}.db")
         scenario = tree_scenario(seed, partial(DurableAgent, name="tree", database_url=url))
         with simulated(scenario, seed, Faults()) as trace:
@@ -119,7 +122,7 @@ def order_desk(folder: Path, mistake: str | None = None) -> Scenario:
 def test_a_sound_durable_graph_raises_no_alarm_and_meets_every_fault(tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
     scenario = order_desk(tmp_path)
-    for seed in (4, 6, 11, 22, *chosen(range(1_000), 2)):
+    for seed in (4, 6, 11, 22, *chosen(range(1_000), 1)):
         with simulated(scenario, seed, Faults()) as trace:
             assert trace.error is None, trace.error
             for invariant in scenario.invariants:
@@ -139,7 +142,7 @@ def test_a_durable_graph_comes_to_the_same_end_wherever_its_process_dies(tmp_pat
         ended = trace.outcome.values
         places = [fault.at for fault in trace.possible if fault.kind == "crash"]
     assert ended["shipped"] == "yes"
-    for place in sampled(places, 4):
+    for place in sampled(places, 2):
         with simulated(scenario, 3, Faults(only=(Fault("crash", place),))) as trace:
             assert trace.error is None, place
             assert (trace.processes, len(trace.faults)) == (2, 1), place
@@ -147,7 +150,10 @@ def test_a_durable_graph_comes_to_the_same_end_wherever_its_process_dies(tmp_pat
             assert (len(trace.world.charges), len(trace.world.parcels)) == (1, 1), place
 
 
-@pytest.mark.parametrize(("mistake", "seed"), [*zip(orders.MISTAKES, (25, 30, 24), strict=True)])
+@pytest.mark.sampled
+@pytest.mark.parametrize(
+    ("mistake", "seed"), sampled([*zip(orders.MISTAKES, (25, 30, 24), strict=True)], 1)
+)
 def test_a_planted_mistake_of_a_durable_graph_is_found_and_shrunk(
     tmp_path: Path, mistake: str, seed: int
 ) -> None:
