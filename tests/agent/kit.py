@@ -46,12 +46,6 @@ async def echo(text: str) -> str:
     return text
 
 
-@tool
-def slow_add(a: int, b: int) -> int:
-    """Add, off the loop."""
-    return a + b
-
-
 def call(name: str, args: Any = None, *, id: str = "") -> ToolCall:
     return ToolCall(id or f"{name}-id", name, {} if args is None else args)
 

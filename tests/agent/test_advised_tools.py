@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,11 @@ from tests.learning.kit import words
 from wesichain import Agent
 from wesichain.agent import Completed, Interrupted, replay
 from wesichain.agent.rules.tally import Tally
-from wesichain.core import Advice, AdviceShown, LlmRequest, RunStarted, Strategy, ToolSpec, from_json, to_json
+from wesichain.core import Advice, AdviceShown, RunStarted, Strategy, ToolSpec, from_json, to_json
 from wesichain.core.internal import Approve, advise
 from wesichain.errors import RunInterruptedError
 from wesichain.learning import Playbook, PlaybookBullet, ReActGenerator, TaskInput
-from wesichain.testing import FunctionLlm, ScriptedLlm
+from wesichain.testing import ScriptedLlm
 from wesichain.tools import tool
 from wesichain.trace import Recorder, find_run, load
 
@@ -160,16 +159,6 @@ async def test_a_recording_from_before_is_replayed_in_its_own_order(tmp_path: Pa
     assert told.output == "x"
 
 
-async def test_who_takes_a_run_over_is_offered_its_own_tools_by_its_own_advice() -> None:
-    clerk_model, cashier_model = ScriptedLlm([say(call("transfer_to_cashier"))]), ScriptedLlm(["paid"])
-    cashier = Agent(cashier_model, name="cashier", tools=TOOLS, playbook=Shelf("den"))
-    clerk = Agent(clerk_model, name="clerk", tools=TOOLS, handoffs=[cashier], playbook=Shelf("barn"))
-    result = await clerk.run("Pay me.")
-    assert offered_to(clerk_model)[0][:3] == ("greet", "barn", "attic")
-    assert offered_to(cashier_model)[0][:3] == ("greet", "den", "attic")
-    check_events(result.events)
-
-
 async def test_whoever_has_no_playbook_has_its_own_order_after_a_handoff() -> None:
     plain_model = ScriptedLlm(["paid"])
     plain = Agent(plain_model, name="cashier", tools=TOOLS)
@@ -182,35 +171,6 @@ async def test_whoever_has_no_playbook_has_its_own_order_after_a_handoff() -> No
     )
     await clerk.run("Pay me.")
     assert offered_to(plain_model) == [NAMES]
-
-
-class ByTask:
-    """A playbook that names the tool that the task does."""
-
-    def retrieve(self, task: str, *, domain: str, k: int = 3) -> list[Strategy]:
-        return [Strategy("s", "Do it this way.", tool_sequence=(task.split()[-1],))]
-
-
-async def test_eight_runs_of_one_agent_at_a_time_have_each_its_own_list() -> None:
-    places = ("attic", "barn", "cellar", "den") * 2
-
-    async def answer(request: LlmRequest) -> str:
-        await asyncio.sleep(0)
-        return request.tools[1].name
-
-    agent = Agent(FunctionLlm(answer), tools=TOOLS, playbook=ByTask())
-    results = await asyncio.gather(*(agent.run(f"Look in the {place}") for place in places))
-    assert tuple(result.output for result in results) == places
-
-
-async def test_an_agent_inside_has_the_order_of_its_own_advice() -> None:
-    inner_model = ScriptedLlm(["found"])
-    inner = Agent(inner_model, name="finder", tools=TOOLS, playbook=Shelf("cellar"))
-    outer_model = ScriptedLlm([say(call("finder", {"task": "K-1"})), "done"])
-    outer = Agent(outer_model, tools=[*TOOLS, inner.as_tool()], playbook=Shelf("den"))
-    await outer.run("Where is K-1?")
-    assert {names[1] for names in offered_to(outer_model)} == {"den"}
-    assert {names[1] for names in offered_to(inner_model)} == {"cellar"}
 
 
 def _playbook(folder: Path, *bullets: PlaybookBullet) -> Playbook:

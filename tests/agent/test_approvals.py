@@ -19,7 +19,7 @@ from wesichain.agent import (
     Outcome,
     Refuse,
 )
-from wesichain.core import Action, Message, Observation, Role, Thought, from_json, to_json
+from wesichain.core import Message, Observation, Role, from_json, to_json
 from wesichain.errors import ConfigError, LoopDetectedError
 from wesichain.testing import FakeClock, ScriptedLlm
 from wesichain.tools import tool
@@ -85,34 +85,6 @@ def test_the_decision_is_carried_out(decision: Any, deleted: list[str], observed
     check_events(resumed.events)
 
 
-@pytest.mark.parametrize("stored", [False, True], ids=["in-memory", "through-json"])
-def test_the_steps_show_what_was_run_and_nothing_that_was_not(stored: bool) -> None:
-    effects = Deletions()
-    asked = [replace(call("delete", {"path": path}), id=path) for path in "ab"]
-    runtime, outcome = waiting(effects, say(*asked, content="both"), "done")
-    if stored:
-        outcome = from_json(Interrupted, to_json(outcome))
-    first, second = (item.token for item in outcome.pending)
-    resumed = asyncio.run(runtime.resume(outcome, {first: ApproveWith({"path": "c"}), second: Approve()}))
-    assert effects.paths == ["c", "b"]
-    steps = [step for step in resumed.steps if isinstance(step, Thought | Action)]
-    assert steps == [
-        Thought("both"),
-        *(Action(replace(one, args={"path": path})) for one, path in zip(asked, "cb", strict=True)),
-    ]
-
-
-def test_it_goes_on_in_another_runtime_as_another_process_would() -> None:
-    effects = Deletions()
-    _, outcome = waiting(effects)
-    other = AgentRuntime(ScriptedLlm(["done"]), [add, effects.tool()])
-    read = from_json(Interrupted, to_json(outcome))
-    resumed = asyncio.run(other.resume(read, {read.pending[0].token: Approve()}))
-    assert isinstance(resumed, Completed)
-    assert (resumed.run_id, effects.paths) == (outcome.run_id, ["a"])
-    assert resumed.state.iteration_count == 2
-
-
 @pytest.mark.parametrize(
     ("decision", "deleted"),
     [
@@ -168,38 +140,11 @@ def test_a_call_changed_after_the_approval_waits_again() -> None:
     assert effects.paths == []
 
 
-@pytest.mark.parametrize(
-    ("decisions", "complaint"),
-    [
-        pytest.param({}, r"no decision yet on 'delete' \(call delete-id, token \w+\)", id="no-decision"),
-        pytest.param({"other": Approve()}, "no call waits for the token 'other'", id="a-foreign-token"),
-    ],
-)
-def test_a_decision_that_fits_nothing_is_refused(decisions: Any, complaint: str) -> None:
-    effects = Deletions()
-    runtime, outcome = waiting(effects)
-    with pytest.raises(ConfigError, match=complaint):
-        asyncio.run(runtime.resume(outcome, decisions))
-    assert effects.paths == []
-
-
 @pytest.mark.parametrize("given", [Approve(), [Approve()], True], ids=repr)
 def test_decisions_are_given_by_token(given: Any) -> None:
     runtime, outcome = waiting(Deletions())
     with pytest.raises(ConfigError, match="for its token"):
         asyncio.run(runtime.resume(outcome, given))
-
-
-@pytest.mark.parametrize("decision", ["yes", True, None, Approve], ids=repr)
-def test_what_is_no_decision_is_refused_and_uses_up_nothing(decision: Any) -> None:
-    effects = Deletions()
-    runtime, outcome = waiting(effects)
-    token = outcome.pending[0].token
-    with pytest.raises(ConfigError, match="is no decision on 'delete'"):
-        asyncio.run(runtime.resume(outcome, {token: decision}))
-    assert effects.paths == []
-    assert isinstance(asyncio.run(runtime.resume(outcome, {token: Approve()})), Completed)
-    assert effects.paths == ["a"]
 
 
 @pytest.mark.parametrize("outcome", [None, "run-1"])
@@ -242,30 +187,6 @@ def test_changed_arguments_of_a_run_below_are_refused_before_anything_goes_on() 
     assert (effects.paths, looks) == ([], [])
     asyncio.run(agent.resume(stored, {pending.token: ApproveWith({"path": "b"})}))
     assert (effects.paths, looks) == (["b"], [1])
-
-
-def test_changed_arguments_must_fit_the_schema_and_may_be_changed_again() -> None:
-    effects = Deletions()
-    runtime, outcome = waiting(effects)
-    token = outcome.pending[0].token
-    with pytest.raises(ConfigError, match="do not fit"):
-        asyncio.run(runtime.resume(outcome, {token: ApproveWith({"file": 1})}))
-    assert effects.paths == []
-    assert isinstance(asyncio.run(runtime.resume(outcome, {token: ApproveWith({"path": "b"})})), Completed)
-    assert effects.paths == ["b"]
-
-
-def test_an_approval_expires() -> None:
-    effects = Deletions()
-    clock = FakeClock()
-    runtime = AgentRuntime(
-        ScriptedLlm([say(call("delete", {"path": "a"}))]), [effects.tool()], clock=clock, approval_ttl=60.0
-    )
-    outcome = asyncio.run(runtime.run("q"))
-    assert isinstance(outcome, Interrupted)
-    clock.advance(61)
-    with pytest.raises(ConfigError, match="expired"):
-        asyncio.run(runtime.resume(outcome, {outcome.pending[0].token: Approve()}))
 
 
 def test_a_rule_that_raises_is_told_and_nothing_runs() -> None:

@@ -288,34 +288,6 @@ async def test_what_a_rule_has_left_at_work_is_told_when_the_task_is_cancelled()
     assert tokens[0].reason == "the task that ran it was cancelled"
 
 
-async def test_an_interrupted_run_goes_on_where_it_stopped() -> None:
-    token = CancellationToken()
-    runs: list[str] = []
-
-    @tool
-    async def first() -> str:
-        """Counts."""
-        runs.append("first")
-        return "1"
-
-    @tool
-    async def second() -> str:
-        """Is interrupted the first time."""
-        runs.append("second")
-        if runs.count("second") == 1:
-            await asyncio.sleep(60)
-        return "2"
-
-    runtime = AgentRuntime(ScriptedLlm([say(call("first"), call("second")), "ok"]), [first, second])
-    task = asyncio.create_task(runtime.run("q", cancellation=token))
-    await until(lambda: "second" in runs)
-    outcome = await stop_and_wait(token, task)
-    resumed = await runtime.resume(outcome)
-    assert isinstance(resumed, Completed)
-    assert runs == ["first", "second", "second"]
-    check_events(resumed.events)
-
-
 async def test_a_tool_that_may_run_once_is_not_run_again_when_it_was_cut_off() -> None:
     token, sent = CancellationToken(), list[str]()
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.agent.kit import ADD, add, boom, call, check_events, echo, failed_with, kinds, say
+from tests.agent.kit import ADD, add, boom, call, echo, failed_with, kinds, say
 from tests.conftest import ROOT
 from tests.warm import python
-from wesichain import Agent, GraphBuilder, Middleware, RunContext
+from wesichain import Agent, RunContext
 from wesichain.agent import Approve, ApproveWith, Completed, Failed, Interrupted, Provide, Refuse, replay
 from wesichain.core import (
     LlmRequest,
@@ -22,7 +22,6 @@ from wesichain.core import (
     Role,
     ToolCall,
     ToolCompleted,
-    ToolDispatched,
     ToolsOffered,
     from_json,
     to_json,
@@ -37,7 +36,7 @@ from wesichain.errors import (
     ToolDefinitionError,
 )
 from wesichain.graph import ExecutionOptions, MemoryCheckpointer, react_graph
-from wesichain.policy import Budget, FailFast, ObserveErrors
+from wesichain.policy import Budget
 from wesichain.testing import FunctionLlm, ScriptedLlm
 from wesichain.tools import CancellationToken, DynamicTools, JsonTool, ToolSearch, tool
 from wesichain.trace import Recorder, find_run, load
@@ -80,20 +79,6 @@ def by_turn(ctx: RunContext[Any]) -> list[Any]:
 # --- dynamic tools -----------------------------------------------------------------------------------
 
 
-def test_what_the_function_gives_is_offered_in_this_step_and_nothing_else_is_run() -> None:
-    made = agent(
-        say(ADD), say(call("add", {"a": 1, "b": 1}, id="x")), "done", tools=[boom, DynamicTools(by_turn)]
-    )
-    result = made.run_sync("q")
-    assert offers(made) == [["boom", "add"], ["boom", "echo"], ["boom", "echo"]]
-    assert told(result.events) == [(1, ["boom", "add"]), (2, ["boom", "echo"])]
-    check_events(result.events)
-    assert [event.call.id for event in result.events if isinstance(event, ToolDispatched)] == ["add-id"]
-    assert 'there is no tool "add"' in result.messages[-2].text
-    again = agent(tools=[boom, DynamicTools(by_turn)])
-    assert replayed(result.events, again).events == result.events
-
-
 @pytest.mark.parametrize(
     "today",
     [
@@ -108,13 +93,6 @@ def test_a_replay_offers_the_tools_of_the_recording(today: Any) -> None:
     again = replayed(result.events, agent(tools=[boom, DynamicTools(today)]))
     assert isinstance(again, Completed)
     assert again.events == result.events
-
-
-def test_a_call_of_what_is_not_offered_goes_to_the_policy() -> None:
-    made = agent(say(call("echo", {"text": "x"})), tools=[DynamicTools(by_turn)], policy=FailFast())
-    outcome = asyncio.run(made.outcome("q"))
-    assert isinstance(outcome, Failed)
-    assert "there is no tool" in str(outcome.error)
 
 
 def test_the_function_sees_the_run_as_it_is_when_the_step_begins() -> None:
@@ -135,21 +113,6 @@ def test_the_function_sees_the_run_as_it_is_when_the_step_begins() -> None:
     made = agent(say(ADD), "done", tools=[DynamicTools(function)], name="desk")
     made.run_sync("q", deps={"who": "ann", "tools": [add]})
     assert seen == [(1, "desk", "ann", 1, 0), (2, "desk", "ann", 3, 1)]
-
-
-def test_an_agent_is_built_once_and_offers_each_caller_their_own() -> None:
-    def answer(request: Any) -> Any:
-        return " ".join(["offered", *(spec.name for spec in request.tools)])
-
-    made: Agent[Any] = Agent(FunctionLlm(answer), tools=[DynamicTools(lambda ctx: ctx.deps)])
-
-    async def run_all() -> list[str]:
-        ran = await asyncio.gather(*(made.run("q", deps=[add, echo][: n % 3]) for n in range(30)))
-        return [result.output for result in ran]
-
-    assert asyncio.run(run_all()) == [
-        ["offered", "offered add", "offered add echo"][n % 3] for n in range(30)
-    ]
 
 
 @pytest.mark.parametrize(
@@ -299,18 +262,6 @@ def test_an_agent_may_be_among_what_the_function_gives() -> None:
     assert [*replayed(whole, program(below=helper())).events] == [*whole]
 
 
-def test_middleware_stands_around_what_was_given() -> None:
-    seen: list[str] = []
-
-    class Seen(Middleware):
-        async def wrap_tool(self, ctx: Any, call: Any, call_next: Any) -> Any:
-            seen.append(call.name)
-            return await call_next(call)
-
-    agent(say(ADD), "done", tools=[DynamicTools(by_turn)], middleware=[Seen()]).run_sync("q")
-    assert seen == ["add"]
-
-
 # --- search ------------------------------------------------------------------------------------------
 
 
@@ -382,30 +333,6 @@ async def give(amount: int) -> int:
     return amount
 
 
-def test_each_agent_below_finds_for_itself() -> None:
-    inner = Agent(ScriptedLlm([say(SEARCH), "found"]), tools=[ToolSearch([refund])], name="inner")
-    top = agent(say(call("inner", {"task": "x"})), "done", tools=[inner.as_tool(), ToolSearch([add])])
-    top.run_sync("q")
-    assert offers(top) == [["inner", "search_tools"]] * 2
-    assert offers(inner) == [["search_tools"], ["search_tools", "refund"]]
-
-
-def test_a_handed_over_run_has_the_tools_of_whoever_acts() -> None:
-    other = Agent(
-        ScriptedLlm([say(SEARCH), "done"]), tools=[ToolSearch([refund]), DynamicTools(by_turn)], name="other"
-    )
-    first = agent(
-        say(SEARCH),
-        say(call("transfer_to_other")),
-        tools=[ToolSearch([tool(name="pay_back")(give)])],
-        handoffs=[other],
-    )
-    result = first.run_sync("q")
-    assert offers(first)[-1] == ["search_tools", "transfer_to_other", "pay_back"]
-    assert offers(other) == [["search_tools", "echo"], ["search_tools", "refund", "echo"]]
-    assert result.agent == "other"
-
-
 # --- in graphs ---------------------------------------------------------------------------------------
 
 
@@ -425,13 +352,6 @@ async def test_the_loop_as_a_graph_keeps_what_was_found() -> None:
     assert state["final_output"] == "done"
     assert [spec.name for spec in llm.requests[0].tools] == ["search_tools", "refund", "echo"]
     assert "refunded 5" in [message.text for message in llm.requests[0].messages]
-
-
-async def test_an_agent_whose_tools_change_is_a_node() -> None:
-    made = agent(say(ADD), "3", tools=[DynamicTools(lambda ctx: ctx.deps)], policy=ObserveErrors())
-    graph = GraphBuilder(dict).add_node("sum", made).set_entry("sum").build()
-    state = await graph.invoke({"input": "1 + 2?"}, context=[add])
-    assert state["output"] == "3"
 
 
 async def test_tools_of_one_run_are_offered_beside_the_agents_own_and_leave_it_as_it_was() -> None:

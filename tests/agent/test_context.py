@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from tests.agent.kit import call, say
 from tests.draws import sampled
 from wesichain.agent import Agent, AgentRuntime, Completed, Failed, Interrupted, replay
 from wesichain.context import ClearToolResults, Summarise, VisibleLog, Window, tokens_of
@@ -334,12 +333,3 @@ class TestWhatIsWrong:
         wrong = agent(FunctionLlm(reader(), model="m"), [Careless()])
         with pytest.raises(ConfigError, match="'careless' cuts messages 2 to 3: this parts a call"):
             await wrong.outcome("read")
-
-
-def test_the_calls_of_a_reply_side_by_side_stay_together() -> None:
-    two = say(call("look", {"n": 1}, id="a"), call("look", {"n": 2}, id="b"))
-    three = say(call("look", {"n": 3}, id="d"), call("look", {"n": 4}, id="e"))
-    model = ScriptedLlm([two, three, "done"], model="m")
-    done = asyncio.run(agent(model, [Window(3_000)], tool_concurrency=8).outcome("read"))
-    assert isinstance(done, Completed)
-    assert [message.tool_call_id for message in model.requests[-1].messages[2:]] == [None, "d", "e"]

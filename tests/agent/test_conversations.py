@@ -161,18 +161,6 @@ def test_kill_9_loses_nothing_that_was_told_as_kept(where: str, after: int) -> N
 # --- what a run makes of it --------------------------------------------------------------------------
 
 
-async def test_a_run_in_steps_and_a_streamed_one_extend_it() -> None:
-    store = MemoryConversations()
-    agent = Agent(ScriptedLlm(["one", "two"]))
-    async with agent.iterate("first", conversation=store.open("c")) as run:
-        async for _ in run:
-            pass
-    async with agent.stream("second", conversation=store.open("c")) as stream:
-        async for _ in stream:
-            pass
-    assert texts(await store.open("c").read()) == ["first", "one", "second", "two"]
-
-
 @pytest.mark.parametrize("is_saved", [False, True], ids=["in-hand", "from-its-json"])
 async def test_the_parts_of_a_question_are_kept_also_by_the_run_that_waited(is_saved: bool) -> None:
     @tool(approval=True)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.agent.kit import ADD, add, call, say
+from tests.agent.kit import call, say
 from tests.agent.test_inner_runs import reread
 from wesichain import ModelSettings
 from wesichain.agent import Agent, AgentRuntime, Approve, Completed, Failed, Interrupted, replay
@@ -33,12 +32,9 @@ from wesichain.errors import (
     GuardrailError,
     RunFailedError,
     RunInterruptedError,
-    ToolFailedError,
 )
-from wesichain.llm.anthropic import AnthropicClient
-from wesichain.llm.openai import OpenAiClient
 from wesichain.middleware import Middleware, OutputGuard
-from wesichain.policy import Budget, Fail, FailFast, Interrupt, N, Recovery, Reprompt, Retry, SelfCorrect
+from wesichain.policy import Budget, FailFast, Interrupt, N, Reprompt, SelfCorrect
 from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm
 from wesichain.tools import CancellationToken, Finish, RunContext, ToolContext, tool
 from wesichain.trace import CollectingSink
@@ -58,24 +54,6 @@ class Till:
             return Finish(value)
 
         return pay
-
-
-class CancelAt:
-    def __init__(self, kind: type, token: CancellationToken) -> None:
-        self._kind, self._token = kind, token
-
-    def emit(self, event: object) -> None:
-        if isinstance(event, self._kind):
-            self._token.cancel("stopped by a test")
-
-
-async def test_a_finish_that_arrives_with_a_cancel_ends_the_run_after_the_resume() -> None:
-    till, token = Till(), CancellationToken()
-    agent = Agent(ScriptedLlm([say(call("pay")), "never asked"]), tools=[till.tool()])
-    outcome = await agent.outcome("q", cancellation=token, events=CancelAt(ToolCompleted, token))
-    resumed = await agent.runtime.resume(reread(outcome))
-    assert isinstance(resumed, Completed), resumed
-    assert (resumed.output, till.paid) == ("paid", 1)
 
 
 async def test_a_finish_beside_a_call_that_waits_is_not_forgotten() -> None:
@@ -237,30 +215,6 @@ async def test_a_task_group_whose_runs_wait_has_nothing_to_be_logged(
     assert caplog.records == []
 
 
-class Fault(Exception):
-    pass
-
-
-class RateLimited(Fault):
-    pass
-
-
-async def test_a_tools_own_exception_is_looked_for_before_that_it_failed() -> None:
-    tries: Counter[str] = Counter()
-
-    @tool
-    async def look() -> str:
-        """Look."""
-        tries["look"] += 1
-        if tries["look"] == 1:
-            raise RateLimited("later")
-        return "seen"
-
-    policy = Recovery({Fault: Retry(), ToolFailedError: Fail()})
-    outcome = await Agent(ScriptedLlm([say(call("look")), "done"]), tools=[look], policy=policy).outcome("q")
-    assert isinstance(outcome, Completed), outcome
-
-
 async def test_a_duration_comes_from_the_clock_that_was_handed_in() -> None:
     clock = FakeClock()
 
@@ -377,28 +331,6 @@ async def test_a_slow_reader_slows_the_run() -> None:
                 await asyncio.sleep(0)  # the run could go on meanwhile
             if read == 20:
                 assert model.said < 200
-                break
-
-
-async def test_a_slow_reader_slows_a_run_inside_too() -> None:
-    asked: list[int] = []
-
-    def reply(_: Any) -> LlmResponse:
-        asked.append(1)
-        return say(ADD)
-
-    inner = Agent(FunctionLlm(reply), tools=[add], name="inner", budget=Budget(500), loop_guard=None)
-    outer = Agent(
-        ScriptedLlm([say(call("inner", {"task": "t"}))]), tools=[inner.as_tool()], budget=Budget(600)
-    )
-    async with outer.stream("q") as run:
-        read = 0
-        async for _ in run:
-            read += 1
-            for _ in range(20):
-                await asyncio.sleep(0)
-            if read == 20:
-                assert len(asked) < 50
                 break
 
 
@@ -578,30 +510,8 @@ def test_signatures_show_every_option_with_its_default() -> None:
     assert not any(one.kind is one.VAR_KEYWORD for one in (*agent.values(), *run.values()))
 
 
-@pytest.mark.parametrize(
-    ("what", "defaults"),
-    [
-        (AgentRuntime, {"policy": None, "tool_concurrency": 1, "exclude_after": 3, "on_limit": "fail"}),
-        (AgentRuntime.run, {"history": (), "cancellation": None, "budget": None}),
-        (tool, {"timeout": 30.0, "effect": "idempotent", "max_output": 262_144, "external": False}),
-        (OpenAiClient, {"base_url": None, "retries": 2, "deadline": 120.0, "max_bytes": 16_777_216}),
-        (AnthropicClient, {"headers": None, "options": None, "total": 3600.0}),
-    ],
-)
-def test_so_do_those_of_what_stands_around_an_agent(what: Any, defaults: dict[str, Any]) -> None:
-    shown = inspect.signature(what).parameters
-    assert {name: shown[name].default for name in defaults} == defaults
-    assert not any(one.kind is one.VAR_KEYWORD for one in shown.values())
-
-
 def test_the_signature_of_a_value_has_no_address_in_it() -> None:
     assert "prices: 'Prices' = <factory>" in str(inspect.signature(Budget))
-
-
-def test_an_option_that_is_not_there_is_answered_with_those_that_a_user_may_give() -> None:
-    with pytest.raises(ConfigError, match="there are approval_ttl, budget") as refused:
-        Agent(ScriptedLlm([]), zzz=1)  # type: ignore[call-overload]  # the mistake
-    assert "default_policy" not in str(refused.value)
 
 
 async def test_settings_of_a_run_win_hold_over_resumes_and_do_not_reach_agents_below() -> None:

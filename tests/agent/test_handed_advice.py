@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,11 +10,9 @@ from typing import Any
 import pytest
 
 from tests.agent.kit import call, check_events, say
-from tests.conftest import ROOT
 from tests.learning.kit import words
-from tests.warm import python
-from wesichain import Agent, Budget
-from wesichain.agent import Completed, Interrupted, replay
+from wesichain import Agent
+from wesichain.agent import Completed, replay
 from wesichain.core import AdviceShown, HandedOff, StepStarted, from_json, to_json
 from wesichain.errors import ReplayMismatchError
 from wesichain.learning import Feedback, Learner, Playbook, TaskOutput
@@ -141,64 +137,6 @@ async def test_a_recording_is_replayed_with_the_advice_of_then(tmp_path: Path) -
     assert (len(clerk.asked), len(cashier.asked)) == (1, 1), "nobody was asked again"
     with pytest.raises(ReplayMismatchError):
         await replay(recording, desk(clerk=clerk))
-
-
-async def test_behind_the_handoff_a_replay_goes_live(tmp_path: Path) -> None:
-    cashier = Shelf("cashier")
-    result = await desk("done", cashier=cashier, events=Recorder(tmp_path)).run("q")
-    recording = load(find_run(tmp_path, result.outcome.run_id))
-    again = await replay(recording, desk("done anew", cashier=cashier), from_step=2)
-    assert isinstance(again, Completed)
-    assert again.output == "done anew"
-    assert len(cashier.asked) == 1, "the handoff was in the step before"
-
-
-OTHER_PROCESS = """
-import asyncio, json, sys
-from tests.agent.test_handed_advice import Shelf, desk, pay
-from wesichain.agent import Approve, Interrupted
-from wesichain.core import from_json, to_json
-
-async def main():
-    cashier = Shelf("other")
-    agent = desk("paid", cashier=cashier, tools=[pay])
-    outcome = from_json(Interrupted, sys.stdin.read())
-    result = await agent.resume(outcome, {outcome.pending[0].token: Approve()})
-    print(json.dumps([result.output, len(cashier.asked), [m.text for m in result.outcome.messages][:1]]))
-
-asyncio.run(main())
-"""
-
-
-async def test_a_run_that_waits_behind_the_handoff_goes_on_in_another_process() -> None:
-    outcome = await desk(say(call("pay", {"euros": 3})), cashier=Shelf("cashier"), tools=[pay]).outcome("q")
-    assert isinstance(outcome, Interrupted)
-    process = await asyncio.to_thread(
-        subprocess.run,
-        [*python(), "-c", OTHER_PROCESS],
-        input=to_json(outcome),
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=False,
-    )
-    assert process.returncode == 0, process.stderr
-    output, asked, [first] = json.loads(process.stdout)
-    assert (output, asked) == ("paid", 0), "it goes on under the advice that it was shown"
-    assert first.endswith("- Advice 1 for cashier.")
-
-
-async def test_eight_at_a_time_below_a_tool_each_with_advice_of_its_own() -> None:
-    shelves = [Shelf(f"cashier{number}") for number in range(8)]
-    below = [desk(f"answer {number}", cashier=shelf) for number, shelf in enumerate(shelves)]
-    tools = [one.as_tool(name=f"ask{number}") for number, one in enumerate(below)]
-    calls = [call(f"ask{number}", {"task": f"task {number}"}, id=f"c{number}") for number in range(8)]
-    agent = Agent(ScriptedLlm([say(*calls), "all"]), tools=tools, budget=Budget(steps=30))
-    result = await agent.run("q")
-    assert [shelf.asked for shelf in shelves] == [[(f"task {number}", "money")] for number in range(8)]
-    told = {event.scope: event.ids for event in result.events if isinstance(event, AdviceShown)}
-    assert told == {f"c{number}": (f"cashier{number}-1",) for number in range(8)}
-    check_events(result.events)
 
 
 # --- what such a run teaches -------------------------------------------------------------------------

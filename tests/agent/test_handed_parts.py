@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import subprocess
 from functools import partial
 from typing import Any
 
@@ -12,10 +10,8 @@ import pytest
 from typing_extensions import override
 
 from tests.agent.kit import call, check_events, say
-from tests.conftest import ROOT
-from tests.warm import python
-from wesichain import Agent, Budget, RunContext
-from wesichain.agent import Approve, Completed, Failed, Interrupted, replay
+from wesichain import Agent, RunContext
+from wesichain.agent import Approve, Completed, Failed, replay
 from wesichain.agent.phases import with_output
 from wesichain.core import to_json
 from wesichain.durable.journal.durable_effects import DurableEffects
@@ -205,63 +201,6 @@ async def test_a_cancel_inside_it_interrupts_the_run_and_it_can_go_on(at: str) -
             pass
     assert isinstance(run.outcome, Completed)
     assert log == ["b in as cashier at 1", "b out: Completed''"]
-
-
-OTHER_PROCESS = """
-import asyncio, json, sys
-from tests.agent.test_handed_parts import Around, desk
-from wesichain.agent import Approve, Interrupted
-from wesichain.core import from_json
-
-async def main():
-    log = []
-    agent = desk("paid", first=[Around("a", log)], second=[Around("b", log)])
-    outcome = from_json(Interrupted, sys.stdin.read())
-    result = await agent.resume(outcome, {outcome.pending[0].token: Approve()})
-    print(json.dumps([result.output, result.agent, log]))
-
-asyncio.run(main())
-"""
-
-
-async def test_a_part_that_waits_goes_on_inside_it_in_another_process() -> None:
-    log: list[str] = []
-    agent = desk(say(call("pay", {"euros": 3})), first=[Around("a", log)], second=[Around("b", log)])
-    outcome = await agent.outcome("q")
-    assert isinstance(outcome, Interrupted)
-    assert log[-2:] == ["b out: Interrupted'approval'", "a out: Interrupted'approval'"]
-    process = await asyncio.to_thread(
-        subprocess.run,
-        [*python(), "-c", OTHER_PROCESS],
-        input=to_json(outcome),
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=False,
-    )
-    assert process.returncode == 0, process.stderr
-    assert json.loads(process.stdout) == [
-        "paid",
-        "cashier",
-        ["a in as cashier at 2", "b in as cashier at 2", "b out: Completed''", "a out: Completed''"],
-    ]
-
-
-async def test_eight_at_a_time_below_a_tool_each_in_its_own_and_replayed() -> None:
-    logs: list[list[str]] = [[] for _ in range(8)]
-
-    def build(*replies: Any) -> Agent[Any]:
-        below = [desk(f"answer {n}", second=[Around("b", log)]) for n, log in enumerate(logs)]
-        tools = [one.as_tool(name=f"ask{number}") for number, one in enumerate(below)]
-        return Agent(ScriptedLlm(replies), tools=tools, budget=Budget(steps=30))
-
-    calls = [call(f"ask{number}", {"task": f"task {number}"}, id=f"c{number}") for number in range(8)]
-    result = await build(say(*calls), "all").run("q")
-    assert logs == [["b in as cashier at 1", "b out: Completed''"]] * 8
-    check_events(result.events)
-    again = await replay(recorded(result.events), build())
-    assert to_json([*again.events]) == to_json([*result.events])
-    assert [len(log) for log in logs] == [2] * 8, "a replay runs no middleware"
 
 
 async def test_an_approval_in_a_part_below_a_tool_waits_at_the_top() -> None:

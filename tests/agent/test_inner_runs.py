@@ -11,10 +11,10 @@ import pytest
 
 from tests.agent.kit import call, say
 from tests.draws import sampled
-from wesichain.agent import Agent, Approve, ApproveWith, Completed, Failed, Interrupted, Outcome, replay
-from wesichain.core import LlmRequest, LlmResponse, Role, ToolCall, from_json, to_json
-from wesichain.errors import BudgetExceededError, RunFailedError, RunInterruptedError
-from wesichain.policy import Budget, FailFast, ObserveErrors
+from wesichain.agent import Agent, Approve, Completed, Failed, Interrupted, Outcome, replay
+from wesichain.core import LlmRequest, LlmResponse, Role, from_json, to_json
+from wesichain.errors import BudgetExceededError, RunFailedError
+from wesichain.policy import Budget, FailFast
 from wesichain.testing import FunctionLlm, ScriptedLlm
 from wesichain.tools import CancellationToken, Finish, ToolContext, tool
 from wesichain.trace import CollectingSink, Recording
@@ -149,42 +149,6 @@ async def test_every_question_goes_up_and_what_was_approved_is_done_once(shape: 
     assert asked == 3
 
 
-@pytest.mark.sampled
-async def test_branches_that_start_runs_late_are_not_mixed_up() -> None:
-    """Two runs to a branch: the second of the first branch may begin before or after that of the other."""
-
-    async def run(stop: int | None) -> tuple[Outcome[Any], Mail]:
-        mail, token = Mail(), CancellationToken()
-        writer = mail.writer()
-
-        @tool
-        async def letters(ctx: ToolContext) -> list[str]:
-            """Write letters."""
-
-            async def branch(who: str, turns: int) -> str:
-                first = await writer.run(who, parent=ctx)
-                for _ in range(turns):
-                    await asyncio.sleep(0)
-                second = await writer.run(f"{who}'s friend", parent=ctx)
-                return f"{first.output}, {second.output}"
-
-            return [*await asyncio.gather(branch("ann", 9), branch("bob", 0), branch("cleo", 3))]
-
-        agent = office([letters])
-        options: Any = {} if stop is None else {"cancellation": token, "events": StopAt(stop, token)}
-        outcome: Any = await agent.outcome("q", **options)
-        while isinstance(outcome, Interrupted):
-            outcome = await office([letters]).runtime.resume(reread(outcome))
-        return outcome, mail
-
-    whole, _ = await run(None)
-    for number in sampled(range(1, len(whole.events)), 4):
-        outcome, mail = await run(number)
-        assert max(mail.sent.values(), default=1) == 1, (number, mail.sent)
-        if "UNKNOWN" not in str(outcome.messages):
-            assert shown(outcome) == shown(whole), number
-
-
 async def test_a_run_is_known_by_its_task_in_whatever_order_the_tool_starts_them() -> None:
     mail = Mail()
     writer = mail.writer(approval=True)
@@ -255,64 +219,6 @@ async def test_runs_of_one_task_are_known_by_their_branch_and_place() -> None:
     outcome = await agent.runtime.resume(waiting, {item.token: Approve() for item in waiting.pending})
     assert isinstance(outcome, Completed), outcome
     assert given == {("a", 1): ["1"] * 2, ("b", 1): ["2"] * 2, ("a", 2): ["3"] * 2, ("b", 2): ["4"] * 2}
-
-
-async def test_other_arguments_below_change_nothing_above() -> None:
-    """Parent and child have one id for their calls: a decision belongs to a scope and a call."""
-    done: list[str] = []
-
-    @tool(approval=True)
-    async def pay(to: str) -> str:
-        """Pay."""
-        done.append(to)
-        return f"paid {to}"
-
-    child = Agent(
-        ScriptedLlm([LlmResponse("", (ToolCall("", "pay", {"to": "ann"}),)), "paid"]),
-        tools=[pay],
-        name="child",
-    )
-    agent = Agent(
-        ScriptedLlm([LlmResponse("", (ToolCall("", "child", {"task": "pay ann"}),)), "done"]),
-        tools=[child.as_tool()],
-    )
-    waiting = reread(await agent.outcome("q"))
-    (item,) = waiting.pending
-    outcome = await agent.runtime.resume(waiting, {item.token: ApproveWith({"to": "bob"})})
-    assert isinstance(outcome, Completed), outcome
-    assert done == ["bob"]
-    asked = [one for message in outcome.messages for one in message.tool_calls]
-    assert [one.args for one in asked] == [{"task": "pay ann"}]
-
-
-async def test_a_limit_above_is_the_limit_of_whoever_set_it() -> None:
-    """Met in a child with two calls side by side: the run that set it ends as its `on_limit` says."""
-
-    @tool
-    async def look(n: int) -> int:
-        """Look."""
-        await asyncio.sleep(0)
-        return n
-
-    def child() -> Agent[Any, str]:
-        two = LlmResponse("", (ToolCall("a", "look", {"n": 1}), ToolCall("b", "look", {"n": 2})))
-        return Agent(ScriptedLlm([two, "found"]), tools=[look], name="child")
-
-    def parent(**options: Any) -> Agent[Any, str]:
-        replies: list[Any] = [say(call("child", {"task": "look"})), "never"]
-        budget = Budget(tool_calls=2)
-        return Agent(ScriptedLlm(replies), tools=[child().as_tool()], budget=budget, **options)
-
-    failed: Any = await parent().outcome("q")
-    assert isinstance(failed.error, BudgetExceededError), failed.error
-    answered = await Agent(
-        ScriptedLlm([say(call("child", {"task": "look"})), "the last word"]),
-        tools=[child().as_tool()],
-        budget=Budget(tool_calls=2),
-        on_limit="answer",
-    ).outcome("q")
-    assert isinstance(answered, Completed), answered
-    assert (answered.text, answered.stopped_by) == ("the last word", "tool_calls")
 
 
 def endless() -> Agent[Any, str]:
@@ -434,16 +340,6 @@ async def test_a_limit_above_is_still_one_after_a_sibling_was_approved(depth: in
     assert [*replayed.events] == [*events]
 
 
-async def test_a_limit_of_a_child_s_own_is_for_the_policy_above() -> None:
-    """The child has set it: to its caller that is a tool that failed, and the model is told so."""
-    child = Agent(FunctionLlm(lambda _: say(call("letters"))), name="child", budget=Budget(steps=1))
-    llm = ScriptedLlm([say(call("child", {"task": "t"})), "without it"])
-    agent = Agent(llm, tools=[child.as_tool()], policy=ObserveErrors(), budget=Budget(steps=9))
-    outcome = await agent.outcome("q")
-    assert isinstance(outcome, Completed), outcome
-    assert "the agent 'child' failed" in shown(outcome)
-
-
 async def test_a_run_inside_that_its_tool_gave_up_is_the_tools_own_affair() -> None:
     """Cancelling runs downhill: a limit that the tool sets around a run is no question of the run above."""
     release = asyncio.Event()
@@ -465,16 +361,6 @@ async def test_a_run_inside_that_its_tool_gave_up_is_the_tools_own_affair() -> N
     outcome = await office([ask], name="ask").outcome("q")
     assert isinstance(outcome, Completed), outcome
     assert shown(outcome) == "it took too long"
-
-
-async def test_an_interruption_that_is_raised_on_is_resumed() -> None:
-    agent = office([letters(Mail(), "in_order", approval=True)])
-    with pytest.raises(RunInterruptedError) as caught:
-        await agent.run("q")
-    outcome = caught.value.outcome
-    while isinstance(outcome, Interrupted):
-        outcome = await agent.runtime.resume(outcome, {item.token: Approve() for item in outcome.pending})
-    assert isinstance(outcome, Completed)
 
 
 @pytest.mark.parametrize("is_tool", [True, False])

@@ -82,22 +82,6 @@ def test_by_a_final_tool(output_type: Any, args: Any, output: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "content",
-    [
-        pytest.param('{"name": "Oslo", "people": 700000}', id="json"),
-        pytest.param('```json\n{"name": "Oslo", "people": 700000}\n```', id="json-in-a-fence"),
-    ],
-)
-def test_by_the_model_s_own_schema_mode(content: str) -> None:
-    llm = ScriptedLlm([content], traits=LlmTraits(native_output=True))
-    outcome = asyncio.run(AgentRuntime(llm, output_type=City).run("q"))
-    assert isinstance(outcome, Completed)
-    assert outcome.output == City(name="Oslo", people=700_000)
-    assert llm.requests[0].output_schema is not None
-    assert llm.requests[0].tools == ()
-
-
-@pytest.mark.parametrize(
     ("reply", "words"),
     [
         pytest.param(final({"name": "Oslo"}), ["people", "required"], id="a-missing-field"),
@@ -186,19 +170,6 @@ def told(llm: ScriptedLlm, request: int = 1) -> tuple[Any, ...]:
 
 
 class TestUnion:
-    def test_a_malformed_member_is_told_and_never_read_as_another(self) -> None:
-        replies = [
-            say(call("final_Flight", {"price": "350"})),
-            say(call("final_Flight", {"price": 350}, id="b")),
-        ]
-        llm = ScriptedLlm(replies)
-        outcome = asyncio.run(AgentRuntime(llm, output_type=UNION, policy=RepromptN(1)).run("q"))
-        assert isinstance(outcome, Completed)
-        assert outcome.output == FLIGHT
-        (_, _, made), (role, text, answered) = told(llm)
-        assert (made, role, answered) == (["final_Flight-id"], "tool", "final_Flight-id")
-        assert 'got "350"' in text
-
     @pytest.mark.parametrize(
         "output", [Flight(price=1), Refund(price=1), NoFlight(reason="x"), 5, None, "x", ["y"]]
     )

@@ -9,11 +9,8 @@ import pytest
 
 from tests.agent.kit import call, check_events, runtime, say
 from tests.virtual_time import run as run_virtually
-from tests.waiting import until
-from wesichain.agent import AgentRuntime, Completed, Failed
+from wesichain.agent import Completed, Failed
 from wesichain.core import Observation
-from wesichain.policy import ObserveErrors
-from wesichain.testing import ScriptedLlm
 from wesichain.tools import tool
 
 
@@ -102,37 +99,3 @@ def test_calls_in_the_queue_do_not_start_after_a_fatal_failure() -> None:
     assert isinstance(outcome, Failed)
     assert meter.most == 0
     check_events(outcome.events)
-
-
-def test_a_failure_that_is_told_loses_no_sibling() -> None:
-    meter = Meter()
-    outcome = run(
-        [batch("wait", "fail", "wait"), "ok"], *meter.tools(), tool_concurrency=3, policy=ObserveErrors()
-    )
-    values = [step.value for step in outcome.steps if isinstance(step, Observation)]
-    assert (values[0], values[2]) == (0, 2)
-    assert "[TOOL ERROR]" in str(values[1])
-    check_events(outcome.events)
-
-
-async def test_cancelling_stops_them_all() -> None:
-    meter = Meter()
-    begun: list[int] = []
-
-    @tool
-    async def forever(n: int) -> int:
-        """Never ends."""
-        begun.append(n)
-        await asyncio.sleep(60)
-        return n
-
-    runtime = AgentRuntime(
-        ScriptedLlm([batch("forever", "forever", "wait")]), [forever, *meter.tools()], tool_concurrency=3
-    )
-    task = asyncio.create_task(runtime.run("q"))
-    await until(lambda: len(begun) == 2)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    await asyncio.sleep(0)
-    assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -18,13 +18,9 @@ from wesichain.core import (
     LlmResponse,
     LlmTraits,
     Message,
-    Observation,
-    Role,
-    RunStarted,
     StreamItem,
     Text,
     TextChunk,
-    ToolCompleted,
     from_json,
     to_json,
 )
@@ -48,29 +44,6 @@ async def draw(what: str) -> list[Any]:
 async def keep() -> str:
     """Keep it."""
     return "kept"
-
-
-def test_a_task_is_texts_and_parts() -> None:
-    llm = ScriptedLlm(["a cat"])
-    result = Agent(llm).run_sync(["What is this?", PNG])
-    (message,) = llm.requests[0].messages
-    assert message.content == (Text("What is this?"), PNG)
-    assert result.outcome.user_input == "What is this?"
-    started = result.events[0]
-    assert isinstance(started, RunStarted)
-    assert started.parts == (Text("What is this?"), PNG)
-
-
-def test_a_result_with_a_picture_reaches_the_model_the_steps_and_the_log() -> None:
-    llm = ScriptedLlm([say(call("draw", {"what": "cat"})), "nice"])
-    result = Agent(llm, tools=[draw]).run_sync("draw a cat")
-    shown = llm.requests[1].messages[-1]
-    assert shown.role is Role.TOOL
-    assert PNG in shown.content
-    (seen,) = [step for step in result.steps if isinstance(step, Observation)]
-    assert PNG in seen.parts
-    (told,) = [event for event in result.events if isinstance(event, ToolCompleted)]
-    assert PNG in told.parts
 
 
 def test_they_are_recorded_once_and_replayed(tmp_path: Path) -> None:
@@ -135,15 +108,6 @@ async def test_a_model_of_text_reads_a_line_for_each_part_and_the_run_says_so(ki
     (told,) = [event for event in events if isinstance(event, ContentOmitted)]
     assert told.omitted == (line,)
     assert run.result.messages[0].content == (Text("What is this?"), PNG), "the log keeps it"
-
-
-def test_what_was_left_out_replays_as_it_was(tmp_path: Path) -> None:
-    agent = Agent(OfText(), events=Recorder(tmp_path))
-    live = agent.run_sync(["What is this?", PNG])
-    (summary,) = list_runs(tmp_path)
-    again = asyncio.run(replay(load(summary.path), Agent(OfText())))
-    assert isinstance(again, Completed)
-    assert again.messages == live.messages
 
 
 def test_text_react_says_what_it_left_out() -> None:

@@ -9,21 +9,18 @@ from typing import Any
 import pytest
 
 from tests.agent.kit import ADD, add, boom, call, check_events, echo, failed_with, run, runtime, say
-from wesichain.agent import AgentRuntime, Completed, Failed, Idle, Interrupted
+from wesichain.agent import AgentRuntime, Completed, Failed, Interrupted
 from wesichain.core import (
     Action,
     ErrorStep,
     FinalAnswer,
     LlmRequest,
     LlmResponse,
-    Message,
     Observation,
     ReActState,
     Role,
-    StepStarted,
     Thought,
     ToolCall,
-    Usage,
 )
 from wesichain.errors import (
     BudgetExceededError,
@@ -37,7 +34,6 @@ from wesichain.errors import (
     UnknownToolError,
 )
 from wesichain.policy import (
-    Backoff,
     Budget,
     Fail,
     FailFast,
@@ -52,14 +48,12 @@ from wesichain.policy import (
     Rule,
 )
 from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm
-from wesichain.tools import tool
 
 UNKNOWN = say(call("subtract", {"a": 1}))
 BAD_ARGS = say(call("add", {"a": "one"}))
 NOT_JSON = say(call("add", "{oops"))
 EMPTY = LlmResponse()
 BOOM = say(call("boom"))
-RESULT = Message(Role.TOOL, "3", tool_call_id=ADD.id)
 DOWN = LlmTransportError("503", retryable=True)
 
 
@@ -186,31 +180,6 @@ def test_a_run_ends(replies: list[Any], options: dict[str, Any], ending: type, m
         assert isinstance(outcome, ending)
 
 
-@pytest.mark.parametrize(
-    ("on_limit", "replies", "output"),
-    [
-        pytest.param(
-            "partial", [say(ADD, content="so far")] * 3, "so far", id="partial-takes-the-last-content"
-        ),
-        pytest.param(
-            "partial", [say(ADD, content="old"), say(ADD), say(ADD)], "", id="partial-takes-even-nothing"
-        ),
-        pytest.param("answer", [say(ADD)] * 3 + ["best guess"], "best guess", id="answer-asks-once-more"),
-    ],
-)
-def test_an_always_calling_model_at_the_limit(on_limit: Any, replies: list[Any], output: str) -> None:
-    llm = ScriptedLlm(replies)
-    engine = AgentRuntime(llm, [add], on_limit=on_limit, budget=Budget(3), loop_guard=None, clock=FakeClock())
-    outcome = asyncio.run(engine.run("q"))
-    assert isinstance(outcome, Completed)
-    assert (outcome.output, outcome.stopped_by) == (output, "steps")
-    assert outcome.steps[-1] == FinalAnswer(output)
-    check_events(outcome.events)
-    assert len(llm.requests) == (4 if on_limit == "answer" else 3)
-    if on_limit == "answer":
-        assert llm.requests[-1].tools == ()
-
-
 def test_a_slow_model_is_cut_off_by_the_budget_of_seconds() -> None:
     async def forever(_: Any) -> str:
         await asyncio.sleep(30)
@@ -219,23 +188,6 @@ def test_a_slow_model_is_cut_off_by_the_budget_of_seconds() -> None:
     outcome = asyncio.run(AgentRuntime(FunctionLlm(forever), budget=Budget(seconds=0.05)).run("q"))
     assert failed_with(outcome, BudgetExceededError).resource == "seconds"
     check_events(outcome.events)
-
-
-def test_the_messages_are_those_of_a_conversation_with_tools() -> None:
-    llm = ScriptedLlm([say(ADD, content="hm"), "3"])
-    outcome = asyncio.run(AgentRuntime(llm, [add], instructions="be brief").run("q"))
-    assert isinstance(outcome, Completed)
-    assert list(llm.requests[1].messages) == [
-        Message(Role.SYSTEM, "be brief"),
-        Message(Role.USER, "q"),
-        Message(Role.ASSISTANT, "hm", tool_calls=(ADD,)),
-        Message(Role.TOOL, "3", tool_call_id="add-id"),
-    ]
-    assert outcome.messages[-1] == Message(Role.ASSISTANT, "3")
-    assert outcome.new_messages == outcome.messages[1:]
-    assert list(outcome.steps) == [Thought("hm"), Action(ADD), Observation(3, "add-id"), FinalAnswer("3")]
-    assert outcome.usage == Usage(3, 2)
-    assert outcome.state == ReActState("q", list(outcome.steps), "3", 2)
 
 
 def test_an_invalid_action_carries_its_data() -> None:
@@ -248,53 +200,9 @@ def test_an_invalid_action_carries_its_data() -> None:
     assert isinstance(run([UNKNOWN]).error.__cause__, UnknownToolError)
 
 
-@pytest.mark.parametrize(
-    ("reply", "words"),
-    [
-        pytest.param(UNKNOWN, ["subtract", "add", "boom", "echo"], id="an-unknown-tool-lists-the-tools"),
-        pytest.param(BAD_ARGS, ["a", "one", "add("], id="wrong-arguments-say-which-and-the-signature"),
-        pytest.param(EMPTY, ["neither text nor a tool call"], id="an-empty-reply-says-so"),
-        pytest.param(LlmResponse(finish_reason="length"), ["token limit"], id="a-cut-reply-says-so"),
-        pytest.param(
-            LlmResponse(tool_calls=(call("add", '{"a": 1'),), finish_reason="length"),
-            ["cut off at the token limit"],
-            id="cut-arguments-say-so",
-        ),
-        pytest.param(
-            LlmResponse(tool_calls=(ToolCall("", "", "raw"),), reasoning="use the format"),
-            ["use the format"],
-            id="a-text-model-says-what-it-could-not-read",
-        ),
-    ],
-)
-def test_the_model_is_told_what_was_wrong(reply: LlmResponse, words: list[str]) -> None:
-    llm = ScriptedLlm([reply, "ok"])
-    outcome = asyncio.run(AgentRuntime(llm, [add, boom, echo], policy=RepromptN(1)).run("q"))
-    assert isinstance(outcome, Completed)
-    told = llm.requests[1].messages[-1]
-    for word in words:
-        assert word in told.content
-    check_events(outcome.events)
-    *_, last = (event for event in outcome.events if isinstance(event, StepStarted))
-    assert not last.follows, "the events before it do not tell what was wrong"
-    assert last.messages[-1] == told
-
-
 def test_complete_arguments_run_even_when_the_reply_was_cut() -> None:
     reply = LlmResponse(tool_calls=(ADD,), finish_reason="length")
     assert run([reply, "3"]).output == "3"
-
-
-def test_the_catalog_is_shown_once() -> None:
-    llm = ScriptedLlm([UNKNOWN, "ok"])
-    asyncio.run(AgentRuntime(llm, [add], policy=RepromptOnceWithToolCatalog()).run("q"))
-    assert "The tools are:\n- add: Add two numbers." in llm.requests[1].messages[-1].content
-
-
-def test_an_id_of_an_earlier_step_is_not_used_again() -> None:
-    same = ToolCall("x", "echo", {"text": "1"})
-    outcome = run([say(same), say(ToolCall("x", "echo", {"text": "2"})), "ok"])
-    assert [step.call_id for step in outcome.steps if isinstance(step, Observation)] == ["x", "call_2_0"]
 
 
 @pytest.mark.parametrize(
@@ -316,22 +224,6 @@ def test_a_reply_of_the_wrong_shape_is_malformed(reply: Any, stream: bool) -> No
 
     outcome = asyncio.run(AgentRuntime(Odd(), [add]).run("q", stream=stream))
     failed_with(outcome, InvalidModelActionError)
-    check_events(outcome.events)
-
-
-def test_one_bad_call_does_not_lose_its_siblings() -> None:
-    reply = say(
-        call("add", {"a": 1, "b": 2}, id="1"),
-        call("nope", id="2"),
-        call("boom", id="3"),
-        call("echo", {"text": "x"}, id="4"),
-    )
-    outcome = run([reply, "ok"], policy=ObserveErrors())
-    observed = {step.call_id: step.value for step in outcome.steps if isinstance(step, Observation)}
-    assert list(observed) == ["1", "2", "3", "4"]
-    assert (observed["1"], observed["4"]) == (3, "x")
-    assert "nope" in str(observed["2"])
-    assert str(observed["3"]).startswith("[TOOL ERROR]")
     check_events(outcome.events)
 
 
@@ -358,17 +250,6 @@ def test_a_call_in_between_breaks_the_row() -> None:
     assert run(replies).output == "ok"
 
 
-def test_a_tool_is_excluded_after_three_failures_and_the_model_is_told() -> None:
-    llm = ScriptedLlm([say(call("boom", {"why": str(n)})) for n in range(4)] + ["ok"])
-    outcome = asyncio.run(AgentRuntime(llm, [add, boom], policy=ObserveErrors()).run("q"))
-    assert isinstance(outcome, Completed)
-    assert [len(request.tools) for request in llm.requests] == [2, 2, 2, 1, 1]
-    told = llm.requests[3].messages[-1].content
-    assert "no longer available" in told
-    assert "Other tools: add" in told
-    assert "not available any more" in llm.requests[4].messages[-1].content
-
-
 def test_exclusion_is_of_one_run() -> None:
     engine = runtime(
         [say(call("boom", {"why": str(n)})) for n in range(3)] + ["ok", "again"], policy=ObserveErrors()
@@ -376,27 +257,6 @@ def test_exclusion_is_of_one_run() -> None:
     asyncio.run(engine.run("q"))
     asyncio.run(engine.run("q"))
     assert len(engine.llm.requests[-1].tools) == 3  # type: ignore[attr-defined]  # the script's own record
-
-
-def test_a_tool_is_retried_and_every_retry_spends_a_step() -> None:
-    failures = iter([True, True, False])
-
-    @tool
-    async def flaky() -> str:
-        """Fails twice."""
-        if next(failures):
-            raise ConnectionError("down")
-        return "up"
-
-    clock = FakeClock()
-    policy = Recovery({ToolFailedError: Retry()}, backoff=Backoff(1.0))
-    llm = ScriptedLlm([say(call("flaky")), "ok"])
-    outcome = asyncio.run(AgentRuntime(llm, [flaky], policy=policy, clock=clock).run("q"))
-    assert isinstance(outcome, Completed)
-    assert outcome.spent.steps == 4
-    assert outcome.state.iteration_count == 2, "what it asked the model itself"
-    assert clock.slept == [1.0, 2.0]
-    check_events(outcome.events)
 
 
 def test_an_endless_retry_of_a_tool_is_bounded_by_the_budget() -> None:
@@ -504,13 +364,6 @@ def test_a_finished_state_starts_anew_and_keeps_counting() -> None:
 def test_what_is_no_model_is_refused() -> None:
     with pytest.raises(ConfigError, match="is not a model"):
         AgentRuntime(object())  # type: ignore[call-overload]  # the point of the test
-
-
-def test_start_gives_the_first_phase_which_can_be_run() -> None:
-    engine = runtime(["hi"])
-    idle = engine.start("q")
-    assert isinstance(idle, Idle)
-    assert isinstance(asyncio.run(engine.run(idle)), Completed)
 
 
 async def test_a_run_that_has_ended_is_freed_at_once() -> None:

@@ -21,20 +21,17 @@ from wesichain.core import (
     OutputDelta,
     Role,
     RunCompleted,
-    RunInterrupted,
     RunStarted,
     TextChunk,
     TextDelta,
-    ToolCompleted,
     ToolDispatched,
     from_json,
     to_json,
 )
 from wesichain.core.internal import Provide
 from wesichain.errors import ConfigError, RunInterruptedError
-from wesichain.middleware import CallRun, Middleware
 from wesichain.testing import FakeClock, ScriptedLlm
-from wesichain.tools import ToolContext, tool
+from wesichain.tools import tool
 
 SCRIPT = [say(call("delete", {"path": "a"}), call("look", {})), say(call("ask", {"text": "why"})), "all done"]
 
@@ -255,20 +252,6 @@ async def test_the_conversation_is_extended_at_the_end_and_once() -> None:
     assert said == [(Role.USER, "q"), (Role.ASSISTANT, "all done")]
 
 
-async def test_deps_reach_what_goes_on() -> None:
-    @tool(approval=True)
-    async def whoami(ctx: ToolContext[str]) -> str:
-        """Say who is asking."""
-        return ctx.deps
-
-    agent = Agent(ScriptedLlm([say(call("whoami")), "x"]), deps_type=str, tools=[whoami])
-    outcome = await agent.outcome("q", deps="Ann")
-    assert isinstance(outcome, Interrupted)
-    async with agent.stream(outcome, decisions=decisions_on(outcome, Approve()), deps="Ann") as run:
-        events = [event async for event in run]
-    assert [event.value for event in events if isinstance(event, ToolCompleted)] == ["Ann"]
-
-
 @pytest.mark.parametrize("wrong", ["decisions", "history", "missing", "unknown"])
 async def test_misuse_is_named(wrong: str) -> None:
     agent = agent_of(World())
@@ -290,25 +273,3 @@ async def test_misuse_is_named(wrong: str) -> None:
             _ = run.result
         async with agent.stream(outcome, decisions=right) as run:  # nothing was used up
             assert len([event async for event in run]) > 1
-
-
-class Tagging(Middleware):
-    """Around the run as a whole."""
-
-    def __init__(self) -> None:
-        self.seen: list[str] = []
-
-    async def wrap_run(self, ctx: Any, task: Any, call_next: CallRun) -> Any:
-        outcome = await call_next(task)
-        self.seen.append(type(outcome).__name__)
-        return outcome
-
-
-async def test_middleware_around_the_run_sees_each_part() -> None:
-    tagging = Tagging()
-    agent = agent_of(World(), middleware=[tagging])
-    outcome = await agent.outcome("q")
-    assert isinstance(outcome, Interrupted)
-    _, events = await streamed(agent, outcome, Approve(), through_json)
-    assert tagging.seen == ["Interrupted", "Interrupted", "Completed"]
-    assert len([event for event in events if isinstance(event, RunInterrupted)]) == 1

@@ -23,19 +23,16 @@ from wesichain.agent import (
 )
 from wesichain.agent.options import RunOptions
 from wesichain.core import (
-    LlmResponse,
     ModelResponded,
     Role,
     RunCompleted,
     RunFailed,
-    RunInterrupted,
     StepFailed,
     StepStarted,
     ToolDispatched,
 )
 from wesichain.errors import (
     BudgetExceededError,
-    ModelRefusedError,
     ToolExecutionError,
     ToolFailedError,
     ToolTimeoutError,
@@ -104,38 +101,6 @@ async def test_a_call_whose_inner_run_goes_on_is_the_same_attempt_and_spends_not
     assert begun == [1, 1]
     assert outcome.spent.tool_calls == 2
     assert effects.keys == ["r:1:inner-id:1:p0"]
-
-
-async def test_two_runs_inside_one_call_have_a_scope_each() -> None:
-    inner = Agent(ScriptedLlm(["one", "two"]), name="inner")
-
-    @tool
-    async def twice(ctx: ToolContext) -> str:
-        """Ask the other one twice."""
-        first = await inner.run("first", parent=ctx)
-        return f"{first.output} {(await inner.run('second', parent=ctx)).output}"
-
-    outcome = await Agent(ScriptedLlm([say(call("twice")), "x"]), tools=[twice]).outcome("q")
-    told = [event.scope for event in outcome.events if isinstance(event, RunCompleted)]
-    assert told == ["twice-id", "twice-id/~2", ""]
-
-
-async def test_the_events_tell_the_ids_that_the_model_was_shown() -> None:
-    llm = ScriptedLlm([say(ADD), say(ADD), "3"])
-    outcome = await AgentRuntime(llm, [add]).run("q")
-    last = [event for event in outcome.events if isinstance(event, StepStarted)][-1]
-    turn, result = llm.requests[-1].messages[-2:]
-    assert turn.tool_calls[0].id != ADD.id
-    assert not last.follows
-    assert list(last.messages) == [turn, result]
-
-
-async def test_a_resumed_run_tells_each_message_once() -> None:
-    runtime = AgentRuntime(ScriptedLlm([say(call("pay")), "x"]), [Effects().tool("pay", approval=True)])
-    held: Any = await runtime.run("q")
-    outcome = await runtime.resume(stored(held), {held.pending[0].token: Approve()})
-    steps = [event for event in (*held.events, *outcome.events) if isinstance(event, StepStarted)]
-    assert [message for step in steps for message in step.messages] == list(outcome.messages[:-1])
 
 
 # --- results are kept ------------------------------------------------------------------------------------
@@ -208,24 +173,6 @@ async def test_a_model_call_that_is_cut_off_costs_what_it_cost(free: bool) -> No
     assert (outcome.spent.steps, outcome.spent.free_retries) == (1, int(free))
 
 
-async def test_one_free_retry_is_one() -> None:
-    budget = Budget(steps=2, free_retries=1)
-    outcome = await AgentRuntime(ScriptedLlm([DOWN, say(ADD), "3"]), [add], policy=FREELY, budget=budget).run(
-        "q"
-    )
-    assert isinstance(outcome, Completed)
-    assert (outcome.spent.steps, outcome.spent.free_retries) == (2, 1)
-    asked: list[int] = []
-
-    def never(_: Any) -> Any:
-        asked.append(1)
-        raise DOWN
-
-    failed = await AgentRuntime(FunctionLlm(never), policy=FREELY, budget=budget).run("q")
-    failed_with(failed, BudgetExceededError)
-    assert (len(asked), failed.spent.free_retries) == (3, 1)
-
-
 # --- cancelling -------------------------------------------------------------------------------------------
 
 
@@ -248,22 +195,6 @@ async def test_a_cancel_that_is_raised_nowhere_interrupts_the_run() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert isinstance(drive.outcome, Interrupted)
-
-
-async def test_a_cancel_of_the_token_given_is_heard_two_levels_down() -> None:
-    token = CancellationToken()
-
-    async def reply(_: Any) -> Any:
-        asyncio.get_running_loop().call_soon(token.cancel, "enough")
-        await asyncio.sleep(60)
-
-    low = Agent(FunctionLlm(reply), name="low")
-    middle = Agent(ScriptedLlm([say(call("low", {"task": "t"}))]), tools=[low.as_tool()], name="middle")
-    agent = Agent(ScriptedLlm([say(call("middle", {"task": "t"}))]), tools=[middle.as_tool()])
-    outcome = await asyncio.wait_for(agent.outcome("q", cancellation=token), PATIENCE)
-    assert isinstance(outcome, Interrupted)
-    told = [event.reason for event in outcome.events if isinstance(event, RunInterrupted)]
-    assert told == ["enough"] * 3, "each run has the time to end by itself"
 
 
 async def test_a_child_whose_task_is_cancelled_with_its_parent_s_is_kept() -> None:
@@ -333,24 +264,6 @@ async def test_a_question_that_was_decided_is_not_asked_again_while_its_call_wai
     assert effects.done == {"pay": 3}
 
 
-async def test_of_two_agents_in_one_call_the_one_that_waited_goes_on() -> None:
-    effects = Effects()
-    quick = Agent(ScriptedLlm(["one", "one again"]), name="quick")
-    slow = asking(effects, "slow")
-
-    @tool
-    async def both(ctx: ToolContext) -> str:
-        """Ask two others."""
-        first = await quick.run("t", parent=ctx)
-        return f"{first.output}, {(await slow.run('t', parent=ctx)).output}"
-
-    agent = Agent(ScriptedLlm([say(call("both")), "x"]), tools=[both])
-    held = stored(await agent.outcome("q"))
-    outcome = await agent.runtime.resume(held, {held.pending[0].token: Approve()})
-    assert "one, slow paid" in [message.text for message in outcome.messages]
-    assert effects.done == {"pay": 1}
-
-
 # --- limits above -----------------------------------------------------------------------------------------
 
 
@@ -369,17 +282,6 @@ async def test_a_limit_above_ends_the_child_whatever_its_on_limit_says(resource:
     assert outcome.error.resource == resource
     ends = [event for event in outcome.events if isinstance(event, RunCompleted | RunFailed)]
     assert [type(event) for event in ends] == [RunFailed, RunFailed], "the child did not answer"
-
-
-async def test_a_limit_two_levels_above_ends_the_lowest_run() -> None:
-    roomy: dict[str, Any] = {"budget": Budget(50), "loop_guard": None}
-    low = Agent(FunctionLlm(lambda _: say(ADD)), tools=[add], name="low", **roomy)
-    llm = ScriptedLlm([say(call("low", {"task": "t"})), "x"])
-    middle = Agent(llm, tools=[low.as_tool()], name="middle", **roomy)
-    llm = ScriptedLlm([say(call("middle", {"task": "t"})), "x"])
-    outcome = await Agent(llm, tools=[middle.as_tool()], budget=Budget(5)).outcome("q")
-    assert isinstance(outcome, Failed)
-    assert outcome.spent.steps == 5
 
 
 class Noted(ObserveErrors):
@@ -427,13 +329,6 @@ async def test_mistakes_are_forgiven_as_long_as_they_are_not_in_a_row() -> None:
     llm = ScriptedLlm([say(ADD), bad, bad, bad, "x"])
     assert isinstance(await AgentRuntime(llm, [add], policy=policy).run("q"), Failed)
     assert len(llm.requests) == 4
-
-
-async def test_a_refusal_is_not_asked_again_by_default() -> None:
-    llm = ScriptedLlm([LlmResponse("I will not", finish_reason="refusal"), "x"])
-    outcome = await Agent(llm).outcome("q")
-    failed_with(outcome, ModelRefusedError)
-    assert len(llm.requests) == 1
 
 
 async def test_a_row_of_recovery_is_used_up_by_what_the_tool_raised() -> None:

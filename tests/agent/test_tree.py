@@ -21,18 +21,13 @@ from wesichain.agent import (
     Completed,
     Failed,
     Interrupted,
-    Provide,
     Refuse,
 )
 from wesichain.core import (
-    Action,
     LlmResponse,
-    Message,
     ModelResponded,
-    Role,
     RunInterrupted,
     StepStarted,
-    ToolCall,
     ToolCompleted,
     ToolDispatched,
     Usage,
@@ -43,9 +38,7 @@ from wesichain.errors import (
     BudgetExceededError,
     ConfigError,
     LlmTransportError,
-    ModelRefusedError,
     ToolFailedError,
-    TruncatedReplyError,
 )
 from wesichain.policy import Budget, ObserveErrors, Recovery, RepromptN, Retry
 from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm
@@ -111,34 +104,6 @@ def nested(
 PRICES = {"outer": (0.1, 0.0), "inner": (10.0, 0.0)}
 
 
-async def test_a_nested_agent_is_charged_at_its_own_price_to_the_run_above() -> None:
-    inner = Agent(priced([say(ADD)] * 5, "inner"), tools=[add], name="inner", loop_guard=None)
-    agent = nested(inner, [say(call("inner", {"task": "t"})), "x"], budget=Budget(cost=15.0, prices=PRICES))
-    outcome = await agent.outcome("q")
-    assert failed_with(outcome, BudgetExceededError).resource == "cost"
-    assert outcome.spent.cost == pytest.approx(20.1)
-    check_events(outcome.events)
-
-
-async def test_the_cost_is_the_same_after_a_resume() -> None:
-    @tool(approval=True)
-    async def ask() -> str:
-        """Ask."""
-        return "ok"
-
-    inner = Agent(priced(["3"], "inner"), name="inner")
-    agent = nested(
-        inner,
-        [say(call("inner", {"task": "t"})), say(call("ask")), "x"],
-        ask,
-        budget=Budget(cost=50.0, prices=PRICES),
-    )
-    first = stored(await agent.outcome("q"))
-    assert first.spent.cost == pytest.approx(10.2)
-    done = await agent.runtime.resume(first, {first.pending[0].token: Approve()})
-    assert done.spent.cost == pytest.approx(10.3)
-
-
 async def test_a_cost_without_a_price_is_refused_wherever_it_comes_from() -> None:
     runtime = AgentRuntime(ScriptedLlm(["x"], model="m"))
     with pytest.raises(ConfigError, match="prices of 'm'"):
@@ -180,15 +145,6 @@ async def test_seconds_go_on_after_a_resume_and_waiting_for_a_person_does_not_co
     assert outcome.error.resource == "seconds"  # type: ignore[attr-defined]
 
 
-async def test_iterations_are_those_of_the_run_itself() -> None:
-    inner = Agent(ScriptedLlm([say(ADD), "3"]), tools=[add], name="inner")
-    outcome = await Agent(
-        ScriptedLlm([say(call("inner", {"task": "t"})), "x"]), tools=[inner.as_tool()]
-    ).outcome("q")
-    assert outcome.state.iteration_count == 2
-    assert outcome.spent.steps == 4
-
-
 # --- side by side -----------------------------------------------------------------------------------
 
 
@@ -208,46 +164,6 @@ async def test_what_has_finished_is_kept_when_an_earlier_sibling_fails() -> None
     (told,) = [message.text for message in outcome.messages if message.tool_call_id == "mail-id"]
     assert told == "mail done"
     check_events(outcome.events)
-
-
-async def test_what_has_finished_is_not_run_again_after_a_cancel_and_resume() -> None:
-    effects, token = Effects(), CancellationToken()
-
-    @tool
-    async def stop_once(ctx: ToolContext) -> str:
-        """Stops the run the first time."""
-        await asyncio.sleep(0.05)
-        if ctx.attempt == 1:
-            token.cancel("enough")
-            await asyncio.sleep(30)
-        return "went on"
-
-    llm = ScriptedLlm([say(call("stop_once"), call("mail"), call("post")), "x"])
-    tools = [stop_once, effects.tool("mail", effect="once"), effects.tool("post")]
-    runtime = AgentRuntime(llm, tools, tool_concurrency=3)
-    held = stored(await runtime.run("q", cancellation=token))
-    outcome = await runtime.resume(held)
-    assert isinstance(outcome, Completed)
-    assert effects.done == {"mail": 1, "post": 1}
-    results = [message.text for message in outcome.messages if message.role is Role.TOOL]
-    assert results == ["went on", "mail done", "post done"]
-    assert outcome.spent.tool_calls == 3
-
-
-async def test_what_has_finished_is_not_run_again_when_a_sibling_waits() -> None:
-    effects = Effects()
-    inner = Agent(
-        ScriptedLlm([say(call("pay")), "paid"]), tools=[effects.tool("pay", approval=True)], name="inner"
-    )
-    llm = ScriptedLlm([say(call("inner", {"task": "t"}), call("mail")), "x"])
-    agent = Agent(llm, tools=[inner.as_tool(), effects.tool("mail", seconds=0.02)], tool_concurrency=2)
-    held = stored(await agent.outcome("q"))
-    assert effects.done == {"mail": 1}
-    (pending,) = held.pending
-    assert pending.scope == ("agent",)
-    outcome = await agent.runtime.resume(held, {pending.token: Approve()})
-    assert isinstance(outcome, Completed)
-    assert effects.done == {"mail": 1, "pay": 1}
 
 
 async def test_the_limit_holds_with_retries() -> None:
@@ -375,112 +291,7 @@ async def test_a_cancel_is_not_lost_when_the_model_raises_something_else_meanwhi
     assert outcome.reason == "enough"
 
 
-async def test_a_cancel_during_the_last_word_is_not_lost_and_its_answer_is_kept() -> None:
-    token = CancellationToken()
-    replies: list[Any] = [say(ADD), LlmResponse("three")]
-
-    def reply(_: Any) -> Any:
-        if len(replies) == 1:
-            token.cancel("enough")
-        return replies.pop(0)
-
-    runtime = AgentRuntime(FunctionLlm(reply), [add], budget=Budget(1), on_limit="answer")
-    held = stored(await runtime.run("q", cancellation=token))
-    outcome = await runtime.resume(held)
-    assert isinstance(outcome, Completed)
-    assert (outcome.output, outcome.stopped_by) == ("three", "steps")
-
-
-async def test_a_reply_that_had_come_is_not_asked_for_again() -> None:
-    token = CancellationToken()
-    llm = ScriptedLlm(["the answer"])
-    runtime = AgentRuntime(llm, events=Canceller(ModelResponded, token.cancel))
-    held = stored(await runtime.run("q", cancellation=token))
-    outcome = await runtime.resume(held)
-    assert isinstance(outcome, Completed)
-    assert outcome.output == "the answer"
-    assert len(llm.requests) == 1
-    assert outcome.spent.steps == 1
-
-
-async def test_a_child_that_is_cancelled_with_its_parent_goes_on_with_it() -> None:
-    token = CancellationToken()
-    effects = Effects()
-    asked: list[str] = []
-
-    def reply(request: Any) -> Any:
-        asked.append("inner")
-        return say(call("act", id=f"a{len(asked)}")) if len(asked) < 3 else "done"
-
-    inner = Agent(FunctionLlm(reply), tools=[effects.tool("act", effect="once")], name="inner")
-    llm = ScriptedLlm([say(call("inner", {"task": "t"})), "x"])
-
-    class AtSecond:
-        def emit(self, event: Any) -> None:
-            if event.scope and isinstance(event, ToolCompleted) and effects.done["act"] == 1:
-                token.cancel("enough")
-
-    agent = Agent(llm, tools=[inner.as_tool()], events=AtSecond())
-    held = stored(await agent.outcome("q", cancellation=token))
-    assert held.unfinished is not None
-    assert [child.agent for child in held.unfinished.children] == ["inner"]
-    outcome = await agent.runtime.resume(held)
-    assert isinstance(outcome, Completed)
-    assert not any("cancelled" in message.text for message in outcome.messages)
-    assert effects.done == {"act": 2}
-    assert len(asked) == 3, "no request is made twice"
-
-
 # --- identity ---------------------------------------------------------------------------------------
-
-
-async def test_the_key_of_a_call_and_the_steps_are_the_same_after_a_resume() -> None:
-    effects = Effects()
-    inner = Agent(ScriptedLlm(["3"]), name="inner")
-    charge = effects.tool("charge", approval=True)
-    script: list[Any] = [
-        say(call("inner", {"task": "t"})),
-        say(call("charge")),
-        say(call("charge", id="c2")),
-        "x",
-    ]
-    agent = Agent(ScriptedLlm(script), tools=[inner.as_tool(), charge], loop_guard=None)
-    outcome: Any = await agent.outcome("q", run_id="run")
-    steps: list[int] = [
-        event.step_id for event in outcome.events if isinstance(event, StepStarted) and not event.scope
-    ]
-    while isinstance(outcome, Interrupted):
-        held = stored(outcome)
-        outcome = await agent.runtime.resume(held, {held.pending[0].token: Approve()})
-        steps += [
-            event.step_id for event in outcome.events if isinstance(event, StepStarted) and not event.scope
-        ]
-    assert isinstance(outcome, Completed)
-    assert effects.keys == ["run:2:charge-id", "run:3:c2"]
-    assert steps == [1, 2, 3, 4]
-
-
-async def test_call_ids_are_new_in_a_request_with_a_history() -> None:
-    before = [
-        Message(Role.USER, "first"),
-        Message(Role.ASSISTANT, "", tool_calls=(ToolCall("add-id", "add", {"a": 1, "b": 1}),)),
-        Message(Role.TOOL, "2", "add-id"),
-        Message(Role.ASSISTANT, "two"),
-    ]
-    outcome = await AgentRuntime(ScriptedLlm([say(ADD), "3"]), [add]).run("q", history=before)
-    ids = [one.id for message in outcome.messages for one in message.tool_calls]
-    assert len(ids) == len(set(ids)) == 2
-
-
-async def test_a_reused_id_after_a_resume_is_repaired() -> None:
-    effects = Effects()
-    llm = ScriptedLlm([say(call("pay")), say(call("pay")), "x"])
-    runtime = AgentRuntime(llm, [effects.tool("pay", approval=True)], loop_guard=None)
-    outcome: Any = await runtime.run("q", run_id="r")
-    while isinstance(outcome, Interrupted):
-        held = stored(outcome)
-        outcome = await runtime.resume(held, {held.pending[0].token: Approve()})
-    assert len(set(effects.keys)) == 2
 
 
 # --- once -------------------------------------------------------------------------------------------
@@ -543,55 +354,6 @@ async def test_a_decision_two_levels_down_is_given_at_the_top(decision: Any, don
     assert outcome.output == "all done"
     assert effects.done == done
     check_events(outcome.events)
-
-
-async def test_a_tool_that_runs_an_agent_hands_its_question_up_and_goes_on() -> None:
-    effects = Effects()
-    inner = Agent(
-        ScriptedLlm([say(call("pay")), "paid"]), tools=[effects.tool("pay", approval=True)], name="inner"
-    )
-
-    @tool
-    async def delegate(ctx: ToolContext) -> str:
-        """Ask the other one."""
-        return "it says " + (await inner.run("t", parent=ctx)).output
-
-    agent = Agent(ScriptedLlm([say(call("delegate")), "x"]), tools=[delegate])
-    held = stored(await agent.outcome("q"))
-    (pending,) = held.pending
-    outcome = await agent.runtime.resume(held, {pending.token: Approve()})
-    assert isinstance(outcome, Completed)
-    assert "it says paid" in [message.text for message in outcome.messages]
-    assert effects.done == {"pay": 1}
-
-
-async def test_after_approve_with_the_model_and_the_steps_show_what_was_run() -> None:
-    effects = Effects()
-    llm = ScriptedLlm([say(call("pay", {"n": 1})), "x"])
-    runtime = AgentRuntime(llm, [effects.tool("pay", approval=True)])
-    held = stored(await runtime.run("q"))
-    outcome = await runtime.resume(held, {held.pending[0].token: ApproveWith({"n": 2})})
-    assert isinstance(outcome, Completed)
-    assert [step.call.args for step in outcome.steps if isinstance(step, Action)] == [{"n": 2}]
-    assert [one.args for message in llm.requests[-1].messages for one in message.tool_calls] == [{"n": 2}]
-    assert held.unfinished is not None
-    assert held.unfinished.reply.tool_calls[0].args == {"n": 1}, "what was asked stays what it was"
-
-
-async def test_an_external_call_waits_until_its_result_is_provided() -> None:
-    @tool(external=True)
-    async def weigh(parcel: str) -> int:
-        """Weigh a parcel."""
-        raise AssertionError("nothing is run here")
-
-    runtime = AgentRuntime(ScriptedLlm([say(call("weigh", {"parcel": "a"})), "x"]), [weigh])
-    held = stored(await runtime.run("q"))
-    assert held.reason == "external"
-    with pytest.raises(ConfigError, match="Provide"):
-        await runtime.resume(held, {held.pending[0].token: Approve()})
-    outcome = await runtime.resume(held, {held.pending[0].token: Provide(7)})
-    assert isinstance(outcome, Completed)
-    assert "7" in [message.text for message in outcome.messages]
 
 
 # --- the end is the end -------------------------------------------------------------------------------
@@ -680,64 +442,12 @@ def test_a_nested_run_in_a_sync_tool_s_thread_is_told_in_order() -> None:
 # --- half answers -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("reply", "error"),
-    [
-        pytest.param(LlmResponse("half an ans", finish_reason="length"), TruncatedReplyError, id="cut"),
-        pytest.param(LlmResponse("", finish_reason="length"), TruncatedReplyError, id="cut-at-once"),
-        pytest.param(LlmResponse("some", finish_reason="content_filter"), ModelRefusedError, id="filtered"),
-        pytest.param(LlmResponse("I will not", finish_reason="refusal"), ModelRefusedError, id="refused"),
-    ],
-)
-async def test_a_half_answer_is_none(reply: LlmResponse, error: type) -> None:
-    outcome = await AgentRuntime(ScriptedLlm([reply])).run("q")
-    failed_with(outcome, error)
-    outcome = await AgentRuntime(ScriptedLlm([reply, "whole"]), policy=RepromptN(1)).run("q")
-    assert isinstance(outcome, Completed)
-
-
-async def test_a_pause_is_asked_on() -> None:
-    llm = ScriptedLlm([LlmResponse("so far", finish_reason="pause"), "whole"])
-    outcome = await AgentRuntime(llm).run("q")
-    assert isinstance(outcome, Completed)
-    assert outcome.output == "whole"
-    assert llm.requests[1].messages[-1].text == "so far"
-
-
-@pytest.mark.parametrize("last", [LlmResponse(""), LlmResponse("half", finish_reason="length")])
-async def test_a_last_word_that_is_nothing_usable_is_the_limit_s_error(last: LlmResponse) -> None:
-    runtime = AgentRuntime(ScriptedLlm([say(ADD), last]), [add], budget=Budget(1), on_limit="answer")
-    outcome = await runtime.run("q")
-    failed_with(outcome, BudgetExceededError)
-
-
-async def test_an_answer_is_asked_for_when_tool_calls_run_out() -> None:
-    llm = ScriptedLlm([say(ADD), say(call("add", {"a": 1, "b": 1}, id="2")), "two and three"])
-    outcome = await AgentRuntime(llm, [add], budget=Budget(tool_calls=1), on_limit="answer").run("q")
-    assert isinstance(outcome, Completed)
-    assert (outcome.output, outcome.stopped_by) == ("two and three", "tool_calls")
-    assert outcome.state.stopped_by == "tool_calls"
-
-
 # --- the policy -----------------------------------------------------------------------------------------
 
 
 async def test_several_bad_calls_in_one_reply_are_one_fault() -> None:
     bad = say(*[call("nope", id=f"n{n}") for n in range(3)])
     outcome = await AgentRuntime(ScriptedLlm([bad, bad, "x"]), [add], policy=RepromptN(2)).run("q")
-    assert isinstance(outcome, Completed)
-
-
-async def test_polling_something_that_changes_is_no_loop() -> None:
-    progress = iter(range(100))
-
-    @tool
-    async def poll() -> int:
-        """How far is it?"""
-        return next(progress) // 2
-
-    script = [say(call("poll", id=str(n))) for n in range(8)]
-    outcome = await AgentRuntime(ScriptedLlm([*script, "x"]), [poll]).run("q")
     assert isinstance(outcome, Completed)
 
 
@@ -753,15 +463,3 @@ async def test_a_run_can_be_taken_a_step_at_a_time() -> None:
     assert run.outcome.output == "3"
     check_events(run.outcome.events)
     assert (await run.step()) is run.outcome
-
-
-async def test_a_run_that_is_left_between_two_steps_can_be_resumed() -> None:
-    agent = Agent(ScriptedLlm([say(ADD), "3"]), tools=[add])
-    async with agent.iterate("q") as run:
-        await run.step()
-        await run.step()
-    assert isinstance(run.outcome, Interrupted)
-    check_events(run.outcome.events)
-    outcome = await agent.runtime.resume(stored(run.outcome))
-    assert isinstance(outcome, Completed)
-    assert outcome.output == "3"

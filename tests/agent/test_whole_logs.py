@@ -360,6 +360,7 @@ KINDS: dict[str, Kind] = {
             say(call("flaky", id="c1")),
             say(call("nope", id="c2")),
             LlmTransportError("503"),
+            say(ADD),
             "3",
             tools=[flaky, add],
             policy=Recovery(
@@ -527,6 +528,7 @@ KINDS: dict[str, Kind] = {
             say(call("inner", {"task": "1 + 2"}, id="c1")),
             "3",
             below=inner(say(call("pay", {"euros": 1}, id="b1")), "paid", tools=[pay]),
+            budget=Budget(cost=99.0, prices={"m": (1e6, 1e6)}),
         ),
         decisions=[[Approve()]],
     ),
@@ -646,6 +648,13 @@ KINDS: dict[str, Kind] = {
             "3",
             below=inner(KeyError("odd"), KeyError("odd"), KeyError("odd"), "3"),
             policy=Recovery({ToolFailedError: Retry()}),
+        )
+    ),
+    "a-cost-above": Kind(
+        outer(
+            say(call("inner", {"task": "1 + 2"}, id="c1")),
+            below=inner(say(ADD), say(AGAIN), "3"),
+            budget=PRICED,
         )
     ),
     "a-limit-above": Kind(

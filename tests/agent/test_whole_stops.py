@@ -28,6 +28,7 @@ CHOSEN = (
     "a-state",
     "replies-that-are-none",
     "calls-at-once",
+    "ids-that-are-taken",
     "a-call-that-ends-the-run",
     "an-agent-inside-that-waits",
     "a-tool-with-several-runs",

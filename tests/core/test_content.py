@@ -16,26 +16,20 @@ from wesichain.core import (
     Audio,
     Document,
     Image,
-    LlmResponse,
     LlmTraits,
     Message,
     Role,
     Text,
-    ToolCall,
     Usage,
     from_json,
     to_json,
 )
-from wesichain.core.events import ModelResponded, StepStarted, ToolCompleted
 from wesichain.core.internal import (
-    Transcript,
     content_as_text,
     described,
     fit_message,
     media_type_of,
     parts_of,
-    tool_message,
-    turn_of,
 )
 from wesichain.errors import CodecError
 
@@ -210,20 +204,6 @@ class TestWhatAModelCannotTake:
 class TestAResult:
     def test_it_is_told_in_words(self) -> None:
         assert described((Text("seen"), Image(PNG))) == "seen\n[image (image/png, 16 bytes)]"
-
-
-class TestATranscript:
-    def test_a_result_with_parts_is_shown_with_them(self) -> None:
-        call = ToolCall("c1", "photo", {})
-        transcript = Transcript()
-        transcript.take(ModelResponded("r", 1, 1, 0.0, LlmResponse("", (call,)), 1.0))
-        transcript.take(ToolCompleted("r", 1, 2, 0.0, "c1", "photo", "[image]", 1.0, (Image(PNG),)))
-        shown = transcript.take(StepStarted("r", 2, 3, 0.0, (), True))
-        assert shown[1] == Message(Role.TOOL, (Image(PNG),), "c1") == tool_message("c1", "", (Image(PNG),))
-
-    def test_a_reply_with_a_picture_goes_back_with_it(self) -> None:
-        assert turn_of(LlmResponse("Here.", parts=(Image(PNG),))).content == (Text("Here."), Image(PNG))
-        assert turn_of(LlmResponse("Here.")).content == "Here."
 
 
 class TestUsage:

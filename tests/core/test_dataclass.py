@@ -201,10 +201,6 @@ class TestMaker:
         with pytest.raises(TypeError):
             make(1, nobody=2)
 
-    def test_defaults_are_fresh(self) -> None:
-        make = constructor_of(Quick)
-        assert make(1).c is not make(1).c
-
     def test_of_a_generic_class_with_its_types(self) -> None:
         child = constructor_of(Child[int])(1, extra=3)
         assert (type(child), child.double, child.extra) == (Child, 2, 3)

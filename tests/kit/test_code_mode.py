@@ -6,13 +6,13 @@ import asyncio
 import json
 import subprocess
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from tests.warm import python
 from wesichain import Agent, Budget, CancellationToken, Middleware, tool
-from wesichain.agent import Completed, Failed, Interrupted, replay
+from wesichain.agent import Completed, Failed, Interrupted
 from wesichain.core import Role, ToolCall, ToolDispatched, from_json, to_json
 from wesichain.core.internal import Approve, Refuse
 from wesichain.errors import ConfigError, ToolError
@@ -202,14 +202,6 @@ class TestPrograms:
         await coder("await lookup(name='a')", middleware=[watch]).run("go", deps="ann")
         assert watch.seen == ["run_code for ann", "lookup for ann"]
         assert watch.models == 2
-
-    async def test_a_recording_replays_without_running_anything(self) -> None:
-        agent = coder("[await note(number=n) for n in range(5)]")
-        outcome = await agent.outcome("go")
-        MADE.clear()
-        again = await replay(cast("Any", outcome), agent)
-        assert again.messages == outcome.messages
-        assert MADE == []
 
     def test_every_parameter_of_every_offered_tool_is_described(self) -> None:
         schema = {"type": "object", "properties": {f"field_{n}": {"type": "integer"} for n in range(100)}}

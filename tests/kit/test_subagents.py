@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from wesichain import Agent, Budget, CancellationToken, tool
-from wesichain.agent import Completed, Failed, Interrupted, replay
-from wesichain.core import Role, ToolCall, from_json, to_json
+from wesichain.agent import Completed, Failed, Interrupted
+from wesichain.core import ToolCall, from_json, to_json
 from wesichain.core.internal import Approve, Refuse
 from wesichain.errors import ConfigError
 from wesichain.kit import Subagents
@@ -47,13 +47,6 @@ async def test_a_task_is_a_run_with_a_context_of_its_own_and_one_account() -> No
     assert [message.text for message in llms[0].requests[0].messages] == ["write a poem"]
     assert llm.requests[1].messages[-1].text == "a poem"
     assert {event.scope for event in outcome.events} == {"", "d1"}
-
-
-async def test_two_tasks_in_one_reply() -> None:
-    agents, _ = _agents(["one", "two"], [])
-    llm = ScriptedLlm([[_delegate("d1", "writer", "a"), _delegate("d2", "writer", "b")], "done"])
-    outcome = await Agent(llm, capabilities=[Subagents(agents)]).outcome("go")
-    assert sorted(m.text for m in outcome.messages if m.role is Role.TOOL) == ["one", "two"]
 
 
 @pytest.mark.parametrize("effect", ["once", "idempotent", "pure"])
@@ -110,21 +103,6 @@ async def test_the_budget_of_the_run_above_bounds_them() -> None:
     outcome = await outer.outcome("go")
     assert isinstance(outcome, Failed)
     assert llms[0].requests == []
-
-
-async def test_a_name_that_is_none_of_them_is_refused() -> None:
-    agents, _ = _agents([], [])
-    llm = ScriptedLlm([_delegate("d1", "stranger", "write"), "done"])
-    outcome = await Agent(llm, capabilities=[Subagents(agents)]).outcome("go")
-    assert "stranger" in llm.requests[1].messages[-1].text
-    assert isinstance(outcome, Completed)
-
-
-async def test_a_recording_replays() -> None:
-    agents, _ = _agents(["a poem"], [])
-    agent = Agent(ScriptedLlm([_delegate("d1", "writer", "write"), "done"]), capabilities=[Subagents(agents)])
-    outcome = await agent.outcome("go")
-    assert (await replay(cast("Any", outcome), agent)).messages == outcome.messages
 
 
 @pytest.mark.parametrize(

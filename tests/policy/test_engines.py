@@ -100,7 +100,9 @@ FOREIGN = caused(ModelTransportError("?"), RuntimeError("?"))
         ),
         pytest.param(Recovery({ToolFailedError: Retry()}), TOOL, Retry(), id="a-row-fits"),
         pytest.param(Recovery({ToolFailedError: Retry()}), MALFORMED, Fail(), id="no-row-fits"),
-        pytest.param(Recovery({OSError: Retry()}), RAISED, Retry(), id="what-the-tool-raised-fits"),
+        pytest.param(
+            Recovery({OSError: Retry(), ToolFailedError: Fail()}), RAISED, Retry(), id="what-the-tool-raised"
+        ),
         pytest.param(
             Recovery({ToolFailedError: Retry()}, backoff=0.25), TOOL, Retry(delay=0.25), id="seconds-to-wait"
         ),

@@ -26,9 +26,7 @@ from wesichain.testing.simulation.simulate import simulated
 
 # The seeds of the planted mistakes are the first that find them: looking for them costs seconds.
 @pytest.mark.sampled
-@pytest.mark.parametrize(
-    ("mistake", "seed"), sampled([*zip(vouchers.MISTAKES, (14, 2), strict=True)], 1)
-)
+@pytest.mark.parametrize(("mistake", "seed"), sampled([*zip(vouchers.MISTAKES, (14, 2), strict=True)], 1))
 def test_a_planted_mistake_is_found_and_shrunk(tmp_path: Path, mistake: str, seed: int) -> None:
     scenario = vouchers.scenario(tmp_path, mistake)
     report = simulate_sync(scenario, seeds=[seed], faults=Faults.none(crash=0.04))
@@ -151,9 +149,7 @@ def test_a_durable_graph_comes_to_the_same_end_wherever_its_process_dies(tmp_pat
 
 
 @pytest.mark.sampled
-@pytest.mark.parametrize(
-    ("mistake", "seed"), sampled([*zip(orders.MISTAKES, (25, 30, 24), strict=True)], 1)
-)
+@pytest.mark.parametrize(("mistake", "seed"), sampled([*zip(orders.MISTAKES, (25, 30, 24), strict=True)], 1))
 def test_a_planted_mistake_of_a_durable_graph_is_found_and_shrunk(
     tmp_path: Path, mistake: str, seed: int
 ) -> None:

@@ -261,6 +261,10 @@ class Account:
         used = {"steps": self.steps, "tokens": self._input + self._output, "cost": self.cost}
         return self._exceeded(resource, limit, used.get(resource, limit))
 
+    def exceeded_as(self, message: str) -> BudgetExceededError | None:
+        """The error of a limit that the run has met, by its message; None if no limit has it."""
+        return next((error for error in map(self.exceeded, _ADVICE) if str(error) == message), None)
+
     def _exceeded(self, resource: str, limit: float, used: float) -> BudgetExceededError:
         return BudgetExceededError(
             f"the budget of {limit:g} {resource} is used up ({used:g} spent); {_ADVICE[resource]}",

@@ -426,7 +426,8 @@ class ReplayEffects(Effects):
             elif event.scope == scope and isinstance(event, RunCompleted):
                 resource = event.stopped_by or resource
                 break  # its own: a run that meets a limit above fails
-        return BudgetExceededError(message, resource=resource, owner=owner)
+        met = owner.exceeded_as(message)
+        return met or BudgetExceededError(message, resource=resource, owner=owner)
 
     def _waiting_again(
         self,
