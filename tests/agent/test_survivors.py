@@ -27,6 +27,7 @@ from wesichain.core import (
     Role,
     RunCompleted,
     RunFailed,
+    RunInterrupted,
     StepFailed,
     StepStarted,
     ToolDispatched,
@@ -197,6 +198,22 @@ async def test_a_cancel_that_is_raised_nowhere_interrupts_the_run() -> None:
     assert isinstance(drive.outcome, Interrupted)
 
 
+async def test_a_cancel_of_the_token_given_is_heard_two_levels_down() -> None:
+    token = CancellationToken()
+
+    async def reply(_: Any) -> Any:
+        asyncio.get_running_loop().call_soon(token.cancel, "enough")
+        await asyncio.sleep(60)
+
+    low = Agent(FunctionLlm(reply), name="low")
+    middle = Agent(ScriptedLlm([say(call("low", {"task": "t"}))]), tools=[low.as_tool()], name="middle")
+    agent = Agent(ScriptedLlm([say(call("middle", {"task": "t"}))]), tools=[middle.as_tool()])
+    outcome = await asyncio.wait_for(agent.outcome("q", cancellation=token), PATIENCE)
+    assert isinstance(outcome, Interrupted)
+    told = [event.reason for event in outcome.events if isinstance(event, RunInterrupted)]
+    assert told == ["enough"] * 3, "each run has the time to end by itself"
+
+
 async def test_a_child_whose_task_is_cancelled_with_its_parent_s_is_kept() -> None:
     effects = Effects()
 
@@ -282,6 +299,17 @@ async def test_a_limit_above_ends_the_child_whatever_its_on_limit_says(resource:
     assert outcome.error.resource == resource
     ends = [event for event in outcome.events if isinstance(event, RunCompleted | RunFailed)]
     assert [type(event) for event in ends] == [RunFailed, RunFailed], "the child did not answer"
+
+
+async def test_a_limit_two_levels_above_ends_the_lowest_run() -> None:
+    roomy: dict[str, Any] = {"budget": Budget(50), "loop_guard": None}
+    low = Agent(FunctionLlm(lambda _: say(ADD)), tools=[add], name="low", **roomy)
+    llm = ScriptedLlm([say(call("low", {"task": "t"})), "x"])
+    middle = Agent(llm, tools=[low.as_tool()], name="middle", **roomy)
+    llm = ScriptedLlm([say(call("middle", {"task": "t"})), "x"])
+    outcome = await Agent(llm, tools=[middle.as_tool()], budget=Budget(5)).outcome("q")
+    assert isinstance(outcome, Failed)
+    assert outcome.spent.steps == 5
 
 
 class Noted(ObserveErrors):
@@ -394,7 +422,7 @@ async def test_a_replay_charges_what_a_tool_ran_at_its_own_price() -> None:
 
     outcome = await program().outcome("q")
     assert outcome.spent.cost == pytest.approx(10.2)
-    assert outcome.spent.steps == 3
+    assert (outcome.spent.steps, outcome.state.iteration_count) == (3, 2)
     again = await replayed(outcome, program())
     assert (again.spent.steps, again.spent.cost) == (outcome.spent.steps, pytest.approx(outcome.spent.cost))
 

@@ -104,6 +104,15 @@ def nested(
 PRICES = {"outer": (0.1, 0.0), "inner": (10.0, 0.0)}
 
 
+async def test_a_nested_agent_is_charged_at_its_own_price_to_the_run_above() -> None:
+    inner = Agent(priced([say(ADD)] * 5, "inner"), tools=[add], name="inner", loop_guard=None)
+    agent = nested(inner, [say(call("inner", {"task": "t"})), "x"], budget=Budget(cost=15.0, prices=PRICES))
+    outcome = await agent.outcome("q")
+    assert failed_with(outcome, BudgetExceededError).resource == "cost"
+    assert outcome.spent.cost == pytest.approx(20.1)
+    check_events(outcome.events)
+
+
 async def test_a_cost_without_a_price_is_refused_wherever_it_comes_from() -> None:
     runtime = AgentRuntime(ScriptedLlm(["x"], model="m"))
     with pytest.raises(ConfigError, match="prices of 'm'"):

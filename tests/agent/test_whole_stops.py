@@ -73,9 +73,9 @@ async def stopped(name: str) -> AsyncIterator[str]:
 
 
 def _ended(events: Sequence[Event], outcome: Outcome[Any]) -> str:
-    spent = outcome.spent
+    spent, limit = outcome.spent, getattr(outcome, "stopped_by", None)
     return (
-        f"{' '.join(map(_named, events))}; {type(outcome).__name__} after {spent.steps} steps, "
+        f"{' '.join(map(_named, events))}; {type(outcome).__name__}{f' by {limit}' if limit else ''} after {spent.steps} steps, "
         f"{spent.tool_calls} calls, {spent.usage.input_tokens} tokens"
     )
 
