@@ -103,17 +103,13 @@ def test_several_answers_in_one_schema_say_which_they_are() -> None:
 @pytest.mark.parametrize(
     ("of_type", "options", "why"),
     [
-        (
-            Sum,
-            {"mode": "native"},
-            r"^output_mode='native': the model takes no schema for its answer; use 'tool'",
-        ),
+        (Sum, {"mode": "native"}, r"^output_mode='native': the model takes no schema for its answer; use 'tool'"),
         ({"type": "object"}, {}, r"^output_type=\{\.\.\.\}: a JSON schema is no type; use a TypedDict"),
         (another_sum, {}, "^output_type='another_sum' is a function: use the type of its result; a function"),
         ([Sum, int], {}, r"^output_type=\[\.\.\.\]: for one of several types use a union, Sum \| int$"),
         (5, {}, "^output_type=5 has no JSON schema: "),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_type_is_refused(of_type: Any, options: Any, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         form(of_type, **options)

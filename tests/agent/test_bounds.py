@@ -211,19 +211,9 @@ def test_the_worst_case_is_near_the_bound(make: Any) -> None:
     ("limits", "expected"),
     [
         pytest.param(AgentLimits(Budget(steps=5)), (5, 5, None, None, None, None), id="steps-alone"),
-        pytest.param(
-            AgentLimits(Budget(steps=5), has_tools=False), (5, 5, 0, None, None, None), id="no-tools"
-        ),
-        pytest.param(
-            AgentLimits(Budget(steps=5, tool_calls=7), answers=True),
-            (5, 6, 7, None, None, None),
-            id="last-answer",
-        ),
-        pytest.param(
-            AgentLimits(Budget(steps=5, free_retries=3), free_retries=3),
-            (5, 8, None, None, None, None),
-            id="free",
-        ),
+        pytest.param(AgentLimits(Budget(steps=5), has_tools=False), (5, 5, 0, None, None, None), id="no-tools"),
+        pytest.param(AgentLimits(Budget(steps=5, tool_calls=7), answers=True), (5, 6, 7, None, None, None), id="last-answer"),
+        pytest.param(AgentLimits(Budget(steps=5, free_retries=3), free_retries=3), (5, 8, None, None, None, None), id="free"),
         pytest.param(
             AgentLimits(Budget(steps=5), below=(AgentLimits(Budget(steps=2), answers=True),)),
             (5, 7, None, None, None, None),
@@ -236,11 +226,7 @@ def test_the_worst_case_is_near_the_bound(make: Any) -> None:
             (5, 5, None, 5500, 0.011, 12.0),
             id="tokens-cost-and-time",
         ),
-        pytest.param(
-            AgentLimits(Budget(steps=5), request_tokens=1000),
-            (5, 5, None, None, None, None),
-            id="replies-of-any-length",
-        ),
+        pytest.param(AgentLimits(Budget(steps=5), request_tokens=1000), (5, 5, None, None, None, None), id="replies-of-any-length"),
         pytest.param(
             AgentLimits(
                 Budget(steps=5), request_tokens=1000, reply_tokens=100, prices=(Price(1.0, 2.0, 0.1, 4.0),)
@@ -254,7 +240,7 @@ def test_the_worst_case_is_near_the_bound(make: Any) -> None:
             id="a-budget-of-tokens-and-one-reply",
         ),
     ],
-)
+)  # fmt: skip
 def test_what_bounds_what(limits: AgentLimits, expected: tuple[Any, ...]) -> None:
     bounds = bounds_of(limits)
     found = (

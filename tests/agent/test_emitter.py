@@ -172,19 +172,11 @@ def raised(error: Exception, cause: Exception) -> Exception:
         (ConfigError("why"), None, ("ConfigError", "why", "")),
         (raised(ConfigError("why"), OSError("deep")), None, ("OSError", "why", "")),
         (raised(ConfigError("why"), raised(OSError("deep"), ValueError())), None, ("OSError", "why", "")),
-        (
-            raised(ConfigError("why"), raised(OSError("deep"), ValueError())),
-            "c",
-            ("OSError", "why", "ValueError"),
-        ),
+        (raised(ConfigError("why"), raised(OSError("deep"), ValueError())), "c", ("OSError", "why", "ValueError")),
         (raised(OSError("deep"), ConfigError("why")), "c", ("ConfigError", "deep", "")),
-        (
-            raised(OSError("o"), raised(OSError("p"), ConfigError("why"))),
-            "c",
-            ("OSError", "o", "wesichain.errors:ConfigError"),
-        ),
+        (raised(OSError("o"), raised(OSError("p"), ConfigError("why"))), "c", ("OSError", "o", "wesichain.errors:ConfigError")),
     ],
-)
+)  # fmt: skip
 def test_a_fault_is_named_by_what_caused_it(error: Any, call_id: str | None, expected: Any) -> None:
     events: list[Any] = []
     Emitter("r", events, lambda: 1.0, 0, None).step_failed(1, error, "fail", call_id=call_id)

@@ -182,20 +182,10 @@ CUT = "the arguments of 'add' were cut off at the token limit: be briefer. "
         ([call("nope", id="n"), ADD], "stop", (), {0: 'there is no tool "nope"; the tools are add or echo'}),
         ([ADD, call("add", "{", id="b")], "length", (), {1: CUT}),
         ([ADD, call("add", {}, id="b")], "length", (), {1: "the arguments for 'add' are not valid"}),
-        (
-            [ADD, call("echo", {"text": "x"}, id="b")],
-            "stop",
-            ("add",),
-            {0: "tool 'add' is not available any more in this run; other tools: echo"},
-        ),
-        (
-            [ADD],
-            "stop",
-            ("add", "echo"),
-            {0: "tool 'add' is not available any more in this run; other tools: none"},
-        ),
+        ([ADD, call("echo", {"text": "x"}, id="b")], "stop", ("add",), {0: "tool 'add' is not available any more in this run; other tools: echo"}),
+        ([ADD], "stop", ("add", "echo"), {0: "tool 'add' is not available any more in this run; other tools: none"}),
     ],
-)
+)  # fmt: skip
 def test_calls_that_can_be_run_and_those_that_cannot(
     calls: Any, why: Any, excluded: Any, rejected: Any
 ) -> None:
@@ -241,20 +231,11 @@ AGAIN = "Do not ask for it again; find another way or answer."
         (sentences.not_run(LONG), f"[NOT RUN] {BOUNDED}"),
         (sentences.refused("x"), f"[REFUSED] The call was not approved: x. {AGAIN}"),
         (sentences.refused(""), f"[REFUSED] The call was not approved. {AGAIN}"),
-        (
-            sentences.excluded("t", 3, ["a", "b"]),
-            " Tool 't' has failed 3 times and is no longer available. Other tools: a, b.",
-        ),
-        (
-            sentences.excluded("t", 3, []),
-            " Tool 't' has failed 3 times and is no longer available. Other tools: none; answer with what you know.",
-        ),
+        (sentences.excluded("t", 3, ["a", "b"]), " Tool 't' has failed 3 times and is no longer available. Other tools: a, b."),
+        (sentences.excluded("t", 3, []), " Tool 't' has failed 3 times and is no longer available. Other tools: none; answer with what you know."),
         (sentences.catalog([]), "\nThere are no tools: answer in plain text."),
-        (
-            sentences.catalog([ToolSpec("t", "Do.", {"type": "object"})]),
-            '\nThe tools are:\n- t: Do. Arguments: {"type":"object"}',
-        ),
+        (sentences.catalog([ToolSpec("t", "Do.", {"type": "object"})]), '\nThe tools are:\n- t: Do. Arguments: {"type":"object"}'),
     ],
-)
+)  # fmt: skip
 def test_what_a_model_is_told(text: str, expected: str) -> None:
     assert text == expected

@@ -393,13 +393,10 @@ class TestGuards:
             (lambda task: "not that", "not that"),
             (lambda task: refuse(), "by itself"),
             (lambda task: 1 / 0, "the check 'check' raised ZeroDivisionError: division by zero"),
-            (
-                lambda task: 7,
-                f"the check 'check' gave 7; {guards._RETURNS}",
-            ),
+            (lambda task: 7, f"the check 'check' gave 7; {guards._RETURNS}"),
             (lambda ctx, task: "not that", "not that"),
         ],
-    )
+    )  # fmt: skip
     async def test_an_input_guard(self, check: Any, refused: str) -> None:
         async def later(ctx: Any, task: Any) -> Any:
             return check(task) if check.__code__.co_argcount == 1 else check(ctx, task)

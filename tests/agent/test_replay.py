@@ -179,15 +179,11 @@ def test_a_changed_program_is_refused_at_the_first_difference(
     [
         pytest.param(lambda events: (), "has no beginning", id="nothing"),
         pytest.param(lambda events: events[1:], "has no beginning", id="without-its-first"),
-        pytest.param(
-            lambda events: (replace(events[0], resumed=True), *events[1:]),
-            "in the middle of a run",
-            id="half",
-        ),
+        pytest.param(lambda events: (replace(events[0], resumed=True), *events[1:]), "in the middle of a run", id="half"),
         pytest.param(lambda events: events[:2], "breaks off before the model's reply", id="no-reply"),
         pytest.param(lambda events: events[:4], "ends before this step", id="a-call-without-its-end"),
     ],
-)
+)  # fmt: skip
 def test_a_recording_that_is_not_whole_is_refused(change: Any, why: str, tmp_path: Path) -> None:
     recording, _ = record(tmp_path, ScriptedLlm([say(ADD), "3"], model="m"))
     broken = replace(recording, events=change(recording.events))

@@ -200,22 +200,10 @@ def test_a_decision_that_can_be_followed(item: PendingCall, decision: Decision) 
     [
         (WAITS, Provide(1), "is no decision on 'f'; use Approve(), ApproveWith(args) or Refuse(reason)"),
         (WAITS, "yes", "'yes' is no decision on 'f'; use Approve(), ApproveWith(args) or Refuse(reason)"),
-        (
-            PendingCall(A, "t", external=True),
-            Approve(),
-            "is no decision on 'f'; use Provide(value), Provide(error=...) or Refuse(reason)",
-        ),
+        (PendingCall(A, "t", external=True), Approve(), "is no decision on 'f'; use Provide(value), Provide(error=...) or Refuse(reason)"),
         (PendingCall(A, "t", external=True), ApproveWith({}), "Provide(error=...) or Refuse(reason)"),
-        (
-            WAITS,
-            ApproveWith({"n": "x"}),
-            'the approved arguments do not fit: n: expected an integer, got "x"',
-        ),
-        (
-            PendingCall(A, "t", external=True, question=ASKS),
-            Provide(5),
-            "the answer to 'f' is not what it asks for: it is no object",
-        ),
+        (WAITS, ApproveWith({"n": "x"}), 'the approved arguments do not fit: n: expected an integer, got "x"'),
+        (PendingCall(A, "t", external=True, question=ASKS), Provide(5), "the answer to 'f' is not what it asks for: it is no object"),
         (
             PendingCall(A, "t", external=True, question=ASKS),
             Provide({}),
@@ -223,7 +211,7 @@ def test_a_decision_that_can_be_followed(item: PendingCall, decision: Decision) 
         ),
         (PendingCall(A, "t", expires_at=9.9), Approve(), "the approval of 'f' has expired; run it again"),
     ],
-)
+)  # fmt: skip
 def test_a_decision_that_cannot_be_followed_is_refused(item: PendingCall, decision: Any, why: str) -> None:
     with pytest.raises((ConfigError, ApprovalExpiredError)) as refused:
         check_decision(item, decision, None, now=10.0, remedy="run it again")
@@ -320,17 +308,14 @@ def test_a_model_is_known_by_the_name_that_its_runs_have() -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        (
-            "gpt-5",
-            "^model 'gpt-5' names no provider; did you mean 'openai:gpt-5'. The forms are openai:NAME, ",
-        ),
+        ("gpt-5", "^model 'gpt-5' names no provider; did you mean 'openai:gpt-5'. The forms are openai:NAME, "),
         ("groq/x", "did you mean 'groq:x'"),
         ("groq/", "did you mean 'groq:NAME'"),
         ("openai: ", "^model 'openai: ' has no name; the forms are openai:NAME, responses:NAME, azure:NAME"),
         ("", "^model '' has no name; the forms are openai:NAME"),
         ("acme:x", "^model 'acme:x': unknown provider 'acme'; the forms are openai:NAME"),
     ],
-)
+)  # fmt: skip
 def test_a_name_of_another_form_is_refused_with_a_hint(name: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         resolve_model(name)

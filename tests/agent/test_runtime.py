@@ -63,80 +63,26 @@ DOWN = LlmTransportError("503", retryable=True)
         pytest.param(["hi"], {}, Completed, 1, id="an-answer-without-tools"),
         pytest.param([say(ADD), "3"], {}, Completed, 2, id="one-hop"),
         pytest.param([say(ADD, content="let me see"), "3"], {}, Completed, 2, id="text-and-a-call-goes-on"),
-        pytest.param(
-            [say(call("echo", {"text": str(n)})) for n in range(9)] + ["ok"],
-            {},
-            Completed,
-            10,
-            id="nine-hops",
-        ),
+        pytest.param([say(call("echo", {"text": str(n)})) for n in range(9)] + ["ok"], {}, Completed, 10, id="nine-hops"),
         pytest.param([UNKNOWN, "x"], {}, InvalidModelActionError, 1, id="an-unknown-tool-fails-fast"),
         pytest.param([BAD_ARGS, "x"], {}, InvalidModelActionError, 1, id="wrong-arguments-fail-fast"),
-        pytest.param(
-            [NOT_JSON, "x"], {}, InvalidModelActionError, 1, id="arguments-that-are-no-json-fail-fast"
-        ),
+        pytest.param([NOT_JSON, "x"], {}, InvalidModelActionError, 1, id="arguments-that-are-no-json-fail-fast"),
         pytest.param([EMPTY, "x"], {}, InvalidModelActionError, 1, id="an-empty-reply-fails-fast"),
         pytest.param([BOOM, "x"], {}, ToolFailedError, 1, id="a-failing-tool-fails-fast"),
         pytest.param([DOWN, "x"], {}, ModelTransportError, 1, id="a-dead-provider-fails-fast"),
         pytest.param([KeyError("?"), "x"], {}, ModelTransportError, 1, id="a-foreign-error-of-the-model"),
-        pytest.param(
-            [LlmResponse("x", finish_reason="error")],
-            {},
-            ModelTransportError,
-            1,
-            id="a-reply-that-is-an-error",
-        ),
-        pytest.param(
-            [UNKNOWN, "x"], {"policy": RepromptN(1)}, Completed, 2, id="reprompt-mends-an-unknown-tool"
-        ),
+        pytest.param([LlmResponse("x", finish_reason="error")], {}, ModelTransportError, 1, id="a-reply-that-is-an-error"),
+        pytest.param([UNKNOWN, "x"], {"policy": RepromptN(1)}, Completed, 2, id="reprompt-mends-an-unknown-tool"),
         pytest.param([BAD_ARGS, "x"], {"policy": RepromptN(1)}, Completed, 2, id="reprompt-mends-arguments"),
-        pytest.param(
-            [EMPTY, "x"], {"policy": RepromptN(1)}, Completed, 2, id="reprompt-mends-an-empty-reply"
-        ),
-        pytest.param(
-            [UNKNOWN] * 3, {"policy": RepromptN(2)}, InvalidModelActionError, 3, id="reprompt-twice-then-fail"
-        ),
-        pytest.param(
-            [BOOM, "x"], {"policy": RepromptN(3)}, ToolFailedError, 1, id="reprompt-does-not-cover-tools"
-        ),
-        pytest.param(
-            [UNKNOWN, "x"], {"policy": RepromptOnceWithToolCatalog()}, Completed, 2, id="once-with-catalog"
-        ),
-        pytest.param(
-            [UNKNOWN] * 2,
-            {"policy": RepromptOnceWithToolCatalog()},
-            InvalidModelActionError,
-            2,
-            id="only-once",
-        ),
-        pytest.param(
-            [UNKNOWN, BAD_ARGS, EMPTY, BOOM, DOWN, "x"],
-            {"policy": ObserveErrors()},
-            Completed,
-            6,
-            id="observe-them-all",
-        ),
-        pytest.param(
-            [UNKNOWN] * 20,
-            {"policy": ObserveErrors(), "budget": Budget(5)},
-            BudgetExceededError,
-            5,
-            id="observe-in-bounds",
-        ),
-        pytest.param(
-            [DOWN] * 20,
-            {"policy": ObserveErrors(), "budget": Budget(4)},
-            BudgetExceededError,
-            4,
-            id="dead-in-bounds",
-        ),
-        pytest.param(
-            [DOWN, "x"],
-            {"policy": Recovery({LlmTransportError: Retry()})},
-            Completed,
-            2,
-            id="retry-the-model",
-        ),
+        pytest.param([EMPTY, "x"], {"policy": RepromptN(1)}, Completed, 2, id="reprompt-mends-an-empty-reply"),
+        pytest.param([UNKNOWN] * 3, {"policy": RepromptN(2)}, InvalidModelActionError, 3, id="reprompt-twice-then-fail"),
+        pytest.param([BOOM, "x"], {"policy": RepromptN(3)}, ToolFailedError, 1, id="reprompt-does-not-cover-tools"),
+        pytest.param([UNKNOWN, "x"], {"policy": RepromptOnceWithToolCatalog()}, Completed, 2, id="once-with-catalog"),
+        pytest.param([UNKNOWN] * 2, {"policy": RepromptOnceWithToolCatalog()}, InvalidModelActionError, 2, id="only-once"),
+        pytest.param([UNKNOWN, BAD_ARGS, EMPTY, BOOM, DOWN, "x"], {"policy": ObserveErrors()}, Completed, 6, id="observe-them-all"),
+        pytest.param([UNKNOWN] * 20, {"policy": ObserveErrors(), "budget": Budget(5)}, BudgetExceededError, 5, id="observe-in-bounds"),
+        pytest.param([DOWN] * 20, {"policy": ObserveErrors(), "budget": Budget(4)}, BudgetExceededError, 4, id="dead-in-bounds"),
+        pytest.param([DOWN, "x"], {"policy": Recovery({LlmTransportError: Retry()})}, Completed, 2, id="retry-the-model"),
         pytest.param(
             [DOWN] * 9,
             {"policy": Recovery({LlmTransportError: Rule(Retry(), limit=2)})},
@@ -161,11 +107,9 @@ DOWN = LlmTransportError("503", retryable=True)
             5,
             id="free-retries-are-few",
         ),
-        pytest.param(
-            [BOOM, "x"], {"policy": Recovery({ValueError: Fail()})}, ToolFailedError, 1, id="no-row-for-it"
-        ),
+        pytest.param([BOOM, "x"], {"policy": Recovery({ValueError: Fail()})}, ToolFailedError, 1, id="no-row-for-it"),
     ],
-)
+)  # fmt: skip
 def test_a_run_ends(replies: list[Any], options: dict[str, Any], ending: type, model_calls: int) -> None:
     llm = ScriptedLlm(replies)
     engine = AgentRuntime(llm, [add, boom, echo], clock=FakeClock(), **options)

@@ -107,23 +107,13 @@ def test_plain_json_is_left_alone(value: Any) -> None:
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        pytest.param(
-            Message(Role.USER, "hé"), '{"role":"user","content":"hé"}', id="roles-in-lower-case-unicode-kept"
-        ),
+        pytest.param(Message(Role.USER, "hé"), '{"role":"user","content":"hé"}', id="roles-in-lower-case-unicode-kept"),
         pytest.param(Message(Role.ASSISTANT), '{"role":"assistant","content":""}', id="empty-content-stays"),
-        pytest.param(
-            Message(Role.TOOL, "3", tool_call_id="c1"),
-            '{"role":"tool","content":"3","tool_call_id":"c1"}',
-            id="a-call-id-is-kept",
-        ),
-        pytest.param(
-            LlmRequest("m", (Message(Role.USER, "x"),)),
-            '{"model":"m","messages":[{"role":"user","content":"x"}]}',
-            id="no-tools-no-key",
-        ),
+        pytest.param(Message(Role.TOOL, "3", tool_call_id="c1"), '{"role":"tool","content":"3","tool_call_id":"c1"}', id="a-call-id-is-kept"),
+        pytest.param(LlmRequest("m", (Message(Role.USER, "x"),)), '{"model":"m","messages":[{"role":"user","content":"x"}]}', id="no-tools-no-key"),
         pytest.param(Thought("t"), '{"kind":"thought","text":"t"}', id="a-step-says-what-it-is"),
     ],
-)
+)  # fmt: skip
 def test_the_form_is(value: object, text: str) -> None:
     assert to_json(value) == text
 
@@ -135,40 +125,18 @@ def test_the_form_is(value: object, text: str) -> None:
         pytest.param(Message, "[1", "not JSON", id="cut"),
         pytest.param(Message, None, "not JSON text: NoneType; pass str or bytes", id="no-text-at-all"),
         pytest.param(Message, {"role": "user"}, "not JSON text: dict; pass str or bytes", id="data-for-text"),
-        pytest.param(
-            Message, "[]", "the value: expected a Message, got list '[]'", id="a-list-for-an-object"
-        ),
+        pytest.param(Message, "[]", "the value: expected a Message, got list '[]'", id="a-list-for-an-object"),
         pytest.param(Message, "{}", "Message: the field 'role' is missing", id="a-missing-field"),
-        pytest.param(
-            Message,
-            '{"role":"boss"}',
-            "role: expected one of system, user, assistant, tool, got str 'boss'",
-            id="an-unknown-role",
-        ),
+        pytest.param(Message, '{"role":"boss"}', "role: expected one of system, user, assistant, tool, got str 'boss'", id="an-unknown-role"),
         pytest.param(
             Message,
             '{"role":["user"]}',
             "role: expected one of system, user, assistant, tool, got list \"['user']\"",
             id="a-role-that-is-a-list",
         ),
-        pytest.param(
-            Message,
-            '{"role":"user","x":1}',
-            "x: expected only the fields of its kind, got int '1'",
-            id="an-unknown-field",
-        ),
-        pytest.param(
-            Message,
-            '{"role":"user","content":5}',
-            "content: expected text, got int '5'",
-            id="a-number-for-text",
-        ),
-        pytest.param(
-            Message,
-            '{"role":"user","role":"user"}',
-            "not JSON: the key 'role' is given twice",
-            id="a-key-twice",
-        ),
+        pytest.param(Message, '{"role":"user","x":1}', "x: expected only the fields of its kind, got int '1'", id="an-unknown-field"),
+        pytest.param(Message, '{"role":"user","content":5}', "content: expected text, got int '5'", id="a-number-for-text"),
+        pytest.param(Message, '{"role":"user","role":"user"}', "not JSON: the key 'role' is given twice", id="a-key-twice"),
         pytest.param(
             Message,
             '{"role":"user","content":"\\ud800"}',
@@ -176,34 +144,12 @@ def test_the_form_is(value: object, text: str) -> None:
             id="a-lone-surrogate",
         ),
         pytest.param(Message, '{"role":"user","opaque":NaN}', "not JSON: NaN is not a JSON number", id="nan"),
-        pytest.param(
-            Message,
-            '{"role":"user","opaque":1e999}',
-            "not JSON: the number 1e999 is too large",
-            id="an-infinite-number",
-        ),
+        pytest.param(Message, '{"role":"user","opaque":1e999}', "not JSON: the number 1e999 is too large", id="an-infinite-number"),
         pytest.param(Message, '{"role":"user","opaque":' + "9" * 5000 + "}", "not JSON", id="a-huge-integer"),
-        pytest.param(
-            Message, "[" * 100_000, "the JSON nests deeper than 200 levels", id="a-hundred-thousand-levels"
-        ),
-        pytest.param(
-            Message,
-            '{"a":' * 300 + "1" + "}" * 300,
-            "the JSON nests deeper than 200 levels",
-            id="three-hundred-levels",
-        ),
-        pytest.param(
-            Usage,
-            '{"input_tokens":true}',
-            "input_tokens: expected a whole number, got bool 'True'",
-            id="a-bool-for-a-number",
-        ),
-        pytest.param(
-            Usage,
-            '{"input_tokens":1.5}',
-            "input_tokens: expected a whole number, got float '1.5'",
-            id="a-fraction-for-a-whole-number",
-        ),
+        pytest.param(Message, "[" * 100_000, "the JSON nests deeper than 200 levels", id="a-hundred-thousand-levels"),
+        pytest.param(Message, '{"a":' * 300 + "1" + "}" * 300, "the JSON nests deeper than 200 levels", id="three-hundred-levels"),
+        pytest.param(Usage, '{"input_tokens":true}', "input_tokens: expected a whole number, got bool 'True'", id="a-bool-for-a-number"),
+        pytest.param(Usage, '{"input_tokens":1.5}', "input_tokens: expected a whole number, got float '1.5'", id="a-fraction-for-a-whole-number"),
         pytest.param(
             ReActStep,
             '{"kind":"dream"}',
@@ -216,12 +162,7 @@ def test_the_form_is(value: object, text: str) -> None:
             "the value: expected an object with its 'kind', got dict \"{'text': 'x'}\"",
             id="a-step-without-a-kind",
         ),
-        pytest.param(
-            Thought,
-            '{"kind":"action","text":"x"}',
-            "kind: expected one of thought, got str 'action'",
-            id="the-wrong-kind-of-step",
-        ),
+        pytest.param(Thought, '{"kind":"action","text":"x"}', "kind: expected one of thought, got str 'action'", id="the-wrong-kind-of-step"),
         pytest.param(
             LlmRequest,
             '{"model":"m","messages":[{"role":"user"},{"role":"x"}]}',
@@ -234,12 +175,7 @@ def test_the_form_is(value: object, text: str) -> None:
             "tool 'f': the root of its schema has type 'array'; arguments are named, so make it an object schema ({'type': 'object', 'properties': ...})",
             id="a-bad-schema",
         ),
-        pytest.param(
-            Image,
-            '{"kind":"image","data":5}',
-            "Image: image.data: expected bytes as base64",
-            id="a-part-that-is-none",
-        ),
+        pytest.param(Image, '{"kind":"image","data":5}', "Image: image.data: expected bytes as base64", id="a-part-that-is-none"),
         pytest.param(Image, "5", "Image: expected a Image, got int '5'", id="a-number-for-a-part"),
         pytest.param(Thought, "null", "the value: expected a Thought, got null", id="nothing-for-a-step"),
         pytest.param(
@@ -248,11 +184,9 @@ def test_the_form_is(value: object, text: str) -> None:
             "<class 'complex'> | <class 'wesichain.core.messages.Message'> is not a union that the codec reads",
             id="a-foreign-union",
         ),
-        pytest.param(
-            complex, "1", "<class 'complex'> is not a type that the codec reads", id="a-foreign-type"
-        ),
+        pytest.param(complex, "1", "<class 'complex'> is not a type that the codec reads", id="a-foreign-type"),
     ],
-)
+)  # fmt: skip
 def test_what_is_not_the_value_is_refused(type_: Any, text: str, complaint: str) -> None:
     with pytest.raises(CodecError) as caught:
         from_json(type_, text)

@@ -96,9 +96,7 @@ class TestAPart:
             pytest.param(lambda: Image(ANY("cat.png")), "read the file as bytes", id="a-path"),
             pytest.param(lambda: Image(url="cat.png"), "http(s) address", id="a-path-as-address"),
             pytest.param(lambda: Image(url=ANY(5)), "http(s) address", id="a-number-as-address"),
-            pytest.param(
-                lambda: from_json(Image, '{"kind":"audio","data":"AAAA"}'), "not a 'image'", id="another-kind"
-            ),
+            pytest.param(lambda: from_json(Image, '{"kind":"audio","data":"AAAA"}'), "not a 'image'", id="another-kind"),
             pytest.param(lambda: Image(url="data:image/png;base64,AA"), "data=", id="a-data-url"),
             pytest.param(lambda: Image(b"abc"), "media_type=", id="unknown-bytes"),
             pytest.param(lambda: Image(PNG, media_type="png"), "'image/png'", id="half-a-type"),
@@ -108,12 +106,10 @@ class TestAPart:
             pytest.param(lambda: Document(b"\x00\x01"), "media_type=", id="unknown-document"),
             pytest.param(lambda: Text(ANY(5)), "give it a str", id="a-number-as-text"),
             pytest.param(lambda: Message(Role.USER, ANY([PNG])), "wrap bytes", id="bare-bytes"),
-            pytest.param(
-                lambda: Message(Role.USER, ANY({"type": "text"})), "content is dict", id="a-mapping"
-            ),
+            pytest.param(lambda: Message(Role.USER, ANY({"type": "text"})), "content is dict", id="a-mapping"),
             pytest.param(lambda: Message(Role.USER, ANY(None)), "content is None", id="none"),
         ],
-    )
+    )  # fmt: skip
     def test_what_no_model_could_be_sent_is_refused(self, make: Any, complaint: str) -> None:
         with pytest.raises(CodecError) as caught:
             make()

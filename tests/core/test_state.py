@@ -53,14 +53,11 @@ RESULT = ReActState("q", [Thought("t"), FinalAnswer("a")], "a", 2)
         pytest.param(ReActState("q"), id="ready-made"),
         pytest.param(Own("q", other=["kept"]), id="a-frozen-dataclass"),
         pytest.param(Model(user_input="q"), id="a-pydantic-model"),
-        pytest.param(
-            SimpleNamespace(user_input="q", scratchpad=[], final_output=None, iteration_count=0),
-            id="a-plain-object",
-        ),
+        pytest.param(SimpleNamespace(user_input="q", scratchpad=[], final_output=None, iteration_count=0), id="a-plain-object"),
         pytest.param({"input": "q", "extra": 1}, id="a-dict-without-the-other-keys"),
         pytest.param(OnlyInput("q"), id="a-class-with-room-for-the-input-alone"),
     ],
-)
+)  # fmt: skip
 def test_a_result_goes_in_and_the_state_given_is_untouched(state: Any) -> None:
     before = read_state(state)
     changed = write_state(state, RESULT)
@@ -95,17 +92,11 @@ def test_the_protocols_fit_the_ready_made_state() -> None:
         pytest.param(5, "no attribute 'user_input'", id="a-number"),
         pytest.param({"input": None}, "'input' should be text, not NoneType", id="no-question"),
         pytest.param(ReActState(5), "'user_input' should be text, not int", id="a-number-for-a-question"),  # type: ignore[arg-type]
-        pytest.param(
-            {"input": "q", "iteration_count": "3"}, "'iteration_count' should be a", id="a-text-for-a-count"
-        ),
-        pytest.param(
-            {"input": "q", "agent_scratchpad": [{"kind": "thought"}]}, "a list of steps", id="steps-as-dicts"
-        ),
-        pytest.param(
-            {"input": "q", "agent_scratchpad": "hm"}, "a list of steps", id="a-text-for-a-scratchpad"
-        ),
+        pytest.param({"input": "q", "iteration_count": "3"}, "'iteration_count' should be a", id="a-text-for-a-count"),
+        pytest.param({"input": "q", "agent_scratchpad": [{"kind": "thought"}]}, "a list of steps", id="steps-as-dicts"),
+        pytest.param({"input": "q", "agent_scratchpad": "hm"}, "a list of steps", id="a-text-for-a-scratchpad"),
     ],
-)
+)  # fmt: skip
 def test_a_state_without_a_question_is_refused(state: object, complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
         read_state(state)

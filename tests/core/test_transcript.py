@@ -56,12 +56,8 @@ TURN = Message(Role.ASSISTANT, "x", None, (CALL,))
             id="a-result-with-a-picture",
         ),
         pytest.param((FOLLOWS,), [C], id="a-recording-that-begins-in-the-middle"),
-        pytest.param(
-            (STEP, REPLY, HandedOff(*HEAD, "a", "b", "m"), StepStarted(*HEAD, (C,))), [C], id="handed"
-        ),
-        pytest.param(
-            (STEP, ContextReduced(*HEAD, "v", (Cut(0, 1),)), StepStarted(*HEAD, (C,))), [B, C], id="a-cut"
-        ),
+        pytest.param((STEP, REPLY, HandedOff(*HEAD, "a", "b", "m"), StepStarted(*HEAD, (C,))), [C], id="handed"),
+        pytest.param((STEP, ContextReduced(*HEAD, "v", (Cut(0, 1),)), StepStarted(*HEAD, (C,))), [B, C], id="a-cut"),
         pytest.param(
             (
                 STEP,
@@ -74,7 +70,7 @@ TURN = Message(Role.ASSISTANT, "x", None, (CALL,))
             id="cuts-behind-each-other",
         ),
     ],
-)
+)  # fmt: skip
 def test_what_the_model_has_seen(events: Any, messages: Any) -> None:
     assert seen(*events) == messages
 

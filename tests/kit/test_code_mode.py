@@ -119,37 +119,17 @@ class TestPrograms:
         [
             pytest.param("1 / 0", "ZeroDivisionError: division by zero", id="an-exception"),
             pytest.param("x = (", "SyntaxError: unexpected EOF while parsing", id="no-program"),
-            pytest.param(
-                "await unknown(a=1)", "NameError: name 'unknown' is not defined", id="a-function-that-is-none"
-            ),
+            pytest.param("await unknown(a=1)", "NameError: name 'unknown' is not defined", id="a-function-that-is-none"),
             pytest.param("unknown", "NameError: name 'unknown' is not defined", id="a-value-that-is-none"),
             pytest.param("await lookup(name=b'x')", f"TypeError: lookup(): bytes {NO_JSON}", id="bytes"),
             pytest.param("b'x'", f"{NO_RESULT}: bytes {NO_JSON}", id="no-json"),
-            pytest.param(
-                "x" * 50_001,
-                "the program has 50001 characters; write at most 50000",
-                id="a-program-that-is-too-long",
-            ),
-            pytest.param(
-                "{1: 2}", f"{NO_RESULT}: the key 1 of a dict is not a text", id="a-key-that-is-no-text"
-            ),
-            pytest.param(
-                "'x' * 199_989",
-                "the result has 200001 characters; return at most 200000",
-                id="a-result-that-is-too-long",
-            ),
-            pytest.param(
-                "await lookup(name=object())",
-                "TypeError: cannot create 'object' instances",
-                id="an-argument-that-is-no-json",
-            ),
-            pytest.param(
-                "await lookup(name='nobody')",
-                "there is nobody of this name",
-                id="a-failure-that-it-does-not-catch",
-            ),
+            pytest.param("x" * 50_001, "the program has 50001 characters; write at most 50000", id="a-program-that-is-too-long"),
+            pytest.param("{1: 2}", f"{NO_RESULT}: the key 1 of a dict is not a text", id="a-key-that-is-no-text"),
+            pytest.param("'x' * 199_989", "the result has 200001 characters; return at most 200000", id="a-result-that-is-too-long"),
+            pytest.param("await lookup(name=object())", "TypeError: cannot create 'object' instances", id="an-argument-that-is-no-json"),
+            pytest.param("await lookup(name='nobody')", "there is nobody of this name", id="a-failure-that-it-does-not-catch"),
         ],
-    )
+    )  # fmt: skip
     async def test_a_program_that_fails_is_a_failure_of_the_tool(self, code: str, words: str) -> None:
         text = await result_of(code)
         assert text.startswith("[TOOL ERROR] ")

@@ -37,14 +37,11 @@ def example() -> Any:
 
 ITEMS = [{"task": topic, "status": "pending"} for topic in TOPICS]
 STEPS: list[list[ToolCall]] = [
-    [
-        ToolCall("p", "write_plan", {"items": ITEMS}),
-        ToolCall("q", "write_file", {"path": "question.md", "text": "Tides or waves?"}),
-    ],
+    [ToolCall("p", "write_plan", {"items": ITEMS}), ToolCall("q", "write_file", {"path": "question.md", "text": "Tides or waves?"})],
     [ToolCall(topic, "delegate", {"agent": "researcher", "task": topic}) for topic in TOPICS],
     [ToolCall("r", "write_file", {"path": "report.md", "text": REPORT})],
     [ToolCall("v", "read_file", {"path": "question.md"})],
-]
+]  # fmt: skip
 
 
 def lead(request: LlmRequest) -> Any:

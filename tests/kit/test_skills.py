@@ -80,24 +80,18 @@ async def test_name_and_description_are_told_and_the_rest_is_read_when_asked_for
         pytest.param("name: a\ndescription: |\n  One\n  two.", "a", "One two.", id="literal"),
         pytest.param("name: a\ndescription: One\n  two\n  three", "a", "One two three", id="indented-lines"),
         pytest.param("# why\nname: a # it\n\ndescription: One", "a", "One", id="comments"),
-        pytest.param(
-            "metadata:\n  version: 1\n  x:\n    - y\nname: a\ndescription: One", "a", "One", id="a-map"
-        ),
+        pytest.param("metadata:\n  version: 1\n  x:\n    - y\nname: a\ndescription: One", "a", "One", id="a-map"),
         pytest.param("allowed-tools:\n- Read\n- Bash\nname: a\ndescription: One", "a", "One", id="a-list"),
         pytest.param("name: a\ndescription:\n  One\n  two", "a", "One two", id="on-the-next-line"),
         pytest.param("name: a\ndescription: >  # why\n  One\n\n  two", "a", "One two", id="folded-comment"),
-        pytest.param(
-            'name: a\ndescription: "One\\\n  \\ two\\n\\\n  three"', "a", "One two three", id="escaped-ends"
-        ),
+        pytest.param('name: a\ndescription: "One\\\n  \\ two\\n\\\n  three"', "a", "One two three", id="escaped-ends"),
         pytest.param('name: a\ndescription: "One\n  two"  # why', "a", "One two", id="quoted-lines"),
         pytest.param("name: a\ndescription: 'One\n  it''s'", "a", "One it's", id="single-quoted-lines"),
         pytest.param('name: a\ndescription: "\\u00e9\\x41\\U0001f600\\/\\t."', "a", "éA😀/ .", id="escapes"),
-        pytest.param(
-            'name: a\nother: "open\nlist: [a, b\ndescription: One', "a", "One", id="odd-fields-unread"
-        ),
+        pytest.param('name: a\nother: "open\nlist: [a, b\ndescription: One', "a", "One", id="odd-fields-unread"),
         pytest.param(f"name: a\ndescription: {'c' * 1025}", "a", "c" * 1023 + "…", id="too-long-is-cut"),
     ],
-)
+)  # fmt: skip
 def test_front_matter_is_read(tmp_path: Path, head: str, name: str, description: str) -> None:
     (tmp_path / "a").mkdir()
     text = f"---\n{head}\n---\nbody"

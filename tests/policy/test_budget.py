@@ -18,29 +18,17 @@ STEPS = "a run needs at least one, use a whole number >= 1"
 @pytest.mark.parametrize(
     ("limits", "why"),
     [
-        *(
-            ({"steps": steps}, f"a budget of {steps!r} steps: {STEPS}")
-            for steps in (0, -1, None, "3", 1.5, True, inf)
-        ),
-        *(
-            ({"free_retries": given}, f"a budget of {given!r} free_retries: use 0 or more")
-            for given in (-1, None, 0.5, "1")
-        ),
+        *(({"steps": steps}, f"a budget of {steps!r} steps: {STEPS}") for steps in (0, -1, None, "3", 1.5, True, inf)),
+        *(({"free_retries": given}, f"a budget of {given!r} free_retries: use 0 or more") for given in (-1, None, 0.5, "1")),
         *(
             ({name: given}, f"a budget of {given!r} {name}: use 0 or more, or None for no limit")
             for name in ("tokens", "cost", "seconds", "tool_calls")
             for given in (-1, -0.1, "5", nan, inf, True)
         ),
         ({"prices": 5}, "prices=5: use {model: (input, output)} per million tokens"),
-        *(
-            (
-                {"prices": {"m": price}},
-                f"the price of 'm' is {price!r}; {PRICE}",
-            )
-            for price in (1.0, ("a", "b"), (1, 2, 3))
-        ),
+        *(({"prices": {"m": price}}, f"the price of 'm' is {price!r}; {PRICE}") for price in (1.0, ("a", "b"), (1, 2, 3))),
     ],
-)
+)  # fmt: skip
 def test_a_budget_that_makes_no_sense_is_refused(limits: dict[str, Any], why: str) -> None:
     with pytest.raises(PolicyConfigError) as refused:
         Budget(**limits)

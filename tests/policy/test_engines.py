@@ -75,70 +75,28 @@ FOREIGN = caused(ModelTransportError("?"), RuntimeError("?"))
     [
         pytest.param(FailFast(), MALFORMED, Fail(), id="fail-fast-on-a-bad-call"),
         pytest.param(FailFast(), TOOL, Fail(), id="fail-fast-on-a-tool"),
-        pytest.param(
-            RepromptOnceWithToolCatalog(),
-            MALFORMED,
-            Reprompt(OnceWithToolCatalog()),
-            id="once-with-the-tools-shown",
-        ),
+        pytest.param(RepromptOnceWithToolCatalog(), MALFORMED, Reprompt(OnceWithToolCatalog()), id="once-with-the-tools-shown"),
         pytest.param(RepromptOnceWithToolCatalog(), TOOL, Fail(), id="once-does-not-cover-tools"),
         pytest.param(RepromptN(2), MALFORMED, Reprompt(N(2)), id="n-times"),
         pytest.param(RepromptN(2), TOOL, Fail(), id="n-does-not-cover-tools"),
         pytest.param(ObserveErrors(), DENIED, Fail(), id="observing-cannot-help-a-wrong-key"),
-        pytest.param(
-            ObserveErrors(), BUSY, Retry(delay=7.0), id="a-busy-provider-is-asked-again-when-it-says"
-        ),
+        pytest.param(ObserveErrors(), BUSY, Retry(delay=7.0), id="a-busy-provider-is-asked-again-when-it-says"),
         pytest.param(ObserveErrors(), FOREIGN, Retry(), id="a-foreign-fault-is-tried-again"),
-        pytest.param(
-            Recovery({ModelTransportError: Fail(), RuntimeError: Retry()}),
-            FOREIGN,
-            Retry(),
-            id="of-two-as-near-the-cause-decides",
-        ),
-        pytest.param(
-            Recovery({AgentError: Fail(), RuntimeError: Retry()}), FOREIGN, Retry(), id="the-nearest-decides"
-        ),
+        pytest.param(Recovery({ModelTransportError: Fail(), RuntimeError: Retry()}), FOREIGN, Retry(), id="of-two-as-near-the-cause-decides"),
+        pytest.param(Recovery({AgentError: Fail(), RuntimeError: Retry()}), FOREIGN, Retry(), id="the-nearest-decides"),
         pytest.param(Recovery({ToolFailedError: Retry()}), TOOL, Retry(), id="a-row-fits"),
         pytest.param(Recovery({ToolFailedError: Retry()}), MALFORMED, Fail(), id="no-row-fits"),
-        pytest.param(
-            Recovery({OSError: Retry(), ToolFailedError: Fail()}), RAISED, Retry(), id="what-the-tool-raised"
-        ),
-        pytest.param(
-            Recovery({ToolFailedError: Retry()}, backoff=0.25), TOOL, Retry(delay=0.25), id="seconds-to-wait"
-        ),
+        pytest.param(Recovery({OSError: Retry(), ToolFailedError: Fail()}), RAISED, Retry(), id="what-the-tool-raised"),
+        pytest.param(Recovery({ToolFailedError: Retry()}, backoff=0.25), TOOL, Retry(delay=0.25), id="seconds-to-wait"),
         pytest.param(Recovery({ToolTimeoutError: Retry()}), SLOW, Retry(), id="the-cause-fits"),
-        pytest.param(
-            Recovery({ToolFailedError: Fail(), ToolTimeoutError: Retry()}),
-            SLOW,
-            Retry(),
-            id="the-cause-says-more",
-        ),
-        pytest.param(
-            Recovery({WesichainError: Interrupt(), ToolFailedError: Retry()}),
-            TOOL,
-            Retry(),
-            id="the-deepest-class-wins",
-        ),
-        pytest.param(
-            Recovery({ModelTransportError: Retry()}), BUSY, Retry(delay=7.0), id="retry-after-is-honoured"
-        ),
-        pytest.param(
-            Recovery({ModelTransportError: Retry(delay=8.0)}), BUSY, Retry(delay=8.0), id="or-longer"
-        ),
-        pytest.param(
-            Recovery({ModelTransportError: Reprompt(N(1))}, backoff=40),
-            BUSY,
-            Reprompt(N(1), delay=40),
-            id="the-longer-of-two-waits",
-        ),
-        pytest.param(
-            Recovery({ToolFailedError: Retry()}, backoff=Backoff(1.0)),
-            TOOL,
-            Retry(delay=1.0),
-            id="the-first-wait",
-        ),
+        pytest.param(Recovery({ToolFailedError: Fail(), ToolTimeoutError: Retry()}), SLOW, Retry(), id="the-cause-says-more"),
+        pytest.param(Recovery({WesichainError: Interrupt(), ToolFailedError: Retry()}), TOOL, Retry(), id="the-deepest-class-wins"),
+        pytest.param(Recovery({ModelTransportError: Retry()}), BUSY, Retry(delay=7.0), id="retry-after-is-honoured"),
+        pytest.param(Recovery({ModelTransportError: Retry(delay=8.0)}), BUSY, Retry(delay=8.0), id="or-longer"),
+        pytest.param(Recovery({ModelTransportError: Reprompt(N(1))}, backoff=40), BUSY, Reprompt(N(1), delay=40), id="the-longer-of-two-waits"),
+        pytest.param(Recovery({ToolFailedError: Retry()}, backoff=Backoff(1.0)), TOOL, Retry(delay=1.0), id="the-first-wait"),
     ],
-)
+)  # fmt: skip
 def test_the_decision_is(engine: PolicyEngine, error: Any, decision: object) -> None:
     decide = engine.on_tool_error if isinstance(error, ToolFailedError) else engine.on_model_error
     assert decide(View(), error) == decision

@@ -293,16 +293,12 @@ BOUGHT = (buying, approve)
 @pytest.mark.parametrize(
     ("recorded", "now", "says", "asked"),
     [
-        pytest.param(
-            ASKED, (changed, ask), "message 1 .* expected .*Be kind.* got .*Be brief", 2, id="instructions"
-        ),
+        pytest.param(ASKED, (changed, ask), "message 1 .* expected .*Be kind.* got .*Be brief", 2, id="instructions"),
         pytest.param(ASKED, (with_another_tool, ask), "the tool 'stock' has changed", 2, id="a-tool"),
         pytest.param(ASKED, (plain, ask_twice), "asked once more than in the cassette", 2, id="once-more"),
-        pytest.param(
-            BOUGHT, (buying, approve_another), "the call 'order' with .*desk.* is not in", 1, id="a-call"
-        ),
+        pytest.param(BOUGHT, (buying, approve_another), "the call 'order' with .*desk.* is not in", 1, id="a-call"),
     ],
-)
+)  # fmt: skip
 def test_a_difference_is_refused_by_name_and_drift_goes_on_live(
     tmp_path: Path, recorded: Any, now: Any, says: str, asked: int
 ) -> None:

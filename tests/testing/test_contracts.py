@@ -68,15 +68,11 @@ def sinks(sink: Any) -> Any:
         pytest.param(models(lambda: ByHalves(["hello"])), ("a_stream_ends",), id="a-stream-without-an-end"),
         pytest.param(tools(add, a=1, b=2), (), id="a-tool"),
         pytest.param(tools(add, a=1), ("good_arguments",), id="arguments-that-are-not-good"),
-        pytest.param(
-            tools(JsonTool("lax", "", {"type": "object"}, lax)),
-            ("its_schema", "an_unknown_argument"),
-            id="a-tool-that-takes-anything",
-        ),
+        pytest.param(tools(JsonTool("lax", "", {"type": "object"}, lax)), ("its_schema", "an_unknown_argument"), id="a-tool-that-takes-anything"),
         pytest.param(sinks(CollectingSink()), (), id="a-sink"),
         pytest.param(sinks(Deaf()), ("every_event",), id="a-sink-that-raises"),
     ],
-)
+)  # fmt: skip
 def test_a_suite_fails_for_the_mistakes_of_a_part(suite: Any, fails: tuple[str, ...]) -> None:
     failed: list[str] = []
     for name in (name for name in dir(suite) if name.startswith("test_")):

@@ -206,25 +206,19 @@ LINES = ["begin", "middle", "finally"]
     [
         pytest.param(Fault("tool_raises", "tool write c0"), LINES, id="raises-before-it-begins"),
         pytest.param(Fault("tool_hangs", "tool write c0"), LINES, id="hangs-before-it-begins"),
-        pytest.param(
-            Fault("tool_hangs", "tool write c0, wait 1"), ["begin", "finally", *LINES], id="hangs-half-way"
-        ),
+        pytest.param(Fault("tool_hangs", "tool write c0, wait 1"), ["begin", "finally", *LINES], id="hangs-half-way"),
         pytest.param(Fault("tool_late", "tool write c0"), [*LINES, *LINES], id="does-its-work-and-is-late"),
         pytest.param(Fault("tool_twice", "tool write c0"), [*LINES, *LINES], id="is-delivered-twice"),
         pytest.param(Fault("crash", "event run_started"), LINES, id="dies-at-the-start"),
         pytest.param(Fault("crash", "event tool_dispatched c0"), LINES, id="dies-before-the-tool-begins"),
-        pytest.param(
-            Fault("crash", "tool write c0, wait 1"), ["begin", *LINES], id="dies-half-way-without-finally"
-        ),
-        pytest.param(
-            Fault("crash", "tool write c0, after its work"), [*LINES, *LINES], id="dies-with-the-result"
-        ),
+        pytest.param(Fault("crash", "tool write c0, wait 1"), ["begin", *LINES], id="dies-half-way-without-finally"),
+        pytest.param(Fault("crash", "tool write c0, after its work"), [*LINES, *LINES], id="dies-with-the-result"),
         pytest.param(Fault("crash", "event tool_completed c0"), LINES, id="dies-after-the-result-is-stored"),
         pytest.param(Fault("model_errs", "model call of top"), LINES, id="provider-fails"),
         pytest.param(Fault("model_cut", "model call of top"), LINES, id="reply-is-cut"),
         pytest.param(Fault("model_malformed", "model call of top"), LINES, id="reply-is-malformed"),
     ],
-)
+)  # fmt: skip
 def test_a_fault_does_what_it_says(fault: Fault, lines: list[str]) -> None:
     trace, written = run(diary(write), fault)
     assert written == lines
