@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import asyncio
 from dataclasses import replace
 from pathlib import Path
@@ -37,10 +36,8 @@ def test_an_event_that_is_not_told_again_is_noticed(tmp_path: Path) -> None:
         check(replace(run, events=(*run.events[:-3], *run.events[-2:])), tmp_path / "less")
 
 
-@pytest.mark.parametrize("where", sorted(REASONS))
-def test_a_reason_belongs_to_a_test(where: str) -> None:
-    file, _, name = where.partition("::")
-    tree = ast.parse((ROOT / "tests" / file).read_text(encoding="utf-8"))
-    assert not name or name.rpartition("::")[2] in {
-        node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    }
+def test_a_reason_belongs_to_a_test() -> None:
+    for where in REASONS:
+        file, _, name = where.partition("::")
+        text = (ROOT / "tests" / file).read_text(encoding="utf-8")
+        assert not name or f"def {name.rpartition('::')[2]}(" in text, where

@@ -16,8 +16,7 @@ from tests.agent.kit import call, say
 from wesichain.agent import Agent, Approve, Interrupted, replay
 from wesichain.core import Role, ToolCompleted, from_json, to_json
 from wesichain.core.internal import parse_json
-from wesichain.errors import RunFailedError, ToolDefinitionError
-from wesichain.policy import FailFast
+from wesichain.errors import ToolDefinitionError
 from wesichain.testing import ScriptedLlm
 from wesichain.tools import RunContext, ToolContext, ToolSet, tool
 from wesichain.trace import Recorder, load
@@ -172,9 +171,3 @@ def test_typed_in_and_out_three_levels_deep_with_the_caller_s_deps() -> None:
     assert told_of(result) == [[FOUND]]
     inside = [event.value for event in result.events if isinstance(event, ToolCompleted) and event.scope]
     assert inside == [90, FOUND]
-
-
-def test_a_failure_below_says_whose_it_is() -> None:
-    below = inner(say(call("final_answer", {"number": 5})), output_type=Flight, policy=FailFast())
-    with pytest.raises(RunFailedError, match="'finder' failed"):
-        outer(below.as_tool(), {"task": "t"}, policy=FailFast()).run_sync("q")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,8 +10,6 @@ from typing import Any
 import pytest
 
 from tests.agent.kit import ADD, add, boom, call, echo, failed_with, kinds, say
-from tests.conftest import ROOT
-from tests.warm import python
 from wesichain import Agent, RunContext
 from wesichain.agent import Approve, ApproveWith, Completed, Failed, Interrupted, Provide, Refuse, replay
 from wesichain.core import (
@@ -288,32 +284,13 @@ def test_what_a_search_found_is_offered_from_the_next_step_on() -> None:
     assert replayed(result.events, agent(tools=[echo, ToolSearch(catalog)])).events == result.events
 
 
-PROGRAM = """
-import asyncio, json, sys
-from tests.agent.test_changing_tools import *
-
-saved = from_json(Interrupted, sys.stdin.read())
-made = agent("done", tools=[ToolSearch([refund, add])])
-result = asyncio.run(made.resume(saved, {item.token: Approve() for item in saved.pending}))
-print(json.dumps([offers(made), result.messages[-2].text, told(result.events)]))
-"""
-
-
-def test_what_was_found_is_known_in_another_process() -> None:
-    made = agent(say(SEARCH), say(REFUND), tools=[ToolSearch([refund, add])])
-    with pytest.raises(RunInterruptedError) as raised:
-        made.run_sync("q")
-    done = subprocess.run(
-        [*python(), "-c", PROGRAM],
-        input=to_json(raised.value.outcome),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        cwd=ROOT,
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [[["search_tools", "refund"]], "refunded 5", []]
+def test_what_was_found_is_known_in_another_program() -> None:
+    outcome = asyncio.run(agent(say(SEARCH), say(REFUND), tools=[ToolSearch([refund, add])]).outcome("q"))
+    saved = from_json(Interrupted, to_json(outcome))
+    made = agent("done", tools=[ToolSearch([refund, add])])
+    result = asyncio.run(made.resume(saved, {item.token: Approve() for item in saved.pending}))
+    assert (offers(made), result.messages[-2].text) == ([["search_tools", "refund"]], "refunded 5")
+    assert told(result.events) == []
 
 
 def test_what_a_search_found_stays_when_a_sibling_waits() -> None:

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from tests.agent.kit import call, say
 from wesichain.agent import Agent, Approve, Interrupted, replay
-from wesichain.core import LlmRequest, LlmResponse, Role, ToolCall, ToolCompleted
+from wesichain.core import LlmRequest, LlmResponse, Role, ToolCall
 from wesichain.errors import ConfigError, ToolFailedError
 from wesichain.middleware import CallModel, Middleware
 from wesichain.policy import Budget, FailFast, PolicyDecision, Retry, RunView
@@ -82,17 +82,6 @@ def test_a_rule_sees_them_and_a_resume_is_given_them_anew() -> None:
     assert [item.call.args for item in outcome.pending] == [{"amount": 50}]
     done = asyncio.run(agent.resume(outcome, {outcome.pending[0].token: Approve()}, deps=Desk("Ann")))
     assert "Ann paid 50" in [message.text for message in done.messages]
-
-
-def test_an_agent_as_a_tool_is_given_the_caller_s() -> None:
-    inner = Agent(
-        ScriptedLlm([say(call("whoami"), call("scope_of")), "x"]), tools=[whoami, scope_of], name="low"
-    )
-    llm = ScriptedLlm([say(call("low", {"task": "t"})), "x"])
-    agent = Agent(llm, tools=[inner.as_tool()], name="top")
-    result = agent.run_sync("q", deps=Desk("Ann"))
-    told = [event.value for event in result.events if isinstance(event, ToolCompleted) and event.scope]
-    assert told == ["Ann", ["top", "low"]]
 
 
 def test_they_are_written_nowhere(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.draws import draws
 from wesichain.core.internal import constructor_of, dataclass
 
 T = TypeVar("T")
@@ -61,6 +62,7 @@ class Empty:
     pass
 
 
+@draws(15)
 @given(st.integers(), st.text(), st.lists(st.integers()), st.text())
 def test_it_behaves_as_the_standard_one(a: int, b: str, c: list[int], named: str) -> None:
     quick, plain = Quick(a, b, c, named=named), Plain(a, b, c, named=named)
@@ -182,6 +184,7 @@ class Awkward:
 
 
 class TestMaker:
+    @draws(15)
     @given(st.integers(), st.text(), st.lists(st.integers()), st.text())
     def test_it_makes_what_the_class_makes(self, a: int, b: str, c: list[int], named: str) -> None:
         make = constructor_of(Quick)

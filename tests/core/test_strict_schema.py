@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from tests.draws import draws
 from wesichain.core.internal import narrowed_schema, strict_schema, without_nulls
 from wesichain.tools import validate_json
 
@@ -149,6 +150,7 @@ trips = st.builds(
 )
 
 
+@draws(15)
 @given(trips)
 def test_whatever_the_model_says_comes_back_as_it_was_meant(trip: Trip) -> None:
     said = trip.model_dump(mode="json")

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 from bench.code_mode import CALLS, TASKS, Task, costs_of
 
+from tests.draws import sampled
 
-@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("task", sampled(TASKS, 2), ids=lambda task: task.name)
 async def test_a_task_costs_fewer_tokens_as_a_program(task: Task) -> None:
     costs = await costs_of(task)
     plain, parallel, code = costs["one call a reply"], costs["parallel calls"], costs["code mode"]

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.kit.talking import call, scripted, tools_of
+from tests.kit.talking import scripted
 from tests.warm import python
 from wesichain import Agent, Budget, ObserveErrors, tool
 from wesichain.agent import Completed, Interrupted, replay
@@ -185,10 +185,6 @@ class TestTodo:
         assert from_json(list[dict[str, str]], llm.requests[3].messages[-1].text) == items
         assert plan_in(outcome.messages) == items
         assert plan_in(()) == []
-
-    async def test_a_plan_is_bounded(self) -> None:
-        with pytest.raises(Exception, match="keep it to 100"):
-            await call(tools_of(Todo()), "write_plan", items=[{"task": "x", "status": "done"}] * 101)
 
 
 RESUME = """

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from wesichain import Agent, Budget
-from wesichain.core import ContextReduced, RunStarted, StepStarted, ToolCall
+from wesichain.core import RunStarted, StepStarted
 from wesichain.kit import (
     CodeMode,
-    MemoryFiles,
-    Offload,
     Todo,
-    Workspace,
     deep_agent,
 )
 from wesichain.testing import ScriptedLlm
@@ -29,16 +26,6 @@ async def test_tools_and_instructions_are_in_the_first_events() -> None:
     assert {spec.name for spec in started.tools} == {"write_plan", "read_plan", "run_code"}
     assert isinstance(step, StepStarted)
     assert "write a plan with write_plan" in step.messages[0].text
-
-
-async def test_an_offloaded_result_is_named_in_the_events() -> None:
-    files = MemoryFiles()
-    llm = ScriptedLlm([ToolCall("c1", "fetch", {"url": "a"}), "done"])
-    outcome = await Agent(llm, tools=[fetch], capabilities=[Workspace(files), Offload(files)]).outcome("go")
-    (reduced,) = [event for event in outcome.events if isinstance(event, ContextReduced)]
-    (path,) = files.sizes()
-    assert reduced.view == "Offload"
-    assert path in str(reduced.cuts)
 
 
 def test_the_help_of_an_agent_names_capabilities() -> None:

@@ -6,14 +6,14 @@ import json
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.kit.talking import call, scripted, tools_of
-from wesichain.core import ToolCall
+from tests.draws import draws
+from tests.kit.talking import call, tools_of
 from wesichain.errors import ConfigError, ToolExecutionError
 from wesichain.kit import Skills
 from wesichain.kit.front_matter import split_front_matter
@@ -46,28 +46,6 @@ def test_the_tool_has_the_parameters_that_are_needed(
         (made / name).write_text("more")
     (read,) = Skills(tmp_path).tools
     assert {*read.spec.parameters["properties"]} == parameters
-
-
-async def test_name_and_description_are_told_and_the_rest_is_read_when_asked_for(tmp_path: Path) -> None:
-    made = _skill(tmp_path, "pdf-forms", "Fills in forms. Use for PDF.", "# Forms\n\nRead more in more.md.")
-    (made / "more.md").write_text("the details")
-    (made / "scripts").mkdir()
-    (made / "scripts" / "fill.py").write_text("raise SystemExit('run')")
-    replies = [
-        ToolCall("c1", "read_skill", {"name": "pdf-forms"}),
-        ToolCall("c2", "read_skill", {"name": "pdf-forms", "file": "scripts/fill.py"}),
-        "done",
-    ]
-    agent, llm = scripted(replies, Skills(tmp_path))
-    await agent.run("fill in the form")
-    system = llm.requests[0].messages[0].text
-    assert "- pdf-forms: Fills in forms. Use for PDF." in system
-    assert "more.md" not in system
-    read = llm.requests[1].messages[-1].text
-    assert "# Forms" in read
-    assert "description:" not in read
-    assert '"files":["more.md","scripts/fill.py"]' in read
-    assert "SystemExit" in llm.requests[2].messages[-1].text
 
 
 @pytest.mark.parametrize(
@@ -119,6 +97,7 @@ async def test_public_skills_load() -> None:
                 await call(tools_of(loaded), "read_skill", name=skill.name, file=file)
 
 
+@draws(20)
 @given(
     st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1), st.sampled_from("'\"|>")
 )
@@ -197,12 +176,3 @@ async def test_nothing_outside_a_skill_is_read(tmp_path: Path, args: Any) -> Non
     (root / "linked").symlink_to(outside)
     with pytest.raises(Exception, match="skill"):
         await call(tools_of(Skills(root)), "read_skill", **args)
-
-
-async def test_long_files_are_read_in_pages(tmp_path: Path) -> None:
-    _skill(tmp_path, "a", body="x" * 50_000)
-    tools, read, start = tools_of(Skills(tmp_path)), "", cast("int | None", 0)
-    while start is not None:
-        page = await call(tools, "read_skill", name="a", start=start)
-        read, start = read + page["text"], page["next"]
-    assert read == "x" * 50_000

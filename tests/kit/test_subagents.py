@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
 
-from wesichain import Agent, Budget, CancellationToken, tool
+from wesichain import Agent, Budget, tool
 from wesichain.agent import Completed, Failed, Interrupted
 from wesichain.core import ToolCall, from_json, to_json
 from wesichain.core.internal import Approve, Refuse
@@ -72,25 +71,6 @@ async def test_questions_go_up_and_decisions_down_whatever_the_effect(
     assert sent == SENT
     assert llms[0].requests == []
     assert result.outcome.spent.steps == 5
-
-
-async def test_a_cancel_goes_down() -> None:
-    token = CancellationToken()
-
-    @tool(effect="pure")
-    async def wait() -> str:
-        """Wait for ever."""
-        token.cancel("enough")
-        await asyncio.sleep(60)
-        return "never"
-
-    inner = Agent(ScriptedLlm([ToolCall("w", "wait", {})]), tools=[wait], name="waiter")
-    outer = Agent(
-        ScriptedLlm([_delegate("d1", "waiter", "wait")]), capabilities=[Subagents({"waiter": inner})]
-    )
-    outcome = await outer.outcome("go", cancellation=token)
-    assert isinstance(outcome, Interrupted)
-    assert outcome.reason == "enough"
 
 
 async def test_the_budget_of_the_run_above_bounds_them() -> None:

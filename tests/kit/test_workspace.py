@@ -32,7 +32,7 @@ def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
 
 
 class TestTools:
-    @draws(15)
+    @draws(8)
     @given(text=st.text(st.characters(codec="utf-8"), max_size=200), length=st.integers(1, 50))
     def test_the_pages_of_a_file_are_the_file(self, text: str, length: int) -> None:
         async def check() -> None:

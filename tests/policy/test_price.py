@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.draws import draws
 from wesichain.core import Usage
 from wesichain.errors import PolicyConfigError
 from wesichain.policy import Budget, Price, cost_of
@@ -22,11 +23,13 @@ def test_what_the_cache_held_is_charged_at_its_price_and_once() -> None:
     assert cost_of(usage, (3, 15)) == pytest.approx(3 + 1.5)
 
 
+@draws(15)
 @given(st.builds(Usage, st.integers(2 * 10**7, 10**8), count, count, count), amount, amount)
 def test_without_prices_of_the_cache_a_price_is_the_pair(usage: Usage, dear: float, dearer: float) -> None:
     assert cost_of(usage, Price(dear, dearer)) == pytest.approx(cost_of(usage, (dear, dearer)))
 
 
+@draws(15)
 @given(count, count, amount, amount)
 def test_a_cheaper_cache_never_makes_a_run_dearer(read: int, cached: int, dear: float, share: float) -> None:
     usage = Usage(read + cached, 0, cached)
