@@ -14,7 +14,7 @@ import pytest
 
 from tests import expected
 from tests.testing import test_simulation
-from tests.testing.samples import orders, refunds, research, support, transfers, trips
+from tests.testing.samples import orders, refunds, research, support, trips
 from wesichain.core import Event
 from wesichain.testing import Faults, Trace, simulate_sync
 from wesichain.testing.simulation.loop import EPOCH
@@ -26,7 +26,6 @@ SEEDS = {
     "refunds": (refunds.scenario, (4, 9, 36)),
     "research": (research.scenario, (7, 10)),
     "support": (support.scenario, (25, 34)),
-    "transfers": (transfers.scenario, (14,)),
     "trips": (trips.scenario, (9, 18)),
 }
 REPORTS = "reports"
