@@ -159,20 +159,6 @@ async def test_a_recording_from_before_is_replayed_in_its_own_order(tmp_path: Pa
     assert told.output == "x"
 
 
-async def test_whoever_has_no_playbook_has_its_own_order_after_a_handoff() -> None:
-    plain_model = ScriptedLlm(["paid"])
-    plain = Agent(plain_model, name="cashier", tools=TOOLS)
-    clerk = Agent(
-        ScriptedLlm([say(call("transfer_to_cashier"))]),
-        name="clerk",
-        tools=TOOLS,
-        handoffs=[plain],
-        playbook=Shelf("barn"),
-    )
-    await clerk.run("Pay me.")
-    assert offered_to(plain_model) == [NAMES]
-
-
 def _playbook(folder: Path, *bullets: PlaybookBullet) -> Playbook:
     playbook = Playbook.open(folder, words(), explore=1.0, holdback=0.0)
     for bullet in bullets:

@@ -12,7 +12,7 @@ import pytest
 from tests.agent.kit import call, say
 from tests.draws import sampled
 from wesichain.agent import Agent, Approve, Completed, Failed, Interrupted, Outcome, replay
-from wesichain.core import LlmRequest, LlmResponse, Role, from_json, to_json
+from wesichain.core import LlmRequest, LlmResponse, Role, StepFailed, from_json, to_json
 from wesichain.errors import BudgetExceededError, RunFailedError
 from wesichain.policy import Budget, FailFast
 from wesichain.testing import FunctionLlm, ScriptedLlm
@@ -390,6 +390,8 @@ async def test_a_run_inside_that_is_cut_off_while_it_is_opened_replays(is_tool: 
     with pytest.raises(asyncio.CancelledError):
         await run
     is_live = False
+    (cut,) = [event for event in sink.events if isinstance(event, StepFailed)]
+    assert cut.free, "it may be run again: nothing had been done"
     replayed = await replay(Recording(sink.events[0].run_id, tuple(sink.events)), agent)
     assert isinstance(replayed, Interrupted)
     assert [type(event) for event in replayed.events] == [type(event) for event in sink.events]

@@ -258,25 +258,6 @@ def test_a_policy_sees_the_run() -> None:
     assert seen == [("q", 0, 1, 1), ("q", 2, 2, 2)]
 
 
-@pytest.mark.parametrize(
-    "state",
-    [
-        pytest.param(ReActState("q"), id="ready-made"),
-        pytest.param({"input": "q", "other": 1}, id="a-dict"),
-    ],
-)
-def test_a_state_comes_back_with_the_run_in_it(state: Any) -> None:
-    outcome = run([say(ADD), "3"], task=state)
-    changed = outcome.state
-    assert type(changed) is type(state)
-    value = (
-        changed
-        if isinstance(changed, dict)
-        else {"final_output": changed.final_output, "iteration_count": changed.iteration_count}
-    )
-    assert (value["final_output"], value["iteration_count"]) == ("3", 2)
-
-
 def test_an_unfinished_state_goes_on() -> None:
     over: list[Any] = [
         Thought("old"),

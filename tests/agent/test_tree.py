@@ -17,11 +17,9 @@ from wesichain.agent import (
     Agent,
     AgentRuntime,
     Approve,
-    ApproveWith,
     Completed,
     Failed,
     Interrupted,
-    Refuse,
 )
 from wesichain.core import (
     LlmResponse,
@@ -333,36 +331,6 @@ async def test_an_agent_that_had_charged_is_not_run_again_whole() -> None:
 
 
 # --- a child's question is its parent's --------------------------------------------------------------
-
-
-def three_levels(effects: Effects) -> Agent[Any, str]:
-    pay = effects.tool("pay", approval=True, effect="once")
-    low = Agent(ScriptedLlm([say(call("pay", {"n": 1})), "paid"]), tools=[pay], name="low")
-    middle = Agent(
-        ScriptedLlm([say(call("low", {"task": "t"})), "low says paid"]), tools=[low.as_tool()], name="middle"
-    )
-    return Agent(
-        ScriptedLlm([say(call("middle", {"task": "t"})), "all done"]), tools=[middle.as_tool()], name="top"
-    )
-
-
-@pytest.mark.parametrize(
-    ("decision", "done"),
-    [(Approve(), {"pay": 1}), (ApproveWith({"n": 2}), {"pay": 1}), (Refuse("too dear"), {})],
-)
-async def test_a_decision_two_levels_down_is_given_at_the_top(decision: Any, done: dict[str, int]) -> None:
-    effects = Effects()
-    agent = three_levels(effects)
-    held = stored(await agent.outcome("q"))
-    (pending,) = held.pending
-    assert (held.reason, pending.call.name, pending.scope) == ("approval", "pay", ("top", "middle"))
-    with pytest.raises(ConfigError, match="do not fit"):
-        await agent.runtime.resume(held, {pending.token: ApproveWith({"n": "many"})})
-    outcome = await agent.runtime.resume(held, {pending.token: decision})
-    assert isinstance(outcome, Completed)
-    assert outcome.output == "all done"
-    assert effects.done == done
-    check_events(outcome.events)
 
 
 # --- the end is the end -------------------------------------------------------------------------------

@@ -105,20 +105,6 @@ def test_plain_json_is_left_alone(value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        pytest.param(Message(Role.USER, "hé"), '{"role":"user","content":"hé"}', id="roles-in-lower-case-unicode-kept"),
-        pytest.param(Message(Role.ASSISTANT), '{"role":"assistant","content":""}', id="empty-content-stays"),
-        pytest.param(Message(Role.TOOL, "3", tool_call_id="c1"), '{"role":"tool","content":"3","tool_call_id":"c1"}', id="a-call-id-is-kept"),
-        pytest.param(LlmRequest("m", (Message(Role.USER, "x"),)), '{"model":"m","messages":[{"role":"user","content":"x"}]}', id="no-tools-no-key"),
-        pytest.param(Thought("t"), '{"kind":"thought","text":"t"}', id="a-step-says-what-it-is"),
-    ],
-)  # fmt: skip
-def test_the_form_is(value: object, text: str) -> None:
-    assert to_json(value) == text
-
-
-@pytest.mark.parametrize(
     ("type_", "text", "complaint"),
     [
         pytest.param(Message, "", "not JSON", id="nothing"),
