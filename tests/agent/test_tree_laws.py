@@ -185,6 +185,7 @@ FOUND_IN_GROVES = (
 )
 FOUND_IN_WOODS = (101,)
 CATCHING = 13  # a row of tests/mutants names it
+CATCHING_GROVE = 25234  # another names this one
 EARLY = 2308  # a team that is stopped before a run inside it has begun
 SEEDS = range(3_000)  # and others in every run; the slow tests take them all
 
@@ -202,7 +203,7 @@ def test_a_team_comes_to_the_same_end_however_it_is_run(seed: int) -> None:
 
 
 @pytest.mark.sampled
-@pytest.mark.parametrize("seed", sorted({*sampled(FOUND_IN_GROVES, 4), *chosen(SEEDS, 3)}))
+@pytest.mark.parametrize("seed", sorted({CATCHING_GROVE, *sampled(FOUND_IN_GROVES, 3), *chosen(SEEDS, 3)}))
 def test_a_grove_comes_to_the_same_end_however_it_is_run(seed: int) -> None:
     """Tools that run several agents, `Finish`, models without ids, functions, playbooks, middleware, views."""
     asyncio.run(check_tree(grove_of(seed), cuts_of(seed), stream=seed % 3 == 0))
