@@ -67,7 +67,7 @@ each_api = pytest.mark.parametrize(
 
 @each_api
 @given(data=st.data())
-@draws(15)
+@draws(10)
 def test_any_body(kind: type[Reply], bodies: Any, data: st.DataObject) -> None:
     body = data.draw(bodies)
     for given_body in (body, {"content": [body, body]}, {"choices": [{"message": body}]}, {"output": [body]}):
@@ -77,7 +77,7 @@ def test_any_body(kind: type[Reply], bodies: Any, data: st.DataObject) -> None:
 
 @each_api
 @given(data=st.data())
-@draws(15)
+@draws(10)
 def test_any_events(kind: type[Reply], bodies: Any, data: st.DataObject) -> None:
     reply = kind(ToolNames(()), HERE)
     names = st.sampled_from(

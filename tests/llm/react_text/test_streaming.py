@@ -129,7 +129,7 @@ MARKS = [
 
 
 @given(text=st.lists(st.sampled_from(MARKS), max_size=9).map("".join), sizes=CUTS)
-@draws(100)
+@draws(50)
 def test_the_cuts_decide_only_what_was_passed_on_before_its_end_was_known(
     text: str, sizes: list[int]
 ) -> None:
@@ -166,9 +166,8 @@ def test_from_the_second_reply_on_a_block_that_begins_in_the_prompt_is_hidden_to
         ("<|channel|>final<|message|>It is 4.<|end|> so", "It is 4."),
     ],
 )
-@pytest.mark.parametrize("size", [1, 3, 100])
-def test_what_is_no_block_is_said(text: str, said: str, size: int) -> None:
-    assert passed_on(cut(text, [size])) == said
+def test_what_is_no_block_is_said(text: str, said: str) -> None:
+    assert [passed_on(cut(text, [size])) for size in (1, 3, 100)] == [said] * 3
 
 
 def test_a_model_that_opens_its_blocks_itself_this_time_is_heard_all_the_same() -> None:
@@ -187,13 +186,13 @@ ASKED = LlmRequest("", (Message(Role.USER, "1 + 1?"),), TOOLS)
 
 
 @pytest.mark.parametrize("marks", OPENED, ids=lambda marks: marks[0].strip())
-@pytest.mark.parametrize("size", [1, 2, 5, 11, 1000])
-async def test_streams_of_text_and_of_native_models_hide_it_alike(marks: tuple[str, str], size: int) -> None:
+async def test_streams_of_text_and_of_native_models_hide_it_alike(marks: tuple[str, str]) -> None:
     inside = f"{SECRET}\nAction: add\nAction Input: {{}}\nFinal Answer: {SECRET}"
-    pieces = cut(f"{marks[0]}{inside}{marks[1]}Final Answer: It is 2.", [size])
-    assert (await shown(TextReAct(InPieces(pieces)).stream(ASKED))).strip() == "It is 2."
-    native = await shown(ForeignText(TOOLS, ReasoningStyle()).stream(InPieces(pieces).stream(ASKED)))
-    assert native.strip() == "Final Answer: It is 2."
+    for size in (1, 5, 1000):
+        pieces = cut(f"{marks[0]}{inside}{marks[1]}Final Answer: It is 2.", [size])
+        assert (await shown(TextReAct(InPieces(pieces)).stream(ASKED))).strip() == "It is 2."
+        native = await shown(ForeignText(TOOLS, ReasoningStyle()).stream(InPieces(pieces).stream(ASKED)))
+        assert native.strip() == "Final Answer: It is 2."
 
 
 async def test_a_client_learns_that_its_model_thinks_first() -> None:
@@ -204,13 +203,7 @@ async def test_a_client_learns_that_its_model_thinks_first() -> None:
 
 
 def test_a_long_reply_is_heard_in_linear_time() -> None:
-    for text in (
-        "<" * 100_000,
-        "[THINK" * 20_000,
-        "analysis" * 12_000,
-        "<think>" * 14_000,
-        "`<think>" * 12_000,
-    ):
+    for text in ("<" * 50_000, "[THINK" * 10_000, "analysis" * 6_000, "<think>" * 7_000, "`<think>" * 6_000):
         passed_on(cut(text, [50]))
 
 
@@ -224,10 +217,10 @@ def test_a_long_reply_is_heard_in_linear_time() -> None:
         "Action: add\nAction Input: {}",
     ],
 )
-@pytest.mark.parametrize("size", [1, 4, 1000])
-async def test_nothing_of_a_call_is_streamed(text: str, size: int) -> None:
-    items = InPieces(cut(text, [size])).stream(ASKED)
-    assert await shown(ForeignText(TOOLS, ReasoningStyle(), runs_calls=True).stream(items)) == ""
+async def test_nothing_of_a_call_is_streamed(text: str) -> None:
+    for size in (1, 4, 1000):
+        items = InPieces(cut(text, [size])).stream(ASKED)
+        assert await shown(ForeignText(TOOLS, ReasoningStyle(), runs_calls=True).stream(items)) == ""
 
 
 @pytest.mark.sampled
