@@ -96,7 +96,7 @@ def check_pairs(messages: list[Message]) -> None:
     assert not waiting
 
 
-@draws(60)
+@draws(35)
 @given(logs, st.lists(views, min_size=1, max_size=3))
 def test_whatever_the_views_cut_the_laws_hold(drawn: Any, chosen: list[ContextView]) -> None:
     log, task, asked = log_of(drawn)

@@ -90,22 +90,6 @@ def test_lessons(calls: tuple[str, ...], good: bool | None, lessons: list[object
     assert all(item.helpful_count == item.harmful_count == 0 for item in reflection.proposals)
 
 
-OUTCOMES = [
-    pytest.param(Feedback(label=True), "", "success", id="a-good-label"),
-    pytest.param(Feedback(label=False), "", "failure", id="a-bad-label"),
-    pytest.param(None, "", "unknown", id="no-signal-and-a-completed-run"),
-    pytest.param(None, "LoopDetectedError: again", "failure", id="no-signal-and-a-failed-run"),
-    pytest.param(Feedback.expected("12"), "", "success", id="the-right-answer"),
-    pytest.param(Feedback.expected("13"), "", "failure", id="a-wrong-answer"),
-]
-
-
-@pytest.mark.parametrize(("feedback", "error", "outcome"), OUTCOMES)
-def test_outcomes(feedback: Feedback | None, error: str, outcome: str) -> None:
-    output = run_of("t1", "a", answer="It is 12, but there was an error", error=error)
-    assert GroundedReflector().reflect(TASK, output, feedback).outcome == outcome
-
-
 VERDICTS = [
     pytest.param(("a", "b"), True, ("a", "b"), True, id="followed-with-success"),
     pytest.param(("a", "b"), False, ("a", "b"), False, id="followed-without-success"),
@@ -166,13 +150,6 @@ def test_a_task_is_kept_as_one_clean_masked_line_to_find_the_bullet_by_and_nothi
     task = TaskInput("t", 'Say \u202e"x\n" to\x00 all\u200b', domain="shop")
     (lesson,) = GroundedReflector().reflect(task, run_of("t", "a"), Feedback(label=True)).proposals
     assert (lesson.example_task, lesson.content, lesson.text) == ("Say # to all", "Call a.", "Call a.")
-
-
-def test_a_secret_in_a_task_stays_out_of_the_playbook() -> None:
-    secret = "sk-" + "aBcDeFgH" * 5
-    task = TaskInput("t", f"Use {secret} to log in", domain="shop")
-    (bullet,) = GroundedReflector().reflect(task, run_of("t", "a"), Feedback(label=True)).proposals
-    assert secret not in bullet.content + bullet.example_task
 
 
 def test_half_a_character_in_a_task_can_be_learned_from(playbook: Playbook) -> None:

@@ -28,7 +28,6 @@ from wesichain.errors import ConfigError, LlmError, LlmResponseError, LlmTranspo
 from wesichain.llm.anthropic import AnthropicClient
 from wesichain.llm.bedrock import BedrockClient
 from wesichain.llm.bedrock.frames import FrameScanner
-from wesichain.llm.fallback import Fallback
 from wesichain.llm.google import GoogleClient
 from wesichain.llm.openai import ACCOUNTS, OpenAiClient, ResponsesClient
 from wesichain.testing import ProviderReply
@@ -293,13 +292,6 @@ class TestNames:
         monkeypatch.delenv(account.key_variable, raising=False)
         with pytest.raises(ConfigError, match=account.key_variable):
             await OpenAiClient("m", account=account).complete(REQUEST)
-
-
-def test_a_fallback_can_do_what_all_can_and_takes_what_one_takes() -> None:
-    traits = Fallback([OpenAiClient("a"), AnthropicClient("b")]).traits
-    assert traits == LlmTraits(
-        native_output=True, output_with_tools=True, parallel_calls=True, images=True, documents=True, audio=True, reasoning=True, caching=True
-    )  # fmt: skip
 
 
 def test_the_table_in_the_docs_is_what_the_script_writes() -> None:
