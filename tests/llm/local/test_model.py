@@ -21,18 +21,16 @@ import pytest
 from tests.conftest import OUTSIDE, corpus, each_origin
 from tests.draws import sampled
 from wesichain.core import (
-    CompletionLlm,
     LlmRequest,
     LlmResponse,
     Message,
     ModelSettings,
     Role,
-    StreamingLlm,
     TextChunk,
     ToolCall,
     ToolSpec,
 )
-from wesichain.core.internal import parse_json, traits_of
+from wesichain.core.internal import parse_json
 from wesichain.errors import ConfigError, LlmRejectedError, LlmTransportError
 from wesichain.llm.local import LocalLlm
 from wesichain.llm.local.grammar import reply_grammar
@@ -78,13 +76,6 @@ def llm(shallow: Path) -> Iterator[LocalLlm]:
     model = LocalLlm(shallow, threads=1, context=1024, max_tokens=24, examples=EXAMPLE)
     yield model
     model.close()
-
-
-def test_it_plays_the_roles(llm: LocalLlm) -> None:
-    assert isinstance(llm, StreamingLlm)
-    assert isinstance(llm, CompletionLlm)
-    assert traits_of(llm).observes_errors
-    assert llm.model == "one-layer"
 
 
 async def test_it_reads_only_what_is_new(llm: LocalLlm) -> None:
