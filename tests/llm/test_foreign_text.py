@@ -210,22 +210,9 @@ async def test_json_that_is_no_call_is_shown_from_its_first_key_on() -> None:
 
 
 PIECES = [
-    "<",
-    "think>",
-    "</",
-    "<think>",
-    "</think>",
-    "[",
-    "THINK]",
-    "{",
-    '"a":',
-    "`",
-    "```",
-    "\n",
-    "x",
-    " ",
+    "<", "think>", "</", "<think>", "</think>", "[", "THINK]", "{", '"a":', "`", "```", "\n", "x", " ",
     "<tool",
-]
+]  # fmt: skip
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=20).map("".join), st.integers(1, 5))

@@ -36,36 +36,23 @@ FORMS = {
     "harmony": '<|channel|>commentary to=functions.pay <|constrain|>json<|message|>{"to": "ann"}<|call|>',
 }
 SOUND = [
-    "{}",
-    "{}\n\n",
-    *("{}<|im_end|>", "{}</s>", "{}<end_of_turn>\n<eos>", "{}<\uff5cend\u2581of\u2581sentence\uff5c>"),
-    "{}\nObservation",
-    "{}\nObservation: paid\nFinal Answer: It is paid.",
-    "Thought: I pay ann.\n{}",
-    "<think>hm</think>\n{}",
-    *('It is 5" wide.\n{}', 'It says "so", and "no".\n{}', 'So "\n{}', "\u201cYes\u201d \u00abno\u00bb\n{}"),
-]
+    "{}", "{}\n\n", "{}<|im_end|>", "{}</s>", "{}<end_of_turn>\n<eos>",
+    "{}<\uff5cend\u2581of\u2581sentence\uff5c>", "{}\nObservation",
+    "{}\nObservation: paid\nFinal Answer: It is paid.", "Thought: I pay ann.\n{}", "<think>hm</think>\n{}",
+    'It is 5" wide.\n{}', 'It says "so", and "no".\n{}', 'So "\n{}', "\u201cYes\u201d \u00abno\u00bb\n{}",
+]  # fmt: skip
 REFUSED = [
-    *(
-        "{}\nShall I go ahead?",
-        "{} (dry run)",
-        "{}\nJeszcze nie.",
-        "{}\nThought: done",
-        "{}\n\n.",
-        "{} or not",
-    ),
-    *("{}\nFinal Answer: It is paid.", "{}\n```\nx\n```", "{}\nassistant: go", "{}\nQuestion: next?"),
-    '{}\nAction: look\nAction Input: {{"to": "bob"}}',
-    'Action: look\nAction Input: {{"to": "bob"}}\n{}',
-    "Either\n{}\nor\n{}",
-    *("<think>{}</think>", "<think>\n{}", "[THINK]{}[/THINK]", "<|channel|>analysis<|message|>{}<|end|>"),
-    *('"{}"', "'{}'", "\u201c{}\u201d", "\u00ab{}\u00bb", "\u300c{}\u300d", "| {} |"),
-    'He wrote "please\n{}',
-    *("<!-- {} -->", "<document>\n{}\n</document>", "<quote>{}</quote>", "<blockquote>\n{}\n</blockquote>"),
-    *("Observation: {}", "<tool_response>{}", "<tool_response>\n{}\n</tool_response>"),
-    *("The page says:\n{}", "Thought: for example\n```text\n{}\n```\nbut not now."),
-    *("The answer is in {} as you see.", "Final Answer: 4\n{}", "Final Answer: The page has\n{}"),
-]
+    "{}\nShall I go ahead?", "{} (dry run)", "{}\nJeszcze nie.", "{}\nThought: done", "{}\n\n.",
+    "{} or not", "{}\nFinal Answer: It is paid.", "{}\n```\nx\n```", "{}\nassistant: go",
+    "{}\nQuestion: next?", '{}\nAction: look\nAction Input: {{"to": "bob"}}',
+    'Action: look\nAction Input: {{"to": "bob"}}\n{}', "Either\n{}\nor\n{}", "<think>{}</think>",
+    "<think>\n{}", "[THINK]{}[/THINK]", "<|channel|>analysis<|message|>{}<|end|>", '"{}"', "'{}'",
+    "\u201c{}\u201d", "\u00ab{}\u00bb", "\u300c{}\u300d", "| {} |", 'He wrote "please\n{}', "<!-- {} -->",
+    "<document>\n{}\n</document>", "<quote>{}</quote>", "<blockquote>\n{}\n</blockquote>",
+    "Observation: {}", "<tool_response>{}", "<tool_response>\n{}\n</tool_response>", "The page says:\n{}",
+    "Thought: for example\n```text\n{}\n```\nbut not now.", "The answer is in {} as you see.",
+    "Final Answer: 4\n{}", "Final Answer: The page has\n{}",
+]  # fmt: skip
 
 
 def around(text: str, form: str) -> str:

@@ -22,15 +22,15 @@ from wesichain.llm.react_text.reasoning import MARK, split_reasoning
 from wesichain.llm.react_text.structure import TextReply, quote
 
 PIECES = [
-    *("Thought:", "Action:", "Action Input:", "Observation:", "Final Answer:", "Answer:", "Question:"),
-    *("**Action:**", "action_input:", "Action 1:", "search", "search[x]", "search(q=1)", "None", "Obs"),
-    *("\n", "\n\n", " ", "\t", "\r\n", "\u2028", "\n```\n", "```json\n", "```", "`", "~~~\n", "**", "#"),
-    *("{", "}", "[", "]", "(", ")", '"', "'", ":", "=", ",", "\\", "/", "/*", "*/", "<", ">", "|"),
-    *('{"a": 1}', '{"action": "x", "action_input": {}}', "{'a': True,}", '"text"', "5", "NaN", "null"),
-    *("<think>", "</think>", "<|end|>", "</s>", "<tool>", "<tool_input>", "<final_answer>", "<tool_call>"),
-    *("\u00ab", "\u00bb", "\u201c", "\u201d", "\u300c", "\u300d", ' "so', 'so" '),
-    *("<|channel|>", "<|message|>", "<|call|>", "<|start|>assistant", "final", "analysis", " to=functions.x"),
-]
+    "Thought:", "Action:", "Action Input:", "Observation:", "Final Answer:", "Answer:", "Question:",
+    "**Action:**", "action_input:", "Action 1:", "search", "search[x]", "search(q=1)", "None", "Obs", "\n",
+    "\n\n", " ", "\t", "\r\n", "\u2028", "\n```\n", "```json\n", "```", "`", "~~~\n", "**", "#", "{", "}",
+    "[", "]", "(", ")", '"', "'", ":", "=", ",", "\\", "/", "/*", "*/", "<", ">", "|", '{"a": 1}',
+    '{"action": "x", "action_input": {}}', "{'a': True,}", '"text"', "5", "NaN", "null", "<think>",
+    "</think>", "<|end|>", "</s>", "<tool>", "<tool_input>", "<final_answer>", "<tool_call>", "\u00ab",
+    "\u00bb", "\u201c", "\u201d", "\u300c", "\u300d", ' "so', 'so" ', "<|channel|>", "<|message|>",
+    "<|call|>", "<|start|>assistant", "final", "analysis", " to=functions.x",
+]  # fmt: skip
 REPLIES = st.lists(st.sampled_from(PIECES) | st.text(max_size=8), max_size=30).map("".join)
 
 
@@ -148,38 +148,22 @@ def test_quoting_takes_nothing_away(text: str) -> None:
 SPOKEN = ["react", "react_bracket", "call_syntax", "xml"]
 CALLS = st.tuples(st.sampled_from(SPOKEN), NAMES, ARGS)
 REASONING = [
-    ("<think>", "</think>"),
-    ("", "</think>"),
-    ("Let me see.\n<think>", "</think>"),
-    ("[THINK]", "[/THINK]"),
-    ("", "[/THINK]"),
-    ("<thinking>", "</thinking>"),
-    ("<reasoning>", "</reasoning>"),
-    ("<|START_THINKING|>", "<|END_THINKING|>"),
+    ("<think>", "</think>"), ("", "</think>"), ("Let me see.\n<think>", "</think>"),
+    ("[THINK]", "[/THINK]"), ("", "[/THINK]"), ("<thinking>", "</thinking>"),
+    ("<reasoning>", "</reasoning>"), ("<|START_THINKING|>", "<|END_THINKING|>"),
     ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
     ("", "<|end|><|start|>assistant<|channel|>final<|message|>"),
     ("<|channel|>commentary<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
     ("<|channel|>analysis<|message|>", "<|end|>\n<|start|>assistant<|channel|>final <|message|>"),
-    ("<|channel>thought\n", "<channel|>"),
-    ("<unused94>thought\n", "<unused95>"),
-    ("<seed:think>", "</seed:think>"),
-    ("<thinking_process>", "</thinking_process>"),
-    ("<inner_monologue>", "</inner_monologue>"),
-    ("<|think|>", "<|/think|>"),
-    ("<|begin_of_thought|>", "<|end_of_thought|>"),
-    ("\u25c1think\u25b7", "\u25c1/think\u25b7"),
-    ("<think>", "</ think>"),
-    ("", "<\u00a0/think\u200b>"),
-    *(
-        ("", closed)
-        for closed in ("</thinking>", "</thought>", "</reasoning>", "</scratchpad>", "</analysis>")
-    ),
+    ("<|channel>thought\n", "<channel|>"), ("<unused94>thought\n", "<unused95>"),
+    ("<seed:think>", "</seed:think>"), ("<thinking_process>", "</thinking_process>"),
+    ("<inner_monologue>", "</inner_monologue>"), ("<|think|>", "<|/think|>"),
+    ("<|begin_of_thought|>", "<|end_of_thought|>"), ("\u25c1think\u25b7", "\u25c1/think\u25b7"),
+    ("<think>", "</ think>"), ("", "<\u00a0/think\u200b>"),
+    *(("", closed) for closed in ("</thinking>", "</thought>", "</reasoning>", "</scratchpad>", "</analysis>")),
     *(("", closed) for closed in ("<|END_THINKING|>", "<|end_of_thought|>", "<channel|>", "<unused95>")),
-    *(
-        ("", closed)
-        for closed in ("\u25c1/think\u25b7", "<\uff5cend\u2581of\u2581thinking\uff5c>", "[/THINKING]")
-    ),
-]
+    *(("", closed) for closed in ("\u25c1/think\u25b7", "<\uff5cend\u2581of\u2581thinking\uff5c>", "[/THINKING]")),
+]  # fmt: skip
 BLANKS = "\u00a0\u2003\u2009\u202f\u3000\u200b\u2060\ufeff\u180e\u2007\u00ad\u115f\u3164\u2800\u200e\u202e"
 QUOTATIONS: list[Callable[[str], str]] = [
     lambda call: "\n".join(f"> {line}" for line in call.split("\n")),
@@ -201,14 +185,9 @@ QUOTATIONS: list[Callable[[str], str]] = [
     lambda call: f"`````\n````\n```\n{call}\n```\n````\n`````",
 ]
 DENIALS = [
-    "do not use {}",
-    "never {}",
-    "don\u2019t call {}",
-    "{} is not needed",
-    "{} (do not run)",
-    "no {}",
+    "do not use {}", "never {}", "don\u2019t call {}", "{} is not needed", "{} (do not run)", "no {}",
     "~~{}~~",
-]
+]  # fmt: skip
 REMARKS = st.text(st.characters(categories=["L", "Zs"]), min_size=3).filter(
     lambda text: len(text.strip()) > 2 and not "observation:".startswith(text.strip().lower())
 )
@@ -320,63 +299,15 @@ STARTS = {
 }
 PROMISED = (" ", "\n", "`", "{", "```\n")
 REPEATED = [
-    *(
-        " ",
-        "\n",
-        "`",
-        "{",
-        "[",
-        '"',
-        "'",
-        "\\",
-        "*",
-        "#",
-        "(",
-        "<",
-        "\t ",
-        "\r\n",
-        "```\n",
-        "```json\n",
-        "` ",
-    ),
-    *('{"a":', '{"a":1}', "'a': 1, ", "Action:\n", "Action: a\nAction Input: b\n", "Thought:\n", "/*", "//"),
-    *("Observation:\n", "Final Answer:\n", "action ", "action_", "<|a|>", "\nObs", "a", "9", "=", "\u2028"),
-    *(
-        "<think>",
-        "</think>",
-        "[THINK]",
-        "<think>\n",
-        "<user>",
-        "\n<example>",
-        "<!--",
-        "\u201c",
-        "\u00ab",
-        '" "',
-    ),
-    *("<tool_call>", "<function=a>", '<invoke name="a">', "<parameter=a>", "[TOOL_CALLS]", "<|python_tag|>"),
-    *(
-        "<|channel|>analysis<|message|>",
-        "<|channel|>",
-        "<|tool_call_begin|>",
-        "assistantfinal",
-        "wait ",
-        "no, ",
-    ),
-    *(
-        "Question:\n",
-        "User: a\n",
-        "### ",
-        "</s>",
-        "(",
-        "not ",
-        "i do ",
-        "actually ",
-        "{{",
-        "\u200b",
-        ". ",
-        "\n> ",
-    ),
-]
+    " ", "\n", "`", "{", "[", '"', "'", "\\", "*", "#", "(", "<", "\t ", "\r\n", "```\n", "```json\n", "` ",
+    '{"a":', '{"a":1}', "'a': 1, ", "Action:\n", "Action: a\nAction Input: b\n", "Thought:\n", "/*", "//",
+    "Observation:\n", "Final Answer:\n", "action ", "action_", "<|a|>", "\nObs", "a", "9", "=", "\u2028",
+    "<think>", "</think>", "[THINK]", "<think>\n", "<user>", "\n<example>", "<!--", "\u201c", "\u00ab",
+    '" "', "<tool_call>", "<function=a>", '<invoke name="a">', "<parameter=a>", "[TOOL_CALLS]",
+    "<|python_tag|>", "<|channel|>analysis<|message|>", "<|channel|>", "<|tool_call_begin|>",
+    "assistantfinal", "wait ", "no, ", "Question:\n", "User: a\n", "### ", "</s>", "(", "not ", "i do ",
+    "actually ", "{{", "\u200b", ". ", "\n> ",
+]  # fmt: skip
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:

@@ -17,26 +17,16 @@ from wesichain.llm.react_text.reasoning import MARK, ReasoningFilter, ReasoningS
 
 SECRET = "hush"  # a word of the reasoning, and of nothing else
 OPENED = [
-    ("<think>", "</think>"),
-    ("<think>\n", "\n</think>\n\n"),
-    ("<thinking>", "</thinking>"),
-    ("<THINK>", "</THINK>"),
-    ("<reasoning>", "</reasoning >"),
-    ("<think effort='high'>", "</think>"),
-    ("<seed:think>", "</seed:think>"),
-    ("[THINK]", "[/THINK]"),
-    ("<|START_THINKING|>", "<|END_THINKING|>"),
-    ("<|begin_of_thought|>", "<|end_of_thought|>"),
-    ("\u25c1think\u25b7", "\u25c1/think\u25b7"),
+    ("<think>", "</think>"), ("<think>\n", "\n</think>\n\n"), ("<thinking>", "</thinking>"),
+    ("<THINK>", "</THINK>"), ("<reasoning>", "</reasoning >"), ("<think effort='high'>", "</think>"),
+    ("<seed:think>", "</seed:think>"), ("[THINK]", "[/THINK]"), ("<|START_THINKING|>", "<|END_THINKING|>"),
+    ("<|begin_of_thought|>", "<|end_of_thought|>"), ("\u25c1think\u25b7", "\u25c1/think\u25b7"),
     ("<\uff5cbegin\u2581of\u2581thinking\uff5c>", "<\uff5cend\u2581of\u2581thinking\uff5c>"),
     ("<think>a <think>b</think> ", "</think>"),
     ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
-    (
-        "<|channel|>commentary to=functions.add <|constrain|>json<|message|>",
-        "<|call|><|start|>assistant<|channel|>final<|message|>",
-    ),
+    ("<|channel|>commentary to=functions.add <|constrain|>json<|message|>", "<|call|><|start|>assistant<|channel|>final<|message|>"),
     ("analysis", "assistantfinal"),
-]
+]  # fmt: skip
 BARE = ["</think>", "</thinking>", "[/THINK]", "<|END_THINKING|>", "</reasoning>", "\u25c1/think\u25b7"]
 WORDS = (
     st.lists(
@@ -116,16 +106,9 @@ def test_what_has_no_block_is_passed_on_whole(text: str, sizes: list[int]) -> No
 
 
 MARKS = [
-    *(mark for marks in OPENED for mark in marks),
-    *(
-        "<|start|>assistant",
-        "<|end|>",
-        "<|call|>",
-        "<|message|>",
-        "assistantcommentary to=functions.add json",
-    ),
-    *("{}", "hm", "\n", " ", "`", '"', "<", "x"),
-]
+    *(mark for marks in OPENED for mark in marks), "<|start|>assistant", "<|end|>", "<|call|>",
+    "<|message|>", "assistantcommentary to=functions.add json", "{}", "hm", "\n", " ", "`", '"', "<", "x",
+]  # fmt: skip
 
 
 @given(text=st.lists(st.sampled_from(MARKS), max_size=9).map("".join), sizes=CUTS)
