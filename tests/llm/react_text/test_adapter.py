@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests import expected
 from wesichain.core import (
     LlmRequest,
     LlmResponse,
@@ -151,91 +153,47 @@ async def test_the_prompt_grows_only_at_its_end() -> None:
     assert inner.prompts[3].endswith('"Final Answer: <answer>".\nThought:')
 
 
-async def test_a_call_is_shown_again_in_good_form() -> None:
-    llm = TextReAct(Scripted("Thought: I look\nAction: weather\nAction Input: Paris\n\nObservation: wait"))
-    reply = await llm.complete(ask())
-    shown = llm.prompt(ask(user("?"), Message(Role.ASSISTANT, reply.content, tool_calls=reply.tool_calls)))
-    assert scratchpad(shown) == (
-        'Question: ?\nThought: I look\nAction: weather\nAction Input: {"city": "Paris"}\nThought:'
-    )
-
-
 CALL = Message(Role.ASSISTANT, "", tool_calls=(ToolCall("c", "now", {}),))
 RESULT = Message(Role.TOOL, "noon", "c")
-CONVERSATIONS = [
-    pytest.param(
-        [user("a?"), Message(Role.ASSISTANT, "A."), user("b?")],
-        "Question: a?\nFinal Answer: A.\n\nQuestion: b?\nThought:",
-        id="earlier questions are history",
-    ),
-    pytest.param(
-        [user("a?"), CALL, RESULT, user("Answer now.")],
-        "Question: a?\nThought:\nAction: now\nAction Input: {}\nObservation: noon\n"
-        "Observation: Answer now.\nThought:",
-        id="a word of the runtime is an observation",
-    ),
-    pytest.param(
-        [
-            user("a?"),
-            Message(Role.ASSISTANT, "Hm", tool_calls=(ToolCall("", "", "Hm"),)),
-            user("Unreadable."),
-        ],
-        "Question: a?\nThought: Hm\nObservation: Unreadable.\nThought:",
-        id="an unreadable reply stays as it was",
-    ),
-    pytest.param(
-        [
-            user("a?"),
-            Message(Role.ASSISTANT, "Thought: Hm", opaque={"react_text": "unreadable"}),
-            user("No."),
-        ],
-        "Question: a?\nThought: Hm\nObservation: No.\nThought:",
-        id="a thought is not labelled twice",
-    ),
-    pytest.param(
-        [user("a?"), Message(Role.ASSISTANT, "A.", opaque={"react_text": "answer"}), user("Wrong form.")],
-        "Question: a?\nFinal Answer: A.\nObservation: Wrong form.\nThought:",
-        id="an answer that was refused is asked for again",
-    ),
-    pytest.param(
-        [user("a?"), CALL, RESULT, Message(Role.ASSISTANT, "A."), user("b?"), CALL, RESULT],
-        "Question: a?\nThought:\nAction: now\nAction Input: {}\nObservation: noon\nFinal Answer: A.\n\n"
-        "Question: b?\nThought:\nAction: now\nAction Input: {}\nObservation: noon\nThought:",
-        id="the calls of earlier questions are shown with them",
-    ),
-    pytest.param([], "Question: \nThought:", id="no message at all"),
+UNREAD = (
+    user("a?"),
+    Message(Role.ASSISTANT, "Hm", tool_calls=(ToolCall("", "", "Hm"),)),
+    user("Unreadable."),
+)
+LABELLED = Message(Role.ASSISTANT, "Thought: Hm", opaque={"react_text": "unreadable"})
+GIVEN = Message(Role.ASSISTANT, "A.", opaque={"react_text": "answer"})
+FORM = {"type": "object", "properties": {"value": {"type": "integer"}}, "required": ["value"]}
+SOLVED = [
+    Message(Role.USER, "What is 2 plus 5?"),
+    Message(Role.ASSISTANT, "I add them.", tool_calls=(ToolCall("", "add", {"a": 2, "b": 5}),)),
+    Message(Role.TOOL, "7"),
+    Message(Role.ASSISTANT, "It is 7."),
 ]
+CONVERSATIONS: dict[str, tuple[LlmRequest, dict[str, Any]]] = {
+    "earlier questions": (ask(user("a?"), Message(Role.ASSISTANT, "A."), user("b?")), {}),
+    "a word of the runtime": (ask(user("a?"), CALL, RESULT, user("Answer now.")), {}),
+    "an unreadable reply": (ask(*UNREAD), {}),
+    "a thought that is labelled": (ask(user("a?"), LABELLED, user("No.")), {}),
+    "an answer that was refused": (ask(user("a?"), GIVEN, user("Wrong form.")), {}),
+    "calls of earlier questions": (ask(user("a?"), CALL, RESULT, Message(Role.ASSISTANT, "A."), user("b?"), CALL, RESULT), {}),
+    "no message": (LlmRequest("m", (), TOOLS), {}),
+    "the form of the answer": (ask(output_schema=FORM), {}),
+    "it where the template has no place": (ask(output_schema=FORM), {"template": "{tools}{tool_names}{question}{scratchpad}"}),
+    "no tools": (ask(tools=()), {}),
+    "examples": (ask(user("Before?"), Message(Role.ASSISTANT, "Yes."), user("Now?")), {"examples": SOLVED}),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("messages", "text"), CONVERSATIONS)
-def test_a_conversation_as_text(messages: list[Message], text: str) -> None:
-    assert scratchpad(TextReAct(Scripted()).prompt(LlmRequest("m", messages, TOOLS))) == text
-
-
-async def test_the_answers_form_is_shown() -> None:
-    schema = {"type": "object", "properties": {"value": {"type": "integer"}}, "required": ["value"]}
-    prompt = TextReAct(Scripted()).prompt(ask(output_schema=schema))
-    assert '\nFinal Answer: the final answer as JSON of this form: {"value": integer}\n' in prompt
-    assert (await reply_to("Final Answer: 4", ask(output_schema=schema))).opaque == {"react_text": "answer"}
-    own = TextReAct(Scripted(), template="{tools}{tool_names}{question}{scratchpad}")
-    assert own.prompt(ask(output_schema=schema)).startswith("Give the final answer as JSON of this form")
-
-
-def test_without_tools_none_are_promised() -> None:
-    assert "\n(there are none: give the final answer)\n" in TextReAct(Scripted()).prompt(ask(tools=()))
+async def test_a_conversation_is_the_text_that_it_was() -> None:
+    shown = [
+        f"--- {name}\n{TextReAct(Scripted(), **options).prompt(asked)}"
+        for name, (asked, options) in CONVERSATIONS.items()
+    ]
+    expected.check(Path(__file__).with_name("whole_conversations.txt"), "\n".join(shown))
+    assert (await reply_to("Final Answer: 4", ask(output_schema=FORM))).opaque == {"react_text": "answer"}
 
 
 # --- the model behind it ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("stop", "sent"),
-    [(True, ("\nObservation:",)), (False, ()), (["\nQuestion:"], ("\nQuestion:",))],
-)
-async def test_stop_sequences(stop: Any, sent: tuple[str, ...]) -> None:
-    inner = Scripted("Final Answer: 1")
-    await TextReAct(inner, stop=stop).complete(ask())
-    assert inner.stops == [sent]
 
 
 class Both(Scripted):
@@ -272,29 +230,6 @@ async def test_a_model_that_can_do_both(options: Any, answer: str, stops: tuple[
 def test_a_model_is_not_asked_for_what_it_cannot_do(llm: Any, chat: bool) -> None:
     with pytest.raises(ConfigError, match=f"chat={chat}"):
         TextReAct(llm, chat=chat)
-
-
-SOLVED = [
-    Message(Role.USER, "What is 2 plus 5?"),
-    Message(Role.ASSISTANT, "I add them.", tool_calls=(ToolCall("", "add", {"a": 2, "b": 5}),)),
-    Message(Role.TOOL, "7"),
-    Message(Role.ASSISTANT, "It is 7."),
-]
-
-
-async def test_examples_stand_in_the_format_before_the_question() -> None:
-    inner = Scripted("Final Answer: 1")
-    await TextReAct(inner, examples=SOLVED).complete(
-        ask(user("Before?"), Message(Role.ASSISTANT, "Yes."), user("Now?"))
-    )
-    (prompt,) = inner.prompts
-    shown = prompt.partition("Begin!\n\n")[2]
-    assert shown == (
-        'Question: What is 2 plus 5?\nThought: I add them.\nAction: add\nAction Input: {"a": 2, "b": 5}\n'
-        "Observation: 7\nFinal Answer: It is 7.\n"
-        "Question: Before?\nFinal Answer: Yes.\n\n"
-        "Question: Now?\nThought:"
-    )
 
 
 class TestChatModels:
