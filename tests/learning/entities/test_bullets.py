@@ -78,10 +78,14 @@ def test_an_id_comes_from_the_content() -> None:
 
 
 RATES = [
-    pytest.param(ToolCallingStrategy(content="x", tool_sequence=("a")), 0.0, id="nothing-is-known"),
+    pytest.param(ToolCallingStrategy(content="x", tool_sequence=("a",)), 0.0, id="nothing-is-known"),
     pytest.param(PlaybookBullet(content="x", helpful_count=3, harmful_count=1), 0.75, id="from-the-counters"),
-    pytest.param(ToolCallingStrategy(content="x", tool_sequence=("a"), tool_success_rate=0.9), 0.9, id="as-it-is-given"),
-]  # fmt: skip
+    pytest.param(
+        ToolCallingStrategy(content="x", tool_sequence=("a",), tool_success_rate=0.9),
+        0.9,
+        id="as-it-is-given",
+    ),
+]
 
 
 @pytest.mark.parametrize(("bullet", "rate"), RATES)
@@ -144,7 +148,7 @@ BROKEN = [
     pytest.param({"content": "x", "tool_sequence": [1]}, id="a-tool-that-is-no-text"),
     pytest.param({"content": "x", "helpful_count": "3"}, id="a-count-that-is-text"),
     pytest.param({"content": "x", "provenance": {"author": 1}}, id="an-author-that-is-no-text"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("plain", BROKEN)
@@ -156,10 +160,11 @@ def test_what_is_no_bullet_is_refused(plain: dict[str, Any]) -> None:
 FOLLOWED = [
     pytest.param("ab", "ab", True, id="the-same"),
     pytest.param("ab", "axb", True, id="with-another-call-between"),
-    pytest.param("ab", "ba", False, id="in-another-order"), pytest.param("ab", "a", False, id="half-of-it"),
+    pytest.param("ab", "ba", False, id="in-another-order"),
+    pytest.param("ab", "a", False, id="half-of-it"),
     pytest.param("aab", "ab", True, id="repeats-are-one-move"),
     pytest.param("", "ab", False, id="no-sequence-is-never-followed"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("sequence", "calls", "followed"), FOLLOWED)
