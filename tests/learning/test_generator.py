@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.learning.kit import strategy, words
-from wesichain.core import LlmRequest, LlmResponse, Role, ToolCall
+from wesichain.core import LlmRequest, Role
 from wesichain.core.internal import HEADING
 from wesichain.errors import ConfigError, DuplicateToolError, LlmTransportError, PlaybookError, ToolError
 from wesichain.learning import (
@@ -76,26 +75,6 @@ async def test_a_task_is_solved_with_a_full_trace() -> None:
     assert 'owes({"customer":7}) -> 70 EUR' in output.reasoning_trace
     assert output.metadata["model"] == "scripted"
     assert "error" not in output.metadata
-
-
-async def test_what_was_not_there_was_not_used_and_an_empty_reply_is_no_answer() -> None:
-    output = await solve(calls(("fetch", {})), LlmResponse(), calls(("find", {"name": "anna"})), "7")
-    assert (output.tools_used, output.total_iterations) == (("find",), 4)
-    assert [step.thought for step in output.structured_trace] == [
-        "Call fetch.",
-        "The reply was empty.",
-        "Call find.",
-        "The answer is known.",
-    ]
-
-
-async def test_ids_that_the_model_uses_twice_do_not_mix_up_the_trace() -> None:
-    twice = LlmResponse(
-        tool_calls=(ToolCall("x", "find", {"name": "anna"}), ToolCall("x", "find", {"name": "nobody"}))
-    )
-    output = await solve(twice, twice, "done")
-    for step in output.structured_trace[:2]:
-        assert [call.success for call in step.calls] == [True, False]
 
 
 ENDINGS = [
@@ -171,13 +150,6 @@ async def test_a_tool_that_fails_three_times_is_excluded_and_the_next_task_has_i
     assert "no longer available. Other tools: find" in llm.requests[-1].messages[-1].content
     await generator.forward(TaskInput("t2", "Again"))
     assert "broken" in offered[4]
-
-
-async def test_a_call_that_cannot_be_run_is_a_failed_call() -> None:
-    output = await solve(calls(("nothing", {})), calls(("owes", {"customer": "x"})), "sorry")
-    first, second, _ = output.structured_trace
-    assert [call.success for call in (*first.calls, *second.calls)] == [False, False]
-    assert "there is no tool" in (first.calls[0].error_message or "")
 
 
 async def test_available_tools_narrow_what_is_offered() -> None:
@@ -295,28 +267,6 @@ async def test_with_the_primary_tool_failing_an_alternative_is_found_and_learned
     way = next(item for item in playbook.bullets("shop") if item.tool_sequence == ("owes",))
     assert (way.section, way.tool_sequence, way.text) == ("Strategies", ("owes",), "Call owes.")
     assert way.stage in ("staging", "prod")
-
-
-async def test_a_generator_starts_quickly_and_costs_little_an_iteration() -> None:
-    def numbered(number: int) -> object:
-        def act(customer: int) -> int:
-            return customer
-
-        act.__name__, act.__doc__ = f"tool{number}", "Acts."
-        return act
-
-    tools = [numbered(number) for number in range(50)]
-    began = time.process_time()
-    generator = ReActGenerator(
-        FunctionLlm(lambda request: calls(("tool3", {"customer": len(request.messages)}))),
-        tools,
-        max_iters=50,
-    )
-    assert time.process_time() - began < 0.5
-    began = time.process_time()
-    output = await generator.forward(TASK)
-    assert output.total_iterations == 50
-    assert (time.process_time() - began) / 50 < 0.02
 
 
 async def test_times_come_from_the_clock_that_is_handed_in() -> None:

@@ -23,69 +23,20 @@ TASK = TaskInput("t1", "What does customer 4411 owe?", domain="billing")
 
 
 LESSONS = [
-    pytest.param(
-        ("ledger_q", "fmt_out"),
-        True,
-        [
-            (
-                "Strategies",
-                ("ledger_q", "fmt_out"),
-                "Call ledger_q first, then fmt_out.",
-            )
-        ],
-        id="a-success-is-a-strategy-in-one-sentence",
-    ),
-    pytest.param(
-        ("!old_q", "!old_q", "ledger_q"),
-        True,
-        [
-            (
-                "Strategies",
-                ("ledger_q",),
-                "Call ledger_q.",
-            ),
-        ],
-        id="that-one-tool-worked-after-another-had-failed-is-no-warning",
-    ),
-    pytest.param(
-        ("!ledger_q", "ledger_q"),
-        True,
-        [("Strategies", ("ledger_q",), "Call ledger_q.")],
-        id="a-tool-that-worked-at-the-second-try-is-no-pitfall",
-    ),
-    pytest.param(
-        ("a", "!b"),
-        False,
-        [
-            (
-                "Pitfalls",
-                ("a", "b"),
-                "Warning: calling a first, then b has failed.",
-            )
-        ],
-        id="a-failure-is-a-pitfall",
-    ),
-    pytest.param(
-        (),
-        False,
-        [
-            (
-                "Pitfalls",
-                (),
-                "Warning: answering without calling a tool has failed.",
-            )
-        ],
-        id="a-failure-without-tools-is-one-too",
-    ),
-    pytest.param((), True, [], id="a-success-without-tools-teaches-nothing"),
-    pytest.param(("a",), None, [], id="without-a-signal-nothing-is-learned"),
-]
+    pytest.param("ledger_q fmt_out", True, ["Strategies, ledger_q fmt_out: Call ledger_q first, then fmt_out."], id="a-success-is-a-strategy-in-one-sentence"),
+    pytest.param("!old_q !old_q ledger_q", True, ["Strategies, ledger_q: Call ledger_q."], id="that-one-tool-worked-after-another-had-failed-is-no-warning"),
+    pytest.param("!ledger_q ledger_q", True, ["Strategies, ledger_q: Call ledger_q."], id="a-tool-that-worked-at-the-second-try-is-no-pitfall"),
+    pytest.param("a !b", False, ["Pitfalls, a b: Warning: calling a first, then b has failed."], id="a-failure-is-a-pitfall"),
+    pytest.param("", False, ["Pitfalls, : Warning: answering without calling a tool has failed."], id="a-failure-without-tools-is-one-too"),
+    pytest.param("", True, [], id="a-success-without-tools-teaches-nothing"),
+    pytest.param("a", None, [], id="without-a-signal-nothing-is-learned"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("calls", "good", "lessons"), LESSONS)
-def test_lessons(calls: tuple[str, ...], good: bool | None, lessons: list[object]) -> None:
-    reflection = GroundedReflector().reflect(TASK, run_of("t1", *calls), Feedback(label=good))
-    found = [(item.section, item.tool_sequence, item.content) for item in reflection.proposals]
+def test_lessons(calls: str, good: bool | None, lessons: list[str]) -> None:
+    reflection = GroundedReflector().reflect(TASK, run_of("t1", *calls.split()), Feedback(label=good))
+    found = [f"{one.section}, {' '.join(one.tool_sequence)}: {one.content}" for one in reflection.proposals]
     assert found == lessons
     assert all(item.helpful_count == item.harmful_count == 0 for item in reflection.proposals)
 

@@ -9,11 +9,7 @@ import pytest
 
 from tests.learning.kit import reflect, strategy
 from wesichain.core import ToolSpec, to_json
-from wesichain.learning import (
-    Playbook,
-    PlaybookBullet,
-    SemanticCurator,
-)
+from wesichain.learning import Playbook, PlaybookBullet, SemanticCurator
 from wesichain.learning.entities.conditions import BAD, GOOD, case_of, deciding, fits, marks_of
 
 PLAIN, GIFT = "send the parcel home today please {}", "send the archived parcel home today please {}"

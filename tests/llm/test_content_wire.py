@@ -9,16 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core import values
-from wesichain.core import (
-    LlmRequest,
-    Message,
-    Part,
-    Role,
-    Text,
-    ToolCall,
-    from_json,
-    to_json,
-)
+from wesichain.core import LlmRequest, Message, Part, Role, Text, ToolCall, from_json, to_json
 from wesichain.core.internal import turn_of
 from wesichain.llm.anthropic.message_reply import MessageReply
 from wesichain.llm.anthropic.wire import to_wire as to_messages

@@ -7,20 +7,8 @@ import traceback
 import pytest
 
 from tests.draws import sampled
-from tests.llm.provider_kit import (
-    ANTHROPIC,
-    KEY,
-    OPENAI,
-    REQUEST,
-    Provider,
-    each_provider,
-    each_way,
-    fault,
-)
-from tests.llm.toxic_server import (
-    ToxicServer,
-    reply,
-)
+from tests.llm.provider_kit import ANTHROPIC, KEY, OPENAI, REQUEST, Provider, each_provider, each_way, fault
+from tests.llm.toxic_server import ToxicServer, reply
 from wesichain.errors import ConfigError, LlmRejectedError
 from wesichain.llm.transport.keys import KeyAccount, asked_key
 

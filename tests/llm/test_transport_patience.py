@@ -8,22 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.llm.provider_kit import (
-    OPENAI,
-    REQUEST,
-    HandClock,
-    Provider,
-    ask,
-    each_provider,
-    each_way,
-    fault,
-)
-from tests.llm.toxic_server import (
-    ToxicServer,
-    reply,
-    reset,
-    then,
-)
+from tests.llm.provider_kit import OPENAI, REQUEST, HandClock, Provider, ask, each_provider, each_way, fault
+from tests.llm.toxic_server import ToxicServer, reply, reset, then
 from wesichain.core import LlmResponse, TextChunk
 from wesichain.errors import LlmResponseError, LlmTransportError
 from wesichain.llm.transport.faults import retry_after

@@ -147,28 +147,10 @@ def test_a_reply_is_read_back_as_it_was_meant(
     assert streamed.is_over
 
 
+FIELDS = ["role", "content", "tool_calls", "function", "name", "arguments", "type", "text", "parameters"]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.sampled_from(["", "user", "tool", "text", "none"]),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                [
-                    "role",
-                    "content",
-                    "tool_calls",
-                    "function",
-                    "name",
-                    "arguments",
-                    "type",
-                    "text",
-                    "parameters",
-                ]
-            ),
-            inner,
-            max_size=4,
-        )
-    ),
+    lambda one: st.lists(one, max_size=3) | st.dictionaries(st.sampled_from(FIELDS), one, max_size=4),
     max_leaves=12,
 )
 

@@ -20,16 +20,7 @@ import pytest
 
 from tests.conftest import OUTSIDE, corpus, each_origin
 from tests.draws import sampled
-from wesichain.core import (
-    LlmRequest,
-    LlmResponse,
-    Message,
-    ModelSettings,
-    Role,
-    TextChunk,
-    ToolCall,
-    ToolSpec,
-)
+from wesichain.core import LlmRequest, Message, ModelSettings, Role, TextChunk, ToolCall, ToolSpec
 from wesichain.core.internal import parse_json
 from wesichain.errors import ConfigError, LlmRejectedError, LlmTransportError
 from wesichain.llm.local import LocalLlm
@@ -99,15 +90,6 @@ async def test_however_wild_the_model_a_call_is_well_formed(shallow: Path, llm: 
     (call,) = reply.tool_calls
     assert call.name == "add"
     assert validate_json(dict(ADD.parameters), call.args) == []
-
-
-async def test_an_answer_streams_and_the_response_is_last(llm: LocalLlm) -> None:
-    history = (user("What is 1 plus 1?"), *EXAMPLE[1:3])
-    items = [item async for item in llm.stream(request(*history))]
-    assert isinstance(items[-1], LlmResponse)
-    pieces = [item.text for item in items if isinstance(item, TextChunk)]
-    assert len(pieces) == len(items) - 1 > 1
-    assert "".join(pieces) == items[-1].content
 
 
 async def test_the_schema_of_the_answer_is_kept(llm: LocalLlm) -> None:

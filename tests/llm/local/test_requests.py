@@ -12,16 +12,7 @@ import pytest
 
 from tests import expected
 from tests.llm.local.scripted_llama import LAST, ScriptedLlama, events
-from wesichain.core import (
-    LlmRequest,
-    LlmResponse,
-    Message,
-    ModelSettings,
-    Role,
-    TextChunk,
-    ToolSpec,
-    Usage,
-)
+from wesichain.core import LlmRequest, LlmResponse, Message, ModelSettings, Role, TextChunk, ToolSpec, Usage
 from wesichain.errors import ConfigError, LlmResponseError
 from wesichain.llm.local import LocalLlm
 from wesichain.llm.local.model import Timings

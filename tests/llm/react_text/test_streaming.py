@@ -28,24 +28,20 @@ OPENED = [
     ("analysis", "assistantfinal"),
 ]  # fmt: skip
 BARE = ["</think>", "</thinking>", "[/THINK]", "<|END_THINKING|>", "</reasoning>", "\u25c1/think\u25b7"]
+SAYABLE = [
+    *"<>[]`\"'{}: \n",
+    "say",
+    "Thought:",
+    "Final Answer:",
+    "<b>",
+    "</b>",
+    "[1]",
+    "a < b",
+    "think",
+    "|>",
+]
 WORDS = (
-    st.lists(
-        st.sampled_from(
-            [
-                *"<>[]`\"'{}: \n",
-                "say",
-                "Thought:",
-                "Final Answer:",
-                "<b>",
-                "</b>",
-                "[1]",
-                "a < b",
-                "think",
-                "|>",
-            ]
-        ),
-        max_size=12,
-    )
+    st.lists(st.sampled_from(SAYABLE), max_size=12)
     .map("".join)
     .filter(lambda text: MARK.search(text) is None)
 )
