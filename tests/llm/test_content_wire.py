@@ -83,16 +83,6 @@ def test_nothing_is_dropped_in_silence(wire: Any, parts: list[Part]) -> None:
     assert all(to_json(line)[1:-1] in body for line in omitted)
 
 
-def test_a_request_is_a_prefix_of_the_next_up_to_its_mark() -> None:
-    """What a cache needs: the bytes before the mark of one request stand in the next one too."""
-    first = [Message(Role.USER, "hi")]
-    second = [
-        *first, Message(Role.ASSISTANT, "", tool_calls=(ToolCall("c", "a", {}),)), Message(Role.TOOL, "x", "c")
-    ]  # fmt: skip
-    then, now = (messages(request_of(*some), [], caching=True)["messages"] for some in (first, second))
-    assert now[: len(then)] == then
-
-
 THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "signed"}
 REDACTED = {"type": "redacted_thinking", "data": "secret"}
 SECOND = {"type": "thinking", "thinking": "and", "signature": "too"}

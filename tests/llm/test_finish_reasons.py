@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
 import pytest
+from anthropic.types import StopReason
+from anthropic.types.beta import BetaStopReason
+from google.genai.types import FinishReason
+from openai.types.chat import chat_completion, chat_completion_chunk
+from openai.types.responses import ResponseStatus
+from openai.types.responses.response import IncompleteDetails
 
 from tests.llm.wires import GeminiWire, MessagesWire
 from wesichain import Agent
@@ -38,36 +44,8 @@ def literals(annotation: Any) -> set[str]:
     }
 
 
-def of_chat() -> set[str]:
-    from openai.types.chat import chat_completion, chat_completion_chunk
-
-    fields = (chat_completion.Choice.model_fields, chat_completion_chunk.Choice.model_fields)
-    return {word for each in fields for word in literals(each["finish_reason"].annotation)}
-
-
-def of_responses() -> set[str]:
-    from openai.types.responses import ResponseStatus
-
-    return literals(ResponseStatus)
-
-
-def of_incomplete_responses() -> set[str]:
-    from openai.types.responses.response import IncompleteDetails
-
-    return literals(IncompleteDetails.model_fields["reason"].annotation)
-
-
-def of_anthropic() -> set[str]:
-    from anthropic.types import StopReason
-    from anthropic.types.beta import BetaStopReason
-
-    return literals(StopReason) | literals(BetaStopReason)
-
-
-def of_gemini() -> set[str]:
-    from google.genai.types import FinishReason
-
-    return {reason.value for reason in FinishReason}
+def field(kind: Any, name: str) -> set[str]:
+    return literals(kind.model_fields[name].annotation)
 
 
 def of_converse() -> set[str]:
@@ -76,17 +54,17 @@ def of_converse() -> set[str]:
     return set(model.shape_for("StopReason").enum)
 
 
-@pytest.mark.parametrize(
-    ("words", "table"),
-    [
-        (of_chat, CHAT),
-        (of_responses, RESPONSES),
-        (of_incomplete_responses, INCOMPLETE_RESPONSES),
-        (of_anthropic, ANTHROPIC),
-        (of_gemini, GEMINI),
-        (of_converse, CONVERSE),
-    ],
-)
+WORDS: list[tuple[Callable[[], set[str]], Mapping[str, Ending]]] = [
+    (lambda: field(chat_completion.Choice, "finish_reason") | field(chat_completion_chunk.Choice, "finish_reason"), CHAT),
+    (lambda: literals(ResponseStatus), RESPONSES),
+    (lambda: field(IncompleteDetails, "reason"), INCOMPLETE_RESPONSES),
+    (lambda: literals(StopReason) | literals(BetaStopReason), ANTHROPIC),
+    (lambda: {reason.value for reason in FinishReason}, GEMINI),
+    (of_converse, CONVERSE),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "table"), WORDS)
 def test_every_word_of_the_sdk_is_in_the_table(words: Any, table: Mapping[str, Ending]) -> None:
     known = words()
     assert known

@@ -241,15 +241,6 @@ def test_a_client_lives_through_several_event_loops(provider: Provider) -> None:
     gc.collect()  # a connection that was left open would warn here, and warnings are errors
 
 
-@each_provider
-@each_way
-async def test_connections_are_used_again(provider: Provider, how: str) -> None:
-    async with ToxicServer(reply(200, provider.good(how))) as server, provider.client(server.url) as client:
-        for _ in range(3):
-            await ask(client, how)
-    assert server.connections == 1
-
-
 @pytest.mark.parametrize("provider", [OPENAI, ANTHROPIC], ids=["openai", "anthropic"])  # Gemini has none
 async def test_a_server_that_goes_on_after_its_end_marker_does_not_hold_the_reply_up(
     provider: Provider,

@@ -229,14 +229,6 @@ async def test_a_truncated_model_is_one_line(shallow: Path, tmp_path: Path) -> N
         await ask(path)
 
 
-async def test_a_number_of_threads_that_is_none_is_refused(
-    shallow: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WESICHAIN_THREADS", "many")
-    with pytest.raises(ConfigError, match="WESICHAIN_THREADS is 'many'"):
-        await LocalLlm(shallow).complete_text("one")
-
-
 # --- the server -----------------------------------------------------------------------------------
 
 
