@@ -123,6 +123,8 @@ def test_results_are_cut_to_fit_or_the_error_says_how_many_tokens_are_needed() -
         (2, True)
     ]
     assert [cut.start for cut in fit(log("x" * 100, "x" * 32), 68, "Window", len)] == [2]
+    (longest,) = fit(log("x" * 50, "x" * 100, "x" * 200), 304, "Window", len)
+    assert 100 < len(longest.messages[0].text) <= 150
     with pytest.raises(AgentError) as failed:
         fit(log("x" * 100, "x" * 32), 67, "Window", len)
     assert str(failed.value) == (
