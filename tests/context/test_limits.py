@@ -246,6 +246,19 @@ def test_what_may_be_cut(cut: Cut, why: str) -> None:
         seen.check(cut, "v")
 
 
+def test_a_history_that_begins_with_a_reply_begins_with_a_unit() -> None:
+    seen = VisibleLog(1, len)
+    seen.take(
+        [
+            Message(Role.ASSISTANT, "hello"),
+            Message(Role.USER, "task"),
+            reply("c0"),
+            Message(Role.TOOL, "r", "c0"),
+        ]
+    )
+    assert seen.oldest(1) == [(0, 1)]
+
+
 SAID = (Message(Role.SYSTEM, "s" * 3), Message(Role.USER, "t" * 4), *(
     message for call in ("c0", "c1", "c2") for message in (reply(call, "a" * 10), Message(Role.TOOL, "r" * 50, call))
 ))  # fmt: skip
