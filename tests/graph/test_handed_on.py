@@ -20,7 +20,6 @@ from wesichain.graph import (
     GraphBuilder,
     MemoryCheckpointer,
     Merge,
-    Overwrite,
     PerStep,
     Send,
     SetUnion,
@@ -47,10 +46,6 @@ class State(TypedDict, total=False):
     facts: Annotated[dict[str, int], Merge]
     log: Annotated[list[str], Append]
     item: int
-
-
-# The input is folded too: what a product begins with is set.
-START_VALUES: Any = {"total": 10, "best": 5, "product": Overwrite(2), "text": "ab"}
 
 
 def inner(write: Any) -> Any:
@@ -156,14 +151,6 @@ async def test_a_model_as_a_whole_state_beside_a_sibling() -> None:
     )
     done = await builder.add_edge(START, "whole").add_edge(START, "by").build().invoke(Model(total=1))
     assert (done.total, done.best, done.log) == (7, 8, ["m", "b"])
-
-
-async def test_writes_of_one_task_are_folded_in_order_also_after_an_overwrite() -> None:
-    builder = GraphBuilder(State).add_node(
-        "a", lambda _: [{"log": ["lost"]}, {"log": Overwrite(["new"])}, {"log": ["more"]}, {"total": 1}]
-    )
-    done = await builder.set_entry("a").build().invoke({"log": ["old"], "total": 1})
-    assert (done["log"], done["total"]) == (["new", "more"], 2)
 
 
 KEYS = schema_of(Record).keys

@@ -164,6 +164,7 @@ async def test_an_error_inside_a_task_group_beats_its_questions() -> None:
 # --- tasks -----------------------------------------------------------------------------------------
 
 
+@behaviour("G28")
 @pytest.mark.parametrize("name", ["a#0", "a##0", "a/0", "a%2F0", "#", "a#"])
 async def test_a_node_may_be_named_like_the_task_of_a_send(name: str) -> None:
     calls: list[str] = []

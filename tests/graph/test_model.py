@@ -165,7 +165,22 @@ async def in_processes(seeds: Sequence[int], place: str, workers: Workers) -> No
 
 @pytest.mark.sampled
 @behaviour(
-    "G01", "G03", "G21", "G22", "G23", "G24", "G25", "G29", "G30", "G34", "G37", "G63", "G65", "G66", "G67"
+    "G01",
+    "G03",
+    "G88",
+    "G21",
+    "G22",
+    "G23",
+    "G24",
+    "G25",
+    "G29",
+    "G30",
+    "G34",
+    "G37",
+    "G63",
+    "G65",
+    "G66",
+    "G67",
 )
 def test_the_engine_does_what_the_interpreter_does() -> None:
     asyncio.run(_trials(sampled(range(60), 20), MemoryCheckpointer()))

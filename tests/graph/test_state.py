@@ -26,17 +26,12 @@ from wesichain.graph import (
     END,
     Add,
     Append,
-    ExecutionOptions,
     GraphBuilder,
-    MemoryCheckpointer,
     Merge,
     Overwrite,
-    PerStep,
     Send,
     SetUnion,
     StateUpdate,
-    Untracked,
-    interrupt,
 )
 from wesichain.graph.nodes.cycles import fingerprint, grow
 from wesichain.graph.state.owned import AppendOnlyList, StateView, clone
@@ -94,16 +89,6 @@ def test_reducers(given: Any, update: Any, key: str, expected: Any) -> None:
     assert run(Folds, lambda _: update, given)[key] == expected
 
 
-@behaviour("G05", "G14")
-def test_the_input_goes_through_the_reducers_too() -> None:
-    class Talk(TypedDict):
-        messages: Annotated[
-            list[str], lambda old, new: [*old, new.upper()] if isinstance(new, str) else old + new
-        ]
-
-    assert run(Talk, lambda _: {"messages": "b"}, {"messages": "a"}) == {"messages": ["A", "B"]}
-
-
 @behaviour("G06", "G07")
 @pytest.mark.parametrize(
     ("returned", "expected"),
@@ -121,16 +106,6 @@ def test_the_input_goes_through_the_reducers_too() -> None:
 )
 def test_what_a_node_may_return(returned: Any, expected: Any) -> None:
     assert run(dict, lambda _: returned, {"a": 1, "b": [1]}) == expected
-
-
-@behaviour("G04")
-def test_one_node_may_write_a_key_several_times() -> None:
-    assert run(Folds, lambda _: [{"items": [1]}, {"items": [2]}], {"items": [0]})["items"] == [0, 1, 2]
-
-
-@behaviour("G08")
-def test_an_overwrite_passes_the_reducer_by() -> None:
-    assert run(Folds, lambda _: {"items": Overwrite([9])}, {"items": [1, 2]})["items"] == [9]
 
 
 def test_a_merge_takes_a_mapping() -> None:
@@ -173,53 +148,6 @@ def test_two_writers_are_a_conflict(first: Any, second: Any, key: str) -> None:
         "best": 0,
         "joined": [],
     }
-
-
-@behaviour("G11")
-def test_a_key_may_last_for_one_super_step() -> None:
-    class Ticks(TypedDict):
-        now: Annotated[list[str], Append, PerStep]
-        all: Annotated[list[str], Append]
-
-    seen: list[Any] = []
-
-    def node(name: str) -> Any:
-        def call(state: Ticks) -> Any:
-            seen.append((name, state.get("now"), list(state["all"])))
-            return {"now": [name], "all": [name]} if name != "c" else {}
-
-        return call
-
-    builder = GraphBuilder(Ticks)
-    for name in "abcd":
-        builder.add_node(name, node(name))
-    for one, other in ("ab", "bc", "cd"):
-        builder.add_edge(one, other)
-    builder.set_entry("a").build().invoke_sync({})
-    assert seen == [("a", [], []), ("b", ["a"], ["a"]), ("c", ["b"], ["a", "b"]), ("d", [], ["a", "b"])]
-
-
-@behaviour("G12")
-async def test_an_untracked_value_is_there_for_the_run_and_in_no_checkpoint() -> None:
-    class Secrets(TypedDict, total=False):
-        handle: Annotated[Any, Untracked]
-        n: int
-
-    seen: list[bool] = []
-
-    def look(state: Secrets) -> Any:
-        seen.append("handle" in state)
-        return {"n": state["n"] + 1}
-
-    store = MemoryCheckpointer()
-    builder = GraphBuilder(Secrets).add_node("a", look).add_node("b", look).add_edge("a", "b").set_entry("a")
-    graph = builder.build(store)
-    handle = object()
-    done = await graph.invoke({"handle": handle, "n": 0}, ExecutionOptions(thread_id="t"))
-    assert done == {"handle": handle, "n": 2}
-    assert seen == [True, True]
-    assert (await graph.get_state("t")).values == {"n": 2}
-    assert not any("handle" in entry.body for entry in await store.read("t", since=1))
 
 
 @behaviour("G13")
@@ -362,20 +290,6 @@ class Frozen:
     total: Annotated[int, Add] = 0
     tags: Annotated[set[str], SetUnion] = field(default_factory=set)
     facts: Annotated[dict[str, int], Merge] = field(default_factory=dict)
-
-
-def test_handing_back_what_one_was_lent_is_not_an_update() -> None:
-    class Talk(TypedDict):
-        log: Annotated[list[str], Append]
-        note: str
-
-    assert run(Talk, lambda s: {**s, "note": "x"}, {"log": ["a"], "note": ""}) == {"log": ["a"], "note": "x"}
-
-    def grow_it(state: Talk) -> Any:
-        state["log"].append("b")
-        return {**state}
-
-    assert run(Talk, grow_it, {"log": ["a"], "note": ""})["log"] == ["a", "b"]
 
 
 # --- types of state --------------------------------------------------------------------------------
@@ -724,11 +638,6 @@ def test_sent_payloads_are_each_tasks_own() -> None:
     )
     assert builder.build().invoke_sync({}) == {"out": [1, 1]}
     assert payload == {"seen": []}
-
-
-def test_outside_of_a_node_nobody_can_be_asked() -> None:
-    with pytest.raises(GraphError, match="outside a node"):
-        interrupt("?")
 
 
 @pytest.mark.parametrize(

@@ -48,16 +48,6 @@ def counter(name: str = "inner") -> GraphBuilder[Inner]:
     return GraphBuilder(Inner).add_node("count", count).set_entry("count")
 
 
-@behaviour("G100")
-async def test_keys_of_the_same_name_flow_and_the_others_stay_inside() -> None:
-    builder = GraphBuilder(Outer).add_node("a", lambda _: {"log": ["a"]}).add_node("sub", counter().build())
-    builder.add_node("b", lambda s: {"log": [f"b{sorted(s)}"]}).add_edge("a", "sub").add_edge(
-        "sub", "b"
-    ).set_entry("a")
-    done = await builder.build().invoke({"shared": 1, "mine": "m"})
-    assert done == {"log": ["a", "inner1", "b['log', 'mine', 'shared']"], "shared": 11, "mine": "m"}
-
-
 @dataclass
 class DataState:
     log: Annotated[list[str], Append] = field(default_factory=list)
@@ -153,14 +143,6 @@ async def test_a_node_may_address_a_graph_further_out(depth: int, called: bool) 
     builder.add_node("other", lambda _: {"log": ["other"]}).set_entry("sub")
     done = await builder.build(MemoryCheckpointer()).invoke({}, T)
     assert done == {"log": ["left", "other"], "mine": "set from inside"}
-
-
-async def test_an_inner_graph_leaves_nothing_behind_in_the_checkpoints() -> None:
-    store = MemoryCheckpointer()
-    graph = GraphBuilder(Outer).add_node("sub", counter().build()).set_entry("sub").build(store)
-    for _ in range(3):
-        await graph.invoke({}, T)
-    assert {entry.owner for entry in await store.read("t", since=1)} == {""}
 
 
 async def test_a_graph_that_a_function_calls_is_part_of_the_run_unless_it_has_a_thread_of_its_own() -> None:

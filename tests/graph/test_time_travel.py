@@ -143,15 +143,6 @@ async def test_a_graph_inside_runs_anew_and_asks_anew(store: Checkpointer) -> No
     assert inside.called == ["step", "ask", "ask", "after"]
 
 
-async def test_an_answer_with_the_newest_checkpoint_named_goes_on_inside(store: Checkpointer) -> None:
-    inside = Line("step", "ask")
-    graph = Line("sub", inner={"sub": inside.build()}).build(store)
-    await asks(graph.invoke({}, T))
-    newest = (await graph.get_state("t")).checkpoint_id
-    assert (await graph.resume("t", "yes", checkpoint_id=newest))["value"] == ["step", "ask:yes"]
-    assert inside.called == ["step", "ask", "ask"]
-
-
 @behaviour("G104")
 @pytest.mark.parametrize("levels", [1, 2], ids=["inside", "two-levels-inside"])
 @pytest.mark.parametrize("updates", [False, True], ids=["going-back", "after-an-update"])
@@ -174,18 +165,6 @@ async def test_what_a_graph_keeps_is_as_it_was_then(levels: int, updates: bool, 
         assert inside.seen[-1] == seen
     await graph.invoke({}, T)
     assert inside.seen[-1] == ["s"]  # what the last branch has left, not what the oldest moment had
-
-
-async def test_graphs_side_by_side_keep_their_own(store: Checkpointer) -> None:
-    one, other = Line("s", kept=True), Line("s", kept=True)
-    builder = GraphBuilder(State).add_node("a", lambda _: None).add_node("one", one.build(), keep_state=True)
-    builder.add_node("other", other.build(), keep_state=True).add_edge("a", "one").add_edge("a", "other")
-    graph = builder.set_entry("a").build(store)
-    for _ in range(2):
-        await graph.invoke({}, T)
-    moment = (await before(graph, "a")).checkpoint_id
-    await graph.resume("t", checkpoint_id=moment)
-    assert one.seen == other.seen == [[], ["s"], ["s"]]
 
 
 async def test_a_graph_that_is_visited_in_a_loop_goes_back_visit_by_visit(store: Checkpointer) -> None:

@@ -261,22 +261,6 @@ async def test_what_is_seen_of_a_run_that_is_stopped_between_two_nodes(store: An
     assert [event.scope for event in sink.events if isinstance(event, RunInterrupted)] == ["model"]
 
 
-async def test_a_run_that_goes_on_is_told_as_one_that_goes_on() -> None:
-    sink, llm = Keep(), by_turn(ADD, "It is 3.")
-    graph = react_graph(llm=llm, tools=[add], events=sink, checkpointer=MemoryCheckpointer())
-    await stopped(graph.invoke("q", STOP))
-    await graph.resume("t")
-    check_runs(sink.events)
-    begun = [event.resumed for event in sink.events if isinstance(event, RunStarted) and event.scope]
-    assert begun == [False, True]
-
-
-async def test_whoever_streams_the_values_sees_each_step() -> None:
-    stream = stepwise(ADD, "3").stream("q", modes=["values"])
-    lengths = [len(item.data.get("agent_scratchpad", [])) async for item in stream]
-    assert lengths == [0, 0, 2, 3, 4]
-
-
 async def test_a_cancelled_run_ends_and_the_thread_goes_on_elsewhere() -> None:
     begun = asyncio.Event()
     ran: list[int] = []
