@@ -213,10 +213,6 @@ async def approved(durable: DurableAgent[str], model: Model) -> None:
     await durable.resume("r")
 
 
-async def completed(durable: DurableAgent[str], model: Model) -> None:
-    await durable.run("go", run_id="r", model=model)
-
-
 async def completed_and_asked_again(durable: DurableAgent[str], model: Model) -> None:
     await durable.run("go", run_id="r", model=model)
     await durable.run("go", run_id="r", model=model)
@@ -241,7 +237,6 @@ async def refused(durable: DurableAgent[str], model: Model) -> None:
 @pytest.mark.parametrize(
     ("end", "reply"),
     [
-        (completed, "done"),
         (completed_and_asked_again, "done"),
         (taken, "done"),
         (approved, calls(("delete", {"path": "/x"}))),

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.draws import sampled
 from tests.durable.databases import database
 from tests.durable.test_agent import Slow, add, deleter, served, turns
 from tests.durable.test_agent import cut_off as cut_off_at
@@ -103,11 +104,10 @@ async def cut_off(url: str, desk: Desk) -> str:
     return old.version
 
 
-@pytest.mark.parametrize("changed", CHANGES)
-async def test_a_run_waits_for_a_worker_of_its_version(url: str, changed: dict[str, Any]) -> None:
+async def test_a_run_waits_for_a_worker_of_its_version(url: str) -> None:
     desk = Desk()
     version = await cut_off(url, desk)
-    new = DurableAgent(desk.agent(**{**OLD, **changed}), "agent", database_url=url)
+    new = DurableAgent(desk.agent(instructions="Be terse."), "agent", database_url=url)
     async with served(new):
         with pytest.raises(TimeoutError):
             await new.result("r", timeout=0.7)
@@ -127,7 +127,8 @@ async def test_a_run_waits_for_a_worker_of_its_version(url: str, changed: dict[s
     assert desk.seen[-1] == OLD["instructions"]
 
 
-@pytest.mark.parametrize("changed", CHANGES)
+@pytest.mark.sampled
+@pytest.mark.parametrize("changed", sampled(CHANGES, 2))
 async def test_a_run_is_adopted_from_its_last_finished_step(url: str, changed: dict[str, Any]) -> None:
     desk = Desk()
     await cut_off(url, desk)

@@ -155,6 +155,7 @@ async def approvals(desk: Desk) -> None:
         await desk.show("resume", durable.outcome("r"))
         await desk.show("wrong", durable.decide("r", {first.token: Approve(), "nobody's": Approve()}))
         await desk.show("odd", durable.decide("r", {first.token: True}))  # type: ignore[dict-item]
+        await desk.show("bare", durable.decide("r", Approve()))  # type: ignore[arg-type]
         await desk.show("provided", durable.approve("r", first.token, Provide(5)))
         await desk.show("first", durable.approve("r", first.token, ApproveWith({"path": "c"})))
         await desk.show("twice", durable.approve("r", first.token, Approve()))

@@ -98,10 +98,10 @@ async def test_many_turns_are_on_record_over_new_bases() -> None:
     store = MemoryCheckpointer()
     graph = chat(store, max_steps=5)
     await stopped(graph.invoke({}, T))
-    for turn in range(300):
-        await stopped(graph.resume("t", f"{turn} {'x' * 500}"))
+    for turn in range(40):
+        await stopped(graph.resume("t", f"{turn} {'x' * 4_000}"))
     found = (await chat(store).get_state("t")).answered
-    assert [one.answer.split()[0] for one in found] == [str(turn) for turn in range(300)]
+    assert [one.answer.split()[0] for one in found] == [str(turn) for turn in range(40)]
 
 
 # --- what an answer has to be ----------------------------------------------------------------------
@@ -165,9 +165,9 @@ async def test_max_steps_counts_from_each_resume_that_brings_an_answer() -> None
     builder.add_node("work", lambda _: {"log": ["w"]}).add_edge("ask", "work").add_edge("work", "ask")
     graph = builder.set_entry("ask").build(store, defaults=ExecutionOptions(max_steps=3))
     await stopped(graph.invoke({}, T))
-    for turn in range(30):
+    for turn in range(5):
         await stopped(graph.resume("t", turn))
-    assert (await graph.get_state("t")).step == 60
+    assert (await graph.get_state("t")).step == 10
 
 
 async def test_max_steps_still_ends_a_loop_after_an_answer_also_over_a_crash() -> None:
