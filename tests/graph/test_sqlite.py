@@ -51,10 +51,10 @@ async def test_many_turns_take_at_most_three_times_their_text(tmp_path: Path) ->
     store = SqliteCheckpointer(path)
     for turn in range(60):
         if turn % 2 == 0:  # another process
-            graph = chat(store, "y" * 1000)
-        state = await graph.invoke({"messages": ["x" * 1000]}, ExecutionOptions(thread_id="t"))
+            graph = chat(store, "y" * 3500)
+        state = await graph.invoke({"messages": ["x" * 3500]}, ExecutionOptions(thread_id="t"))
     text = sum(map(len, state["messages"]))
-    assert text == 60 * 2_000
+    assert text == 60 * 7_000
     assert folder_size(path) <= 3 * text, "while it is open, with its log"
     store.close()
     assert folder_size(path) <= 2 * text, "when it is closed"
