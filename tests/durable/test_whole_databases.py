@@ -204,6 +204,7 @@ async def a_failure(desk: Desk) -> None:
         await desk.show("resume", durable.resume("r"))
         await desk.show("cancel", durable.cancel("r"))
         await desk.show("status", durable.status("r"))
+        await desk.show("prune", durable.prune(older_than=999))
         await desk.show("delete", durable.delete("r"))
 
 
@@ -261,7 +262,7 @@ class Notes(TypedDict, total=False):
 
 def notes(desk: Desk) -> Any:
     builder = GraphBuilder(Notes).add_node("output", deleter(), task=lambda _: "delete")
-    builder.add_node("ask", lambda _: {"said": [interrupt("well?")]}, blocking=False).add_node(
+    builder.add_node("ask", lambda _: {"said": [interrupt({"well?"})]}, blocking=False).add_node(
         "end", lambda _: {"said": ["end"]}
     )
     builder.add_edge("__start__", "output").add_edge("__start__", "ask").add_edge(["output", "ask"], "end")

@@ -19,6 +19,7 @@ from wesichain.graph import (
     Graph,
     GraphBuilder,
     MemoryCheckpointer,
+    compact,
     copy_thread,
     interrupt,
     prune,
@@ -208,6 +209,8 @@ async def test_old_threads_are_forgotten() -> None:
         clock.now += 100
     assert await prune(store, older_than=150, clock=clock) == ["middle", "old"]
     assert [thread.thread_id for thread in await store.threads()] == ["new"]
+    assert [one.next async for one in graph.history("new")] == [(), ("a",)]
+    await compact(store, "old")  # it is forgotten already
     clock.now -= 86_400
     assert await prune(store, older_than=150, clock=clock) == []
 
