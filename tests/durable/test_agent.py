@@ -189,29 +189,6 @@ async def test_a_typed_answer_comes_back_typed(url: str) -> None:
         assert (await durable.result("r")).output == Sum(value=3)
 
 
-async def test_two_databases_are_served_at_once_by_one_process(tmp_path: Path) -> None:
-    one = DurableAgent(adder(), "adder", database_url=f"sqlite:///{tmp_path}/1.db")
-    two = DurableAgent(adder(), "adder", database_url=f"sqlite:///{tmp_path}/2.db")
-    for durable in (one, two, one):
-        assert (await durable.run("1 + 2?")).output == "three"
-    started, release = asyncio.Event(), asyncio.Event()
-
-    async def wait(_: LlmRequest) -> str:
-        started.set()
-        await release.wait()
-        return "at last"
-
-    slow = DurableAgent(Agent(FunctionLlm(wait)), "slow", database_url=two.database_url)
-    running = asyncio.create_task(slow.run("wait"))
-    await started.wait()
-    assert (await two.run("1 + 2?")).output == "three"  # several agents on one database at once
-    assert (await one.run("1 + 2?")).output == "three"  # and on another
-    release.set()
-    assert (await running).output == "at last"
-    for durable in (one, two, slow):
-        await durable.close()
-
-
 # --- the queue ---------------------------------------------------------------------------------------
 
 
@@ -441,16 +418,6 @@ async def test_eight_that_an_operator_cancels_and_resumes_at_once_are_carried_by
         results = await asyncio.gather(*(durable.result(run_id) for run_id in runs))
         assert {result.output for result in results} == {"done"}
         assert most == Counter(dict.fromkeys(runs, 1)), "nobody is at work twice"
-
-
-async def test_a_queued_run_can_be_cancelled(url: str) -> None:
-    async with DurableAgent(adder(), "adder", database_url=url) as durable:
-        run_id = await durable.enqueue("1 + 2?")
-        await durable.cancel(run_id)
-        after = await durable.enqueue("1 + 2?")
-        async with served(DurableAgent(adder(), "adder", database_url=url)):
-            await durable.result(after)  # the queue is served in order: the first one's turn is over
-            assert await durable.status(run_id) == RunState.CANCELLED
 
 
 # --- what goes wrong ---------------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
@@ -13,9 +12,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from pydantic import AfterValidator
 
-from tests.conftest import ROOT
 from tests.durable.test_agent import turns
-from tests.warm import python
 from wesichain import Agent, ToolContext, tool
 from wesichain.agent import Approve, ApproveWith, Provide
 from wesichain.core import RunCompleted, Usage, from_json
@@ -72,22 +69,6 @@ async def test_a_graphs_run_is_found_by_its_id(url: str, tmp_path: Path) -> None
         assert [run.run_id for run in await durable.list()] == ["r"]
         assert len(durable.version) == 12
     assert (tmp_path / "effects").read_text().split() == ["first", "second"]
-
-
-async def test_a_killed_run_goes_on_from_its_last_checkpoint(url: str, tmp_path: Path) -> None:
-    code = f"""
-import asyncio
-from pathlib import Path
-from tests.durable.test_graph import graph
-from wesichain.durable import DurableGraph
-durable = DurableGraph(graph(Path({str(tmp_path)!r}), dies=True), "notes", database_url={url!r})
-asyncio.run(durable.run({{}}, run_id="r"))
-"""
-    done = subprocess.run([*python(), "-c", code], check=False, cwd=ROOT, timeout=60)
-    assert done.returncode == -signal.SIGKILL
-    async with DurableGraph[Any](graph(tmp_path), "notes", database_url=url, lease=1.0) as durable:
-        assert await durable.run({}, run_id="r") == {"said": ["first", "second"]}
-    assert (tmp_path / "effects").read_text().split() == ["first", "second", "second"]
 
 
 def test_a_graph_without_a_checkpointer_is_refused() -> None:

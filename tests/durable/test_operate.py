@@ -22,9 +22,9 @@ from bench.durable import agent as weatherman
 from bench.durable import bytes_of
 
 from tests.conftest import ROOT
-from tests.durable.test_agent import Slow, adder, deleter, served, turns
+from tests.durable.test_agent import Slow, adder, deleter, served
 from tests.warm import python
-from wesichain import Agent, Budget, tool
+from wesichain import Agent, tool
 from wesichain.agent import Approve, Interrupted
 from wesichain.core import Role
 from wesichain.durable import DurableAgent, DurableRuns, RunState
@@ -177,80 +177,6 @@ async def test_storage_is_linear_in_steps(url: str) -> None:
             await durable.run("How is the weather?", run_id=f"hops-{hops}")
         sizes[hops] = bytes_of(url, f"hops-{hops}") / (2 * hops + 2)
     assert sizes[30] < 1.1 * sizes[6], sizes
-
-
-async def test_storage_is_linear_in_approvals(url: str, tmp_path: Path) -> None:
-    @tool(approval=True)
-    def sign(page: int) -> str:
-        """Sign a page."""
-        return f"signed {page} " + "x" * 200
-
-    async def size(pages: int) -> int:
-        replies = [*(calls(("sign", {"page": page})) for page in range(pages)), "done"]
-        agent = Agent(turns(*replies), tools=[sign], budget=Budget(steps=100), loop_guard=None)
-        run_id = f"pages-{pages}"
-        async with DurableAgent(agent, run_id, database_url=url) as durable:
-            with pytest.raises(RunInterruptedError):
-                await durable.run("sign", run_id=run_id)
-            for page in range(pages):
-                (item,) = await durable.pending(run_id)
-                await durable.approve(run_id, item.token, Approve())
-                if page < pages - 1:
-                    with pytest.raises(RunInterruptedError):
-                        await durable.resume(run_id)
-            result = await durable.resume(run_id)
-            assert result.output == "done"
-            assert len(result.messages) == 2 * pages + 2
-        db = sqlite3.connect(tmp_path / "runs.db")
-        found = sum(
-            db.execute(
-                f"SELECT COALESCE(SUM(LENGTH({column})), 0) FROM {table} WHERE workflow_uuid LIKE ?",  # ours
-                (f"{run_id}%",),
-            ).fetchone()[0]
-            for table, column in (
-                ("workflow_input", "inputs"),
-                ("workflow_output", "output"),
-                ("operation_outputs", "output"),
-            )
-        )
-        db.close()
-        return int(found)
-
-    small, large = await size(2), await size(6)
-    assert large < 3.5 * small, (small, large)
-
-
-async def test_a_database_that_may_only_be_read_is_one_line(url: str, tmp_path: Path) -> None:
-    async with DurableAgent(adder(), "adder", database_url=url) as durable:
-        await durable.run("1 + 2?", run_id="r")
-    db = sqlite3.connect(tmp_path / "runs.db")
-    db.execute("PRAGMA journal_mode = DELETE")
-    db.close()
-    code = f"""
-import asyncio
-from tests.durable.test_agent import adder
-from wesichain.durable import DurableAgent
-from wesichain.errors import DurableError
-import wesichain.durable.store.database as database
-import sqlalchemy as sa
-def read_only(connection, _): connection.execute("PRAGMA query_only = ON")
-durable = DurableAgent(adder(), "adder", database_url={url!r})
-async def main():
-    assert (await durable.status("r")) == "completed"
-    sa.event.listen(durable._runs._opened.database.engine, "checkout", lambda c, *_: c.execute("PRAGMA query_only = ON"))
-    for work in (durable.enqueue("hi"), durable.cancel("r"), durable.run("hi")):
-        try:
-            await work
-        except DurableError as error:
-            print(error)
-asyncio.run(main())
-"""
-    done = subprocess.run(
-        [*python(), "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, timeout=240
-    )
-    lines = done.stdout.splitlines()
-    assert len(lines) >= 2
-    assert all("readonly" in line and "\n" not in line for line in lines), lines
 
 
 # --- DBOS and its other users ------------------------------------------------------------------------

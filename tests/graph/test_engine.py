@@ -86,16 +86,6 @@ async def test_siblings_run_at_the_same_time() -> None:
         await graph.invoke({})
 
 
-async def test_a_function_that_returns_a_coroutine_runs_beside_its_siblings_too() -> None:
-    gate = asyncio.Barrier(2)
-
-    async def wait() -> None:
-        await asyncio.wait_for(gate.wait(), PATIENCE)
-
-    graph = build("a>b", "a>c", a=note("a"), b=lambda _: wait(), c=lambda _: wait()).build()
-    await graph.invoke({})
-
-
 @behaviour("G26")
 @pytest.mark.parametrize(
     ("answer", "targets", "expected"),

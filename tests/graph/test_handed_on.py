@@ -9,7 +9,6 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel
 
 from tests.draws import draws
 from wesichain.errors import ConflictingUpdateError
@@ -88,12 +87,6 @@ class Record:
     plain: int = 0
 
 
-class Model(BaseModel):
-    total: Annotated[int, Add] = 0
-    best: Annotated[int, max] = 0
-    log: Annotated[list[str], Append] = []
-
-
 def grown(state: Record) -> Record:
     state.total += 1
     state.sum += 0.1
@@ -140,17 +133,6 @@ async def test_whole_states_through_send_are_compared_with_what_was_sent() -> No
     for store in (None, MemoryCheckpointer()):
         done = await builder.build(store).invoke(Record(total=10, log=["x"]))
         assert (done.total, done.log) == (13, ["x", "w", "w", "w"])
-
-
-async def test_a_model_as_a_whole_state_beside_a_sibling() -> None:
-    def whole(state: Model) -> Model:
-        return Model(total=state.total + 1, best=8, log=[*state.log, "m"])
-
-    builder = (
-        GraphBuilder(Model).add_node("whole", whole).add_node("by", lambda _: {"total": 5, "log": ["b"]})
-    )
-    done = await builder.add_edge(START, "whole").add_edge(START, "by").build().invoke(Model(total=1))
-    assert (done.total, done.best, done.log) == (7, 8, ["m", "b"])
 
 
 KEYS = schema_of(Record).keys

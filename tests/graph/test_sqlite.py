@@ -75,39 +75,6 @@ async def test_the_same_holds_where_a_list_is_rewritten_at_every_turn(tmp_path: 
     assert folder_size(path) <= 3 * 100_000
 
 
-async def test_a_large_value_that_is_rewritten_leaves_a_base_to_read_from(tmp_path: Path) -> None:
-    store = SqliteCheckpointer(tmp_path / "big.db")
-
-    def count(state: dict[str, Any]) -> dict[str, Any]:
-        return {"n": state["n"] + 1, "blob": str(state["n"] % 10) * 20_000}
-
-    builder: GraphBuilder[dict[str, Any]] = GraphBuilder()
-    builder.add_node("count", count).set_entry("count")
-    builder.add_conditional_edges(
-        "count", lambda s: "count" if s["n"] < 40 else "__end__", ["count", "__end__"]
-    )
-    graph = builder.build(store)
-    done = await graph.invoke({"n": 0, "blob": ""}, ExecutionOptions(thread_id="t"))
-    assert len(await store.read("t", since=1)) == 41
-    assert len(await store.read("t")) < 20
-    snapshot = await graph.get_state("t")
-    assert (snapshot.values, snapshot.step) == (done, 40)
-    assert [one.values["n"] for one in await graph.history("t")] == list(range(40, -1, -1))
-    store.close()
-
-
-async def test_another_process_reads_it_while_it_is_open(tmp_path: Path) -> None:
-    path = tmp_path / "shared.db"
-    one, two = SqliteCheckpointer(path), SqliteCheckpointer(path)
-    await one.append("t", [entry(1)], after=0)
-    assert numbers(await two.read("t")) == [1]
-    await two.append("t", [entry(2)], after=1)
-    with pytest.raises(CheckpointError, match="somebody else"):
-        await one.append("t", [entry(2)], after=1)
-    one.close()
-    two.close()
-
-
 def test_a_file_cut_anywhere_is_refused_or_right(tmp_path: Path) -> None:
     whole = tmp_path / "whole.db"
     store = SqliteCheckpointer(whole)

@@ -72,40 +72,6 @@ async def test_states_of_every_kind_fit_into_each_other(outer: Any, inner: Any) 
     assert (done["log"] if isinstance(done, dict) else done.log) == ["x", "in"]
 
 
-@behaviour("G101", "G103")
-@pytest.mark.parametrize(
-    ("keep", "expected"),
-    [
-        pytest.param(False, ["a1", "b1", "a1", "b1"], id="fresh-at-every-visit"),
-        pytest.param(True, ["a1", "b1", "a2", "b2"], id="kept-from-visit-to-visit-each-its-own"),
-    ],
-)
-async def test_an_inner_graph_begins_anew_or_goes_on(keep: bool, expected: list[str]) -> None:
-    class Visits(TypedDict, total=False):
-        private: int
-        note: str
-
-    def inner(name: str) -> Any:
-        def count(state: Visits) -> Any:
-            visits = state.get("private", 0) + 1
-            seen.append(f"{name}{visits}")
-            return {"private": visits, "note": f"{name}{visits}"}
-
-        return GraphBuilder(Visits).add_node("count", count).set_entry("count").build()
-
-    seen: list[str] = []
-    builder = (
-        GraphBuilder(Outer)
-        .add_node("a", inner("a"), keep_state=keep)
-        .add_node("b", inner("b"), keep_state=keep)
-    )
-    graph = builder.add_edge("a", "b").set_entry("a").build(MemoryCheckpointer())
-    for _ in range(2):
-        done = await graph.invoke({}, T)
-    assert seen == expected
-    assert done == {"log": []}, "what is kept is nobody else's business"
-
-
 @behaviour("G105")
 async def test_inner_graphs_in_loops_and_side_by_side_find_each_their_own_state() -> None:
     def ask(state: Any) -> Any:
@@ -196,14 +162,3 @@ async def test_a_write_of_an_inner_graph_is_seen_to_its_end_when_a_sibling_fails
     broken = False
     assert (await graph.resume("t"))["log"] == ["x", "y"]
     assert calls.count("y") == 1
-
-
-async def test_a_graph_that_a_blocking_node_runs_is_a_run_of_its_own() -> None:
-    inner = counter().build()
-    builder = GraphBuilder(Outer).add_node(
-        "block", lambda _: {"log": inner.invoke_sync({"shared": 1})["log"]}, blocking=True
-    )
-    store = MemoryCheckpointer()
-    graph = builder.set_entry("block").build(store)
-    assert (await graph.invoke({}, T))["log"] == ["inner1"]
-    assert [entry.owner for entry in await store.read("t", since=1)] == ["", ""]

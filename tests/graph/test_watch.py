@@ -34,7 +34,6 @@ from wesichain.graph import (
     ExecutionOptions,
     Graph,
     GraphBuilder,
-    GraphContext,
     MemoryCheckpointer,
     Observer,
     Send,
@@ -223,21 +222,6 @@ def test_the_console_shows_a_run_and_nothing_that_a_terminal_would_act_on() -> N
         "● n: saved",
         "",
     ]
-
-
-def test_the_context_says_where_a_node_is() -> None:
-    seen: list[GraphContext] = []
-    graph = chain(note("a"), lambda s, ctx: seen.append(ctx), checkpointer=MemoryCheckpointer())
-    graph.invoke_sync({}, ExecutionOptions(thread_id="t", run_id="r", max_steps=5))
-    (ctx,) = seen
-    assert (ctx.remaining_steps, ctx.thread_id, ctx.node, ctx.run_id, ctx.step, ctx.scope) == (
-        4,
-        "t",
-        "n1",
-        "r",
-        1,
-        "n1",
-    )
 
 
 # --- drawings --------------------------------------------------------------------------------------

@@ -701,7 +701,7 @@ LEFT_OUT: Mapping[Any, Sequence[str]] = {
 @behaviour(
     *("G04", "G05", "G08", "G11", "G12", "G14", "G26", "G27", "G31", "G32", "G35", "G40", "G41", "G42"),
     *("G60", "G61", "G62", "G64", "G70", "G80", "G81", "G82", "G83", "G84", "G85", "G86", "G92", "G100"),
-    *("G102", "G112", "G113", "K03", "K14"),
+    *("G101", "G102", "G103", "G112", "G113", "K03", "K14"),
 )
 @pytest.mark.parametrize("is_kept", [True, False], ids=["one-graph", "a-graph-for-each-call"])
 @pytest.mark.parametrize("name", KINDS)

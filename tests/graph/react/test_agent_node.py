@@ -108,12 +108,6 @@ async def test_agents_side_by_side_over_sends() -> None:
     assert (await builder.build().invoke({}, context="me"))["answer"] == ["a for me", "b for me"]
 
 
-async def test_a_failed_run_is_the_nodes_failure() -> None:
-    graph = GraphBuilder(Ticket).add_node("triage", Agent(ScriptedLlm([]))).set_entry("triage").build()
-    with pytest.raises(NodeFailedError, match="node 'triage': the run failed"):
-        await graph.invoke({"input": "?"})
-
-
 async def test_a_run_that_its_policy_stopped_is_the_nodes_failure() -> None:
     policy = Recovery({ModelTransportError: Interrupt()})
     agent = Agent(ScriptedLlm([ConnectionError("down")]), policy=policy)

@@ -151,17 +151,6 @@ async def test_a_node_that_is_tried_again_does_not_pay_again(kind: str, has_stor
     assert sent == [5]
 
 
-@pytest.mark.parametrize("kind", ["node", "agent"])
-async def test_a_failed_thread_goes_on_where_it_failed(kind: str) -> None:
-    sent: list[int] = []
-    graph = flaky_graph(kind, MemoryCheckpointer(), sent)
-    with pytest.raises(GraphError, match="down"):
-        await graph.invoke({"input": "pay"}, THREAD)
-    done = await graph.resume("t")
-    assert done["final_output" if kind == "node" else "output"] == "I was told: fine"
-    assert sent == [5]
-
-
 async def test_a_once_tool_that_failed_is_told_of_and_not_run_again() -> None:
     tries: list[int] = []
 

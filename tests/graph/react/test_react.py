@@ -29,7 +29,6 @@ from wesichain.core import (
     RunFailed,
     RunInterrupted,
     RunStarted,
-    TextDelta,
     Thought,
     ToolCall,
     ToolCompleted,
@@ -62,7 +61,7 @@ from wesichain.graph import (
     react_graph,
 )
 from wesichain.policy import Interrupt
-from wesichain.testing import ScriptedLlm, StreamingScriptedLlm, calls
+from wesichain.testing import ScriptedLlm, calls
 from wesichain.tools import tool
 
 ADD = calls(("add", {"a": 1, "b": 2}), content="I add.")
@@ -237,17 +236,6 @@ async def test_without_any_step_left_nothing_is_asked() -> None:
     assert llm.requests == []
 
 
-async def test_the_count_goes_on_where_a_run_was_left() -> None:
-    """A state with an unfinished scratchpad is gone on with, and its iterations count."""
-    steps: list[ReActStep] = [Action(ToolCall("1", "add", {"a": 1, "b": 2})), Observation(3, "1")]
-    node = ReActAgentNode(llm=(llm := ScriptedLlm([ADD, ADD, ADD])), tools=[add], max_iterations=3)
-    graph = GraphBuilder(ReActState).add_node("agent", node).set_entry("agent").build()
-    done = await graph.invoke(ReActState("q", steps, None, 2))
-    assert (done.iteration_count, len(llm.requests)) == (3, 1)
-    assert [message.role for message in llm.requests[0].messages] == [Role.USER, Role.ASSISTANT, Role.TOOL]
-    assert done.scratchpad[:2] == steps
-
-
 async def test_a_prompt_says_how_to_behave_and_may_name_keys_of_the_state() -> None:
     for prompt, expected in (
         ("Be brief.", "Be brief."),
@@ -306,17 +294,6 @@ def check_log(events: list[Event]) -> None:
         assert not open_
     dispatched = [event.call.id for event in events if isinstance(event, ToolDispatched)]
     assert dispatched == [event.call_id for event in events if isinstance(event, ToolCompleted)]
-
-
-async def test_a_stream_of_a_graph_has_the_agents_words() -> None:
-    node = ReActAgentNode(llm=StreamingScriptedLlm([ADD, "It is three."]), tools=[add], stream=True)
-    stream = (
-        GraphBuilder(ReActState).add_node("agent", node).set_entry("agent").build().stream(ReActState("q"))
-    )
-    events = [event async for event in stream]
-    check_log(events)
-    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "I add.It is three."
-    assert stream.result.final_output == "It is three."
 
 
 async def test_an_observer_hears_of_the_tools() -> None:
@@ -448,14 +425,6 @@ async def test_an_agent_inside_that_its_policy_stopped_stops_the_graph() -> None
         await graph.invoke("q")
 
 
-async def test_a_batch_of_refused_or_failing_calls_goes_back_to_the_model() -> None:
-    graph = stepwise(calls(("broken", {}), ("add", {"a": 1, "b": 2})), "3", tool_failure_policy=CONTINUE)
-    done = await graph.invoke({"input": "q"})
-    observed = [str(step.value) for step in done["agent_scratchpad"] if isinstance(step, Observation)]
-    assert observed[0].startswith("[TOOL ERROR]")
-    assert observed[1] == "3"
-
-
 async def test_limits_of_the_loop_as_a_graph() -> None:
     done = await stepwise(ADD, ADD, ADD, max_iterations=2, loop_guard=None).invoke({"input": "q"})
     assert (done["final_output"], done["iteration_count"]) == ("I add.", 2)
@@ -463,18 +432,6 @@ async def test_limits_of_the_loop_as_a_graph() -> None:
         await stepwise(ADD, ADD, ADD).invoke({"input": "q"}, ExecutionOptions(max_steps=3))
     done = await stepwise(*[ADD] * 70, "end", max_iterations=80, loop_guard=None).invoke({"input": "q"})
     assert done["iteration_count"] == 71
-
-
-async def test_tools_side_by_side_in_the_loop_as_a_graph() -> None:
-    graph = stepwise(calls(*[("add", {"a": n, "b": 1}) for n in range(5)]), "ok", tool_concurrency=3)
-    done = await graph.invoke({"input": "q"})
-    assert [step.value for step in done["agent_scratchpad"] if isinstance(step, Observation)] == [
-        1,
-        2,
-        3,
-        4,
-        5,
-    ]
 
 
 @pytest.mark.parametrize("make", [ReActAgentNode, react_graph])
