@@ -444,31 +444,15 @@ def test_what_is_not_ours_is_not_read(store: Store) -> None:
     ("check", "given", "says"),
     [
         (checked_id, "r" * 128, ""),
-        (
-            checked_id,
-            "r" * 129,
-            "'" + "r" * 129 + "' is no run id: use letters, digits and _ . : @ - (128 at most)",
-        ),
-        (
-            checked_id,
-            "é" * 200,
-            "'" + "é" * 149 + " is no run id: use letters, digits and _ . : @ - (128 at most)",
-        ),
+        (checked_id, "r" * 129, "'" + "r" * 129 + "' is no run id: use letters, digits and _ . : @ - (128 at most)"),
+        (checked_id, "é" * 200, "'" + "é" * 149 + " is no run id: use letters, digits and _ . : @ - (128 at most)"),
         (checked_id, 5, "5 is no run id: use letters, digits and _ . : @ - (128 at most)"),
         (checked_name, "n" * 64, ""),
-        (
-            checked_name,
-            "é" * 99,
-            "'" + "é" * 80 + "' is no agent's name: use letters, digits and _ . - (64 at most)",
-        ),
+        (checked_name, "é" * 99, "'" + "é" * 80 + "' is no agent's name: use letters, digits and _ . - (64 at most)"),
         (checked_version, "v" * 64, ""),
-        (
-            checked_version,
-            "é" * 99,
-            "'" + "é" * 80 + "' is no version: use letters, digits and _ . + - (64 at most)",
-        ),
+        (checked_version, "é" * 99, "'" + "é" * 80 + "' is no version: use letters, digits and _ . + - (64 at most)"),
     ],
-)
+)  # fmt: skip
 def test_the_names_that_runs_agents_and_versions_may_have(check: Any, given: Any, says: str) -> None:
     if not says:
         assert check(given) == given

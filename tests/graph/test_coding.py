@@ -164,11 +164,7 @@ STEPS: list[ReActStep] = [
         pytest.param(dict[tuple[int, int], str], {(1, 2): "a"}, id="a-dict-of-tuples"),
         pytest.param(Point, Point(1, 2.5, ["n"], Point(3)), id="a-dataclass-of-itself"),
         pytest.param(Late, Late(1), id="a-frozen-dataclass"),
-        pytest.param(
-            Model,
-            Model(when=datetime(2024, 1, 1, tzinfo=UTC), tags={"a"}, inner=Point(1)),
-            id="a-pydantic-model",
-        ),
+        pytest.param(Model, Model(when=datetime(2024, 1, 1, tzinfo=UTC), tags={"a"}, inner=Point(1)), id="a-pydantic-model"),
         pytest.param(Record, {"id": 1}, id="a-TypedDict"),
         pytest.param(int | None, None, id="an-option-that-is-not-there"),
         pytest.param(Optional[Point], Point(1), id="an-option"),  # noqa: UP045  # both spellings
@@ -184,13 +180,9 @@ STEPS: list[ReActStep] = [
         pytest.param(Annotated[list[int], Append], [1], id="annotated"),
         pytest.param(Annotated[list[int], ["unhashable"]], [1], id="annotated-with-what-has-no-hash"),
         pytest.param(Any, {"a": [1, (2, {3}), b"x", STEPS, MESSAGES, {"$set": 1}, {1: 2}]}, id="anything"),
-        pytest.param(
-            dict[str, Any],
-            {"when": datetime(2024, 1, 1, tzinfo=UTC), "d": Decimal(1)},
-            id="a-dict-of-anything",
-        ),
+        pytest.param(dict[str, Any], {"when": datetime(2024, 1, 1, tzinfo=UTC), "d": Decimal(1)}, id="a-dict-of-anything"),
     ],
-)
+)  # fmt: skip
 def test_values_are_read_back_as_they_were(type_: Any, value: Any) -> None:
     coder = coder_of(type_)
     stored = parse_json(dump_json(coder.encode(value)))
@@ -498,12 +490,8 @@ def body(**extra: Any) -> str:
         pytest.param(body(format=4), "format 4; this version reads up to 3", id="of-a-newer-format"),
         pytest.param(body(values={"n": {"?": 1}}), "is damaged", id="an-unknown-delta"),
         pytest.param(body(values=[1]), "is damaged", id="values-that-are-none"),
-        pytest.param(
-            body(values={"n": {"=": "x"}}), "the key 'n' could not be read", id="a-value-of-another-type"
-        ),
-        pytest.param(
-            body(values={"thing": {"=": {"$os": "x"}}}), "'\\$os' is not a mark", id="an-unknown-mark"
-        ),
+        pytest.param(body(values={"n": {"=": "x"}}), "the key 'n' could not be read", id="a-value-of-another-type"),
+        pytest.param(body(values={"thing": {"=": {"$os": "x"}}}), "'\\$os' is not a mark", id="an-unknown-mark"),
         pytest.param(body(next=None), "'t' is damaged", id="nothing-that-runs-next"),
         pytest.param(body(next=[[]]), "'t' is damaged", id="a-task-that-is-none"),
         pytest.param(body(step=None), "'t' is damaged", id="a-step-that-is-no-number"),
@@ -511,7 +499,7 @@ def body(**extra: Any) -> str:
         pytest.param(body(next=["gone"]), "the node 'gone'", id="a-node-that-is-not-there"),
         pytest.param(body(parent=7, format=0).replace("1", "1"), "", id="fine"),
     ],
-)
+)  # fmt: skip
 async def test_a_damaged_checkpoint_is_an_error_of_ours(stored: str, message: str) -> None:
     store = MemoryCheckpointer()
     await store.append("t", [Entry(1, "", 1, 0.0, stored)], after=0)

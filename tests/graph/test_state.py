@@ -61,30 +61,22 @@ class Folds(TypedDict, total=False):
     ("given", "update", "key", "expected"),
     [
         pytest.param({"items": [1]}, {"items": [2, 3]}, "items", [1, 2, 3], id="append-extends-by-a-list"),
-        pytest.param(
-            {"items": [1]}, {"items": "ab"}, "items", [1, "ab"], id="append-takes-a-text-as-one-item"
-        ),
-        pytest.param(
-            {"items": [1]}, {"items": {"a": 1}}, "items", [1, {"a": 1}], id="append-takes-a-dict-as-one"
-        ),
+        pytest.param({"items": [1]}, {"items": "ab"}, "items", [1, "ab"], id="append-takes-a-text-as-one-item"),
+        pytest.param({"items": [1]}, {"items": {"a": 1}}, "items", [1, {"a": 1}], id="append-takes-a-dict-as-one"),
         pytest.param({}, {"items": (1, 2)}, "items", [1, 2], id="append-begins-with-an-empty-list"),
         pytest.param({"total": 2}, {"total": 3}, "total", 5, id="add-adds-numbers"),
         pytest.param({}, {"total": 3}, "total", 3, id="add-begins-with-zero"),
         pytest.param({"text": "a"}, {"text": "b"}, "text", "ab", id="add-joins-texts"),
         pytest.param({"tags": {"a"}}, {"tags": ["b", "a"]}, "tags", {"a", "b"}, id="union-takes-any-items"),
         pytest.param({"tags": {"a"}}, {"tags": "bc"}, "tags", {"a", "bc"}, id="union-takes-a-text-as-one"),
-        pytest.param(
-            {"facts": {"a": 1}}, {"facts": {"b": 2}}, "facts", {"a": 1, "b": 2}, id="merge-adds-entries"
-        ),
-        pytest.param(
-            {"facts": {"a": 1}}, {"facts": {"a": 2}}, "facts", {"a": 2}, id="merge-replaces-entries"
-        ),
+        pytest.param({"facts": {"a": 1}}, {"facts": {"b": 2}}, "facts", {"a": 1, "b": 2}, id="merge-adds-entries"),
+        pytest.param({"facts": {"a": 1}}, {"facts": {"a": 2}}, "facts", {"a": 2}, id="merge-replaces-entries"),
         pytest.param({"best": 7}, {"best": 3}, "best", 7, id="any-function-of-two-is-a-reducer"),
         pytest.param({"joined": [1]}, {"joined": [2]}, "joined", [1, 2], id="operators-are-functions"),
         pytest.param({"plain": 1}, {"plain": 2}, "plain", 2, id="overwrite-is-the-default-said-aloud"),
         pytest.param({"one": 1}, {"one": None}, "one", None, id="a-key-without-a-reducer-is-replaced"),
     ],
-)
+)  # fmt: skip
 def test_reducers(given: Any, update: Any, key: str, expected: Any) -> None:
     assert run(Folds, lambda _: update, given)[key] == expected
 
@@ -410,19 +402,11 @@ def test_a_class_inside_a_function_is_read_as_far_as_it_can_be() -> None:
         pytest.param(int, "'int' cannot be a graph's state", id="a-number"),
         pytest.param(list[str], "cannot be a graph's state", id="a-list"),
         pytest.param(object(), "cannot be a graph's state", id="no-type"),
-        pytest.param(
-            Twice,
-            "'x' has two reducers",
-            id="two-reducers",
-        ),
+        pytest.param(Twice, "'x' has two reducers", id="two-reducers"),
         pytest.param(Unreadable, "its annotations cannot be read", id="a-name-that-is-not-there"),
-        pytest.param(
-            OfThree,
-            "'x' has of_three for a reducer, which does not take two",
-            id="a-reducer-of-three",
-        ),
+        pytest.param(OfThree, "'x' has of_three for a reducer, which does not take two", id="a-reducer-of-three"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_a_state_says_so(state_type: Any, message: str) -> None:
     with pytest.raises(GraphDefinitionError, match=message):
         GraphBuilder(state_type)
