@@ -6,7 +6,6 @@ import asyncio
 import sqlite3
 import stat
 import subprocess
-from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
@@ -15,7 +14,6 @@ from typing import Any, cast
 import pytest
 from pydantic import BaseModel
 
-from tests.draws import sampled
 from tests.warm import python
 from wesichain import Agent, Budget, ObserveErrors, Recovery, ToolContext, tool
 from wesichain.agent import Approve, ApproveWith, Interrupted, Provide, Refuse
@@ -368,56 +366,6 @@ async def settle() -> None:
             return
         await asyncio.sleep(0.02)
     assert len(asyncio.all_tasks()) == 1, asyncio.all_tasks()
-
-
-@pytest.mark.sampled
-@pytest.mark.parametrize("lease", sampled([1.0, 20.0], 1))
-async def test_eight_that_an_operator_cancels_and_resumes_at_once_are_carried_by_one_alone(
-    url: str, lease: float
-) -> None:
-    gate, begun, at_work, most = asyncio.Event(), Counter[str](), Counter[str](), Counter[str]()
-
-    @tool(effect="idempotent", timeout=3600)
-    async def work(ctx: ToolContext[None]) -> str:
-        """Work."""
-        run_id = ctx.run_id
-        begun[run_id] += 1
-        at_work[run_id] += 1
-        most[run_id] = max(most[run_id], at_work[run_id])
-        try:
-            await gate.wait()
-        finally:
-            at_work[run_id] -= 1
-        return "worked"
-
-    def reply(request: LlmRequest) -> Any:
-        return (
-            "done" if any(message.role is Role.TOOL for message in request.messages) else calls(("work", {}))
-        )
-
-    runs = [f"r{number}" for number in range(8)]
-    made = DurableAgent(Agent(FunctionLlm(reply), tools=[work]), "a", database_url=url, lease=lease)
-    async with served(made) as durable, DurableRuns(url) as operator:
-
-        async def until_begun(times: int) -> None:
-            async with asyncio.timeout(60):
-                while begun != Counter(dict.fromkeys(runs, times)):
-                    await asyncio.sleep(0.02)
-
-        for run_id in runs:
-            await durable.enqueue("work", run_id=run_id)
-        await until_begun(1)
-
-        async def again(run_id: str) -> None:
-            await operator.cancel(run_id)
-            await operator.resume(run_id)
-
-        await asyncio.gather(*map(again, runs))
-        await until_begun(2)
-        gate.set()
-        results = await asyncio.gather(*(durable.result(run_id) for run_id in runs))
-        assert {result.output for result in results} == {"done"}
-        assert most == Counter(dict.fromkeys(runs, 1)), "nobody is at work twice"
 
 
 # --- what goes wrong ---------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import sqlite3
 from contextlib import closing
 from typing import Any
@@ -153,24 +152,3 @@ async def test_eight_agents_in_one_call_and_an_agent_below_an_agent_are_runs_eac
         assert kinds[0] == ("run_started", "")
         assert kinds[-1] == ("run_completed", "")
         assert ("run_completed", "leaf-0") in kinds
-
-
-async def test_instructions_of_an_agent_below_that_change_by_themselves_break_nothing(url: str) -> None:
-    asked = itertools.count()
-
-    def outer() -> Agent[str]:
-        mine = Mine()
-
-        @tool
-        def dig() -> str:
-            """Dig."""
-            mine.dug.append("x")
-            return "found"
-
-        replies = turns(calls(("dig", {})), "gold")
-        miner = Agent(replies, tools=[dig], name="miner", instructions=lambda: f"At {next(asked)}.")
-        return Agent(turns(calls(("miner", {"task": "dig"})), "rich"), tools=[miner.as_tool()], name="boss")
-
-    await cut_off(url, outer(), after=13)
-    async with DurableAgent(outer(), "agent", database_url=url) as durable:
-        assert (await durable.resume("r")).output == "rich"

@@ -89,30 +89,6 @@ async def test_what_is_queued_is_taken_as_many_at_once_as_a_worker_may(url: str)
         await until(lambda: is_empty(engine))
 
 
-async def test_steps_are_numbered_kept_and_given_to_who_goes_on(url: str) -> None:
-    seen: list[Any] = []
-
-    async def program(work: Work) -> WorkflowResult:
-        seen.append((work.workflow_id, dict(work.recorded), [*work.earlier], work.first))
-
-        async def act() -> str:
-            return "{}"
-
-        for name in ("one", "two"):
-            if name not in work.recorded:
-                assert await work.step(name, act) == "{}"
-        return WorkflowResult("interrupted" if "/" not in work.workflow_id else "completed", work.workflow_id)
-
-    async with engine_of(url, program) as engine:
-        await engine.start(service_of(engine), new("r"))
-        await until(lambda: row_of(engine, "r").run.status == "interrupted")
-        assert [(step.number, step.name) for step in engine.store.steps.read("r")] == [(1, "one"), (2, "two")]
-        assert engine.store.ledger.follow("r", lambda _: "go on")
-        engine.wake()
-        await until(lambda: row_of(engine, "r").run.status == "completed")
-    assert seen == [("r", {}, [], ""), ("r/1", {}, ["r"], "order of r")]
-
-
 async def test_a_cancelled_run_keeps_what_it_had_come_to(url: str) -> None:
     gate = Gate()
     async with engine_of(url, gate) as engine:

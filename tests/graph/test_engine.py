@@ -408,12 +408,14 @@ async def test_a_node_may_have_a_timeout_of_its_own() -> None:
         await builder.build().invoke({}, ExecutionOptions(node_timeout=9))
 
 
-@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside-another"])
+@pytest.mark.parametrize("where", ["alone", "beside-another", "inside"])
 @in_virtual_time
-async def test_the_whole_run_has_a_time_too(beside: bool) -> None:
+async def test_the_whole_run_has_a_time_too(where: str) -> None:
     builder = build("a>b", a=note_on_the_loop("a"), b=stubborn)
-    if beside:
+    if where == "beside-another":
         builder.add_node("c", sleep_long).add_edge("a", "c")
+    if where == "inside":
+        builder = build(c=builder.build())
     with pytest.raises(GraphTimeoutError, match=r"out of time at node '[bc]'"):  # whose time is over first
         await builder.build().invoke({}, ExecutionOptions(max_duration=1.0))
     assert asyncio.get_running_loop().time() < 2.5

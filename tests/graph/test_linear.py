@@ -89,25 +89,6 @@ async def _state(graph: Any) -> Any:
     return (await graph.get_state("t")).values
 
 
-def asking(count: int) -> Callable[[], Any]:
-    builder = GraphBuilder(Log).add_node("ask", lambda n: {"log": [interrupt(f"q{n}")]}, blocking=False)
-    builder.add_conditional_edges(START, lambda s: [Send("ask", n) for n in range(s["n"])], ["ask"])
-    graph = builder.build(MemoryCheckpointer())
-
-    async def main() -> None:
-        with pytest.raises(GraphInterruptedError) as caught:
-            await graph.invoke({"n": count}, T)
-        done = await graph.resume("t", {asked.id: asked.value for asked in caught.value.interrupts})
-        assert len(done["log"]) == count
-
-    return lambda: asyncio.run(main())
-
-
-def test_an_answer_costs_the_same_among_few_and_among_many() -> None:
-    few, many = min(cpu(asking(50)) for _ in range(3)), cpu(asking(500))
-    assert many < 30 * few, f"50 answers: {few:.3f} s of CPU, 500: {many:.3f} s"
-
-
 def answered_one_by_one(count: int, store: Checkpointer) -> float:
     """Seconds of CPU an answer, each given by a resume of its own."""
     builder = GraphBuilder(Log).add_node("ask", lambda n: {"log": [interrupt(f"q{n}")]}, blocking=False)

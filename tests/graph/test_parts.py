@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-import sys
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import closing
@@ -41,7 +40,7 @@ from wesichain.graph import (
 )
 from wesichain.graph.checkpoints.parts import apart, together
 from wesichain.graph.postgres import PostgresCheckpointer
-from wesichain.graph.sqlite import APPLICATION_ID, SqliteCheckpointer
+from wesichain.graph.sqlite import SqliteCheckpointer
 from wesichain.testing import FunctionLlm
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 20
@@ -288,25 +287,6 @@ def test_whatever_looks_like_a_part_is_given_back_as_it_was(data: Any) -> None:
     entry = Entry(1, "", 1, 0.0, dump_json({"values": data}))
     kept = apart(entry)
     assert dump_json(together(kept, parse_json(kept.body))) == entry.body
-
-
-def main() -> None:
-    """Write the golden file, with the source of the version before."""
-    path = GOLDEN.with_suffix(".db")
-    old = SqliteCheckpointer(path)
-    with pytest.raises(GraphInterruptedError):
-        asyncio.run(small(old).invoke({}, T))
-    old.close()
-    with closing(sqlite3.connect(path)) as db:
-        lines = [*db.iterdump(), f"PRAGMA application_id = {APPLICATION_ID};", "PRAGMA user_version = 1;"]
-    path.unlink()
-    if GOLDEN.exists():
-        sys.exit(f"{GOLDEN.name} is there already, and a released format does not change")
-    GOLDEN.write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
 
 
 DATA = b64encode(b"picture").decode()
