@@ -82,8 +82,14 @@ async def test_what_is_queued_is_taken_as_many_at_once_as_a_worker_may(url: str)
             engine.store.ledger.begin(new(f"r{number}"))
         engine.wake()
         await until(lambda: len(gate.begun) == 2)
-        await several_looks(engine)
-        assert (len(gate.begun), len(engine.active)) == (2, 2)
+        service = service_of(engine)
+        assert engine._take(service) == 0
+        await engine.serve(ServedProgram(Serving("b", "v", concurrency=Concurrency(1)), gate))
+        engine.store.ledger.begin(NewRun("other", "b", "v", "", "asked"))
+        engine.wake()
+        await until(lambda: len(gate.begun) == 3)
+        assert engine._take(service) == 0
+        assert {*gate.begun} == {"r0", "r1", "other"}, "each has a concurrency of its own"
         gate.open.set()
         await until(lambda: row_of(engine, "r2").run.status == "completed")
         await until(lambda: is_empty(engine))
