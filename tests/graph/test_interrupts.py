@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.graph import kit
 from tests.graph.behaviours import behaviour
-from tests.graph.kit import Log, T, note, stopped
+from tests.graph.kit import Log, T, ask, note, stopped
 from wesichain.errors import CheckpointError, GraphError
 from wesichain.graph import (
     ExecutionOptions,
@@ -19,22 +20,8 @@ from wesichain.graph import (
 )
 
 
-def ask(question: Any, times: int = 1, calls: list[str] | None = None) -> Any:
-    def node(_: Log) -> Any:
-        if calls is not None:
-            calls.append("asked")
-        return {"log": [interrupt(f"{question} {turn}" if times > 1 else question) for turn in range(times)]}
-
-    return node
-
-
 def chain(*nodes: Any, store: Any = None, **options: Any) -> Graph[Log]:
-    builder = GraphBuilder(Log)
-    for index, node in enumerate(nodes):
-        builder.add_node(f"n{index}", node)
-        if index:
-            builder.add_edge(f"n{index - 1}", f"n{index}")
-    return builder.set_entry("n0").build(store or MemoryCheckpointer(), **options)
+    return kit.chain(*nodes, checkpointer=store or MemoryCheckpointer(), **options)
 
 
 async def test_a_graph_may_stop_by_default_and_at_its_entry() -> None:

@@ -7,10 +7,10 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from tests.graph.kit import T, stopped
+from tests.graph.kit import Log, T, stopped
+from tests.graph.kit import note as says
 from wesichain.errors import CheckpointError, GraphDefinitionError
 from wesichain.graph import (
-    Append,
     Checkpointer,
     ExecutionOptions,
     Graph,
@@ -22,14 +22,6 @@ from wesichain.graph import (
 )
 
 RESTART = ExecutionOptions(thread_id="t", restart=True)
-
-
-class Log(TypedDict, total=False):
-    log: Annotated[list[str], Append]
-
-
-def says(text: str) -> Callable[[Any], Any]:
-    return lambda _: {"log": [text]}
 
 
 def asks(text: str) -> Callable[[Any], Any]:

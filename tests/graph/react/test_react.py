@@ -25,16 +25,8 @@ from wesichain.core import (
     ReActState,
     ReActStep,
     Role,
-    RunCompleted,
-    RunFailed,
-    RunInterrupted,
-    RunStarted,
     Thought,
     ToolCall,
-    ToolCompleted,
-    ToolDispatched,
-    from_json,
-    to_json,
 )
 from wesichain.errors import (
     ConfigError,
@@ -277,21 +269,6 @@ async def test_a_state_that_has_no_question_says_so() -> None:
 
 
 # --- what is heard of it ---------------------------------------------------------------------------
-
-
-def check_log(events: list[Event]) -> None:
-    assert [event.seq for event in events] == list(range(1, len(events) + 1))
-    assert len({event.run_id for event in events}) == 1
-    for event in events:
-        assert from_json(Event, to_json(event)) == event
-    for scope in {event.scope for event in events}:
-        open_ = False
-        for event in [event for event in events if event.scope == scope]:
-            assert open_ != isinstance(event, RunStarted)
-            open_ = not isinstance(event, RunCompleted | RunFailed | RunInterrupted)
-        assert not open_
-    dispatched = [event.call.id for event in events if isinstance(event, ToolDispatched)]
-    assert dispatched == [event.call_id for event in events if isinstance(event, ToolCompleted)]
 
 
 async def test_an_observer_hears_of_the_tools() -> None:
