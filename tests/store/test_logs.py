@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import subprocess
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -284,16 +282,3 @@ def test_a_file_is_written_as_safely_as_it_was_asked_for(tmp_path: Path, durable
     found = logs.database.run_now(lambda db: [db.execute(f"PRAGMA {name}").fetchone()[0] for name in names])
     logs.close()
     assert found == ["wal", 2 if durable else 1, 128, 1]
-
-
-def test_a_file_that_others_are_opening_is_waited_for_and_not_for_ever(tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / "logs.db", isolation_level=None)) as other:
-        other.execute("BEGIN EXCLUSIVE")
-        logs = SqliteLogs(
-            tmp_path / "logs.db", SQLITE, Layout("logs", "entries", "log", conflict), timeout=0.05
-        )
-        with pytest.raises(CheckpointError, match="locked"):
-            logs.database.run_now(lambda db: None)
-        other.execute("ROLLBACK")
-    logs.database.run_now(lambda db: None)
-    logs.close()
