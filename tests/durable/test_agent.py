@@ -15,7 +15,7 @@ import pytest
 from pydantic import BaseModel
 
 from tests.warm import python
-from wesichain import Agent, Budget, ObserveErrors, Recovery, ToolContext, tool
+from wesichain import Agent, Budget, ObserveErrors, Recovery, tool
 from wesichain.agent import Approve, ApproveWith, Interrupted, Provide, Refuse
 from wesichain.core import Event, LlmRequest, Message, Role, to_json
 from wesichain.durable import DurableAgent, DurableRuns, RunState
@@ -469,30 +469,6 @@ async def test_what_is_in_the_environment_does_not_reach_the_database(
     async with DurableAgent(adder(), "adder", database_url=url) as durable:
         await durable.run("1 + 2?")
         assert all(canary.encode() not in file.read_bytes() for file in tmp_path.glob("runs.db*"))
-
-
-async def test_an_agent_as_a_tool_goes_on_where_it_was(url: str) -> None:
-    keys: list[str] = []
-
-    @tool
-    def dig(ctx: ToolContext) -> str:
-        """Dig."""
-        keys.append(ctx.idempotency_key)
-        return "found"
-
-    def outer() -> Agent[Any, str]:
-        inner = Agent(turns(calls(("dig", {})), "gold"), tools=[dig], name="miner")
-        return Agent(turns(calls(("miner", {"task": "dig"})), "rich"), tools=[inner.as_tool()])
-
-    await cut_off(url, outer(), after=13)
-    async with DurableAgent(outer(), "agent", database_url=url) as durable:
-        result = await durable.resume("r")
-    plain = await outer().run("1 + 2?", run_id="r")
-    assert [(event.seq, event.kind, event.scope) for event in result.events] == [
-        (event.seq, event.kind, event.scope) for event in plain.events
-    ]
-    assert result.usage == plain.usage
-    assert keys == ["r:1:miner-0:1:dig-0"] * 2  # once durably, once plainly
 
 
 @pytest.mark.parametrize("jump", [-86_400.0, 86_400.0], ids=["a-day-back", "a-day-ahead"])

@@ -151,25 +151,6 @@ async def test_a_decision_and_what_follows_from_it_are_one_transaction(
         assert (await durable.resume("r")).output == "as you wish"
 
 
-async def test_a_cancelled_run_tells_what_it_spent_and_said(url: str) -> None:
-    slow = Slow("model 1")
-    async with DurableAgent(slow.agent(), "slow", database_url=url, lease=1.0) as durable:
-        running = asyncio.create_task(durable.run("work", run_id="r"))
-        await slow.begun.wait()
-        async with DurableAgent(slow.agent(), "slow", database_url=url) as elsewhere:
-            await elsewhere.cancel("r")
-            outcome = await elsewhere.outcome("r")
-        with pytest.raises(RunInterruptedError):
-            await running
-    assert isinstance(outcome, Interrupted)
-    assert (outcome.spent.steps, outcome.spent.tool_calls) == (
-        1,
-        1,
-    )  # the step that was cut off is given back
-    assert [message.role for message in outcome.messages] == [Role.USER, Role.ASSISTANT, Role.TOOL]
-    assert outcome.events[-1].kind == "run_interrupted"
-
-
 async def test_storage_is_linear_in_steps(url: str) -> None:
     sizes: dict[int, float] = {}
     for hops in (6, 30):

@@ -114,20 +114,6 @@ async def test_a_question_is_the_same_each_time_that_one_goes_back(store: Checkp
     ]
 
 
-async def test_between_two_questions_the_first_answer_stays(store: Checkpointer) -> None:
-    line = Line("a", "ask1", "ask2", "b")
-    graph = line.build(store)
-    await asks(graph.invoke({}, T))
-    await asks(graph.resume("t", "1"))
-    await graph.resume("t", "2")
-    first, between = await before(graph, "ask1", oldest=True), await before(graph, "ask2", oldest=True)
-    assert await asks(graph.resume("t", checkpoint_id=between.checkpoint_id)) == ["ask2?"]
-    assert (await graph.resume("t", "new"))["value"] == ["a", "ask1:1", "ask2:new", "b"]
-    line.called.clear()
-    assert await asks(graph.resume("t", checkpoint_id=first.checkpoint_id)) == ["ask1?"]
-    assert line.called == ["ask1"]
-
-
 async def test_a_graph_inside_runs_anew_and_asks_anew(store: Checkpointer) -> None:
     inside = Line("step", "ask", "after")
     graph = Line("a", "sub", "post", inner={"sub": inside.build()}).build(store)

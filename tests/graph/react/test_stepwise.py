@@ -154,25 +154,6 @@ async def test_a_thread_shows_the_newest_that_fits_and_keeps_the_rest(prompt: st
         make(-1)
 
 
-async def test_every_checkpoint_of_a_later_turn_leads_to_the_same_end() -> None:
-    llm, store = by_turn(ADD, "It is 3."), MemoryCheckpointer()
-
-    def make() -> Any:
-        return react_graph(llm=llm, tools=[add], prompt="Be brief.", checkpointer=store)
-
-    for question in ("one?", "two?"):
-        end = await make().invoke(question, T)
-    asked = said(llm.requests[-1])
-    assert asked[1:3] == [(Role.USER, "one?"), (Role.ASSISTANT, "It is 3.")]
-    history = await make().history("t")
-    turn = [one for one in history if one.values.get("input") == "two?"]
-    assert [one.next for one in turn] == [(), ("model",), ("tools",), ("model",), ("prepare",)]
-    for moment in turn[1:]:
-        fork = await make().fork("t", moment.checkpoint_id)
-        assert await make().resume(fork) == end
-        assert said(llm.requests[-1]) == asked
-
-
 async def test_a_thread_that_is_begun_anew_does_not_go_on_with_what_was_left() -> None:
     llm, store = by_turn(ADD, "It is 3."), MemoryCheckpointer()
     graph = react_graph(llm=llm, tools=[add], checkpointer=store)
