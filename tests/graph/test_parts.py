@@ -8,6 +8,7 @@ import sqlite3
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -16,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.draws import draws
+from tests.draws import draws, sampled
 from tests.graph.kit import T
 from tests.graph.processes import Mortal
 from wesichain import Agent, ReActAgentNode, tool
@@ -218,7 +219,12 @@ def test_a_file_of_the_version_before_opens(tmp_path: Path) -> None:
     store.close()
 
 
-@pytest.mark.parametrize("kind", ["steps", "node", "agent"])
+@pytest.mark.sampled
+@pytest.mark.parametrize(
+    ("kind", "store"),
+    sampled([*product(["steps", "node", "agent"], ["memory", "sqlite", "postgres"])], 4),
+    indirect=["store"],
+)
 def test_a_tool_that_gives_a_picture_gives_it_after_a_resume(kind: str, store: Checkpointer) -> None:
     """The picture is in the record, in the memo of the question, and in the messages."""
     taken: list[int] = []

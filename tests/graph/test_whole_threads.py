@@ -19,6 +19,7 @@ from typing_extensions import override
 
 from tests import expected
 from tests.agent.kit import add, boom, call, say
+from tests.draws import sampled
 from tests.graph.behaviours import behaviour
 from wesichain import Agent, tool
 from wesichain.agent import Approve, ApproveWith, Refuse
@@ -703,8 +704,14 @@ LEFT_OUT: Mapping[Any, Sequence[str]] = {
     *("G60", "G61", "G62", "G64", "G70", "G80", "G81", "G82", "G83", "G84", "G85", "G86", "G92", "G100"),
     *("G101", "G102", "G103", "G112", "G113", "K03", "K14"),
 )
-@pytest.mark.parametrize("is_kept", [True, False], ids=["one-graph", "a-graph-for-each-call"])
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.sampled
+@pytest.mark.parametrize(
+    ("name", "is_kept"),
+    [
+        *(pytest.param(name, True, id=f"{name}-one-graph") for name in KINDS),
+        *(pytest.param(name, False, id=f"{name}-a-graph-for-each-call") for name in sampled([*KINDS], 14)),
+    ],
+)
 async def test_a_thread_of_each_kind_is_as_it_was(name: str, is_kept: bool) -> None:
     expected.check(THREADS / f"{name}.txt", await run(KINDS[name], is_kept=is_kept))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import subprocess
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from typing_extensions import override
 
 from tests.conftest import ROOT
-from tests.draws import chosen
+from tests.draws import chosen, sampled
 from tests.graph.killed_run import open_store
 from tests.graph.kit import stopped
 from tests.graph.react.once_run import THREAD, Model, build
@@ -208,9 +209,11 @@ def calling(name: str, **args: Any) -> Any:
     return reply
 
 
-@pytest.mark.parametrize("is_safe", [False, True], ids=["raises", "returns-exceptions"])
-@pytest.mark.parametrize("effect", ["once", "idempotent"])
-@pytest.mark.parametrize("kind", ["agent", "node", "steps"])
+@pytest.mark.sampled
+@pytest.mark.parametrize(
+    ("kind", "effect", "is_safe"),
+    sampled([*product(["agent", "node", "steps"], ["once", "idempotent"], [False, True])], 6),
+)
 async def test_a_call_that_waits_for_runs_inside_it_is_entered_again(
     kind: str, effect: str, is_safe: bool
 ) -> None:
