@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import math
-import subprocess
-import sys
 import threading
 import warnings
 from collections.abc import Callable
@@ -197,12 +195,6 @@ def test_a_registry_made_of_nothing() -> None:
     registry = ToolSet().build()
     assert isinstance(registry, ToolRegistry)
     assert (len(registry), registry.names, registry.specs()) == (0, (), ())
-
-
-def test_pydantic_loads_with_the_first_tool_and_not_before() -> None:
-    program = "import sys, wesichain.tools; print([name for name in sys.modules if 'pydantic' in name])"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 class Point(NamedTuple):

@@ -104,7 +104,7 @@ async def test_whatever_a_tool_takes_and_returns_comes_back_the_same() -> None:
     loop = asyncio.get_running_loop()
     async with ours() as server:
 
-        @draws(30)
+        @draws(15)
         @given(JSON)
         def law(value: JsonValue) -> None:
             ask = asyncio.run_coroutine_threadsafe(call(server, "echo", {"value": value}), loop)

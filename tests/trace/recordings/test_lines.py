@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.draws import draws
 from tests.trace.runs import SPEC, events
 from wesichain.core import (
     ContextReduced,
@@ -32,6 +33,7 @@ def line(event: Event) -> bytes:
     return written
 
 
+@draws(20)
 @given(events())
 def test_a_line_says_what_the_codec_says(event: Event) -> None:
     written = line(event)
@@ -40,6 +42,7 @@ def test_a_line_says_what_the_codec_says(event: Event) -> None:
     assert from_json(Event, written) == event
 
 
+@draws(20)
 @given(st.lists(events(), max_size=4))
 def test_many_lines_are_those_of_each(several: list[Event]) -> None:
     assert to_jsonl(several) == b"".join(line(event) + b"\n" for event in several)

@@ -56,7 +56,7 @@ def only(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.kind)
-@draws(10)
+@draws(4)
 @given(data=st.data())
 def test_an_entry_stands_for_its_event(kind: Any, data: st.DataObject) -> None:
     event = replace(data.draw(values.of(kind)), run_id="r", seq=8, **outside_of_graphs(kind))
@@ -64,7 +64,7 @@ def test_an_entry_stands_for_its_event(kind: Any, data: st.DataObject) -> None:
     assert forms_to_jsonl(forms_in([entry(event)], "r", 7)) == to_jsonl([event])
 
 
-@draws(20)
+@draws(12)
 @given(
     middle=st.lists(st.one_of([values.of(kind) for kind in USUAL]), max_size=6),
     told=st.sets(st.integers(0, 6)),
