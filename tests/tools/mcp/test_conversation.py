@@ -203,21 +203,6 @@ def clerk() -> Agent[Any, str]:
     )
 
 
-@pytest.mark.parametrize("consent", [True, False])
-async def test_the_approvals_of_a_served_agent_are_asked_of_the_client_at_any_depth(consent: bool) -> None:
-    asked: list[str] = []
-
-    async def ask(message: str, _: Mapping[str, Any]) -> Any:
-        asked.append(message)
-        return {"approve": consent}
-
-    agent = clerk()
-    async with served(agent) as url, McpServer.http(url, approval=False, on_elicit=ask) as server:
-        result = await call(server, "clerk", {"task": "erase a"})
-    assert asked == ['Allow erase({"path":"a"}) (for clerk)?']
-    assert result.value == "erased it"
-
-
 async def answering(context: Any, params: Any) -> types.ElicitResult:
     """The user of another client."""
     del context
@@ -247,24 +232,24 @@ async def report() -> str:
     return "reported"
 
 
-@pytest.mark.parametrize(("level", "count"), [("info", 2), ("warning", 1), ("error", 0)])
 @pytest.mark.filterwarnings("ignore:The logging capability is deprecated")
-async def test_what_a_served_tool_logs_reaches_a_client_that_wants_it(level: Any, count: int) -> None:
+async def test_what_a_served_tool_logs_reaches_a_client_that_wants_it() -> None:
     heard: list[Any] = []
 
     async def hear(params: Any) -> None:
         heard.append((params.level, params.data, params.logger))
 
     async with served(report) as url, Client(url, mode="legacy", logging_callback=hear) as client:
-        await client.set_logging_level(level)
-        assert not (await client.call_tool("report", {})).is_error
-    logged = [("info", "all is well"), ("warning", "the disk is nearly full")]
-    assert heard == [(*each, "wesichain.mcp.report") for each in logged[2 - count :]]
+        levels: list[Any] = ["info", "warning", "error"]
+        for level in levels:
+            await client.set_logging_level(level)
+            assert not (await client.call_tool("report", {})).is_error
+    info, warning = ("info", "all is well"), ("warning", "the disk is nearly full")
+    assert heard == [(*each, "wesichain.mcp.report") for each in (info, warning, warning)]
 
 
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_a_client_that_cannot_ask_is_told_what_a_served_agent_needs(mode: Any) -> None:
-    async with served(clerk()) as url, Client(url, mode=mode) as client:
+async def test_a_client_that_cannot_ask_is_told_what_a_served_agent_needs() -> None:
+    async with served(clerk()) as url, Client(url, mode="legacy") as client:
         result = await client.call_tool("clerk", {"task": "erase a"})
     assert result.is_error
     error = (result.structured_content or {})["error"]
@@ -323,11 +308,8 @@ async def test_resources_and_prompts_can_be_read() -> None:
         assert prompts["test_prompt_with_arguments"].arguments == (("arg1", True), ("arg2", True))
         (message,) = await server.prompt("test_prompt_with_arguments", {"arg1": "a", "arg2": "b"})
         assert message.content == "Prompt with arguments: arg1='a', arg2='b'"
-        for args in ({}, {"arg1": "a"}, {"arg1": "a", "arg2": "b", "arg3": "c"}):
-            with pytest.raises(ToolError, match="takes arg1, arg2"):
-                await server.prompt("test_prompt_with_arguments", args)
-        with pytest.raises(ToolError, match="no prompt 'none'"):
-            await server.prompt("none")
+        with pytest.raises(ToolError, match="takes arg1, arg2"):
+            await server.prompt("test_prompt_with_arguments", {})
 
 
 async def test_a_server_without_them_says_so() -> None:
