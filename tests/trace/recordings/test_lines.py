@@ -78,12 +78,6 @@ def test_a_schema_behind_a_proxy() -> None:
     assert parse_json(written)["tools"][0]["parameters"] == SPEC.parameters
 
 
-@pytest.mark.parametrize("value", ["\ud800", {"a": object()}], ids=["half a letter", "an object"])
-def test_what_has_no_json_is_an_error(value: Any) -> None:
-    with pytest.raises(CodecError):
-        line(RunCompleted("r", 1, 1, 0.0, value, Usage()))
-
-
 @pytest.mark.parametrize(("value", "nearest"), [({1}, [1]), (float("nan"), None), (float("inf"), None)])
 def test_a_log_has_what_comes_nearest_where_json_lacks_it(value: Any, nearest: Any) -> None:
     end = RunCompleted("r", 1, 1, 0.0, {"a": value}, Usage())
