@@ -47,9 +47,6 @@ REASONS = {
     "graph/test_options.py::test_a_budget_bounds_all_agents_of_a_graph_together": (
         "the graph's account ends the run, and is no part of the run's recording"
     ),
-    "graph/test_options.py::test_what_a_thread_has_spent_is_kept_over_resumes_failures_and_processes": (
-        "the graph's account ends the run, and is no part of the run's recording"
-    ),
     "graph/test_options.py::test_what_a_thread_has_spent_is_kept_however_it_goes_on": (
         "the graph's account ends the run, and is no part of the run's recording"
     ),
@@ -64,12 +61,6 @@ REASONS = {
     ),
     "durable/test_handoffs.py::test_a_run_that_was_killed_goes_on_to_the_same_end": (
         "its instructions are another text each time: a journal keeps them, a replay asks again and refuses"
-    ),
-    "durable/test_operate.py::test_a_question_of_an_agent_below_is_the_runs_own_and_its_steps_are_not_done_again": (
-        "in a durable run time passes in steps alone: the seconds of a run inside are not those between its events"
-    ),
-    "durable/test_children.py::test_instructions_of_an_agent_below_that_change_by_themselves_break_nothing": (
-        "the instructions are others every time that they are asked for"
     ),
     "graph/react/test_records.py::test_a_run_that_was_handed_over_goes_on_as_the_other_agent": (
         "the instructions are others every time that they are asked for"
