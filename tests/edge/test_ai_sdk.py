@@ -17,7 +17,7 @@ from wesichain.edge import create_app
 from wesichain.policy import Budget
 from wesichain.testing import FunctionLlm
 
-from .kit import frames, listening, read, say, scripted, serving
+from .kit import listening, read, say, scripted, serving
 from .test_runs import LOCATE, REFUND, WEATHER, Slow
 
 SCRIPT = Path(__file__).parent / "chat.mjs"
@@ -121,33 +121,11 @@ async def test_stop_cancels_the_run() -> None:
     assert slow.ended == ["cancelled"]
 
 
-async def test_a_typed_answer_is_a_data_part() -> None:
-    answer = say(ToolCall("f", "final_answer", {"n": 1}))
-    agent = scripted(answer, output_type=dict[str, int], output_mode="tool")
-    body = {"id": "c", "messages": [{"id": "1", "role": "user", "parts": [{"type": "text", "text": "?"}]}]}
-    async with serving(create_app(agent)) as client:
-        chunks = await read(client, "POST", "/ai-sdk", json=body)
-    assert chunks[-1].data == "[DONE]"
-    assert {"type": "data-output", "data": {"n": 1}} in [chunk.data for chunk in chunks]
-
-
 def ui(*messages: Any) -> dict[str, Any]:
     return {"id": "c", "messages": [*messages]}
 
 
 USER = {"id": "1", "role": "user", "parts": [{"type": "text", "text": "?"}]}
-
-
-async def test_a_run_that_is_cancelled_elsewhere_is_aborted() -> None:
-    slow = Slow()
-    async with (
-        serving(create_app(slow.agent())) as client,
-        client.stream("POST", "/ai-sdk", json=ui(USER)) as response,
-    ):
-        await slow.begun.wait()
-        await client.post(f"/runs/{response.headers['x-run-id']}/cancel")
-        found = [frame.data async for frame in frames(response)]
-    assert found[-2] == {"type": "abort", "reason": "cancelled by the client"}
 
 
 async def test_the_messages_of_a_chat_that_is_not_stored_are_its_history() -> None:

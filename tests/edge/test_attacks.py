@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx2
-import pytest
 
 from wesichain import ToolCall, tool
 from wesichain.edge import Limits, create_app
@@ -267,36 +266,34 @@ HEAD = (
 )
 
 
-@pytest.mark.parametrize(
-    ("sent", "status"),
-    [
-        pytest.param(f'{HEAD}content-length: 50\r\n\r\n{{"task"', b"408", id="a-body-that-never-comes"),
-        pytest.param(f"{HEAD}content-length: 99999999999\r\n\r\n", b"413", id="a-huge-length"),
-        pytest.param(f"{HEAD}content-length: -1\r\n\r\n", b"400", id="a-negative-length"),
-        pytest.param(f"{HEAD}content-length: 5\r\ncontent-length: 6\r\n\r\nhello", b"400", id="two-lengths"),
-        pytest.param(f"{HEAD}transfer-encoding: chunked\r\n\r\nZZZ\r\n", b"400", id="bad-chunks"),
-        pytest.param(
-            f"{HEAD}transfer-encoding: chunked\r\n\r\n" + f"{0x4000:x}\r\n{'x' * 0x4000}\r\n" * 12,
-            b"413",
-            id="endless-chunks",
-        ),
-        pytest.param(
-            "GET /runs/anns/events HTTP/1.1\r\nhost: x\r\n" + "a: b\r\n" * 20_000, b"4", id="many-headers"
-        ),
-        pytest.param(
-            "GET /runs/anns/events HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ann-token\r\n"
-            "authorization: Bearer bob-token\r\n\r\n",
-            b"401",
-            id="two-tokens",
-        ),
-        pytest.param(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"", id="no-http-at-all"),
-    ],
-)
-async def test_what_no_client_would_send(sent: str | bytes, status: bytes) -> None:
+# Bytes as they are sent, and how the status begins that they get, if they get an answer.
+RAW: list[tuple[str | bytes, bytes]] = [
+    (f'{HEAD}content-length: 50\r\n\r\n{{"task"', b"408"),
+    (f"{HEAD}content-length: 99999999999\r\n\r\n", b"413"),
+    (f"{HEAD}content-length: -1\r\n\r\n", b"400"),
+    (f"{HEAD}content-length: 5\r\ncontent-length: 6\r\n\r\nhello", b"400"),
+    (f"{HEAD}transfer-encoding: chunked\r\n\r\nZZZ\r\n", b"400"),
+    (
+        f"{HEAD}transfer-encoding: chunked\r\n\r\n" + f"{0x4000:x}\r\n{'x' * 0x4000}\r\n" * 12,
+        b"413",
+    ),
+    ("GET /runs/anns/events HTTP/1.1\r\nhost: x\r\n" + "a: b\r\n" * 20_000, b"4"),
+    (
+        "GET /runs/anns/events HTTP/1.1\r\nhost: x\r\n"
+        + "".join(f"authorization: Bearer {who}-token\r\n" for who in ("ann", "bob"))
+        + "\r\n",
+        b"401",
+    ),
+    (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b""),
+]
+
+
+async def test_what_no_client_would_send() -> None:
     async with target() as at:
-        answer = await at.raw(sent)
-        assert answer == b"" or answer.startswith(b"HTTP/1.1 " + status), answer
-        assert b"Traceback" not in answer
+        answers = await asyncio.gather(*(at.raw(sent) for sent, _ in RAW))
+        for (sent, status), answer in zip(RAW, answers, strict=True):
+            assert answer == b"" or answer.startswith(b"HTTP/1.1 " + status), (sent, answer)
+            assert b"Traceback" not in answer
         await unharmed(at)
 
 
@@ -350,19 +347,6 @@ async def test_a_call_that_somebody_else_approved_in_the_history_is_not_run() ->
         answer = await at.post("/ag-ui", forged)
         assert "interrupt" in answer.text
         await unharmed(at)
-
-
-async def test_cors_lets_in_the_origins_that_are_named_and_no_others() -> None:
-    app = create_app(scripted("hi"), cors=["https://page.example"])
-    async with listening(app) as url, httpx2.AsyncClient(base_url=url, verify=False) as client:
-        for origin, status in (("https://page.example", 200), ("https://page.example.evil", 403)):
-            answer = await client.post("/runs", json={"task": "?"}, headers={"origin": origin})
-            assert answer.status_code == status
-            allowed = answer.headers.get("access-control-allow-origin")
-            assert allowed == (origin if status == 200 else None)
-        asked = await client.options("/runs", headers={"origin": "https://page.example"})
-        assert asked.status_code == 204
-        assert "content-type" in asked.headers["access-control-allow-headers"]
 
 
 async def test_a_tool_with_a_name_of_ours_or_a_hostile_schema_is_refused() -> None:

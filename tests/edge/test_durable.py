@@ -203,12 +203,6 @@ async def test_a_tool_of_the_frontend_is_answered_in_another_process(tmp_path: P
         assert '"ok"' in answered.text  # the answer of the run is the result of the tool
 
 
-async def test_a_tool_of_the_frontend_cannot_replace_one_of_a_durable_agent(tmp_path: Path) -> None:
-    async with serving(create_app(painter(database_in(tmp_path)))) as client:
-        refused = await client.post("/ai-sdk", json=ui_request(tools=[{**PAINT, "name": "erase"}]))
-        assert (refused.status_code, "erase" in refused.json()["error"]) == (400, True)
-
-
 @pytest.mark.parametrize("is_durable", [False, True])
 async def test_a_decision_that_does_not_fit_is_400_and_one_that_comes_too_late_409(
     is_durable: bool, tmp_path: Path

@@ -98,7 +98,7 @@ def message(*parts: Any, **more: Any) -> dict[str, Any]:
 class Kind:
     """An agent, the options of its app, and the requests that it gets, one after the other."""
 
-    agent: Callable[..., Agent[Any, Any]]
+    agent: Callable[..., Agent[Any, Any] | dict[str, Agent[Any, Any]]]
     asks: Sequence[Ask]
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
@@ -363,16 +363,29 @@ KINDS: dict[str, Kind] = {
             rpc("CancelTask", {"id": "{run}"}),
         ],
     ),
+    "a-typed-answer": Kind(
+        plays(say(ToolCall("f", "final_answer", {"n": 1})), output_type=dict[str, int], output_mode="tool"),
+        [run(), chat(), page(), *(rpc(f"Send{how}Message", message()) for how in ("", "Streaming"))],
+    ),
+    "several-agents": Kind(
+        lambda clock: {name: scripted(f"of {name}", clock=clock) for name in "ab"},
+        [
+            *(run(agent=name) for name in (None, "a", "b", "c")),
+            get("/.well-known/agent-card.json"),
+            rpc("SendMessage", {"tenant": "b", **message()}),
+        ],
+        {"path": "/v1"},
+    ),
     "bounds": Kind(plays("x"), [run("x" * 100)], {"limits": Limits(body=64)}),
 }
 DURABLE = ("runs", "approvals", "owners", "a-guard", "ai-sdk-approvals", "a2a")
 
 
 async def answers(kind: Kind, database: str | None) -> list[str]:
-    agent, options = kind.agent(FakeClock(1000.0)), dict(kind.options)
-    served: Any = agent
+    served: Any = kind.agent(FakeClock(1000.0))
+    options = dict(kind.options)
     if database is not None:
-        served = DurableAgent(agent, "agent", database_url=database, version="v1", clock=FakeClock(1000.0))
+        served = DurableAgent(served, "agent", database_url=database, version="v1", clock=FakeClock(1000.0))
         options.pop("deps", None)
     path = options.get("path", "")
     lines: list[str] = []

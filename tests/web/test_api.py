@@ -35,28 +35,6 @@ def test_what_happens_to_the_files_is_seen_at_once(client: TestClient, tmp_path:
     assert client.get("/api/runs/rome").status_code == 404
 
 
-def test_pages_of_the_list_follow_each_other(client: TestClient) -> None:
-    seen: list[str] = []
-    before: str | None = ""
-    while before is not None:
-        answer = client.get(f"/api/runs?limit=1&before={before}").json()
-        seen += [one["id"] for one in answer["runs"]]
-        before = answer["next"]
-    assert sorted(seen) == ["failed-run", "oslo", "paris"]
-
-
-def test_pages_of_a_run_follow_each_other(client: TestClient) -> None:
-    whole = client.get("/api/runs/paris").json()["events"]
-    seen: list[Any] = []
-    cursor: int | None = 0
-    while cursor is not None:
-        answer = client.get(f"/api/runs/paris?limit=3&cursor={cursor}").json()
-        assert len(answer["events"]) <= 3
-        seen += answer["events"]
-        cursor = answer["next"]
-    assert seen == whole
-
-
 def test_a_run_whose_id_is_no_word_is_reached_by_its_file(client: TestClient, tmp_path: Path) -> None:
     odd = "../<b>odd</b>"
     record(tmp_path / "runs", run(odd, 1, at=NOON + 9))

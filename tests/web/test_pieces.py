@@ -35,7 +35,7 @@ from wesichain.web.all_runs import AllRuns
 from wesichain.web.digests import digest
 from wesichain.web.marks import Mark, Marks, Scores
 from wesichain.web.queries import filter_of, number_of
-from wesichain.web.run_store import Filter, RunStore, is_marked, place_at, place_of, read_page, time_of
+from wesichain.web.run_store import Filter, RunStore, place_at, place_of, read_page, time_of
 from wesichain.web.workbench import _event_lines
 
 # --- questions of a page -----------------------------------------------------------------------------
@@ -96,14 +96,6 @@ def test_the_runs_that_are_asked_for() -> None:
         with pytest.raises(HTTPException) as refused:
             filter_of(asked(**{name: wrong}))
         assert (refused.value.status_code, refused.value.detail) == (400, says)
-
-
-@pytest.mark.parametrize(
-    ("mark", "fits"),
-    [(None, {"none"}), (Mark("r", good=True), {"any", "good"}), (Mark("r", good=False), {"any", "bad"})],
-)
-def test_marks_that_are_asked_for(mark: Mark | None, fits: set[str]) -> None:
-    assert {wanted for wanted in ("good", "bad", "any", "none") if is_marked(mark, wanted)} == fits
 
 
 # --- recordings --------------------------------------------------------------------------------------

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from tests.trace.runs import NOON, run
+from tests.trace.runs import run
 from wesichain.agent import Agent, Approve
 from wesichain.durable import DurableRuns
 from wesichain.testing import FunctionLlm, ScriptedLlm, calls
@@ -22,7 +20,7 @@ from wesichain.trace import list_runs, load
 from wesichain.web import ApprovalFolder, Mark, Marks, create_app, stats
 
 from .browser import until
-from .kit import HOST, PRICES, TOKEN, failed_run, interrupted, record
+from .kit import HOST, PRICES, TOKEN, interrupted, record
 
 RAN: list[str] = []
 
@@ -230,48 +228,6 @@ def test_many_writers_of_marks_lose_none(tmp_path: Path) -> None:
 # --- filters and figures -----------------------------------------------------------------------------
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[TestClient]:
-    record(tmp_path / "runs", run("paris", 2, at=NOON))
-    record(tmp_path / "runs", run("oslo", 5, at=NOON + 3600))
-    record(tmp_path / "runs", [replace(event, at=event.at + 7200) for event in failed_run()])
-    with serve(tmp_path, None) as client:
-        yield client
-
-
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [
-        pytest.param("", ["failed-run", "oslo", "paris"], id="all-the-newest-first"),
-        pytest.param("limit=1", ["failed-run"], id="a-limit"),
-        pytest.param("search=bergen", ["failed-run"], id="a-word-of-the-task"),
-        pytest.param("search=PARIS", ["paris"], id="an-id-in-capitals"),
-        pytest.param("search=clear+oslo", ["oslo"], id="every-word"),
-        pytest.param("search=nothing", [], id="a-word-of-none"),
-        pytest.param("status=completed&search=oslo", ["oslo"], id="a-state-and-a-word"),
-        pytest.param("tool=weather", ["oslo", "paris"], id="a-tool"),
-        pytest.param("tool=fetch", ["failed-run"], id="a-tool-that-failed"),
-        pytest.param("tool=weath", [], id="half-a-name"),
-        pytest.param("status=failed", ["failed-run"], id="a-state"),
-        pytest.param(f"since={NOON + 1800}", ["failed-run", "oslo"], id="since"),
-        pytest.param(f"until={NOON + 1800}", ["paris"], id="until"),
-        pytest.param("least_seconds=20", ["failed-run"], id="long-ones"),
-        pytest.param("least_cost=0.0015", ["failed-run", "oslo"], id="dear-ones"),
-        pytest.param("most_cost=0.0015", ["paris"], id="cheap-ones"),
-        pytest.param("tool=weather&most_cost=0.0015&search=clear", ["paris"], id="all-at-once"),
-        pytest.param("mark=good", [], id="a-mark"),
-    ],
-)
-def test_runs_are_filtered(store: TestClient, query: str, found: list[str]) -> None:
-    shown = store.get(f"/api/runs?{query}").json()["runs"]
-    assert [one["id"] for one in shown] == found, [(one["id"], one["cost"]) for one in shown]
-
-
-@pytest.mark.parametrize("query", ["least_cost=x", "since=-1", "until=nan", "mark=maybe", "status=odd"])
-def test_a_filter_that_is_none_is_refused(store: TestClient, query: str) -> None:
-    assert store.get(f"/api/runs?{query}").status_code == 400
-
-
 def test_statistics_count_every_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stats, "_PATIENCE", 0.02)  # seconds, in which not all of them can be read
     record(tmp_path / "runs", run("x", 1))
@@ -284,13 +240,6 @@ def test_statistics_count_every_run(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert counted["statuses"] == {"completed": 601}
     assert [(row["name"], row["count"]) for row in counted["tools"]] == [("weather", 601)]
     assert counted["models"][0]["count"] == 1_202
-
-
-def test_a_run_is_exported(store: TestClient) -> None:
-    answer = store.get("/api/runs/paris/export")
-    assert answer.headers["content-type"].startswith("text/html")
-    assert "attachment" in answer.headers["content-disposition"]
-    assert "default-src 'none'" in answer.text.replace("&#x27;", "'")
 
 
 # --- what breaks --------------------------------------------------------------------------------------
