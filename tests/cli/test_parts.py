@@ -50,12 +50,6 @@ def test_show_names_every_part(wesichain: Command, run: str) -> None:
     assert base64.b64encode(PNG).decode()[:40] not in shown
 
 
-def test_a_page_holds_the_pictures_themselves(wesichain: Command, run: str, tmp_path: Path) -> None:
-    page = tmp_path / "run.html"
-    assert wesichain("trace", "export", run, "-o", str(page)).status == 0
-    assert base64.b64encode(PNG).decode() in page.read_text(encoding="utf-8")
-
-
 def test_a_recording_is_exported_with_its_parts_beside_it(
     wesichain: Command, run: str, home: Path, tmp_path: Path
 ) -> None:
