@@ -44,6 +44,7 @@ USED = (
     "pytest",
     "sqlalchemy.dialects.sqlite",
     "starlette.testclient",
+    "tests.docs.block",
     "uvicorn",
     "wesichain.cli.app",
     "wesichain.durable",
