@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 
 from tests.cli.conftest import Command
 from tests.cli.stub_server import call, serving, text
+from tests.learning.kit import words
 from tests.warm import python
 from wesichain.learning import FunctionEmbedder, Playbook, PlaybookBullet
 from wesichain.web import create_app
@@ -77,12 +78,14 @@ def test_a_home_that_is_no_folder_is_told(
     )
 
 
+ONES = FunctionEmbedder("ones", 2, function=lambda texts: [[1.0, 1.0]] * len(texts))
+
+
 def test_a_bullet_is_found_by_the_id_that_is_listed_whatever_it_was_embedded_with(
     wesichain: Command, tmp_path: Path
 ) -> None:
     path = str(tmp_path / "book")
-    ones = FunctionEmbedder("ones", 2, function=lambda texts: [[1.0, 1.0]] * len(texts))
-    with Playbook.open(path, ones) as book:
+    with Playbook.open(path, words()) as book:
         for content in ("Add first.", "Add, first of all."):
             book.record(PlaybookBullet(content=content, helpful_count=5), domain="sums")
     listed = wesichain("playbook", "list", "sums", "--path", path).out
@@ -90,7 +93,7 @@ def test_a_bullet_is_found_by_the_id_that_is_listed_whatever_it_was_embedded_wit
     assert "Add first." in wesichain("playbook", "show", first, "--path", path).out
     assert wesichain("playbook", "promote", first, "--path", path).out == f"{first} is prod\n"
     assert "rolled back" in wesichain("playbook", "rollback", "sums", "--to", "2", "--path", path).out
-    other = ("--path", path, "--embedder", "tests.learning.kit:words")
+    other = ("--path", path, "--embedder", f"{__name__}:ONES")
     for option, says in (("--dry-run", "would be merged"), ("", "merged"), ("", "0 bullets merged")):
         done = wesichain("playbook", "consolidate", "sums", *other, *option.split())
         assert says in done.out

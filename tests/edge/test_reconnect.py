@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
-from dataclasses import replace
 from typing import Any
 
 import httpx2
 import pytest
 
 from tests.draws import sampled
-from tests.trace.runs import run
 from wesichain import Agent, Budget, ToolCall, tool
 from wesichain.edge import Limits, create_app
-from wesichain.edge.event_log import EventLog, EventsExpiredError
 
 from .kit import Frame, frames, listening, read, say, scripted, serving
 
@@ -147,19 +144,3 @@ async def test_a_reader_that_takes_nothing_is_cut_off_and_the_run_goes_on() -> N
                     pass
         assert answer.json()["output"] == words
         assert (await client.get("/runs/r/events")).status_code == 410
-
-
-async def test_a_full_log_waits_for_a_reader_and_then_drops_it_with_an_error() -> None:
-    log = EventLog(most=8, patience=0.05)
-    first, *rest = [replace(event, seq=number) for number, event in enumerate(run("r", 6), start=1)]
-    await log.append(first)
-    idle, quick = log.follow(0), log.follow(0)
-    seen: list[int] = []
-    for event in rest:
-        seen += [one.seq for one in await anext(quick)]
-        await log.append(event)
-    assert seen == [*range(1, len(rest) + 1)], "a reader that reads misses nothing"
-    with pytest.raises(
-        EventsExpiredError, match=r"the events after 0 are gone: the oldest that is kept is \d+"
-    ):
-        await anext(idle)

@@ -52,20 +52,6 @@ def test_an_older_recording_of_the_same_id_is_reached_too(client: TestClient, tm
     assert lengths == [8, 12]
 
 
-def test_a_torn_line_is_told_and_the_rest_is_shown(client: TestClient, tmp_path: Path) -> None:
-    path = next((tmp_path / "runs").glob("*paris.jsonl"))
-    lines = path.read_bytes().split(b"\n")
-    lines[3] = lines[3][:20]
-    lines.insert(5, b'{"kind":"recording_dropped","events":7,"reason":"the disk is full"}')
-    path.write_bytes(b"\n".join(lines))
-    answer = client.get("/api/runs/paris").json()
-    assert len(answer["events"]) == 11
-    torn, dropped = answer["problems"]
-    assert torn.startswith("21 bytes before byte ")
-    assert dropped == "7 events were not recorded: the disk is full"
-    assert client.get("/api/runs?tool=weather").json()["runs"], "the rest is counted"
-
-
 async def test_a_reader_of_a_silent_run_is_kept_and_told_when_its_file_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

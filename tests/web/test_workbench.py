@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from wesichain.agent import Agent, Approve
 from wesichain.durable import DurableRuns
 from wesichain.testing import FunctionLlm, ScriptedLlm, calls
 from wesichain.tools import tool
-from wesichain.trace import list_runs, load
+from wesichain.trace import list_runs
 from wesichain.web import ApprovalFolder, Mark, Marks, create_app, stats
 
 from .browser import until
@@ -47,11 +46,6 @@ def serve(folder: Path, program: Agent[Any] | None, **options: Any) -> TestClien
         folder / "runs", agent=program, token=TOKEN, hosts=["127.0.0.1:8321"], prices=PRICES, **options
     )
     return TestClient(app, base_url=HOST, headers={"authorization": f"Bearer {TOKEN}"})
-
-
-def waiting_for(client: TestClient, name: str) -> list[Any]:
-    found = client.get("/api/approvals").json()["approvals"]
-    return [item for item in found if item["args"] == {"name": name}]
 
 
 def status_of(client: Any, run_id: str) -> str:
@@ -93,26 +87,6 @@ def test_a_part_is_a_hash_and_nothing_else(tmp_path: Path) -> None:
         found = client.get(f"/api/runs/paris/parts/{'0' * 64}")
         assert (found.content, found.headers["content-disposition"]) == (b"bytes", "attachment")
         assert found.headers["x-content-type-options"] == "nosniff"
-
-
-def test_a_call_is_approved_and_the_run_goes_on_by_itself(tmp_path: Path) -> None:
-    RAN.clear()
-    program = agent(calls(("erase", {"name": "x"})), calls(("erase", {"name": "y"})), "done")
-    with serve(tmp_path, program, approvals=tmp_path / "approvals") as client:
-        begun = client.post("/api/agent/runs", json={"task": "clean"}).json()
-        for name, decision in (
-            ("x", {"decision": "approve"}),
-            ("y", {"decision": "refuse", "reason": "keep"}),
-        ):
-            (waiting,) = until(partial(waiting_for, client, name))
-            misfit = {"decision": "approve_with", "args": {"nome": "z"}}
-            refused = client.post(f"/api/approvals/{waiting['token']}", json=misfit)
-            assert (refused.status_code, "nome" in refused.json()["error"]) == (400, True)
-            assert client.post(f"/api/approvals/{waiting['token']}", json=decision).status_code == 200
-        until(lambda: status_of(client, begun["run_id"]) == "completed")
-    assert RAN == ["x"]
-    (summary,) = list_runs(tmp_path / "runs")
-    assert load(summary.path).output == "done"
 
 
 def two_waiting(client: TestClient) -> tuple[str, dict[str, str]]:
@@ -190,25 +164,15 @@ def test_a_waiting_run_that_is_cancelled_leaves_the_folder_of_approvals(tmp_path
 # --- marks ------------------------------------------------------------------------------------------
 
 
-def test_a_mark_is_kept_for_the_learner_and_can_be_taken_back(tmp_path: Path) -> None:
+def test_a_mark_is_kept_for_the_learner_without_its_secrets(tmp_path: Path) -> None:
     record(tmp_path / "runs", run("paris", 1))
-    record(tmp_path / "runs", run("oslo", 1))
     labels = tmp_path / "runs" / "labels.jsonl"
     with serve(tmp_path, None) as client:
         mark = {"good": False, "why": "wrong city; password=hunter2secret"}
         assert client.post("/api/runs/paris/mark", json=mark).status_code == 200
-        assert client.post("/api/runs/oslo/mark", json={"good": True}).status_code == 200
-        assert client.post("/api/runs/oslo/mark", json={"good": False}).status_code == 200
-        rows = [json.loads(line) for line in labels.read_text(encoding="utf-8").splitlines()]
-        assert [(row["run"], row["good"]) for row in rows] == [("paris", False), ("oslo", False)]
-        assert "hunter2secret" not in labels.read_text(encoding="utf-8")
-        assert labels.stat().st_mode & 0o777 == 0o600
-        found = client.get("/api/runs?mark=bad").json()["runs"]
-        assert {one["id"] for one in found} == {"paris", "oslo"}
-        assert found[0]["mark"]["good"] is False
-        assert client.post("/api/runs/oslo/mark", json={"good": None}).status_code == 200
-        assert [one["id"] for one in client.get("/api/runs?mark=none").json()["runs"]] == ["oslo"]
-    assert len(list_runs(tmp_path / "runs")) == 2  # the labels are no recording
+        row = json.loads(labels.read_text(encoding="utf-8"))
+    assert (row["run"], row["good"], "hunter2secret" in row["why"]) == ("paris", False, False)
+    assert len(list_runs(tmp_path / "runs")) == 1  # the labels are no recording
 
 
 def test_many_writers_of_marks_lose_none(tmp_path: Path) -> None:
