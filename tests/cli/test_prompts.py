@@ -168,20 +168,6 @@ def test_a_question_that_waited_for_a_person_is_part_of_the_chat(program: Path, 
     assert [[message.text for message in turn] for turn in kept] == [["clean up", "all done"]]
 
 
-def test_ctrl_c_and_the_end_of_input_end_a_chat(program: Path) -> None:
-    with serving() as url:
-        terminal = Terminal(*commands(program)["chat"], url=url)
-        terminal.expect("you>")
-        terminal.wait_until_it_reads()
-        terminal.press_ctrl_c()
-        assert terminal.end() == 130
-        terminal = Terminal(*commands(program)["chat"], url=url)
-        terminal.expect("you>")
-        terminal.press_ctrl_d()
-        assert terminal.end() == 0
-    assert "Traceback" not in terminal.shown
-
-
 def test_ctrl_c_while_the_question_is_read_ends_the_command(program: Path) -> None:
     with serving() as url:
         terminal = Terminal("ask", "-", *MODEL, url=url)

@@ -99,33 +99,6 @@ async def test_a_worker_serves_a_graph(tmp_path: Path, home: Path, monkeypatch: 
     assert "node_completed" in recorded.read_text()
 
 
-async def test_a_worker_runs_what_is_queued_records_it_and_ends_with_ctrl_c(
-    tmp_path: Path, home: Path
-) -> None:
-    url = database_in(tmp_path)
-    async with DurableAgent(agent, "work", database_url=url) as client:
-        run_ids = [await client.enqueue(f"task {number}") for number in range(3)]
-        worker = subprocess.Popen(
-            [*python(), "-c", MAIN, "worker", "tests.durable.work:durable", "--database-url", url],
-            cwd=ROOT,
-            env={**os.environ, "EFFECTS": str(tmp_path / "effects"), "PACE": "0", "NO_COLOR": "1"},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            for run_id in run_ids:
-                assert (await client.result(run_id, timeout=60)).output == "done"
-                assert await client.status(run_id) == RunState.COMPLETED
-            worker.send_signal(signal.SIGINT)
-            _, said = await asyncio.to_thread(worker.communicate, timeout=30)
-        finally:
-            worker.kill()
-    assert worker.returncode == 130, said
-    assert "serving 'work'" in said
-    assert "stopping" in said
-    assert len(list((home / "runs").glob("*.jsonl"))) == 3
-
-
 FACTORIES = """
 from contextlib import asynccontextmanager
 from pathlib import Path

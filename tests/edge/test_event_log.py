@@ -22,6 +22,29 @@ def numbered(count: int) -> list[Event]:
     return [replace(event, seq=number) for number, event in enumerate(some_run("r", count), start=1)]
 
 
+async def test_readers_of_a_log_end_when_it_is_closed_and_wait_when_it_is_opened_again() -> None:
+    log, events = EventLog(most=100, patience=1.0), numbered(2)
+    assert log.last_seq == 0
+    for event in events[:3]:
+        await log.append(event)
+    assert log.last_seq == 3
+    reader = log.follow(1)
+    assert [event.seq for event in await anext(reader)] == [2, 3]
+    following = asyncio.ensure_future(anext(reader, None))
+    await asyncio.sleep(0)
+    log.close()
+    assert await following is None, "nobody works on the run"
+    log.open(for_reader=False)
+    again = log.follow(3)
+    following = asyncio.ensure_future(anext(again, None))
+    await asyncio.sleep(0)
+    assert not following.done()
+    await log.append(events[3])
+    assert [event.seq for event in cast("Any", await following)] == [4]
+    log.close()
+    assert await anext(again, None) is None
+
+
 @in_virtual_time
 async def test_a_log_waits_for_the_reader_that_is_about_to_come_and_for_no_other() -> None:
     clock = asyncio.get_running_loop().time
