@@ -20,10 +20,11 @@ help:            ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 # $(call fill,ENVIRONMENT,LOCK,OPTIONS): by uv, itself as it is locked, in a fraction of pip's time; by pip where uv finds no way.
+# Compiled at once, as pip does: otherwise the first tests do it, one file after the other.
 define fill
 mkdir -p build && sed -n '/^uv==/,/[^\\]$$/p' requirements/dev.lock > build/uv.lock && \
 $(1)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r build/uv.lock && \
-$(1)/bin/uv pip install $(3) --python $(1)/bin/python --require-hashes -r $(2) || { \
+$(1)/bin/uv pip install $(3) --compile-bytecode --python $(1)/bin/python --require-hashes -r $(2) || { \
 echo "==> uv could not; with pip, which takes some minutes"; \
 $(1)/bin/python -m pip install --disable-pip-version-check --require-hashes -r $(2) || { \
 echo "==> the packages of $(2) could not be installed: no network, or none that reaches the package index"; exit 1; }; }

@@ -70,7 +70,11 @@ else:
             ".template": ("PromptTemplate",),
         },
         renamed={"told_content": "content_as_text"},
-        moved_to="wesichain.core.internal",
+        moved_to=(
+            "wesichain",
+            *(f"wesichain.{room}" for room in ("agent", "policy", "context", "graph")),
+            "wesichain.core.internal",
+        ),
     )
 
 __all__ = [

@@ -16,12 +16,13 @@ def lazy_getattr(
     door: str,
     names: Mapping[str, Sequence[str]],
     renamed: Mapping[str, str] | None = None,
-    moved_to: str | None = None,
+    moved_to: Sequence[str] = (),
 ) -> Callable[[str], object]:
     """The `__getattr__` of a door: `names` says which of its modules has which names.
 
     Earlier names work for one version, with a warning: one in `renamed` is called otherwise now, and those
-    that the module `moved_to` offers are to be imported from there.
+    that the last module of `moved_to` has are to be imported from there, or from the first of the doors
+    before it that offers them.
     """
     module_of = {name: module for module, found in names.items() for name in found}
 
@@ -32,9 +33,11 @@ def lazy_getattr(
             if name in vars(sys.modules[door]):
                 return vars(sys.modules[door])[name]
         elif is_moved(name):
-            warn(f"{door}.{name} is in {moved_to} now", DeprecationWarning, stacklevel=2)
+            doors = (each for each in moved_to if name in getattr(import_module(each), "__all__", ()))
+            home = next(doors, moved_to[-1])
+            warn(f"{door}.{name} is in {home} now", DeprecationWarning, stacklevel=2)
         if is_moved(name):
-            return getattr(sys.modules[str(moved_to)], name)
+            return getattr(sys.modules[moved_to[-1]], name)
         if name not in module_of:
             raise AttributeError(f"module {door!r} has no attribute {name!r}")
         found = getattr(import_module(module_of[name], door), name)
@@ -42,6 +45,6 @@ def lazy_getattr(
         return found
 
     def is_moved(name: str) -> bool:
-        return moved_to is not None and hasattr(import_module(moved_to), name)
+        return bool(moved_to) and hasattr(import_module(moved_to[-1]), name)
 
     return load
