@@ -165,16 +165,6 @@ ROWS = {
         command("playbook list"),
         on_stderr("a playbook", "numpy", "learning"),
     ),
-    "the command of the viewer": (
-        "starlette uvicorn",
-        command("serve"),
-        on_stderr("the web viewer", "starlette", "web"),
-    ),
-    "the command of a database": (
-        "dbos",
-        command("trace list --database-url sqlite:///x"),
-        on_stderr("a durable run", "dbos", "durable"),
-    ),
     "the command of an API": (
         "uvicorn",
         command("api none:none"),

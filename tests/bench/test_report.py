@@ -24,14 +24,16 @@ from bench.peers.report.page import (
     write_page,
 )
 from bench.peers.report.plots import spread
-from bench.peers.report.words import seconds, size, table
 from bench.peers.results import RESULTS, Cell, Entry, Fact, Results, load, save
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.draws import draws
+
 SAMPLES = st.lists(st.floats(min_value=1e-9, max_value=1e9), min_size=1, max_size=30)
 
 
+@draws(20)
 @given(SAMPLES)
 def test_the_median_lies_within_its_interval(samples: list[float]) -> None:
     found = estimate(samples)
@@ -55,36 +57,13 @@ def test_the_interval_is_as_narrow_as_its_confidence_allows(count: int, cut: int
     assert (found.low, found.high) == (cut, count - 1 - cut)
 
 
+@draws(20)
 @given(st.lists(st.floats(min_value=0, max_value=400), max_size=20).map(sorted))
 def test_labels_keep_clear_of_each_other(places: list[float]) -> None:
     moved = spread(places, gap=15, first=0, last=440)
     assert len(moved) == len(places)
     assert all(after - before >= 14.8 for before, after in itertools.pairwise(moved))
     assert all(0 <= place <= 440 for place in moved)
-
-
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        (1.7e-6, "1.7 µs"),
-        (0.00421, "4.21 ms"),
-        (89.3, "89.3 s"),
-        (0.9999, "1 s"),
-        (4e-10, "0.4 ns"),
-        (0.0, "0 ns"),
-    ],
-)
-def test_times_are_written_in_the_unit_that_suits(value: float, words: str) -> None:
-    assert seconds(value) == words
-
-
-@pytest.mark.parametrize(("value", "words"), [(3928, "3.93 kB"), (5.5e7, "55 MB"), (0.0, "0 B")])
-def test_sizes_are_written_in_the_unit_that_suits(value: float, words: str) -> None:
-    assert size(value) == words
-
-
-def test_a_cell_cannot_break_out_of_its_table() -> None:
-    assert table(["a", "b"], [["x|y", "line\nbreak"]]).splitlines()[-1] == "| x\\|y | line break |"
 
 
 def entry(title: str, *, scale: float, rounds: int = 3) -> Entry:
@@ -175,10 +154,6 @@ def recorded() -> Results:
             },
         },
     }
-
-
-def test_rows_are_ordered_by_the_cost_of_one_hop(recorded: Results) -> None:
-    assert [row.name for row in rows_of(recorded)] == ["handwritten", "wesichain", "peer", "missing"]
 
 
 def test_ratios_are_taken_round_by_round(recorded: Results) -> None:

@@ -95,6 +95,7 @@ def test_percentile(samples: list[float], q: float, expected: float) -> None:
     assert percentile(samples, q) == expected
 
 
+@pytest.mark.slow
 def test_a_scenario_is_run_by_name_in_a_process_of_its_own() -> None:
     command = [sys.executable, "-m", "bench.scenarios", "hop", "--repeat", "3", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)

@@ -123,6 +123,8 @@ def test_results_are_cut_to_fit_or_the_error_says_how_many_tokens_are_needed() -
         (2, True)
     ]
     assert [cut.start for cut in fit(log("x" * 100, "x" * 32), 68, "Window", len)] == [2]
+    (longest,) = fit(log("x" * 50, "x" * 100, "x" * 200), 304, "Window", len)
+    assert 100 < len(longest.messages[0].text) <= 150
     with pytest.raises(AgentError) as failed:
         fit(log("x" * 100, "x" * 32), 67, "Window", len)
     assert str(failed.value) == (
@@ -223,8 +225,8 @@ def test_at_their_bounds_views_are_made() -> None:
         (Cut(-1, 3), "the log has 5 messages, and a place holds one; use places that are there"),
         (Cut(3, 5, (Message(Role.USER),) * 3), "the log has 5 messages, and a place holds one; use places that"),
         (Cut(0, 3), "the instructions and the task stay; cut around them"),
-        (Cut(1, 2), "this parts a call from its result; cut whole units, as Seen.oldest() gives them"),
-        (Cut(2, 5), "this parts a call from its result; cut whole units, as Seen.oldest() gives them"),
+        (Cut(1, 2), "this parts a call from its result; cut whole units, as VisibleLog.oldest() gives them"),
+        (Cut(2, 5), "this parts a call from its result; cut whole units, as VisibleLog.oldest() gives them"),
         (Cut(1, 3, (Message(Role.TOOL, "x", "c0"),)), "calls and results cannot be made up; put text in their place"),
         (Cut(1, 5), ""),
         (Cut(3, 5), ""),
@@ -242,6 +244,19 @@ def test_what_may_be_cut(cut: Cut, why: str) -> None:
         )
     else:
         seen.check(cut, "v")
+
+
+def test_a_history_that_begins_with_a_reply_begins_with_a_unit() -> None:
+    seen = VisibleLog(1, len)
+    seen.take(
+        [
+            Message(Role.ASSISTANT, "hello"),
+            Message(Role.USER, "task"),
+            reply("c0"),
+            Message(Role.TOOL, "r", "c0"),
+        ]
+    )
+    assert seen.oldest(1) == [(0, 1)]
 
 
 SAID = (Message(Role.SYSTEM, "s" * 3), Message(Role.USER, "t" * 4), *(

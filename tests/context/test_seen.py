@@ -96,7 +96,7 @@ def check_pairs(messages: list[Message]) -> None:
     assert not waiting
 
 
-@draws(60)
+@draws(35)
 @given(logs, st.lists(views, min_size=1, max_size=3))
 def test_whatever_the_views_cut_the_laws_hold(drawn: Any, chosen: list[ContextView]) -> None:
     log, task, asked = log_of(drawn)
@@ -158,36 +158,6 @@ def started(count: int, **options: Any) -> VisibleLog:
     return seen
 
 
-class TestClearing:
-    def test_the_newest_results_stay_and_the_calls_all_do(self) -> None:
-        seen = started(10)
-        cuts = reduced(ClearToolResults(500, keep=4), seen)
-        assert [cut.start for cut in cuts] == [3, 5, 7, 9, 11, 13]
-        shown = [message for message in seen.messages if message.role is Role.TOOL]
-        assert ["cleared" in message.text for message in shown] == [True] * 6 + [False] * 4
-        assert not reduced(ClearToolResults(500, keep=4), seen), "each is cleared once"
-
-    def test_what_the_model_has_not_seen_stays(self) -> None:
-        seen = started(2, calls=8)
-        reduced(ClearToolResults(1, keep=0), seen)
-        results = [message for message in seen.messages if message.role is Role.TOOL]
-        assert ["cleared" in message.text for message in results] == [True] * 8 + [False] * 8
-
-
-class TestAWindow:
-    def test_it_cuts_a_good_deal_at_a_time(self) -> None:
-        """So that prompts stay the same for a while, and a provider's cache is worth something."""
-        seen = VisibleLog(1)
-        cut_in: list[int] = []
-        seen.take([SYSTEM, TASK])
-        for number in range(100):
-            seen.take(hop(number, size=4_000))
-            if reduced(Window(8_000), seen):
-                cut_in.append(number)
-            assert seen.tokens <= 8_000
-        assert 30 <= len(cut_in) <= 50
-
-
 class TestASummary:
     def test_a_later_one_takes_the_earlier_one_in(self) -> None:
         seen = started(10)
@@ -209,7 +179,7 @@ class TestASummary:
         assert [text for text in texts if "Summary" in text] == [texts[2]]
         assert texts[2].endswith("all of it")
 
-    @pytest.mark.parametrize("number", [1, 8, 400])
+    @pytest.mark.parametrize("number", [1, 40])
     def test_its_own_request_is_within_the_limit_too(self, number: int) -> None:
         """As where a run is handed over, with results that no view has cut yet."""
         seen = VisibleLog(0)
@@ -233,20 +203,6 @@ class TestASummary:
             asked += bool(reduced(Summarise(2_000, 500), seen))
         assert 10 <= asked <= 40
 
-    def test_of_a_history_it_keeps_the_task_where_it_is(self) -> None:
-        log = [SYSTEM, *turn(0, hops=4), *turn(1, hops=4), TASK, *hop(1), *hop(2), *hop(3)]
-        seen = VisibleLog(log.index(TASK))
-        seen.take(log)
-        reduced(Summarise(200, 110), seen)
-        assert [message.role.value for message in seen.messages] == [
-            "system",
-            "user",
-            "user",
-            "assistant",
-            "tool",
-        ]
-        assert seen.messages[1] == TASK
-
 
 class TestAViewOfOnesOwn:
     def test_it_is_one_by_its_form(self) -> None:
@@ -256,30 +212,12 @@ class TestAViewOfOnesOwn:
         assert not are_views([Window])
         assert not are_views(["window"])
 
-    @pytest.mark.filterwarnings("default:wesichain.context.Question")  # a replay asks, too
-    async def test_the_earlier_name_of_its_question_works_and_warns(self) -> None:
-        class Old:
-            name = "old"
-
-            def reduce(self, seen: VisibleLog) -> Any:
-                if len(seen.messages) < 5:
-                    return None
-                kind: Any = wesichain.context.Question
-                return kind(
-                    (Message(Role.USER, "sum up"),), lambda text: (Cut(1, 3, (Message(Role.USER, text),)),)
-                )
-
-        @tool
-        def look() -> str:
-            """Look."""
-            return "seen"
-
-        replies: list[Any] = [replying(("look", {})), replying(("look", {})), "in short", "done"]
-        llm = ScriptedLlm(replies)
+    def test_the_earlier_name_of_its_question_works_and_warns(self) -> None:
+        kind: Any = wesichain.context.Question
         with pytest.warns(DeprecationWarning, match="is called ViewQuestion"):
-            result = await Agent(llm, tools=[look], context=[Old()], loop_guard=None).run("go")
-        assert result.output == "done"
-        assert [message.text for message in llm.requests[-1].messages][1] == "in short"
+            question = kind((Message(Role.USER, "sum up"),), lambda text: (Cut(1, 3),))
+        assert isinstance(question, ViewQuestion)
+        assert question.cuts("x") == (Cut(1, 3),)
 
 
 class Eager(Window):

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import sqlite3
 from contextlib import closing
 from typing import Any
 
 import pytest
 
+from tests.draws import sampled
 from tests.durable.test_agent import cut_off, turns
 from wesichain import Agent, Budget, ToolContext, tool
-from wesichain.agent import Approve
 from wesichain.core import LlmRequest, LlmResponse, Role
 from wesichain.durable import DurableAgent, DurableRuns, RunState, RunSummary
 from wesichain.errors import DurableError, RunInterruptedError
@@ -90,21 +89,8 @@ async def test_an_agent_below_is_listed_with_its_parent_and_can_be_followed(url:
         assert await runs.list() == []
 
 
-async def test_the_question_of_an_agent_below_leaves_it_waiting_until_it_goes_on(url: str) -> None:
-    mine = Mine()
-    async with DurableAgent(mine.agent(approval=True), "boss", database_url=url) as durable:
-        with pytest.raises(RunInterruptedError):
-            await durable.run("go", run_id="r")
-        states = {row.run_id: str(row.status) for row in await durable.list("interrupted")}
-        assert states == {"r": "interrupted", "r:1:miner-0": "interrupted"}
-        (waiting,) = await durable.pending()
-        await durable.approve("r", waiting.token, Approve())
-        assert (await durable.resume("r")).output == "rich"
-        assert {str(row.status) for row in await durable.list()} == {"completed"}
-        assert len(await durable.list()) == 2
-
-
-@pytest.mark.parametrize("after", range(9, 15))
+@pytest.mark.sampled
+@pytest.mark.parametrize("after", sampled(range(9, 15), 3))
 async def test_one_that_was_cut_off_anywhere_goes_on_as_the_same_run(url: str, after: int) -> None:
     mine = Mine()
     await cut_off(url, mine.agent(), after=after)
@@ -133,13 +119,7 @@ async def test_one_that_fails_says_why_and_one_whose_run_is_cancelled_is_cancell
         assert [row.run_id for row in await durable.list("cancelled")] == ["c:1:miner-0", "c"]
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-async def test_eight_agents_in_one_call_and_an_agent_below_an_agent_are_runs_each(
-    kind: str, url: str, request: pytest.FixtureRequest
-) -> None:
-    if kind == "postgres":
-        url = request.getfixturevalue("postgres")
-
+async def test_eight_agents_in_one_call_and_an_agent_below_an_agent_are_runs_each(postgres: str) -> None:
     def leaf(request: LlmRequest) -> LlmResponse | str:
         return f"leaf of {request.messages[-1].text}"
 
@@ -159,7 +139,7 @@ async def test_eight_agents_in_one_call_and_an_agent_below_an_agent_are_runs_eac
     def boss() -> Agent[str]:
         return Agent(turns(calls(("spread", {})), "done"), tools=[spread], budget=Budget(steps=100))
 
-    async with DurableAgent(boss(), "boss", database_url=url) as durable:
+    async with DurableAgent(boss(), "boss", database_url=postgres) as durable:
         assert (await durable.run("go", run_id="eight")).output == "done"
         rows = [row for row in await durable.list() if row.run_id.startswith("eight:")]
         middles = {row.run_id for row in rows if row.agent == "middle"}
@@ -172,24 +152,3 @@ async def test_eight_agents_in_one_call_and_an_agent_below_an_agent_are_runs_eac
         assert kinds[0] == ("run_started", "")
         assert kinds[-1] == ("run_completed", "")
         assert ("run_completed", "leaf-0") in kinds
-
-
-async def test_instructions_of_an_agent_below_that_change_by_themselves_break_nothing(url: str) -> None:
-    asked = itertools.count()
-
-    def outer() -> Agent[str]:
-        mine = Mine()
-
-        @tool
-        def dig() -> str:
-            """Dig."""
-            mine.dug.append("x")
-            return "found"
-
-        replies = turns(calls(("dig", {})), "gold")
-        miner = Agent(replies, tools=[dig], name="miner", instructions=lambda: f"At {next(asked)}.")
-        return Agent(turns(calls(("miner", {"task": "dig"})), "rich"), tools=[miner.as_tool()], name="boss")
-
-    await cut_off(url, outer(), after=13)
-    async with DurableAgent(outer(), "agent", database_url=url) as durable:
-        assert (await durable.resume("r")).output == "rich"

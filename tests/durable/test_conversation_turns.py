@@ -57,6 +57,7 @@ async def test_the_turn_of_a_run_is_added_once_and_nothing_is_left() -> None:
     turns.follow("r", talk, Begin("q"), is_new=False)
     await asyncio.sleep(0.1)
     assert await texts(talk) == ["q", "answer of r"], "it is there already"
+    assert [*turns._following] == ["other"], "what is over is followed no more"
     await turns.close()
     await asyncio.sleep(0.1)
     assert asyncio.all_tasks() == {asyncio.current_task()}

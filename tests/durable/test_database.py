@@ -185,12 +185,3 @@ async def test_a_run_that_another_process_has_taken_over_is_left_to_that(url: st
         assert (await durable.result("r", timeout=30)).output == "done"
     again = (2, 1) if when == "its-prompt-is-made" else (1, 2)
     assert (prompts, asked) == again
-
-
-# --- what a cancelled run had come to, where its process cannot say so -------------------------------
-
-
-# --- what else is refused or left out ----------------------------------------------------------------
-
-
-# --- graphs ------------------------------------------------------------------------------------------

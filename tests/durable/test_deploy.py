@@ -142,9 +142,9 @@ async def test_a_deploy_ends_nothing_in_small(url: str, tmp_path: Path) -> None:
     effects = tmp_path / "effects"
     with fleet(url, effects, pace=0.3) as made:
         async with durable().configured(database_url=url) as client:
-            run_ids = [await client.enqueue(f"task {n}") for n in range(12)]
+            run_ids = [await client.enqueue(f"task {n}") for n in range(8)]
             old = made.start("first")
-            await until(effects, 8)
+            await until(effects, 5)
             made.start("tool-less")
             await asyncio.sleep(1.0)
             old.send_signal(signal.SIGTERM)
@@ -159,7 +159,7 @@ async def test_two_machines_of_one_name_leave_each_other_alone(url: str, tmp_pat
             number = str(4_190_000 + ord(name))
             made.start("first", before=NAMESAKE, BOOT=str(tmp_path / name), PID=number)
         async with durable().configured(database_url=url) as client:
-            run_ids = [await client.enqueue(f"task {n}") for n in range(40)]
+            run_ids = [await client.enqueue(f"task {n}") for n in range(12)]
             await check(client, run_ids, effects, seconds=240)
         done = Counter(key for _, key, _ in lines(effects))
         assert max(done.values()) == 1, "nobody took a living one's runs over"

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
-
-import pytest
 
 from tests.durable.looks import several_looks
 from tests.waiting import until
@@ -78,19 +75,6 @@ def is_empty(engine: Engine) -> bool:
     return not (engine.active or engine._claimed or engine._suspects or engine._endings or engine._tasks)
 
 
-async def test_a_run_that_is_begun_here_has_its_outcome_here_and_leaves_nothing(url: str) -> None:
-    async with engine_of(url, done) as engine:
-        ending = await engine.start(service_of(engine), new("r"))
-        assert ending is not None
-        told: Any = await ending
-        assert told == "order of r"
-        assert await engine.start(service_of(engine), new("r")) is None, "there is one with its id"
-        row = row_of(engine, "r")
-        assert (row.run.status, row.outcome) == ("completed", "completed")
-        assert engine.store.payloads(["r"])[0].ending == "did order of r"
-        await until(lambda: is_empty(engine))
-
-
 async def test_what_is_queued_is_taken_as_many_at_once_as_a_worker_may(url: str) -> None:
     gate = Gate()
     async with engine_of(url, gate, concurrency=Concurrency(2)) as engine:
@@ -98,50 +82,17 @@ async def test_what_is_queued_is_taken_as_many_at_once_as_a_worker_may(url: str)
             engine.store.ledger.begin(new(f"r{number}"))
         engine.wake()
         await until(lambda: len(gate.begun) == 2)
-        await several_looks(engine)
-        assert (len(gate.begun), len(engine.active)) == (2, 2)
+        service = service_of(engine)
+        assert engine._take(service) == 0
+        await engine.serve(ServedProgram(Serving("b", "v", concurrency=Concurrency(1)), gate))
+        engine.store.ledger.begin(NewRun("other", "b", "v", "", "asked"))
+        engine.wake()
+        await until(lambda: len(gate.begun) == 3)
+        assert engine._take(service) == 0
+        assert {*gate.begun} == {"r0", "r1", "other"}, "each has a concurrency of its own"
         gate.open.set()
         await until(lambda: row_of(engine, "r2").run.status == "completed")
         await until(lambda: is_empty(engine))
-
-
-async def test_steps_are_numbered_kept_and_given_to_who_goes_on(url: str) -> None:
-    seen: list[Any] = []
-
-    async def program(work: Work) -> WorkflowResult:
-        seen.append((work.workflow_id, dict(work.recorded), [*work.earlier], work.first))
-
-        async def act() -> str:
-            return "{}"
-
-        for name in ("one", "two"):
-            if name not in work.recorded:
-                assert await work.step(name, act) == "{}"
-        return WorkflowResult("interrupted" if "/" not in work.workflow_id else "completed", work.workflow_id)
-
-    async with engine_of(url, program) as engine:
-        await engine.start(service_of(engine), new("r"))
-        await until(lambda: row_of(engine, "r").run.status == "interrupted")
-        assert [(step.number, step.name) for step in engine.store.steps.read("r")] == [(1, "one"), (2, "two")]
-        assert engine.store.ledger.follow("r", lambda _: "go on")
-        engine.wake()
-        await until(lambda: row_of(engine, "r").run.status == "completed")
-    assert seen == [("r", {}, [], ""), ("r/1", {}, ["r"], "order of r")]
-
-
-async def test_a_program_that_refuses_a_run_has_said_why(url: str, caplog: pytest.LogCaptureFixture) -> None:
-    async def refuse(_: Work) -> WorkflowResult:
-        raise ValueError("not here")
-
-    with caplog.at_level(logging.WARNING, "wesichain.durable"):
-        async with engine_of(url, refuse) as engine:
-            ending = await engine.start(service_of(engine), new("r"))
-            assert ending is not None
-            assert await ending is None
-            row = row_of(engine, "r")
-            assert (row.run.status, row.run.error) == ("failed", "ValueError: not here")
-            assert engine.store.payloads(["r"])[0].error == ("ValueError", "not here")
-    assert [one.message for one in caplog.records] == ["the run r was refused: ValueError: not here"]
 
 
 async def test_a_cancelled_run_keeps_what_it_had_come_to(url: str) -> None:

@@ -14,18 +14,15 @@ import psycopg
 import pytest
 
 from tests.conftest import ROOT
-from tests.durable.test_agent import adder, served
+from tests.durable.test_agent import adder
 from tests.durable.test_kill import another
 from tests.durable.test_workers import MAIN
 from tests.warm import python
-from wesichain import Agent
-from wesichain.core import LlmRequest
-from wesichain.durable import Concurrency, DurableAgent, DurableRuns, Rate, RunState
+from wesichain.durable import Concurrency, DurableAgent, DurableRuns, Rate
 from wesichain.durable.engine import Engine
 from wesichain.durable.store.ledger import NewRun
 from wesichain.durable.store.queue import Serving
 from wesichain.durable.store.store import Store
-from wesichain.testing import FunctionLlm
 
 STATS = """
 SELECT xact_commit + xact_rollback,
@@ -111,25 +108,6 @@ async def test_one_worker_watches_and_another_takes_its_place(url: str) -> None:
         engine.destroy()
 
 
-async def test_the_third_run_of_one_key_is_not_behind_thirty_of_another(url: str) -> None:
-    order: list[str] = []
-
-    async def reply(request: LlmRequest) -> str:
-        order.append(str(request.messages[-1].content)[:1])
-        await asyncio.sleep(0.01)
-        return "done"
-
-    durable = DurableAgent(Agent(FunctionLlm(reply)), "shared", database_url=url, concurrency=2)
-    async with durable:
-        ids = [await durable.enqueue(f"a{number}", key="a") for number in range(30)]
-        ids += [await durable.enqueue(f"b{number}", key="b") for number in range(3)]
-        async with served(durable):
-            for run_id in ids:
-                await durable.result(run_id, timeout=60)
-    assert len(order) == 33
-    assert max(place for place, key in enumerate(order) if key == "b") < 12
-
-
 def test_keys_take_turns_behind_what_they_run_already_and_priorities_go_first(url: str) -> None:
     store = Store(url)
     for number in range(6):
@@ -164,11 +142,3 @@ async def test_a_rate_holds_over_all_workers(url: str) -> None:
     each = Serving("z", "v", rates=(Rate(5, 60.0, per="worker"),))
     assert taken(each, "one", "two", "one", "two", "one") == [4, 4, 1, 1, 0]
     store.close()
-
-
-async def test_a_delayed_run_is_begun_when_its_time_has_come(url: str) -> None:
-    async with DurableAgent(adder(), "adder", database_url=url, lease=1.0) as durable:
-        run_id = await durable.enqueue("1 + 2?", delay=0.5)
-        async with served(durable):
-            assert (await durable.result(run_id, timeout=30)).output == "three"
-        assert await durable.status(run_id) == RunState.COMPLETED

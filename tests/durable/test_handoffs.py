@@ -9,12 +9,10 @@ import pytest
 
 from tests.agent.kit import ADD, add, call, say
 from tests.durable.journals import first_of, run_on_journal
-from wesichain.agent import Agent, Approve, Completed
+from wesichain.agent import Agent, Completed
 from wesichain.core import AdviceShown
 from wesichain.core.internal import HEADING
-from wesichain.durable import DurableAgent
 from wesichain.durable.versions import adopting, version_of
-from wesichain.errors import RunInterruptedError
 from wesichain.testing import FakeClock, ScriptedLlm
 from wesichain.tools import ToolSearch, tool
 
@@ -119,25 +117,6 @@ async def test_a_new_program_goes_on_behind_a_handoff_without_a_tool_that_is_gon
 def desk(*replies: Any, bill: str = "You are billing.") -> Agent[Any]:
     other: Agent[Any] = Agent(ScriptedLlm(replies), tools=[refund], instructions=bill, name="billing")
     return Agent(ScriptedLlm([say(call("transfer_to_billing"))]), name="triage", handoffs=[other])
-
-
-async def test_an_approval_behind_a_handoff_is_given_by_another_program(url: str) -> None:
-    first = DurableAgent(desk(say(call("refund", {"amount": 5}))), name="desk", database_url=url)
-    try:
-        with pytest.raises(RunInterruptedError):
-            await first.run("give it back", run_id="r1")
-        (waiting,) = await first.pending()
-        assert waiting.call.name == "refund"
-    finally:
-        await first.close()
-    second = DurableAgent(desk("Done."), name="desk", database_url=url)
-    try:
-        await second.approve("r1", waiting.token, Approve())
-        result = await second.run("give it back", run_id="r1")
-        assert (result.output, result.agent) == ("Done.", "billing")
-        assert "refunded 5" in [message.text for message in result.messages]
-    finally:
-        await second.close()
 
 
 def test_the_agents_that_a_run_is_handed_to_are_a_part_of_the_program() -> None:

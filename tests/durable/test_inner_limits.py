@@ -54,7 +54,7 @@ def seen(outcome: Outcome[Any]) -> tuple[Any, ...]:
 @pytest.mark.sampled
 @pytest.mark.parametrize(
     ("ways", "on_limit", "depth"),
-    sampled([*product((in_order, gathered, hidden), ("fail", "answer"), (1, 2))], 4),
+    sampled([*product((in_order, gathered, hidden), ("fail", "answer"), (1, 2))], 2),
 )
 async def test_killed_after_any_step_it_ends_as_a_plain_run(ways: Any, on_limit: Any, depth: int) -> None:
     for number, steps in ((1, 4), (2, 6)):
@@ -71,7 +71,8 @@ async def test_killed_after_any_step_it_ends_as_a_plain_run(ways: Any, on_limit:
             assert seen(again) == seen(plain), [*texts][:kept]
 
 
-@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.sampled
+@pytest.mark.parametrize("depth", sampled([1, 2], 1))
 async def test_met_beside_a_run_that_waits_it_ends_the_run_in_another_process(url: str, depth: int) -> None:
     """Resumed, and then taken over by a third process that finds the call recorded."""
     last_word = asyncio.Event()

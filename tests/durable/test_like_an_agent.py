@@ -13,7 +13,7 @@ from tests.durable.test_agent import deleter, served
 from wesichain import Agent, Budget, Image, tool
 from wesichain.agent import Approve, Failed, MemoryConversations
 from wesichain.core import LlmRequest, LlmResponse, Role, TextChunk, TextDelta, ToolCall
-from wesichain.durable import DurableAgent, DurableRuns
+from wesichain.durable import DurableAgent
 from wesichain.errors import (
     BudgetExceededError,
     CodecError,
@@ -213,10 +213,6 @@ async def approved(durable: DurableAgent[str], model: Model) -> None:
     await durable.resume("r")
 
 
-async def completed(durable: DurableAgent[str], model: Model) -> None:
-    await durable.run("go", run_id="r", model=model)
-
-
 async def completed_and_asked_again(durable: DurableAgent[str], model: Model) -> None:
     await durable.run("go", run_id="r", model=model)
     await durable.run("go", run_id="r", model=model)
@@ -241,7 +237,6 @@ async def refused(durable: DurableAgent[str], model: Model) -> None:
 @pytest.mark.parametrize(
     ("end", "reply"),
     [
-        (completed, "done"),
         (completed_and_asked_again, "done"),
         (taken, "done"),
         (approved, calls(("delete", {"path": "/x"}))),
@@ -271,27 +266,6 @@ class Talker:
             yield TextChunk(word)
             await asyncio.sleep(0.01)
         yield LlmResponse("one two three")
-
-
-async def test_text_is_streamed_to_those_who_listen_in_the_process_and_not_stored(url: str) -> None:
-    durable = DurableAgent(Agent(Talker()), "talker", database_url=url)
-    async with durable:
-        run_id = await durable.enqueue("speak")
-
-        async def listen() -> list[Any]:
-            return [event async for event in durable.events(run_id)]
-
-        listening = asyncio.ensure_future(listen())
-        await asyncio.sleep(0)  # it listens from its first step on
-        async with served(durable):
-            assert (await durable.result(run_id, timeout=30)).output == "one two three"
-            heard = await asyncio.wait_for(listening, 30)
-    texts = [event.text for event in heard if isinstance(event, TextDelta)]
-    assert texts == ["one ", "two ", "three"]
-    stored = [event for event in heard if not isinstance(event, TextDelta)]
-    assert [event.seq for event in stored] == [*range(1, len(stored) + 1)]
-    async with DurableRuns(url) as runs:
-        assert [event async for event in runs.events(run_id)] == stored
 
 
 class Caller(Talker):

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -64,23 +63,10 @@ async def finish(client: DurableAgent[Any], run_ids: list[str]) -> None:
         assert (await client.result(run_id, timeout=60)).output == "done"
 
 
-async def test_each_worker_has_a_concurrency_of_its_own(url: str) -> None:
-    one, two = Crowd(), Crowd(3)
-    first = DurableAgent(one.agent(), "crowd", database_url=url, concurrency=1, version="a")
-    second = DurableAgent(two.agent(), "crowd", database_url=url, concurrency=3, version="b")
-    async with served(first), served(second):
-        run_ids = [await first.enqueue(f"x {n}") for n in range(4)]
-        run_ids += [await second.enqueue(f"x {n}") for n in range(6)]
-        await finish(first, run_ids)
-    assert (one.most["all"], two.most["all"]) == (1, 3)
-
-
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-async def test_a_queue_and_each_key_have_theirs(kind: str, url: str, request: pytest.FixtureRequest) -> None:
-    url = request.getfixturevalue("postgres") if kind == "postgres" else url
-    crowd = Crowd(4, seconds=0.6)
+async def test_a_queue_and_each_key_have_theirs(postgres: str) -> None:
+    crowd = Crowd(4, seconds=0.3)
     limits = Concurrency(worker=8, queue=4, key=2)
-    durable = DurableAgent(crowd.agent(), f"keys-{kind}", database_url=url, concurrency=limits)
+    durable = DurableAgent(crowd.agent(), "keys", database_url=postgres, concurrency=limits)
     run_ids = [await durable.enqueue(f"a {n}", key="a") for n in range(6)]
     run_ids += [await durable.enqueue(f"b {n}", key="b") for n in range(3)]
     run_ids += [await durable.enqueue(f"c {n}") for n in range(3)]
@@ -100,7 +86,7 @@ async def test_a_queue_and_each_key_have_theirs(kind: str, url: str, request: py
     ],
 )
 def test_a_rate_counts_what_has_begun(url: str, per: Any, first: list[str], second: list[str]) -> None:
-    store, serving = Store(url), Serving("a", "v", rates=(Rate(2, 1.0, per=per),))
+    store, serving = Store(url), Serving("a", "v", rates=(Rate(2, 0.4, per=per),))
     for run_id, key in (("a0", "a"), ("a1", "a"), ("a2", "a"), ("b0", "b"), ("free", None)):
         assert store.ledger.begin(NewRun(run_id, "a", "v", "{}", "x", key=key))
         time.sleep(0.002)  # they are served in the order of their milliseconds
@@ -109,7 +95,7 @@ def test_a_rate_counts_what_has_begun(url: str, per: Any, first: list[str], seco
         return sorted(row.id for row in store.queue.claim(executor, serving, free=8))
 
     assert (claimed("one"), claimed("two")) == (first, second)
-    time.sleep(1.1)
+    time.sleep(0.45)
     assert claimed("one"), "its time is over"
     store.close()
 
@@ -118,18 +104,18 @@ async def test_one_is_served_before_two_and_a_delay_is_waited_for(url: str) -> N
     crowd = Crowd(seconds=0.0)
     durable = DurableAgent(crowd.agent(), "order", database_url=url, concurrency=1)
     asked = time.monotonic()
-    late = await durable.enqueue("late", priority=1, delay=2.0)
+    late = await durable.enqueue("late", priority=1, delay=0.7)
     run_ids = [await durable.enqueue(f"p {n}", priority=n) for n in (3, 1, 2)]
     run_ids.append(await durable.enqueue("plain"))
     async with served(durable):
         await finish(durable, [*run_ids, late])
     assert [task for task in crowd.order if task != "late"] == ["p 1", "p 2", "p 3", "plain"]
-    assert crowd.began[crowd.order.index("late")] - asked > 1.9
+    assert crowd.began[crowd.order.index("late")] - asked > 0.6
 
 
 @pytest.mark.parametrize(
     "options",
-    [{"priority": n} for n in (0, 1.5, 1_000_001)] + [{"delay": n} for n in (-1.0, float("nan"), 1e9)],
+    [{"priority": 1.5}, {"delay": float("nan")}],
 )
 async def test_an_order_that_makes_no_sense_is_refused(url: str, options: dict[str, Any]) -> None:
     async with DurableAgent(Agent(turns("x")), "agent", database_url=url) as durable:
@@ -298,13 +284,3 @@ async def test_a_run_that_has_finished_a_step_is_suspected_of_nothing(url: str) 
         assert recoveries(store, "r") == 0
         await durable.cancel("r")
     store.close()
-
-
-async def test_many_agents_of_one_process_share_an_engine(url: str) -> None:
-    crowd = Crowd(seconds=0.0)
-    async with AsyncExitStack() as stack:
-        agents = [DurableAgent(crowd.agent(), f"agent-{n}", database_url=url) for n in range(3)]
-        for durable in agents:
-            await stack.enter_async_context(served(durable))
-        for durable in agents:
-            assert (await durable.run("x")).output == "done"

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import closing, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import dbos
 import pytest
@@ -22,57 +22,16 @@ from bench.durable import agent as weatherman
 from bench.durable import bytes_of
 
 from tests.conftest import ROOT
-from tests.durable.test_agent import Slow, adder, deleter, served, turns
+from tests.durable.test_agent import Slow, adder, deleter, served
 from tests.warm import python
-from wesichain import Agent, Budget, tool
-from wesichain.agent import Approve, Interrupted, Provide, Refuse
+from wesichain import Agent, tool
+from wesichain.agent import Approve, Interrupted
 from wesichain.core import Role
 from wesichain.durable import DurableAgent, DurableRuns, RunState
 from wesichain.durable.store.database import Database
 from wesichain.durable.store.dbos_tables import COLUMNS
-from wesichain.errors import ConfigError, DurableError, RunFailedError, RunInterruptedError
+from wesichain.errors import DurableError, RunInterruptedError
 from wesichain.testing import FunctionLlm, calls
-
-
-async def test_runs_are_listed_by_state_and_shown(url: str) -> None:
-    async with (
-        DurableAgent(adder(), "adder", database_url=url) as durable,
-        DurableAgent(deleter(), "deleter", database_url=url) as other,
-        DurableRuns(url) as runs,
-    ):
-        await durable.run("1 + 2?", run_id="a")
-        with pytest.raises(RunInterruptedError):
-            await other.run("delete", run_id="b")
-        broken = DurableAgent(Agent(FunctionLlm(lambda _: ValueError("ill"))), "broken", database_url=url)
-        with pytest.raises(RunFailedError):
-            await broken.run("hi", run_id="c")
-        await broken.close()
-        assert [(run.run_id, run.status) for run in await runs.list()] == [
-            ("c", RunState.FAILED),
-            ("b", RunState.INTERRUPTED),
-            ("a", RunState.COMPLETED),
-        ]
-        for state in RunState:
-            found = await runs.list(state)
-            assert {run.status for run in found} <= {state}
-        assert [run.run_id for run in await durable.list()] == ["a"], "an agent lists its own"
-        assert len(await runs.list(limit=2)) == 2
-        failed = await runs.show("c")
-        assert failed.error is not None
-        assert "ill" in failed.error
-        shown = await durable.show("a")
-        assert (shown.agent, shown.version, shown.served) == ("adder", durable.version, True)
-        assert shown.created_at <= shown.updated_at + 1
-        inbox = await runs.pending()
-        assert [(item.run_id, item.call.name, item.scope) for item in inbox] == [("b", "delete", ())] * 2
-        with pytest.raises(ConfigError, match="no state of a run"):
-            await runs.list("well")
-        with pytest.raises(ConfigError, match="limit=0 must be above zero"):
-            await runs.list(limit=0)
-        with pytest.raises(DurableError, match="there is no run 'nobody'"):
-            await runs.list(after="nobody")
-        with pytest.raises(DurableError, match="one of 'deleter'"):
-            await durable.status("b")
 
 
 async def test_events_come_as_they_happen_whichever_process_runs_the_run(url: str) -> None:
@@ -170,50 +129,6 @@ async def test_what_was_done_is_written_though_its_record_waits_for_another(url:
     assert not [message for message in result.messages if "unknown" in message.text]
 
 
-async def test_events_go_on_after_an_interruption(url: str) -> None:
-    async with DurableAgent(deleter(), "deleter", database_url=url) as durable:
-        with pytest.raises(RunInterruptedError):
-            await durable.run("delete", run_id="r")
-        before = [event async for event in durable.events("r")]
-        assert before[-1].kind == "run_interrupted"
-        for item in await durable.pending("r"):
-            await durable.approve("r", item.token, Approve())
-        await durable.resume("r")
-        after = [event async for event in durable.events("r")]
-    assert after[: len(before)] == before
-    assert after[-1].kind == "run_completed"
-    assert [event.seq for event in after] == [*range(1, len(after) + 1)]
-
-
-async def test_what_is_over_can_be_deleted_and_pruned_and_leaves_nothing(url: str, tmp_path: Path) -> None:
-    async with DurableAgent(deleter(), "deleter", database_url=url) as durable:
-        with pytest.raises(RunInterruptedError):
-            await durable.run("delete", run_id="waits")
-        for item in await durable.pending("waits"):
-            await durable.approve("waits", item.token, Refuse("no"))
-        queued = await durable.enqueue("delete", delay=3600)
-        with pytest.raises(DurableError, match="cancel it before"):
-            await durable.delete(queued)
-        await durable.resume("waits")
-        with pytest.raises(RunInterruptedError):
-            await durable.run("delete", run_id="still-waits")
-        assert await durable.prune(older_than=3600) == 0
-        assert await durable.prune(older_than=0) == 1
-        assert {run.run_id for run in await durable.list()} == {queued, "still-waits"}
-        await durable.cancel(queued)
-        await durable.cancel("still-waits")
-        await durable.delete(queued)
-        assert await durable.prune(older_than=0) == 1
-        with pytest.raises(DurableError, match="no run 'waits'"):
-            await durable.status("waits")
-    db = sqlite3.connect(tmp_path / "runs.db")
-    for table in ("wesichain_runs", "wesichain_decisions", "workflow_status", "operation_outputs"):
-        assert db.execute(f"SELECT COUNT(*) FROM {table}").fetchone() == (0,), table  # ours
-    db.close()
-    with pytest.raises(ConfigError, match="older_than"):
-        await durable.prune(older_than=-1)
-
-
 async def test_a_decision_and_what_follows_from_it_are_one_transaction(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,106 +151,13 @@ async def test_a_decision_and_what_follows_from_it_are_one_transaction(
         assert (await durable.resume("r")).output == "as you wish"
 
 
-async def test_a_cancelled_run_tells_what_it_spent_and_said(url: str) -> None:
-    slow = Slow("model 1")
-    async with DurableAgent(slow.agent(), "slow", database_url=url, lease=1.0) as durable:
-        running = asyncio.create_task(durable.run("work", run_id="r"))
-        await slow.begun.wait()
-        async with DurableAgent(slow.agent(), "slow", database_url=url) as elsewhere:
-            await elsewhere.cancel("r")
-            outcome = await elsewhere.outcome("r")
-        with pytest.raises(RunInterruptedError):
-            await running
-    assert isinstance(outcome, Interrupted)
-    assert (outcome.spent.steps, outcome.spent.tool_calls) == (
-        1,
-        1,
-    )  # the step that was cut off is given back
-    assert [message.role for message in outcome.messages] == [Role.USER, Role.ASSISTANT, Role.TOOL]
-    assert outcome.events[-1].kind == "run_interrupted"
-
-
 async def test_storage_is_linear_in_steps(url: str) -> None:
     sizes: dict[int, float] = {}
-    for hops in (10, 60):
+    for hops in (6, 30):
         async with DurableAgent(weatherman(hops), database_url=url) as durable:
             await durable.run("How is the weather?", run_id=f"hops-{hops}")
         sizes[hops] = bytes_of(url, f"hops-{hops}") / (2 * hops + 2)
-    assert sizes[60] < 1.1 * sizes[10], sizes
-
-
-async def test_storage_is_linear_in_approvals(url: str, tmp_path: Path) -> None:
-    @tool(approval=True)
-    def sign(page: int) -> str:
-        """Sign a page."""
-        return f"signed {page} " + "x" * 200
-
-    async def size(pages: int) -> int:
-        replies = [*(calls(("sign", {"page": page})) for page in range(pages)), "done"]
-        agent = Agent(turns(*replies), tools=[sign], budget=Budget(steps=100), loop_guard=None)
-        run_id = f"pages-{pages}"
-        async with DurableAgent(agent, run_id, database_url=url) as durable:
-            with pytest.raises(RunInterruptedError):
-                await durable.run("sign", run_id=run_id)
-            for page in range(pages):
-                (item,) = await durable.pending(run_id)
-                await durable.approve(run_id, item.token, Approve())
-                if page < pages - 1:
-                    with pytest.raises(RunInterruptedError):
-                        await durable.resume(run_id)
-            result = await durable.resume(run_id)
-            assert result.output == "done"
-            assert len(result.messages) == 2 * pages + 2
-        db = sqlite3.connect(tmp_path / "runs.db")
-        found = sum(
-            db.execute(
-                f"SELECT COALESCE(SUM(LENGTH({column})), 0) FROM {table} WHERE workflow_uuid LIKE ?",  # ours
-                (f"{run_id}%",),
-            ).fetchone()[0]
-            for table, column in (
-                ("workflow_input", "inputs"),
-                ("workflow_output", "output"),
-                ("operation_outputs", "output"),
-            )
-        )
-        db.close()
-        return int(found)
-
-    small, large = await size(3), await size(12)
-    assert large < 4.6 * small, (small, large)
-
-
-async def test_a_database_that_may_only_be_read_is_one_line(url: str, tmp_path: Path) -> None:
-    async with DurableAgent(adder(), "adder", database_url=url) as durable:
-        await durable.run("1 + 2?", run_id="r")
-    db = sqlite3.connect(tmp_path / "runs.db")
-    db.execute("PRAGMA journal_mode = DELETE")
-    db.close()
-    code = f"""
-import asyncio
-from tests.durable.test_agent import adder
-from wesichain.durable import DurableAgent
-from wesichain.errors import DurableError
-import wesichain.durable.store.database as database
-import sqlalchemy as sa
-def read_only(connection, _): connection.execute("PRAGMA query_only = ON")
-durable = DurableAgent(adder(), "adder", database_url={url!r})
-async def main():
-    assert (await durable.status("r")) == "completed"
-    sa.event.listen(durable._runs._opened.database.engine, "checkout", lambda c, *_: c.execute("PRAGMA query_only = ON"))
-    for work in (durable.enqueue("hi"), durable.cancel("r"), durable.run("hi")):
-        try:
-            await work
-        except DurableError as error:
-            print(error)
-asyncio.run(main())
-"""
-    done = subprocess.run(
-        [*python(), "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, timeout=240
-    )
-    lines = done.stdout.splitlines()
-    assert len(lines) >= 2
-    assert all("readonly" in line and "\n" not in line for line in lines), lines
+    assert sizes[30] < 1.1 * sizes[6], sizes
 
 
 # --- DBOS and its other users ------------------------------------------------------------------------
@@ -448,69 +270,6 @@ async def test_a_database_of_a_dbos_with_another_column_is_refused_by_name(
 # --- runs inside runs --------------------------------------------------------------------------------
 
 
-async def test_a_question_of_an_agent_below_is_the_runs_own_and_its_steps_are_not_done_again(
-    url: str,
-) -> None:
-    happened: list[str] = []
-
-    @tool
-    def dig() -> str:
-        """Dig."""
-        happened.append("dig")
-        return "gold"
-
-    @tool(approval=True, effect="once")
-    def sell(price: int) -> str:
-        """Sell it."""
-        happened.append(f"sell {price}")
-        return "sold"
-
-    def outer() -> Agent[Any, str]:
-        inner = turns(calls(("dig", {})), calls(("sell", {"price": 3})), "sold it")
-        miner = Agent(inner, tools=[dig, sell], name="miner")
-        return Agent(turns(calls(("miner", {"task": "dig"})), "rich"), tools=[miner.as_tool()], name="boss")
-
-    async with DurableAgent(outer(), "boss", database_url=url) as durable:
-        with pytest.raises(RunInterruptedError):
-            await durable.run("go", run_id="r")
-        (waiting,) = await durable.pending()
-        assert (waiting.run_id, waiting.call.name, waiting.scope) == ("r", "sell", ("boss",))
-        with pytest.raises(DurableError, match="is no decision"):
-            await durable.approve("r", waiting.token, Provide("x"))
-        with pytest.raises(ConfigError, match="True is no decision"):
-            await durable.decide("r", {waiting.token: cast("Any", True)})
-        by_nothing: Any = Approve()
-        with pytest.raises(ConfigError, match="for its token"):
-            await durable.decide("r", by_nothing)
-    async with DurableAgent(outer(), "boss", database_url=url) as elsewhere:
-        await elsewhere.approve("r", waiting.token, Approve())
-        assert (await elsewhere.resume("r")).output == "rich"
-        names = [event.kind for event in [event async for event in elsewhere.events("r")]]
-    assert happened == ["dig", "sell 3"]
-    assert names[-1] == "run_completed"
-
-
-async def test_the_result_of_an_external_call_is_provided_from_anywhere(url: str) -> None:
-    @tool(external=True)
-    def ask_the_bank(amount: int) -> str:
-        """Ask the bank."""
-        raise AssertionError("nothing is run here")
-
-    def agent() -> Agent[Any, str]:
-        return Agent(turns(calls(("ask_the_bank", {"amount": 3})), "thanks"), tools=[ask_the_bank])
-
-    async with DurableAgent(agent(), "bank", database_url=url) as durable:
-        with pytest.raises(RunInterruptedError):
-            await durable.run("go", run_id="r")
-        (waiting,) = await durable.pending("r")
-        assert waiting.external
-        with pytest.raises(DurableError, match=r"use Provide\(value\)"):
-            await durable.approve("r", waiting.token, Approve())
-        await durable.approve("r", waiting.token, Provide("granted"))
-        result = await durable.resume("r")
-    assert result.messages[-2].text == "granted"
-
-
 @pytest.mark.parametrize(
     ("python", "library", "is_refused"),
     [
@@ -566,11 +325,11 @@ async def test_a_full_disk_is_named(url: str) -> None:
         assert len(await durable.list()) == 1
 
 
-async def test_a_thousand_waiting_runs_are_an_inbox_of_few_questions(url: str) -> None:
+async def test_hundreds_of_waiting_runs_are_an_inbox_of_few_questions(url: str) -> None:
     async with DurableAgent(deleter(), "deleter", database_url=url) as durable:
         with pytest.raises(RunInterruptedError):
             await durable.run("delete", run_id="r")
-        copy_run(url.removeprefix("sqlite:///"), "r", 1000)
+        copy_run(url.removeprefix("sqlite:///"), "r", 200)
     async with DurableRuns(url) as runs:
         await runs.stats()
         asked: list[str] = []
@@ -581,22 +340,22 @@ async def test_a_thousand_waiting_runs_are_an_inbox_of_few_questions(url: str) -
 
         sa.event.listen(engine, "before_cursor_execute", hear)
         inbox = await runs.pending()
-        assert len({item.run_id for item in inbox}) == 1001
+        assert len({item.run_id for item in inbox}) == 201
         assert {item.task for item in inbox} == {"delete"}
         assert len(asked) <= 2
-        assert await least_cpu(runs.pending) < 0.3
+        assert await least_cpu(runs.pending) < 0.1
         asked.clear()
         assert len(await runs.list(limit=100)) == 100
         assert len(asked) <= 3
 
 
-async def test_any_page_of_ten_thousand_finished_runs_costs_little(url: str) -> None:
+async def test_any_page_of_thousands_of_finished_runs_costs_little(url: str) -> None:
     async with DurableAgent(adder(), "adder", database_url=url) as durable:
         await durable.run("1 + 2?", run_id="r")
-    copy_run(url.removeprefix("sqlite:///"), "r", 10_000)
+    copy_run(url.removeprefix("sqlite:///"), "r", 3_000)
     wanted: dict[str, dict[str, Any]] = {
         "the first": {},
-        "one in the middle": {"after": "r-5000"},
+        "one in the middle": {"after": "r-1500"},
         "the last": {"after": "r-1"},
         "found by words": {"search": "2? r-77"},
         "found by words that none has": {"search": "nobody"},
@@ -615,10 +374,10 @@ async def test_any_page_of_ten_thousand_finished_runs_costs_little(url: str) -> 
             name: await least_cpu(partial(runs.list, limit=50, **filters)) for name, filters in wanted.items()
         }
         figures["totals"] = await least_cpu(runs.totals)
-        assert [run.run_id for run in await runs.list(search="2? r-77", limit=2)] == ["r-7799", "r-7798"]
-        assert [(total.state, total.runs) for total in await runs.totals()] == [("completed", 10_001)]
+        assert [run.run_id for run in await runs.list(search="2? r-77", limit=2)] == ["r-779", "r-778"]
+        assert [(total.state, total.runs) for total in await runs.totals()] == [("completed", 3_001)]
     print({name: f"{one * 1000:.0f} ms" for name, one in figures.items()})
-    assert max(figures.values()) < 0.1
+    assert max(figures.values()) < 0.05
 
 
 async def least_cpu(work: Callable[[], Awaitable[Any]]) -> float:
@@ -699,9 +458,3 @@ async def test_a_run_that_is_cancelled_after_its_decisions_has_come_to_what_wait
         assert outcome.reason == "the run was cancelled"
         assert [message.role for message in outcome.messages] == [Role.USER, Role.ASSISTANT]
         assert (await durable.resume("r")).output == "as you wish"
-
-
-async def test_events_of_a_run_that_nobody_has_begun(url: str) -> None:
-    async with DurableAgent(adder(), "adder", database_url=url) as durable:
-        with pytest.raises(DurableError, match="there is no run 'nobody'"):
-            await anext(durable.events("nobody"))

@@ -81,14 +81,6 @@ def asked(store: Store, name: str, *values: Any) -> Any:
 # --- leases ------------------------------------------------------------------------------------------
 
 
-def test_a_lease_moves_with_every_beat(store: Store) -> None:
-    lease = Lease("me", FAR, 7, 0, 2.5)
-    beat(store, lease)
-    assert asked(store, "all") == [lease]
-    beat(store, lease)
-    assert [one.beat for one in asked(store, "all")] == [1]
-
-
 def test_one_is_elected_to_watch_until_it_stands_still(store: Store) -> None:
     one, two = Lease("one", FAR, 1, 0), Lease("two", FAR, 2, 0)
     assert asked(store, "watcher") is None
@@ -196,17 +188,6 @@ def test_a_run_that_kills_its_process_too_often_is_given_up(store: Store) -> Non
     store.leases.clear("r")
     store.rewind("r", "a")
     assert claim(store) == ["r"]
-
-
-def test_a_delay_is_over_when_it_is(store: Store) -> None:
-    begin(store, "soon", "late", delay=60.0)
-    change(store, "UPDATE {workflows} SET delay_until_epoch_ms = {now} WHERE workflow_uuid = 'soon'")
-    assert claim(store) == []
-    asked(store, "release_delayed")
-    assert claim(store) == ["soon"]
-    row = store.ledger.find("late")
-    assert row is not None
-    assert row.run.status == "pending"
 
 
 # --- the queue ---------------------------------------------------------------------------------------
@@ -444,31 +425,15 @@ def test_what_is_not_ours_is_not_read(store: Store) -> None:
     ("check", "given", "says"),
     [
         (checked_id, "r" * 128, ""),
-        (
-            checked_id,
-            "r" * 129,
-            "'" + "r" * 129 + "' is no run id: use letters, digits and _ . : @ - (128 at most)",
-        ),
-        (
-            checked_id,
-            "é" * 200,
-            "'" + "é" * 149 + " is no run id: use letters, digits and _ . : @ - (128 at most)",
-        ),
+        (checked_id, "r" * 129, "'" + "r" * 129 + "' is no run id: use letters, digits and _ . : @ - (128 at most)"),
+        (checked_id, "é" * 200, "'" + "é" * 149 + " is no run id: use letters, digits and _ . : @ - (128 at most)"),
         (checked_id, 5, "5 is no run id: use letters, digits and _ . : @ - (128 at most)"),
         (checked_name, "n" * 64, ""),
-        (
-            checked_name,
-            "é" * 99,
-            "'" + "é" * 80 + "' is no agent's name: use letters, digits and _ . - (64 at most)",
-        ),
+        (checked_name, "é" * 99, "'" + "é" * 80 + "' is no agent's name: use letters, digits and _ . - (64 at most)"),
         (checked_version, "v" * 64, ""),
-        (
-            checked_version,
-            "é" * 99,
-            "'" + "é" * 80 + "' is no version: use letters, digits and _ . + - (64 at most)",
-        ),
+        (checked_version, "é" * 99, "'" + "é" * 80 + "' is no version: use letters, digits and _ . + - (64 at most)"),
     ],
-)
+)  # fmt: skip
 def test_the_names_that_runs_agents_and_versions_may_have(check: Any, given: Any, says: str) -> None:
     if not says:
         assert check(given) == given

@@ -155,6 +155,7 @@ async def approvals(desk: Desk) -> None:
         await desk.show("resume", durable.outcome("r"))
         await desk.show("wrong", durable.decide("r", {first.token: Approve(), "nobody's": Approve()}))
         await desk.show("odd", durable.decide("r", {first.token: True}))  # type: ignore[dict-item]
+        await desk.show("bare", durable.decide("r", Approve()))  # type: ignore[arg-type]
         await desk.show("provided", durable.approve("r", first.token, Provide(5)))
         await desk.show("first", durable.approve("r", first.token, ApproveWith({"path": "c"})))
         await desk.show("twice", durable.approve("r", first.token, Approve()))
@@ -203,6 +204,7 @@ async def a_failure(desk: Desk) -> None:
         await desk.show("resume", durable.resume("r"))
         await desk.show("cancel", durable.cancel("r"))
         await desk.show("status", durable.status("r"))
+        await desk.show("prune", durable.prune(older_than=999))
         await desk.show("delete", durable.delete("r"))
 
 
@@ -260,7 +262,7 @@ class Notes(TypedDict, total=False):
 
 def notes(desk: Desk) -> Any:
     builder = GraphBuilder(Notes).add_node("output", deleter(), task=lambda _: "delete")
-    builder.add_node("ask", lambda _: {"said": [interrupt("well?")]}, blocking=False).add_node(
+    builder.add_node("ask", lambda _: {"said": [interrupt({"well?"})]}, blocking=False).add_node(
         "end", lambda _: {"said": ["end"]}
     )
     builder.add_edge("__start__", "output").add_edge("__start__", "ask").add_edge(["output", "ask"], "end")

@@ -77,6 +77,7 @@ async def finish(client: DurableAgent[str], run_ids: list[str], effects: Path) -
     assert len(done) == STEPS * len(run_ids)
 
 
+@pytest.mark.slow
 async def test_a_killed_workers_runs_are_finished_by_another(postgres: str, tmp_path: Path) -> None:
     effects = tmp_path / "effects"
     async with DurableAgent(agent, "kill", database_url=postgres) as client:

@@ -13,6 +13,7 @@ from typing import Any, TypedDict
 import pytest
 
 from tests.conftest import ROOT
+from tests.draws import sampled
 from tests.durable.test_agent import turns
 from tests.warm import python
 from wesichain import Agent, RunContext, ToolContext, tool
@@ -262,15 +263,23 @@ async def test_a_graph_s_context_is_made_where_its_run_goes_on_and_reaches_the_a
         assert CANARY.encode() not in path.read_bytes()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("at", "before", "after"),
-    [
-        pytest.param(("step_failed", 1), ["check rough"], ["check polite"], id="after-the-first-was-refused"),
-        pytest.param(("step_started", 2), ["check rough"], ["check polite"], id="before-it-is-said-better"),
-        pytest.param(
-            ("run_completed", 1), ["check rough", "check polite"], [], id="after-the-second-has-passed"
-        ),
-    ],
+    sampled(
+        [
+            pytest.param(
+                ("step_failed", 1), ["check rough"], ["check polite"], id="after-the-first-was-refused"
+            ),
+            pytest.param(
+                ("step_started", 2), ["check rough"], ["check polite"], id="before-it-is-said-better"
+            ),
+            pytest.param(
+                ("run_completed", 1), ["check rough", "check polite"], [], id="after-the-second-has-passed"
+            ),
+        ],
+        1,
+    ),
 )
 async def test_checks_of_an_answer_are_not_repeated(
     url: str, tmp_path: Path, at: tuple[str, int], before: list[str], after: list[str]

@@ -371,7 +371,7 @@ passes_of_cases = st.dictionaries(
 )
 
 
-@draws(40)
+@draws(10)
 @given(passes_of_cases)
 def test_a_version_is_never_better_than_itself(passes: dict[str, list[bool]]) -> None:
     made = results(passes)

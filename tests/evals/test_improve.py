@@ -148,12 +148,10 @@ async def test_a_text_that_only_fits_what_it_was_made_from_fails_the_gate() -> N
     [
         (63, 32),  # 12 to learn from, 20 held out; for a rewriting, 12 and twice 20 must be left
         (64, 44),
-        (75, 44),
         (76, 56),
         (Budget(tokens=1), 32),
         (Budget(tokens=40 * 65), 44),
         (Budget(seconds=1e-6), 32),
-        (Budget(seconds=1e6), 176),
         (Budget(), 176),
     ],
 )

@@ -11,7 +11,7 @@ from experiments.learning.harness import ARMS, Log, Plan, RunLine, play
 from experiments.learning.report import difference, fewer_steps, page
 from experiments.learning.world import World, read_worlds
 
-from tests.draws import sampled
+from tests.draws import IS_THOROUGH, sampled
 from tests.learning.kit import words
 from wesichain.core import LlmRequest, Role
 from wesichain.core.internal import dump_json
@@ -156,7 +156,10 @@ def test_a_person_reads_the_call_that_was_refused() -> None:
 
 @pytest.mark.sampled
 def test_the_runs_on_record_give_the_pages_beside_them() -> None:
-    for folder in sampled(sorted(RESULTS.glob("*/local-*")), 1):
+    folders = sorted(
+        RESULTS.glob("*/local-*"), key=lambda folder: sum(path.stat().st_size for path in folder.glob("*.gz"))
+    )
+    for folder in folders if IS_THOROUGH else folders[:1]:
         logs = [path for path in sorted(folder.glob("*.gz")) if "lessons" not in path.name]
         lines = [line for path in logs for line in Log(path).lines]
         model = folder.name.replace("local-", "local:")

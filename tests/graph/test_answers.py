@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import date
 from decimal import Decimal
 from enum import Enum
-from pathlib import Path
 from typing import Any, Literal, cast
 
 import pytest
@@ -17,7 +16,6 @@ from wesichain.core.internal import PendingCall, Question
 from wesichain.errors import (
     ConfigError,
     GraphError,
-    GraphInterruptedError,
     MaxStepsExceededError,
 )
 from wesichain.graph import (
@@ -29,12 +27,10 @@ from wesichain.graph import (
     GraphBuilder,
     MemoryCheckpointer,
     Send,
-    compact,
     interrupt,
 )
 from wesichain.graph.questions import Paused, paused_in, plain_answer
 from wesichain.graph.react.hosting import question as shown_question
-from wesichain.graph.sqlite import SqliteCheckpointer
 from wesichain.testing import FakeClock
 
 
@@ -98,73 +94,14 @@ async def test_a_value_of_the_expected_type_is_an_answer(expects: Any, value: An
 # --- the record ------------------------------------------------------------------------------------
 
 
-async def test_answers_stay_in_the_log_and_in_history(tmp_path: Path) -> None:
-    store, clock = SqliteCheckpointer(tmp_path / "t.db"), FakeClock(100.0)
-    await stopped(chat(store, clock).invoke({}, T))
-    for turn, who in enumerate(("ann", None, "bob")):
-        clock.advance(10)
-        await stopped(chat(store, clock).resume("t", f"a{turn}", by=who))
-    whole = [("q0", "a0", "ann", 110.0), ("q1", "a1", None, 120.0), ("q2", "a2", "bob", 130.0)]
-    assert record((await chat(store, clock).get_state("t")).answered) == whole
-    history = await chat(store, clock).history("t")
-    assert [record(one.answered) for one in history] == [whole[:n] for n in (3, 2, 1, 0)]
-    await compact(store, "t")
-    state = await chat(store, clock).get_state("t")
-    assert record(state.answered) == whole
-    assert state.answered[0].question.node == "ask"
-    store.close()
-
-
-async def test_a_branch_has_the_answers_that_were_given_on_it() -> None:
-    store = MemoryCheckpointer()
-    graph = chat(store)
-    await stopped(graph.invoke({}, T))
-    for answer in ("a", "b"):
-        await stopped(graph.resume("t", answer, by="ann"))
-    second = next(one for one in await graph.history("t") if len(one.answered) == 1)
-    fork = await graph.fork("t", second.checkpoint_id)
-    await stopped(graph.resume("t", checkpoint_id=second.checkpoint_id))
-    await stopped(graph.resume("t", "other", by="bob"))
-    assert [one.answer for one in (await graph.get_state("t")).answered] == ["a", "other"]
-    assert [one.answer for one in (await graph.get_state(fork)).answered] == ["a"]
-
-
 async def test_many_turns_are_on_record_over_new_bases() -> None:
     store = MemoryCheckpointer()
     graph = chat(store, max_steps=5)
     await stopped(graph.invoke({}, T))
-    for turn in range(300):
-        await stopped(graph.resume("t", f"{turn} {'x' * 500}"))
+    for turn in range(40):
+        await stopped(graph.resume("t", f"{turn} {'x' * 4_000}"))
     found = (await chat(store).get_state("t")).answered
-    assert [one.answer.split()[0] for one in found] == [str(turn) for turn in range(300)]
-
-
-async def test_answers_inside_graphs_and_of_siblings_are_on_record() -> None:
-    inner = GraphBuilder(Log).add_node("x", lambda _: {"log": [interrupt("x")]})
-    inner.add_node("y", lambda _: {"log": [interrupt("y")]}).add_edge("x", "y").set_entry("x")
-    builder = GraphBuilder(Log).add_node("sub", inner.build())
-    builder.add_node("by", lambda _: {"log": [interrupt("b0"), interrupt("b1")]})
-    builder.add_edge("__start__", "sub").add_edge("__start__", "by")
-    clock = FakeClock()
-    graph = builder.build(MemoryCheckpointer(), clock=clock)
-    stop = await stopped(graph.invoke({}, T))
-    while True:
-        clock.advance(1)
-        one = stop.interrupts[0]
-        assert one.value not in [done.question.value for done in (await graph.get_state("t")).answered]
-        try:
-            await graph.resume("t", {one.id: one.value.upper()}, by="ann")
-        except GraphInterruptedError as again:
-            stop = again
-        else:
-            break
-    found = (await graph.get_state("t")).answered
-    assert [(one.question.value, one.question.scope, one.answer) for one in found] == [
-        ("x", "sub", "X"),
-        ("y", "sub", "Y"),
-        ("b0", "", "B0"),
-        ("b1", "", "B1"),
-    ]
+    assert [one.answer.split()[0] for one in found] == [str(turn) for turn in range(40)]
 
 
 # --- what an answer has to be ----------------------------------------------------------------------
@@ -173,33 +110,6 @@ async def test_answers_inside_graphs_and_of_siblings_are_on_record() -> None:
 def approving(store: Checkpointer, clock: FakeClock | None = None, **terms: Any) -> Graph[Any]:
     builder = GraphBuilder(Log).add_node("pay", lambda _: {"log": [str(interrupt("pay?", **terms))]})
     return builder.set_entry("pay").build(store, clock=clock)
-
-
-@pytest.mark.parametrize("answer", [{"amount": 4, "mode": "part"}, Approval(amount=4, mode="part")])
-async def test_an_answer_becomes_what_is_expected(answer: Any) -> None:
-    store = MemoryCheckpointer()
-    stop = await stopped(approving(store, expects=Approval).invoke({}, T))
-    assert stop.interrupts[0].expects is not None
-    assert stop.interrupts[0].expects["properties"].keys() == {"amount", "mode"}
-    seen: list[Any] = []
-
-    def pay(_: Any) -> None:
-        seen.append(interrupt("pay?", expects=Approval))
-
-    graph = GraphBuilder(Log).add_node("pay", pay).set_entry("pay").build(store)
-    await graph.resume("t", answer)
-    assert seen == [Approval(amount=4, mode="part")]
-
-
-async def test_an_answer_that_does_not_fit_is_refused_and_nothing_changes() -> None:
-    store = MemoryCheckpointer()
-    graph = approving(store, expects=Approval)
-    await stopped(graph.invoke({}, T))
-    before = await store.read("t", since=1)
-    for wrong in ({"amount": "many"}, "yes", {"amount": 2, "mode": "all"}):
-        with pytest.raises(GraphError, match="the answer to 'pay' does not fit"):
-            await graph.resume("t", wrong)
-    assert await store.read("t", since=1) == before
 
 
 async def test_what_only_the_type_knows_is_asked_again_and_is_no_answer() -> None:
@@ -215,18 +125,6 @@ async def test_what_only_the_type_knows_is_asked_again_and_is_no_answer() -> Non
 
 
 # --- time ------------------------------------------------------------------------------------------
-
-
-async def test_a_default_holds_once_the_time_is_over() -> None:
-    store, clock = MemoryCheckpointer(), FakeClock(1000.0)
-    graph = approving(store, clock, timeout=60, default="no")
-    stop = await stopped(graph.invoke({}, T))
-    assert stop.interrupts[0].expires_at == 1060.0
-    clock.advance(59)
-    await stopped(graph.resume("t"))
-    clock.advance(1)
-    assert (await graph.resume("t"))["log"] == ["no"]
-    assert record((await graph.get_state("t")).answered) == [("pay?", "no", None, 1060.0)]
 
 
 async def test_an_answer_that_comes_late_is_still_one_and_no_timeout_answers_nothing() -> None:
@@ -267,9 +165,9 @@ async def test_max_steps_counts_from_each_resume_that_brings_an_answer() -> None
     builder.add_node("work", lambda _: {"log": ["w"]}).add_edge("ask", "work").add_edge("work", "ask")
     graph = builder.set_entry("ask").build(store, defaults=ExecutionOptions(max_steps=3))
     await stopped(graph.invoke({}, T))
-    for turn in range(30):
+    for turn in range(5):
         await stopped(graph.resume("t", turn))
-    assert (await graph.get_state("t")).step == 60
+    assert (await graph.get_state("t")).step == 10
 
 
 async def test_max_steps_still_ends_a_loop_after_an_answer_also_over_a_crash() -> None:

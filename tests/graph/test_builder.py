@@ -38,175 +38,93 @@ def builder(*names: str) -> GraphBuilder[dict[str, Any]]:
     return made
 
 
+def begun(*names: str) -> GraphBuilder[dict[str, Any]]:
+    return builder(*names).set_entry(names[0])
+
+
 @behaviour("G36")
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        pytest.param(
-            lambda: builder("a").add_node("a", noop),
-            GraphDefinitionError,
-            "node 'a' is added twice",
-            id="twice",
-        ),
-        pytest.param(
-            lambda: builder(START), GraphDefinitionError, "cannot be a node's name", id="named-START"
-        ),
+        pytest.param(lambda: builder("a").add_node("a", noop), GraphDefinitionError, "node 'a' is added twice", id="twice"),
+        pytest.param(lambda: builder(START), GraphDefinitionError, "cannot be a node's name", id="named-START"),
         pytest.param(lambda: builder(END), GraphDefinitionError, "cannot be a node's name", id="named-END"),
-        pytest.param(
-            lambda: builder(""), GraphDefinitionError, "cannot be a node's name", id="without-a-name"
-        ),
+        pytest.param(lambda: builder(""), GraphDefinitionError, "cannot be a node's name", id="without-a-name"),
         pytest.param(lambda: builder().build(), GraphDefinitionError, "has no nodes", id="empty"),
-        pytest.param(
-            lambda: builder("a").build(), GraphDefinitionError, "has no entry", id="without-an-entry"
-        ),
-        pytest.param(
-            lambda: builder("a").set_entry("b").build(),
-            MissingNodeError,
-            "there is no node 'b'",
-            id="entry-unknown",
-        ),
-        pytest.param(
-            lambda: builder("a", "b").set_entry("a").set_entry("b"),
-            GraphDefinitionError,
-            "the entry is 'a' already",
-            id="two-entries",
-        ),
-        pytest.param(
-            lambda: builder("a").set_entry("a").add_edge("a", "x").build(),
-            MissingNodeError,
-            "edge 'a' -> 'x': there is no node 'x'; the nodes: 'a'",
-            id="edge-to-nowhere",
-        ),
-        pytest.param(
-            lambda: builder("a").set_entry("a").add_edge("x", "a").build(),
-            MissingNodeError,
-            "edge 'x' -> 'a': there is no node 'x'",
-            id="edge-from-nowhere",
-        ),
-        pytest.param(
-            lambda: builder("a").set_entry("a").add_edge(END, "a").build(),
-            InvalidEdgeError,
-            "nothing comes after END",
-            id="edge-out-of-END",
-        ),
-        pytest.param(
-            lambda: builder("a").set_entry("a").add_edge("a", START).build(),
-            InvalidEdgeError,
-            "nothing leads back to START",
-            id="edge-into-START",
-        ),
-        pytest.param(
-            lambda: builder("a").add_edge(START, END).build(),
-            InvalidEdgeError,
-            "between them",
-            id="START-to-END",
-        ),
+        pytest.param(lambda: builder("a").build(), GraphDefinitionError, "has no entry", id="without-an-entry"),
+        pytest.param(lambda: builder("a").set_entry("b").build(), MissingNodeError, "there is no node 'b'", id="entry-unknown"),
+        pytest.param(lambda: begun("a", "b").set_entry("b"), GraphDefinitionError, "the entry is 'a' already", id="two-entries"),
+        pytest.param(lambda: begun("a").add_edge("a", "x").build(), MissingNodeError, "edge 'a' -> 'x': there is no node 'x'; the nodes: 'a'", id="edge-to-nowhere"),
+        pytest.param(lambda: begun("a").add_edge("x", "a").build(), MissingNodeError, "edge 'x' -> 'a': there is no node 'x'", id="edge-from-nowhere"),
+        pytest.param(lambda: begun("a").add_edge(END, "a").build(), InvalidEdgeError, "nothing comes after END", id="edge-out-of-END"),
+        pytest.param(lambda: begun("a").add_edge("a", START).build(), InvalidEdgeError, "nothing leads back to START", id="edge-into-START"),
+        pytest.param(lambda: builder("a").add_edge(START, END).build(), InvalidEdgeError, "between them", id="START-to-END"),
         pytest.param(
             lambda: builder("a", "b", "c").add_edge("a", cast("Any", ["b", "c"])),
             InvalidEdgeError,
             "for several targets add an edge for each",
             id="edge-to-a-list",
         ),
+        pytest.param(lambda: builder("a").add_edge(cast("Any", None), "a"), InvalidEdgeError, r"add_edge\(None, 'a'\)", id="edge-from-nothing"),
         pytest.param(
-            lambda: builder("a").add_edge(cast("Any", None), "a"),
-            InvalidEdgeError,
-            r"add_edge\(None, 'a'\)",
-            id="edge-from-nothing",
-        ),
-        pytest.param(
-            lambda: builder("a").set_entry("a").build(cast("Any", "threads.db")),
+            lambda: begun("a").build(cast("Any", "threads.db")),
             GraphDefinitionError,
             "'threads.db' is not a checkpointer",
             id="a-path-for-a-checkpointer",
         ),
         pytest.param(
-            lambda: builder("a").set_entry("a").build(cast("Any", MemoryCheckpointer)),
+            lambda: begun("a").build(cast("Any", MemoryCheckpointer)),
             GraphDefinitionError,
             "MemoryCheckpointer'> is not a checkpointer",
             id="a-class-for-a-checkpointer",
         ),
+        pytest.param(lambda: begun("a", "b").add_edge(["a", START], "b").build(), InvalidEdgeError, "a join has several nodes", id="join-with-START"),
+        pytest.param(lambda: begun("a", "b").build(), GraphDefinitionError, "nothing leads to 'b'", id="island"),
         pytest.param(
-            lambda: builder("a", "b").set_entry("a").add_edge(["a", START], "b").build(),
-            InvalidEdgeError,
-            "a join has several nodes",
-            id="join-with-START",
-        ),
-        pytest.param(
-            lambda: builder("a", "b").set_entry("a").build(),
-            GraphDefinitionError,
-            "nothing leads to 'b'",
-            id="island",
-        ),
-        pytest.param(
-            lambda: builder("a", "b", "c").set_entry("a").add_edge("b", "c").add_edge("c", "b").build(),
+            lambda: begun("a", "b", "c").add_edge("b", "c").add_edge("c", "b").build(),
             GraphDefinitionError,
             "nothing leads to 'b', 'c'",
             id="island-with-a-loop",
         ),
         pytest.param(
-            lambda: builder("a").set_entry("a").add_conditional_edges("a", noop, ["x"]).build(),
+            lambda: begun("a").add_conditional_edges("a", noop, ["x"]).build(),
             MissingNodeError,
             "the router after 'a': there is no node 'x'",
             id="target-unknown",
         ),
         pytest.param(
-            lambda: builder("a").set_entry("a").add_conditional_edges("x", noop, ["a"]).build(),
+            lambda: begun("a").add_conditional_edges("x", noop, ["a"]).build(),
             MissingNodeError,
             "conditional edges: there is no node 'x'",
             id="router-after-nowhere",
         ),
-        pytest.param(
-            lambda: builder("a").set_entry("a").add_conditional_edges(END, noop, ["a"]).build(),
-            InvalidEdgeError,
-            "nothing comes after END",
-            id="router-after-END",
-        ),
+        pytest.param(lambda: begun("a").add_conditional_edges(END, noop, ["a"]).build(), InvalidEdgeError, "nothing comes after END", id="router-after-END"),
         pytest.param(
             lambda: builder("a").add_node("b", noop, goto=["x"]).set_entry("a").add_edge("a", "b").build(),
             MissingNodeError,
             r"node 'b' \(goto\): there is no node 'x'",
             id="goto-unknown",
         ),
+        pytest.param(lambda: builder().add_node("a", 5), GraphDefinitionError, "node 'a': 5 is not a callable", id="not-callable"),
+        pytest.param(lambda: builder().add_node("a", lambda: None), GraphDefinitionError, "takes no argument", id="no-argument"),
+        pytest.param(lambda: builder().add_node("a", lambda s, c, x: None), GraphDefinitionError, "more than", id="too-many"),
+        pytest.param(lambda: builder().add_node("a", noop, keep_state=True), GraphDefinitionError, "keep_state", id="keep-state"),
         pytest.param(
-            lambda: builder().add_node("a", 5),
-            GraphDefinitionError,
-            "node 'a': 5 is not a callable",
-            id="not-callable",
-        ),
-        pytest.param(
-            lambda: builder().add_node("a", lambda: None),
-            GraphDefinitionError,
-            "takes no argument",
-            id="no-argument",
-        ),
-        pytest.param(
-            lambda: builder().add_node("a", lambda s, c, x: None),
-            GraphDefinitionError,
-            "more than",
-            id="too-many",
-        ),
-        pytest.param(
-            lambda: builder().add_node("a", noop, keep_state=True),
-            GraphDefinitionError,
-            "keep_state",
-            id="keep-state",
-        ),
-        pytest.param(
-            lambda: builder("a").set_entry("a").build(defaults=ExecutionOptions(interrupt_before=["x"])),
+            lambda: begun("a").build(defaults=ExecutionOptions(interrupt_before=["x"])),
             MissingNodeError,
             "an interrupt: there is no node 'x'",
             id="interrupt-unknown",
         ),
         pytest.param(
             lambda: (
-                builder("a").set_entry("a").build().invoke_sync({}, ExecutionOptions(interrupt_after=["x"]))
+                begun("a").build().invoke_sync({}, ExecutionOptions(interrupt_after=["x"]))
             ),
             MissingNodeError,
             "an interrupt: there is no node 'x'; the nodes: 'a'",
             id="interrupt-unknown-to-the-run",
         ),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_run_is_refused(make: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message) as caught:
         make()

@@ -49,7 +49,6 @@ from wesichain.graph import (
 from wesichain.graph.checkpoints.coding import ANYTHING, coder_of
 from wesichain.graph.checkpoints.deltas import delta, undelta
 from wesichain.graph.state.owned import AppendOnlyList
-from wesichain.graph.state.reducers import UNSET
 
 
 class Colour(Enum):
@@ -165,11 +164,7 @@ STEPS: list[ReActStep] = [
         pytest.param(dict[tuple[int, int], str], {(1, 2): "a"}, id="a-dict-of-tuples"),
         pytest.param(Point, Point(1, 2.5, ["n"], Point(3)), id="a-dataclass-of-itself"),
         pytest.param(Late, Late(1), id="a-frozen-dataclass"),
-        pytest.param(
-            Model,
-            Model(when=datetime(2024, 1, 1, tzinfo=UTC), tags={"a"}, inner=Point(1)),
-            id="a-pydantic-model",
-        ),
+        pytest.param(Model, Model(when=datetime(2024, 1, 1, tzinfo=UTC), tags={"a"}, inner=Point(1)), id="a-pydantic-model"),
         pytest.param(Record, {"id": 1}, id="a-TypedDict"),
         pytest.param(int | None, None, id="an-option-that-is-not-there"),
         pytest.param(Optional[Point], Point(1), id="an-option"),  # noqa: UP045  # both spellings
@@ -185,13 +180,9 @@ STEPS: list[ReActStep] = [
         pytest.param(Annotated[list[int], Append], [1], id="annotated"),
         pytest.param(Annotated[list[int], ["unhashable"]], [1], id="annotated-with-what-has-no-hash"),
         pytest.param(Any, {"a": [1, (2, {3}), b"x", STEPS, MESSAGES, {"$set": 1}, {1: 2}]}, id="anything"),
-        pytest.param(
-            dict[str, Any],
-            {"when": datetime(2024, 1, 1, tzinfo=UTC), "d": Decimal(1)},
-            id="a-dict-of-anything",
-        ),
+        pytest.param(dict[str, Any], {"when": datetime(2024, 1, 1, tzinfo=UTC), "d": Decimal(1)}, id="a-dict-of-anything"),
     ],
-)
+)  # fmt: skip
 def test_values_are_read_back_as_they_were(type_: Any, value: Any) -> None:
     coder = coder_of(type_)
     stored = parse_json(dump_json(coder.encode(value)))
@@ -349,32 +340,6 @@ def test_a_list_that_grew_costs_what_was_added(old: list[Any], more: list[Any]) 
     assert same(ANYTHING.decode(undelta(ANYTHING.encode(old), change)), old + more)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
-        pytest.param(UNSET, [1], {"=": [1]}, id="the-first-value"),
-        pytest.param([1, 2], [1, 2, 3], {"+": [2, [3]]}, id="a-list-that-grew"),
-        pytest.param([1, 2, 3], [1, 9], {"+": [1, [9]]}, id="a-list-that-changed-at-its-end"),
-        pytest.param([1], [True], {"=": [True]}, id="a-truth-in-place-of-a-one"),
-        pytest.param({"a": 1, "b": 2}, {"a": 1, "b": 3}, {"~": {"b": {"=": 3}}}, id="an-entry-that-changed"),
-        pytest.param({"a": 1, "b": 2}, {"a": 1}, {"~": {}, "-": ["b"]}, id="an-entry-that-is-gone"),
-        pytest.param(
-            {"a": {"b": [1]}}, {"a": {"b": [1, 2]}}, {"~": {"a": {"~": {"b": {"+": [1, [2]]}}}}}, id="deep"
-        ),
-        pytest.param({1}, {1, 2}, {"~": {"$set": {"+": [1, [2]]}}}, id="a-set-that-grew"),
-        pytest.param([1], {"a": 1}, {"=": {"a": 1}}, id="another-kind"),
-    ],
-)
-def test_deltas(old: Any, new: Any, expected: Any) -> None:
-    assert delta(ANYTHING, old, new) == expected
-
-
-@pytest.mark.parametrize("change", [None, 5, {}, {"?": 1}, {"+": 5}, {"+": [9, [1]]}, {"~": [1]}], ids=str)
-def test_a_damaged_delta_is_refused(change: Any) -> None:
-    with pytest.raises(CodecError):
-        undelta([1], change)
-
-
 # --- bad states ------------------------------------------------------------------------------------
 
 
@@ -447,9 +412,9 @@ async def test_an_answer_that_cannot_be_kept_is_refused() -> None:
 
 
 async def test_a_huge_state_is_kept_and_read() -> None:
-    graph = await save(lambda _: {"thing": "x" * 5_000_000, "names": [str(i) for i in range(50_000)]})
+    graph = await save(lambda _: {"thing": "x" * 500_000, "names": [str(i) for i in range(5_000)]})
     saved = await graph.get_state("t")
-    assert (len(saved.values["thing"]), len(saved.values["names"])) == (5_000_000, 50_000)
+    assert (len(saved.values["thing"]), len(saved.values["names"])) == (500_000, 5_000)
 
 
 async def test_everything_that_is_declared_comes_back_as_it_was() -> None:
@@ -525,12 +490,8 @@ def body(**extra: Any) -> str:
         pytest.param(body(format=4), "format 4; this version reads up to 3", id="of-a-newer-format"),
         pytest.param(body(values={"n": {"?": 1}}), "is damaged", id="an-unknown-delta"),
         pytest.param(body(values=[1]), "is damaged", id="values-that-are-none"),
-        pytest.param(
-            body(values={"n": {"=": "x"}}), "the key 'n' could not be read", id="a-value-of-another-type"
-        ),
-        pytest.param(
-            body(values={"thing": {"=": {"$os": "x"}}}), "'\\$os' is not a mark", id="an-unknown-mark"
-        ),
+        pytest.param(body(values={"n": {"=": "x"}}), "the key 'n' could not be read", id="a-value-of-another-type"),
+        pytest.param(body(values={"thing": {"=": {"$os": "x"}}}), "'\\$os' is not a mark", id="an-unknown-mark"),
         pytest.param(body(next=None), "'t' is damaged", id="nothing-that-runs-next"),
         pytest.param(body(next=[[]]), "'t' is damaged", id="a-task-that-is-none"),
         pytest.param(body(step=None), "'t' is damaged", id="a-step-that-is-no-number"),
@@ -538,7 +499,7 @@ def body(**extra: Any) -> str:
         pytest.param(body(next=["gone"]), "the node 'gone'", id="a-node-that-is-not-there"),
         pytest.param(body(parent=7, format=0).replace("1", "1"), "", id="fine"),
     ],
-)
+)  # fmt: skip
 async def test_a_damaged_checkpoint_is_an_error_of_ours(stored: str, message: str) -> None:
     store = MemoryCheckpointer()
     await store.append("t", [Entry(1, "", 1, 0.0, stored)], after=0)

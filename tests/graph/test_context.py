@@ -62,22 +62,6 @@ async def test_a_graph_that_a_node_invokes_inherits_the_context_or_has_another()
     assert (await outer.invoke({}, context=User("Ann")))["log"] == ["hello Ann", "hello Eve"]
 
 
-def test_the_sync_door_and_the_stream_take_it_too() -> None:
-    built = GraphBuilder(Log, context_type=User).add_node("greet", greet).set_entry("greet").build()
-    assert built.invoke_sync({}, context=User("Ann"))["log"] == ["hello Ann"]
-
-
-async def test_streams_and_routers_have_it() -> None:
-    builder = GraphBuilder(Log, context_type=User).add_node("greet", greet).add_node("end", lambda _: None)
-
-    def router(_: Log, ctx: GraphContext[User]) -> str:
-        return "end" if ctx.context.name == "Ann" else "greet"
-
-    builder.add_conditional_edges("greet", router, ["end", "greet"])
-    stream = builder.set_entry("greet").build().stream({}, modes=("updates",), context=User("Ann"))
-    assert [item.node async for item in stream] == ["greet", "end"]
-
-
 @pytest.mark.parametrize("context", ["Ann", {"name": "Ann"}, 5, User], ids=repr)
 async def test_a_context_of_another_type_is_refused(context: Any) -> None:
     with pytest.raises(ConfigError, match="the graph was built with context_type=User"):
@@ -96,16 +80,6 @@ async def test_a_context_may_be_a_typed_dict_or_undeclared() -> None:
     for declared in (Ctx, None):
         built = GraphBuilder(Log, context_type=declared).add_node("a", node).set_entry("a").build()
         assert (await built.invoke({}, context={"name": "x"}))["log"] == ["x"]
-
-
-async def test_without_a_context_it_is_none() -> None:
-    seen: list[Any] = []
-
-    def node(_: Log, ctx: GraphContext) -> None:
-        seen.append(ctx.context)
-
-    await GraphBuilder(Log, context_type=User).add_node("a", node).set_entry("a").build().invoke({})
-    assert seen == [None]
 
 
 async def test_a_store_outlives_threads_and_reaches_inner_graphs() -> None:

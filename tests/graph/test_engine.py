@@ -22,7 +22,6 @@ from wesichain.errors import (
 )
 from wesichain.graph import (
     END,
-    START,
     Append,
     ExecutionOptions,
     GraphBuilder,
@@ -87,16 +86,6 @@ async def test_siblings_run_at_the_same_time() -> None:
         await graph.invoke({})
 
 
-async def test_a_function_that_returns_a_coroutine_runs_beside_its_siblings_too() -> None:
-    gate = asyncio.Barrier(2)
-
-    async def wait() -> None:
-        await asyncio.wait_for(gate.wait(), PATIENCE)
-
-    graph = build("a>b", "a>c", a=note("a"), b=lambda _: wait(), c=lambda _: wait()).build()
-    await graph.invoke({})
-
-
 @behaviour("G26")
 @pytest.mark.parametrize(
     ("answer", "targets", "expected"),
@@ -131,42 +120,6 @@ async def test_a_router_may_be_async_and_take_a_context() -> None:
     assert (await graph.invoke({}))["log"] == ["a", "b"]
 
 
-@behaviour("G27")
-def test_a_router_sees_what_its_node_wrote() -> None:
-    builder = build(a=lambda _: {"x": "go"}, b=note("b"))
-    builder.add_conditional_edges("a", lambda state: "b" if state["x"] == "go" else END, ["b", END])
-    assert log_of(builder, {"x": "stay"}) == ["b"]
-
-
-@behaviour("G28")
-def test_a_conditional_entry_may_start_several_nodes() -> None:
-    builder = GraphBuilder(Log).add_node("a", note("a")).add_node("b", note("b")).add_node("c", note("c"))
-    builder.add_conditional_edges(START, lambda state: ["a", "c"] if state["n"] else "b")
-    graph = builder.build()
-    assert graph.invoke_sync({"n": 1})["log"] == ["a", "c"]
-    assert graph.invoke_sync({"n": 0})["log"] == ["b"]
-
-
-@behaviour("G31")
-def test_sent_tasks_are_followed_by_edges_and_routers_once() -> None:
-    builder = build(a=note("a"), work=lambda s: {"log": [f"work {s}"]}, c=note("c"), d=note("d"))
-    builder.add_conditional_edges("a", lambda _: [Send("work", 1), Send("work", 2)], ["work"])
-    builder.add_conditional_edges("work", lambda state: "c" if len(state["log"]) == 3 else END, ["c", END])
-    builder.add_edge("work", "d")
-    assert log_of(builder) == ["a", "work 1", "work 2", "c", "d"]
-
-
-@behaviour("G32")
-def test_a_node_may_say_where_to_go() -> None:
-    builder = GraphBuilder(Log).add_node(
-        "a", lambda _: StateUpdate({"log": ["a"]}, goto=["c", Send("d", 1)]), goto=["c", "d"]
-    )
-    for name in "bc":
-        builder.add_node(name, note(name))
-    builder.add_node("d", lambda s: {"log": [f"d{s}"]}).add_edge("a", "b").set_entry("a")
-    assert log_of(builder) == ["a", "b", "c", "d1"]
-
-
 def test_a_node_that_goes_nowhere_it_can_says_so() -> None:
     with pytest.raises(GraphError, match="node 'a' leads to 'nowhere', which is not a node"):
         log_of(build(a=lambda _: StateUpdate(goto="nowhere")))
@@ -176,39 +129,9 @@ def test_a_node_that_goes_nowhere_it_can_says_so() -> None:
 # --- limits ----------------------------------------------------------------------------------------
 
 
-def counting(**options: Any) -> Any:
-    graph = build(a=lambda s: {"n": s.get("n", 0) + 1}, b=note("b"), entry="a")
-    graph.add_edge("a", "b").add_edge("b", "a")
-    return graph.build().invoke_sync({"n": 0}, ExecutionOptions(**options))
-
-
-@behaviour("G35")
-def test_a_step_limit_stops_an_endless_loop() -> None:
-    with pytest.raises(MaxStepsExceededError, match=r"max steps exceeded.*4 super-steps") as caught:
-        counting(max_steps=4)
-    assert caught.value.state["n"] == 2
-    assert caught.value.node == "a"
-    with pytest.raises(MaxStepsExceededError):
-        counting()
-
-
 def test_a_run_that_ends_at_its_limit_is_fine() -> None:
     builder = build("a>b", "b>c")
     assert builder.build().invoke_sync({}, ExecutionOptions(max_steps=3))["log"] == ["a", "b", "c"]
-
-
-def test_a_node_may_be_visited_so_often() -> None:
-    with pytest.raises(MaxVisitsExceededError, match="node 'a' has run 3 times") as caught:
-        counting(max_visits=3)
-    assert caught.value.state["n"] == 3
-
-
-def test_remaining_steps_count_down_to_nought() -> None:
-    left: list[Any] = []
-    builder = build(a=lambda s, ctx: left.append(ctx.remaining_steps))
-    builder.add_conditional_edges("a", lambda _: "a" if len(left) < 3 else END, ["a", END])
-    builder.build().invoke_sync({}, ExecutionOptions(max_steps=3, cycle_detection=False))
-    assert left == [3, 2, 1]
 
 
 class Loop(TypedDict, total=False):
@@ -254,15 +177,6 @@ def test_a_cycle_is_the_third_time_that_a_node_sees_the_same_state(
     step: Any, options: Any, expected: int
 ) -> None:
     assert loop(step, **options) == expected
-
-
-def test_a_cycle_over_several_nodes_is_found_and_named() -> None:
-    builder = build("a>b", "b>a", a=lambda _: {"x": 1}, b=lambda _: {"x": 1})
-    with pytest.raises(
-        CycleDetectedError, match="node 'b' sees the same state for the third time within 20"
-    ) as caught:
-        builder.build().invoke_sync({})
-    assert caught.value.state == {"log": [], "x": 1}
 
 
 def test_three_equal_tasks_of_one_super_step_are_no_cycle() -> None:
@@ -350,40 +264,6 @@ async def test_a_failure_stops_the_siblings_and_leaves_no_task() -> None:
         await graph.invoke({})
     assert stopped == ["slow"]
     assert len(asyncio.all_tasks()) == 1
-
-
-@behaviour("G40", "G41", "G42")
-async def test_what_siblings_of_a_failed_node_have_done_is_kept() -> None:
-    calls: list[str] = []
-    broken = True
-
-    def good(_: Log) -> Any:
-        calls.append("b")
-        return {"log": ["b"]}
-
-    async def bad(_: Log) -> Any:
-        while "b" not in calls:
-            await asyncio.sleep(0)
-        calls.append("c")
-        if broken:
-            raise ConnectionError("down")
-        return {"log": ["c"]}
-
-    store = MemoryCheckpointer()
-    graph = build("a>b", "a>c", "b+c>d", a=note("a"), b=good, c=bad).build(store)
-    options = ExecutionOptions(thread_id="t")
-    with pytest.raises(NodeFailedError, match="node 'c': raised ConnectionError: down"):
-        await graph.invoke({}, options)
-    saved = await graph.get_state("t")
-    assert (saved.step, saved.next, saved.values["log"]) == (1, ("c",), ["a", "b"])
-    assert [(task.node, task.status, task.error) for task in saved.tasks] == [
-        ("b", "done", None),
-        ("c", "failed", "NodeFailedError: node 'c': raised ConnectionError: down"),
-    ]
-    assert len(await graph.history("t")) == 2
-    broken = False
-    assert (await graph.resume("t"))["log"] == ["a", "b", "c", "d"]
-    assert calls == ["b", "c", "c"]
 
 
 # --- retries ---------------------------------------------------------------------------------------
@@ -528,12 +408,14 @@ async def test_a_node_may_have_a_timeout_of_its_own() -> None:
         await builder.build().invoke({}, ExecutionOptions(node_timeout=9))
 
 
-@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside-another"])
+@pytest.mark.parametrize("where", ["alone", "beside-another", "inside"])
 @in_virtual_time
-async def test_the_whole_run_has_a_time_too(beside: bool) -> None:
+async def test_the_whole_run_has_a_time_too(where: str) -> None:
     builder = build("a>b", a=note_on_the_loop("a"), b=stubborn)
-    if beside:
+    if where == "beside-another":
         builder.add_node("c", sleep_long).add_edge("a", "c")
+    if where == "inside":
+        builder = build(c=builder.build())
     with pytest.raises(GraphTimeoutError, match=r"out of time at node '[bc]'"):  # whose time is over first
         await builder.build().invoke({}, ExecutionOptions(max_duration=1.0))
     assert asyncio.get_running_loop().time() < 2.5
@@ -545,25 +427,6 @@ def test_a_run_of_sync_nodes_ends_at_the_next_super_step(blocking: bool | None) 
     builder.add_edge("a", "a").set_entry("a")
     with pytest.raises(GraphTimeoutError, match=r"max_duration=0.05"):
         builder.build().invoke_sync({"n": 0}, ExecutionOptions(max_duration=0.05, max_steps=10**9))
-
-
-async def test_a_blocking_node_has_a_thread_and_its_timeout_holds() -> None:
-    entered, go = threading.Event(), threading.Event()
-
-    def block(_: Any) -> Any:
-        entered.set()
-        assert go.wait(PATIENCE)
-        return {"log": [threading.current_thread().name]}
-
-    graph = GraphBuilder(Log).add_node("a", block, blocking=True).set_entry("a").build()
-    running = asyncio.create_task(graph.invoke({}))
-    await until(entered.is_set)  # and the loop goes on
-    go.set()
-    assert (await running)["log"] == ["wesichain-tool"]
-    go.clear()
-    with pytest.raises(GraphTimeoutError):
-        await graph.invoke({}, ExecutionOptions(node_timeout=0.05))
-    go.set()
 
 
 @pytest.mark.parametrize(
@@ -602,7 +465,7 @@ async def test_quick_nodes_leave_time_for_others() -> None:
 
     ticker = asyncio.ensure_future(tick())
     builder = build(a=lambda s: {"n": s["n"] + 1})
-    builder.add_conditional_edges("a", lambda s: "a" if s["n"] < 2000 else END, ["a", END])
+    builder.add_conditional_edges("a", lambda s: "a" if s["n"] < 300 else END, ["a", END])
     await builder.build().invoke({"n": 0}, ExecutionOptions(max_steps=9999))
     ticker.cancel()
     assert ticks > 3
@@ -679,6 +542,3 @@ async def test_a_cancellation_that_a_node_raises_itself_is_its_failure(beside: b
             builder.add_node("c", lambda _: asyncio.sleep(0.01)).add_edge("a", "c")
         with pytest.raises(NodeFailedError, match=r"node 'b': raised .*CancelledError"):
             await builder.build().invoke({})
-
-
-# --- many at once ----------------------------------------------------------------------------------

@@ -195,18 +195,6 @@ async def test_what_is_written_after_a_migration_is_not_migrated() -> None:
     assert done == {"title": "Alta", "size": 100, "log": ["a", "by", "yes", "no"]}
 
 
-async def test_a_migrated_thread_goes_on_in_the_new_version_and_not_in_the_old() -> None:
-    store = MemoryCheckpointer()
-    await stopped(v1(store).invoke({}, T))
-    await v3(store).resume("t", "yes")
-    assert (await v3(store).get_state("t")).values["title"] == "Bergen"
-    old = v1(store)
-    assert dict((await old.get_state("t")).values)["title"] == "Bergen"
-    with pytest.raises(CheckpointError, match="written by version 3 of the graph, and this is version 1"):
-        await old.invoke({}, T)
-    await stopped(old.invoke({}, replace(T, restart=True)))
-
-
 async def test_a_migration_may_return_data_or_values_of_the_new_types() -> None:
     class Old(TypedDict, total=False):
         x: int
@@ -283,31 +271,6 @@ async def test_what_this_version_needs_and_the_thread_has_not_is_refused_by_name
     ):
         await new.resume("u")
     assert (await build(New, None, migrations={2: lambda s: {**s, "name": "n"}}).resume("u")).log == ["z"]
-
-
-async def test_an_inner_graph_has_migrations_of_its_own() -> None:
-    class Inner1(TypedDict, total=False):
-        step: int
-        log: Annotated[list[str], Append]
-
-    class Inner2(TypedDict, total=False):
-        stage: str
-        log: Annotated[list[str], Append]
-
-    class Outer(TypedDict, total=False):
-        log: Annotated[list[str], Append]
-
-    def build(inner: Any) -> Graph[Outer]:
-        return GraphBuilder(Outer).add_node("sub", inner).set_entry("sub").build(store)
-
-    store = MemoryCheckpointer()
-    old = GraphBuilder(Inner1).add_node("a", lambda _: {"step": 1, "log": ["a"]})
-    old.add_node("ask", lambda s: {"log": [interrupt("?")]}).add_edge("a", "ask").set_entry("a")
-    await stopped(build(old.build()).invoke({}, T))
-    new = GraphBuilder(Inner2, migrations={2: lambda s: {"stage": f"stage {s.pop('step', 0)}", **s}})
-    new.add_node("a", lambda _: {"log": ["never"]})
-    new.add_node("ask", lambda s: {"log": [f"{s['stage']} {interrupt('?')}"]}).add_edge("a", "ask")
-    assert (await build(new.set_entry("a").build()).resume("t", "!"))["log"] == ["a", "stage 1 !"]
 
 
 @pytest.mark.parametrize(

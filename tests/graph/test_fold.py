@@ -93,27 +93,11 @@ def test_the_last_of_what_was_done_once_counts() -> None:
 @pytest.mark.parametrize(
     ("version", "writes"),
     [
-        (
-            1,
-            [
-                ["list", "typed", [3]],
-                ["dict", "typed", {"x": 5}],
-                ["set", "set", {"$set": [1]}],
-                ["one", "set", 2],
-            ],
-        ),
-        (
-            2,
-            [
-                ["list", "typed", [3]],
-                ["dict", "typed", {"x": 5}],
-                ["set", "typed", {"$set": [1]}],
-                ["one", "typed", 2],
-            ],
-        ),
+        (1, [["list", "typed", [3]], ["dict", "typed", {"x": 5}], ["set", "set", {"$set": [1]}], ["one", "set", 2]]),
+        (2, [["list", "typed", [3]], ["dict", "typed", {"x": 5}], ["set", "typed", {"$set": [1]}], ["one", "typed", 2]]),
         (3, []),
     ],
-)
+)  # fmt: skip
 def test_the_writes_of_an_inner_graph_are_made_of_its_changes_in_older_formats(
     version: int, writes: Any
 ) -> None:

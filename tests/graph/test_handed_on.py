@@ -9,7 +9,6 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel
 
 from tests.draws import draws
 from wesichain.errors import ConflictingUpdateError
@@ -20,7 +19,6 @@ from wesichain.graph import (
     GraphBuilder,
     MemoryCheckpointer,
     Merge,
-    Overwrite,
     PerStep,
     Send,
     SetUnion,
@@ -47,10 +45,6 @@ class State(TypedDict, total=False):
     facts: Annotated[dict[str, int], Merge]
     log: Annotated[list[str], Append]
     item: int
-
-
-# The input is folded too: what a product begins with is set.
-START_VALUES: Any = {"total": 10, "best": 5, "product": Overwrite(2), "text": "ab"}
 
 
 def inner(write: Any) -> Any:
@@ -91,12 +85,6 @@ class Record:
     log: Annotated[list[str], Append] = field(default_factory=list)
     now: Annotated[list[str], Append, PerStep] = field(default_factory=list)
     plain: int = 0
-
-
-class Model(BaseModel):
-    total: Annotated[int, Add] = 0
-    best: Annotated[int, max] = 0
-    log: Annotated[list[str], Append] = []
 
 
 def grown(state: Record) -> Record:
@@ -145,25 +133,6 @@ async def test_whole_states_through_send_are_compared_with_what_was_sent() -> No
     for store in (None, MemoryCheckpointer()):
         done = await builder.build(store).invoke(Record(total=10, log=["x"]))
         assert (done.total, done.log) == (13, ["x", "w", "w", "w"])
-
-
-async def test_a_model_as_a_whole_state_beside_a_sibling() -> None:
-    def whole(state: Model) -> Model:
-        return Model(total=state.total + 1, best=8, log=[*state.log, "m"])
-
-    builder = (
-        GraphBuilder(Model).add_node("whole", whole).add_node("by", lambda _: {"total": 5, "log": ["b"]})
-    )
-    done = await builder.add_edge(START, "whole").add_edge(START, "by").build().invoke(Model(total=1))
-    assert (done.total, done.best, done.log) == (7, 8, ["m", "b"])
-
-
-async def test_writes_of_one_task_are_folded_in_order_also_after_an_overwrite() -> None:
-    builder = GraphBuilder(State).add_node(
-        "a", lambda _: [{"log": ["lost"]}, {"log": Overwrite(["new"])}, {"log": ["more"]}, {"total": 1}]
-    )
-    done = await builder.set_entry("a").build().invoke({"log": ["old"], "total": 1})
-    assert (done["log"], done["total"]) == (["new", "more"], 2)
 
 
 KEYS = schema_of(Record).keys

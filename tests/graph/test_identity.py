@@ -17,7 +17,6 @@ from wesichain.graph import (
     GraphBuilder,
     MemoryCheckpointer,
     Send,
-    compact,
     interrupt,
 )
 
@@ -56,19 +55,6 @@ async def test_going_back_twice_before_anything_ran_is_going_back_once() -> None
     with pytest.raises(CheckpointError, match="no question waits"):
         await graph.resume("t", "x", checkpoint_id="1")
     assert [one.source for one in await graph.history("t")].count("branch") == 1, "nothing was begun"
-
-
-async def test_a_question_keeps_its_id_when_its_thread_is_compacted() -> None:
-    store = MemoryCheckpointer()
-    builder = GraphBuilder(Log).add_node("a", note("a"))
-    builder.add_node("ask", lambda _: {"log": [interrupt("1"), interrupt("2")]}).add_edge("a", "ask")
-    graph = builder.set_entry("a").build(store)
-    twin = builder.build(MemoryCheckpointer())
-    await stopped(graph.invoke({}, T))
-    await stopped(twin.invoke({}, T))
-    await compact(store, "t")
-    second = await stopped(graph.resume("t", "x"))
-    assert second.interrupts == (await stopped(twin.resume("t", "x"))).interrupts
 
 
 # --- answers ---------------------------------------------------------------------------------------
@@ -164,6 +150,7 @@ async def test_an_error_inside_a_task_group_beats_its_questions() -> None:
 # --- tasks -----------------------------------------------------------------------------------------
 
 
+@behaviour("G28")
 @pytest.mark.parametrize("name", ["a#0", "a##0", "a/0", "a%2F0", "#", "a#"])
 async def test_a_node_may_be_named_like_the_task_of_a_send(name: str) -> None:
     calls: list[str] = []

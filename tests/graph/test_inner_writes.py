@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.draws import draws
-from tests.graph.kit import T, stopped
-from wesichain.core import Message, Role, ToolCall
+from tests.graph.kit import T
 from wesichain.errors import GraphError
 from wesichain.graph import (
     START,
@@ -25,7 +24,6 @@ from wesichain.graph import (
     Overwrite,
     Send,
     StateUpdate,
-    interrupt,
 )
 
 
@@ -53,22 +51,6 @@ def row(state: Any, *nodes: Any) -> GraphBuilder[Any]:
         if index:
             builder.add_edge(f"n{index - 1}", f"n{index}")
     return builder
-
-
-@pytest.mark.parametrize("open_inner", [False, True])
-async def test_writes_go_through_two_levels_and_a_resume_in_the_middle(open_inner: bool) -> None:
-    kind: Any = dict if open_inner else Plain
-    inmost = row(
-        kind, lambda _: {"total": 1}, lambda _: {"total": int(interrupt("?"))}, lambda _: {"log": ["x"]}
-    )
-    store = MemoryCheckpointer()
-
-    def build() -> Graph[Any]:
-        return row(Outer, row(Outer, inmost.build(), lambda _: {"total": 100}).build()).build(store)
-
-    await stopped(build().invoke({"total": 5}, T))
-    done = await build().resume("t", 10)
-    assert (done["total"], done["log"]) == (116, ["x"])
 
 
 async def test_an_overwrite_of_an_inner_graph_is_one_of_the_outer() -> None:
@@ -151,56 +133,7 @@ async def test_kept_state_of_a_graph_inside_a_kept_graph_is_kept(kind: Any) -> N
     assert done["log"] == ["visit 0", "visit 1", "visit 2"]
 
 
-async def test_kept_graphs_at_two_depths_may_have_nodes_of_one_name() -> None:
-    class Top(TypedDict, total=False):
-        a: int
-
-    class Middle(TypedDict, total=False):
-        b: int
-
-    class Inmost(TypedDict, total=False):
-        seen: Annotated[list[str], Append]
-
-    found: list[int] = []
-    store = MemoryCheckpointer()
-
-    def look(state: Inmost) -> Inmost:
-        found.append(len(state["seen"]))
-        return {"seen": ["x"]}
-
-    inmost = GraphBuilder(Inmost).add_node("sub", look).set_entry("sub").build()
-    middle = GraphBuilder(Middle).add_node("sub", inmost, keep_state=True).set_entry("sub").build()
-    for _ in range(3):
-        graph = GraphBuilder(Top).add_node("sub", middle, keep_state=True).set_entry("sub").build(store)
-        await graph.invoke({}, T)
-    assert found == [0, 1, 2]
-
-
 # --- handing over ----------------------------------------------------------------------------------
-
-
-class Chat(TypedDict, total=False):
-    messages: Annotated[list[Message], Append]
-    who: str
-
-
-@pytest.mark.parametrize("stored", [False, True])
-async def test_a_hand_over_carries_what_was_written_before_it(stored: bool) -> None:
-    call = ToolCall("c1", "transfer", {})
-    inner = row(
-        Chat,
-        lambda _: {"messages": Message(Role.ASSISTANT, "", tool_calls=(call,)), "who": "sales"},
-        lambda _: StateUpdate(
-            {"messages": [Message(Role.TOOL, "done", tool_call_id="c1")]}, goto="support", up=1
-        ),
-    )
-    builder = GraphBuilder(Chat).add_node("sales", inner.build(), goto=["support"])
-    builder.add_node("support", lambda s: {"messages": Message(Role.ASSISTANT, f"hello from {s['who']}")})
-    graph = builder.set_entry("sales").build(MemoryCheckpointer() if stored else None)
-    done = await graph.invoke({"messages": [Message(Role.USER, "hi")]}, T if stored else None)
-    assert [message.role for message in done["messages"]] == ["user", "assistant", "tool", "assistant"]
-    assert done["messages"][1].tool_calls == (call,)
-    assert done["messages"][-1].content == "hello from sales"
 
 
 async def test_a_hand_over_over_two_graphs_carries_both_and_its_siblings() -> None:

@@ -48,9 +48,9 @@ async def test_runs_leave_no_tasks_threads_or_files(tmp_path: Path, kind: str) -
         "sqlite": SqliteCheckpointer(tmp_path / "t.db"),
     }[kind]
     process = psutil.Process()
-    await runs(20, store)
+    await runs(10, store)
     threads, files = threading.active_count(), process.num_fds()
-    await runs(100, store)
+    await runs(40, store)
     assert len(asyncio.all_tasks()) == 1
     assert threading.active_count() <= threads
     assert process.num_fds() <= files

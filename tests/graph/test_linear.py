@@ -74,38 +74,19 @@ def test_a_turn_of_a_chat_costs_the_same_however_much_was_said(
     async def main() -> tuple[float, float]:
         await turns(10)
         times: list[float] = []
-        for count in (30, 240, 30):
+        for count in (20, 120, 20):
             began = time.process_time()
             await turns(count)
             times.append(time.process_time() - began)
         return times[0], times[2]
 
     early, late = asyncio.run(main())
-    assert late < 4 * early, f"30 turns: {early:.3f} s of CPU at first, {late:.3f} s after 270"
-    assert len(asyncio.run(_state(graph))["messages"]) == 620
+    assert late < 4 * early, f"20 turns: {early:.3f} s of CPU at first, {late:.3f} s after 140"
+    assert len(asyncio.run(_state(graph))["messages"]) == 340
 
 
 async def _state(graph: Any) -> Any:
     return (await graph.get_state("t")).values
-
-
-def asking(count: int) -> Callable[[], Any]:
-    builder = GraphBuilder(Log).add_node("ask", lambda n: {"log": [interrupt(f"q{n}")]}, blocking=False)
-    builder.add_conditional_edges(START, lambda s: [Send("ask", n) for n in range(s["n"])], ["ask"])
-    graph = builder.build(MemoryCheckpointer())
-
-    async def main() -> None:
-        with pytest.raises(GraphInterruptedError) as caught:
-            await graph.invoke({"n": count}, T)
-        done = await graph.resume("t", {asked.id: asked.value for asked in caught.value.interrupts})
-        assert len(done["log"]) == count
-
-    return lambda: asyncio.run(main())
-
-
-def test_an_answer_costs_the_same_among_a_hundred_and_among_a_thousand() -> None:
-    few, many = min(cpu(asking(100)) for _ in range(3)), cpu(asking(1000))
-    assert many < 30 * few, f"100 answers: {few:.3f} s of CPU, 1000: {many:.3f} s"
 
 
 def answered_one_by_one(count: int, store: Checkpointer) -> float:
@@ -133,7 +114,7 @@ def answered_one_by_one(count: int, store: Checkpointer) -> float:
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
-def test_an_answer_of_its_own_costs_the_same_among_four_hundred(kind: str, tmp_path: Path) -> None:
+def test_an_answer_of_its_own_costs_the_same_among_two_hundred(kind: str, tmp_path: Path) -> None:
     """Measured: 1.3 to 1.7 times that among a hundred in memory, 1.1 on SQLite; it was 8 times.
 
     It cannot be once: the error of every resume lists the questions that are left.
@@ -143,12 +124,12 @@ def test_an_answer_of_its_own_costs_the_same_among_four_hundred(kind: str, tmp_p
         few, many = tmp_path / f"few{trial}", tmp_path / f"many{trial}"
         few.mkdir()
         many.mkdir()
-        return answered_one_by_one(400, store_of(kind, many)) / answered_one_by_one(50, store_of(kind, few))
+        return answered_one_by_one(200, store_of(kind, many)) / answered_one_by_one(40, store_of(kind, few))
 
     ratios: list[float] = []
     while len(ratios) < 3 and min(ratios, default=9.0) > 2:  # the machine may be busy with something else
         ratios.append(ratio(len(ratios)))
-    assert min(ratios) <= 2, f"an answer among 400 costs {ratios} times one among 50"
+    assert min(ratios) <= 2, f"an answer among 200 costs {ratios} times one among 40"
 
 
 def long_thread(steps: int) -> Any:
@@ -175,6 +156,6 @@ def test_a_look_back_costs_what_is_looked_at() -> None:
     assert [one.values["log"][-1] for one in newest] == ["step 999", "step 998", "step 997"]
 
 
-def test_a_step_costs_the_same_after_thousands() -> None:
-    few, many = min(cpu(lambda: long_thread(150)) for _ in range(3)), cpu(lambda: long_thread(1500))
+def test_a_step_costs_the_same_after_hundreds() -> None:
+    few, many = min(cpu(lambda: long_thread(60)) for _ in range(3)), cpu(lambda: long_thread(600))
     assert many < 30 * few

@@ -10,7 +10,6 @@ import pytest
 
 from tests.graph.kit import Log
 from tests.waiting import PATIENCE, until
-from wesichain.errors import NodeFailedError
 from wesichain.graph import (
     START,
     ExecutionOptions,
@@ -84,37 +83,3 @@ async def test_a_node_that_hangs_keeps_no_other_waiting() -> None:
     assert (await alone().invoke({}))["log"] == [False]
     gate.set()
     assert [state["log"] for state in await asyncio.gather(*hanging)] == [[True]] * 64, "nor did it wait"
-
-
-async def test_a_function_that_returns_a_coroutine_is_awaited_on_the_loop() -> None:
-    async def later() -> Any:
-        return {"log": [threading.current_thread() is threading.main_thread()]}
-
-    graph = GraphBuilder(Log).add_node("a", lambda _: later()).set_entry("a").build()
-    assert (await graph.invoke({}))["log"] == [True]
-
-
-async def test_what_a_thread_is_about_to_have_done_is_kept_when_a_sibling_fails() -> None:
-    begun, has_failed, calls = threading.Event(), threading.Event(), list[str]()
-    broken = True
-
-    def slow(_: Any) -> Any:
-        begun.set()
-        has_failed.wait(PATIENCE)
-        calls.append("slow")
-        return {"log": ["slow"]}
-
-    async def fail(_: Any) -> Any:
-        await until(begun.is_set)
-        asyncio.get_running_loop().call_soon(has_failed.set)
-        if broken:
-            raise ConnectionError("down")
-        return {"log": ["fine"]}
-
-    builder = GraphBuilder(Log).add_node("slow", slow).add_node("fail", fail)
-    graph = builder.add_edge(START, "slow").add_edge(START, "fail").build(MemoryCheckpointer())
-    with pytest.raises(NodeFailedError, match="down"):
-        await graph.invoke({}, ExecutionOptions(thread_id="t"))
-    broken = False
-    assert (await graph.resume("t"))["log"] == ["slow", "fine"]
-    assert calls == ["slow"]

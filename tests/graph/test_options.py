@@ -9,10 +9,8 @@ from typing import Annotated, Any, TypedDict
 import pytest
 
 from tests.graph.kit import T, stopped
-from tests.virtual_time import in_virtual_time
 from wesichain import Agent, Budget, tool
-from wesichain.core import LlmRequest, LlmResponse, ToolCall, ToolDispatched, Usage
-from wesichain.core.internal import NodeCompleted, NodeFailed, NodeStarted
+from wesichain.core import LlmRequest, LlmResponse, ToolCall, Usage
 from wesichain.errors import (
     BudgetExceededError,
     ConfigError,
@@ -121,40 +119,6 @@ async def test_a_budget_bounds_all_agents_of_a_graph_together() -> None:
             {}, ExecutionOptions(thread_id="t", budget=Budget(steps=99, tokens=350), max_concurrency=1)
         )
     assert isinstance(caught.value.__cause__, BudgetExceededError)
-
-
-async def test_what_a_thread_has_spent_is_kept_over_resumes_failures_and_processes() -> None:
-    asked = 0
-
-    def answer(_: LlmRequest) -> LlmResponse:
-        nonlocal asked
-        asked += 1
-        return LlmResponse("done", usage=Usage(60, 40))
-
-    store = MemoryCheckpointer()
-
-    class State(Log, total=False):
-        output: str
-
-    def build() -> Graph[Any]:
-        builder = GraphBuilder(State).add_node("agent", Agent(FunctionLlm(answer)), task=lambda _: "go")
-        builder.add_node("ask", lambda _: {"log": [interrupt("more?")]}).add_edge("agent", "ask").add_edge(
-            "ask", "agent"
-        )
-        return builder.set_entry("agent").build(store)
-
-    budget = ExecutionOptions(thread_id="t", budget=Budget(steps=99, tokens=250))
-    await stopped(build().invoke({}, budget))
-    for _ in range(2):
-        await stopped(build().resume("t", "yes", budget))
-    for value in ({"value": "yes"}, {}):
-        with pytest.raises(NodeFailedError) as caught:
-            await build().resume("t", options=budget, **value)
-        assert isinstance(caught.value.__cause__, BudgetExceededError)
-    assert asked == 3
-    with pytest.raises(GraphInterruptedError):
-        await build().resume("t", options=ExecutionOptions(budget=Budget(steps=99, tokens=900)))
-    assert asked == 4
 
 
 @pytest.mark.parametrize("how", ["answered", "updated", "rebased", "migrated", "compacted"])
@@ -273,48 +237,6 @@ async def test_the_task_of_an_agent_is_made_of_the_state() -> None:
 async def look(topic: str) -> str:
     """Look something up."""
     return topic
-
-
-async def test_events_name_the_branch_also_those_of_agents_inside() -> None:
-    def answer(request: LlmRequest) -> LlmResponse:
-        topic = str(request.messages[-1].content)
-        if request.messages[-1].role == "tool":
-            return LlmResponse("done")
-        return LlmResponse("", (ToolCall(f"c-{topic}", "look", {"topic": topic}),))
-
-    seen: list[Any] = []
-
-    builder = GraphBuilder(Answers).add_node(
-        "work", Agent(FunctionLlm(answer), tools=[look]), task=lambda s: s["topic"]
-    )
-    builder.add_conditional_edges(
-        START, lambda _: [Send("work", {"topic": f"t{i}"}) for i in range(3)], ["work"]
-    )
-    sink = type("Sink", (), {"emit": lambda _, event: seen.append(event)})()
-    await builder.build(events=sink).invoke({})
-    for kind in (NodeStarted, NodeCompleted):
-        assert sorted(one.task_id for one in seen if isinstance(one, kind)) == ["work#0", "work#1", "work#2"]
-    calls: list[Any] = [one for one in seen if isinstance(one, ToolDispatched)]
-    found = {one.task_id: one.call.args for one in calls}
-    assert found == {f"work#{n}": {"topic": f"t{n}"} for n in range(3)}
-    assert {one.node for one in seen if isinstance(one, ToolDispatched)} == {"work"}
-
-
-@in_virtual_time
-async def test_branches_that_end_in_another_order_are_told_apart() -> None:
-    seen: list[Any] = []
-
-    async def work(state: Any) -> None:
-        await asyncio.sleep({"t0": 0.03, "t1": 0.01, "t2": 0.0}[state["topic"]])
-        if state["topic"] == "t0":
-            raise ValueError("no")
-
-    sink = type("Sink", (), {"emit": lambda _, event: seen.append(event)})()
-    graph = fan(work, 3)
-    with pytest.raises(NodeFailedError):
-        await graph.invoke({}, ExecutionOptions(thread_id="t", events=sink))
-    assert [one.task_id for one in seen if isinstance(one, NodeFailed)] == ["work#0"]
-    assert sorted(one.task_id for one in seen if isinstance(one, NodeCompleted)) == ["work#1", "work#2"]
 
 
 # --- synchronous doors -----------------------------------------------------------------------------

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
-import sys
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.draws import draws
+from tests.draws import draws, sampled
 from tests.graph.kit import T
 from tests.graph.processes import Mortal
 from wesichain import Agent, ReActAgentNode, tool
@@ -41,7 +41,7 @@ from wesichain.graph import (
 )
 from wesichain.graph.checkpoints.parts import apart, together
 from wesichain.graph.postgres import PostgresCheckpointer
-from wesichain.graph.sqlite import APPLICATION_ID, SqliteCheckpointer
+from wesichain.graph.sqlite import SqliteCheckpointer
 from wesichain.testing import FunctionLlm
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 20
@@ -219,7 +219,12 @@ def test_a_file_of_the_version_before_opens(tmp_path: Path) -> None:
     store.close()
 
 
-@pytest.mark.parametrize("kind", ["steps", "node", "agent"])
+@pytest.mark.sampled
+@pytest.mark.parametrize(
+    ("kind", "store"),
+    sampled([*product(["steps", "node", "agent"], ["memory", "sqlite", "postgres"])], 4),
+    indirect=["store"],
+)
 def test_a_tool_that_gives_a_picture_gives_it_after_a_resume(kind: str, store: Checkpointer) -> None:
     """The picture is in the record, in the memo of the question, and in the messages."""
     taken: list[int] = []
@@ -288,25 +293,6 @@ def test_whatever_looks_like_a_part_is_given_back_as_it_was(data: Any) -> None:
     entry = Entry(1, "", 1, 0.0, dump_json({"values": data}))
     kept = apart(entry)
     assert dump_json(together(kept, parse_json(kept.body))) == entry.body
-
-
-def main() -> None:
-    """Write the golden file, with the source of the version before."""
-    path = GOLDEN.with_suffix(".db")
-    old = SqliteCheckpointer(path)
-    with pytest.raises(GraphInterruptedError):
-        asyncio.run(small(old).invoke({}, T))
-    old.close()
-    with closing(sqlite3.connect(path)) as db:
-        lines = [*db.iterdump(), f"PRAGMA application_id = {APPLICATION_ID};", "PRAGMA user_version = 1;"]
-    path.unlink()
-    if GOLDEN.exists():
-        sys.exit(f"{GOLDEN.name} is there already, and a released format does not change")
-    GOLDEN.write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
 
 
 DATA = b64encode(b"picture").decode()

@@ -7,10 +7,10 @@ from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from tests.graph.kit import T, stopped
+from tests.graph.kit import Log, T, stopped
+from tests.graph.kit import note as says
 from wesichain.errors import CheckpointError, GraphDefinitionError
 from wesichain.graph import (
-    Append,
     Checkpointer,
     ExecutionOptions,
     Graph,
@@ -22,14 +22,6 @@ from wesichain.graph import (
 )
 
 RESTART = ExecutionOptions(thread_id="t", restart=True)
-
-
-class Log(TypedDict, total=False):
-    log: Annotated[list[str], Append]
-
-
-def says(text: str) -> Callable[[Any], Any]:
-    return lambda _: {"log": [text]}
 
 
 def asks(text: str) -> Callable[[Any], Any]:
@@ -55,23 +47,6 @@ async def waiting(graph: Graph[Any]) -> None:
 
 
 # --- reading ---------------------------------------------------------------------------------------
-
-
-async def test_a_thread_whose_node_is_gone_is_read_and_refused_by_name_and_nothing_changes() -> None:
-    store = MemoryCheckpointer()
-    await waiting(chain(store, "a", "ask", "b"))
-    new = chain(store, "a", "b")
-    before = await dump(store)
-    state = await new.get_state("t")
-    assert (state.values, state.next) == ({"log": ["a"]}, ("ask",))
-    assert [asked.value for asked in state.interrupts] == ["ask"]
-    assert [one.next for one in await new.history("t")] == [("ask",), ("a",)]
-    assert [one.thread_id for one in await new.threads(waiting=True)] == ["t"]
-    values: list[dict[str, Any]] = [{}, {"value": "yes"}]
-    for value in values:
-        with pytest.raises(CheckpointError, match="at the node 'ask', which this graph does not have"):
-            await new.resume("t", **value)
-    assert await dump(store) == before
 
 
 async def test_the_remedies_of_a_removed_node_work() -> None:
@@ -107,18 +82,6 @@ async def test_an_update_without_as_node_keeps_what_this_program_does_not_have()
 
 
 # --- renames ---------------------------------------------------------------------------------------
-
-
-async def test_a_renamed_node_goes_on_under_its_new_name_with_its_question() -> None:
-    store = MemoryCheckpointer()
-    await waiting(chain(store, "a", "ask", "b"))
-    new = chain(
-        store, "first", "ask more", "b", migrations={2: Migration(rename={"a": "first", "ask": "ask more"})}
-    )
-    state = await new.get_state("t")
-    assert (state.next, [task.status for task in state.tasks]) == (("ask more",), ["interrupted"])
-    assert (await new.resume("t", "yes"))["log"] == ["a", "ask more yes", "b"]
-    assert [one.next for one in await new.history("t")][-1] == ("first",)
 
 
 @pytest.mark.parametrize("kept", [False, True])

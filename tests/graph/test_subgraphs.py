@@ -48,16 +48,6 @@ def counter(name: str = "inner") -> GraphBuilder[Inner]:
     return GraphBuilder(Inner).add_node("count", count).set_entry("count")
 
 
-@behaviour("G100")
-async def test_keys_of_the_same_name_flow_and_the_others_stay_inside() -> None:
-    builder = GraphBuilder(Outer).add_node("a", lambda _: {"log": ["a"]}).add_node("sub", counter().build())
-    builder.add_node("b", lambda s: {"log": [f"b{sorted(s)}"]}).add_edge("a", "sub").add_edge(
-        "sub", "b"
-    ).set_entry("a")
-    done = await builder.build().invoke({"shared": 1, "mine": "m"})
-    assert done == {"log": ["a", "inner1", "b['log', 'mine', 'shared']"], "shared": 11, "mine": "m"}
-
-
 @dataclass
 class DataState:
     log: Annotated[list[str], Append] = field(default_factory=list)
@@ -80,40 +70,6 @@ async def test_states_of_every_kind_fit_into_each_other(outer: Any, inner: Any) 
     graph = GraphBuilder(outer).add_node("child", child).set_entry("child").build()
     done = await graph.invoke({"log": ["x"]})
     assert (done["log"] if isinstance(done, dict) else done.log) == ["x", "in"]
-
-
-@behaviour("G101", "G103")
-@pytest.mark.parametrize(
-    ("keep", "expected"),
-    [
-        pytest.param(False, ["a1", "b1", "a1", "b1"], id="fresh-at-every-visit"),
-        pytest.param(True, ["a1", "b1", "a2", "b2"], id="kept-from-visit-to-visit-each-its-own"),
-    ],
-)
-async def test_an_inner_graph_begins_anew_or_goes_on(keep: bool, expected: list[str]) -> None:
-    class Visits(TypedDict, total=False):
-        private: int
-        note: str
-
-    def inner(name: str) -> Any:
-        def count(state: Visits) -> Any:
-            visits = state.get("private", 0) + 1
-            seen.append(f"{name}{visits}")
-            return {"private": visits, "note": f"{name}{visits}"}
-
-        return GraphBuilder(Visits).add_node("count", count).set_entry("count").build()
-
-    seen: list[str] = []
-    builder = (
-        GraphBuilder(Outer)
-        .add_node("a", inner("a"), keep_state=keep)
-        .add_node("b", inner("b"), keep_state=keep)
-    )
-    graph = builder.add_edge("a", "b").set_entry("a").build(MemoryCheckpointer())
-    for _ in range(2):
-        done = await graph.invoke({}, T)
-    assert seen == expected
-    assert done == {"log": []}, "what is kept is nobody else's business"
 
 
 @behaviour("G105")
@@ -153,14 +109,6 @@ async def test_a_node_may_address_a_graph_further_out(depth: int, called: bool) 
     builder.add_node("other", lambda _: {"log": ["other"]}).set_entry("sub")
     done = await builder.build(MemoryCheckpointer()).invoke({}, T)
     assert done == {"log": ["left", "other"], "mine": "set from inside"}
-
-
-async def test_an_inner_graph_leaves_nothing_behind_in_the_checkpoints() -> None:
-    store = MemoryCheckpointer()
-    graph = GraphBuilder(Outer).add_node("sub", counter().build()).set_entry("sub").build(store)
-    for _ in range(3):
-        await graph.invoke({}, T)
-    assert {entry.owner for entry in await store.read("t", since=1)} == {""}
 
 
 async def test_a_graph_that_a_function_calls_is_part_of_the_run_unless_it_has_a_thread_of_its_own() -> None:
@@ -214,14 +162,3 @@ async def test_a_write_of_an_inner_graph_is_seen_to_its_end_when_a_sibling_fails
     broken = False
     assert (await graph.resume("t"))["log"] == ["x", "y"]
     assert calls.count("y") == 1
-
-
-async def test_a_graph_that_a_blocking_node_runs_is_a_run_of_its_own() -> None:
-    inner = counter().build()
-    builder = GraphBuilder(Outer).add_node(
-        "block", lambda _: {"log": inner.invoke_sync({"shared": 1})["log"]}, blocking=True
-    )
-    store = MemoryCheckpointer()
-    graph = builder.set_entry("block").build(store)
-    assert (await graph.invoke({}, T))["log"] == ["inner1"]
-    assert [entry.owner for entry in await store.read("t", since=1)] == ["", ""]

@@ -114,20 +114,6 @@ async def test_a_question_is_the_same_each_time_that_one_goes_back(store: Checkp
     ]
 
 
-async def test_between_two_questions_the_first_answer_stays(store: Checkpointer) -> None:
-    line = Line("a", "ask1", "ask2", "b")
-    graph = line.build(store)
-    await asks(graph.invoke({}, T))
-    await asks(graph.resume("t", "1"))
-    await graph.resume("t", "2")
-    first, between = await before(graph, "ask1", oldest=True), await before(graph, "ask2", oldest=True)
-    assert await asks(graph.resume("t", checkpoint_id=between.checkpoint_id)) == ["ask2?"]
-    assert (await graph.resume("t", "new"))["value"] == ["a", "ask1:1", "ask2:new", "b"]
-    line.called.clear()
-    assert await asks(graph.resume("t", checkpoint_id=first.checkpoint_id)) == ["ask1?"]
-    assert line.called == ["ask1"]
-
-
 async def test_a_graph_inside_runs_anew_and_asks_anew(store: Checkpointer) -> None:
     inside = Line("step", "ask", "after")
     graph = Line("a", "sub", "post", inner={"sub": inside.build()}).build(store)
@@ -141,15 +127,6 @@ async def test_a_graph_inside_runs_anew_and_asks_anew(store: Checkpointer) -> No
     assert inside.called == ["step", "ask"]
     assert (await graph.resume("t", "new"))["value"] == ["a", "step", "ask:new", "after", "post"]
     assert inside.called == ["step", "ask", "ask", "after"]
-
-
-async def test_an_answer_with_the_newest_checkpoint_named_goes_on_inside(store: Checkpointer) -> None:
-    inside = Line("step", "ask")
-    graph = Line("sub", inner={"sub": inside.build()}).build(store)
-    await asks(graph.invoke({}, T))
-    newest = (await graph.get_state("t")).checkpoint_id
-    assert (await graph.resume("t", "yes", checkpoint_id=newest))["value"] == ["step", "ask:yes"]
-    assert inside.called == ["step", "ask", "ask"]
 
 
 @behaviour("G104")
@@ -174,18 +151,6 @@ async def test_what_a_graph_keeps_is_as_it_was_then(levels: int, updates: bool, 
         assert inside.seen[-1] == seen
     await graph.invoke({}, T)
     assert inside.seen[-1] == ["s"]  # what the last branch has left, not what the oldest moment had
-
-
-async def test_graphs_side_by_side_keep_their_own(store: Checkpointer) -> None:
-    one, other = Line("s", kept=True), Line("s", kept=True)
-    builder = GraphBuilder(State).add_node("a", lambda _: None).add_node("one", one.build(), keep_state=True)
-    builder.add_node("other", other.build(), keep_state=True).add_edge("a", "one").add_edge("a", "other")
-    graph = builder.set_entry("a").build(store)
-    for _ in range(2):
-        await graph.invoke({}, T)
-    moment = (await before(graph, "a")).checkpoint_id
-    await graph.resume("t", checkpoint_id=moment)
-    assert one.seen == other.seen == [[], ["s"], ["s"]]
 
 
 async def test_a_graph_that_is_visited_in_a_loop_goes_back_visit_by_visit(store: Checkpointer) -> None:

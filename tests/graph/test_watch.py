@@ -21,11 +21,10 @@ from wesichain.core import (
     RunFailed,
     RunInterrupted,
     RunStarted,
-    TextDelta,
     from_json,
     to_json,
 )
-from wesichain.core.internal import CheckpointSaved, NodeCompleted, NodeFailed, NodeStarted, SystemClock
+from wesichain.core.internal import NodeCompleted, NodeStarted
 from wesichain.errors import ConfigError, NodeFailedError
 from wesichain.graph import (
     END,
@@ -35,7 +34,6 @@ from wesichain.graph import (
     ExecutionOptions,
     Graph,
     GraphBuilder,
-    GraphContext,
     MemoryCheckpointer,
     Observer,
     Send,
@@ -72,110 +70,6 @@ def check_log(events: list[Event]) -> None:
 # --- events ----------------------------------------------------------------------------------------
 
 
-async def test_a_run_tells_of_its_nodes_and_checkpoints() -> None:
-    sink = Keep()
-    graph = chain(note("a"), note("b"), checkpointer=MemoryCheckpointer(), events=sink)
-    await graph.invoke({"n": 1}, ExecutionOptions(run_id="r", thread_id="t"))
-    check_log(sink.events)
-    assert told(sink.events) == [
-        ("RunStarted", None, ""),
-        ("CheckpointSaved", None, ""),
-        ("NodeStarted", "n0", ""),
-        ("NodeCompleted", "n0", ""),
-        ("CheckpointSaved", None, ""),
-        ("NodeStarted", "n1", ""),
-        ("NodeCompleted", "n1", ""),
-        ("CheckpointSaved", None, ""),
-        ("RunCompleted", None, ""),
-    ]
-    assert [event.step_id for event in sink.events] == [0, 0, 0, 0, 1, 1, 1, 2, 2]
-    assert {event.run_id for event in sink.events} == {"r"}
-    completed = sink.events[3]
-    assert isinstance(completed, NodeCompleted)
-    assert (completed.keys, completed.duration_ms >= 0) == (("log",), True)
-    last = sink.events[-1]
-    assert isinstance(last, RunCompleted)
-    assert last.output == {"log": ["a", "b"], "n": 1}
-    saved = [event.checkpoint_id for event in sink.events if isinstance(event, CheckpointSaved)]
-    assert saved == ["1", "2", "3"]
-
-
-async def test_a_run_that_fails_or_stops_says_so_last() -> None:
-    sink = Keep()
-    with pytest.raises(NodeFailedError):
-        await chain(note("a"), lambda _: 1 / 0).invoke({}, ExecutionOptions(events=[sink]))
-    check_log(sink.events)
-    assert told(sink.events)[-2:] == [("NodeFailed", "n1", ""), ("RunFailed", None, "")]
-    failed = sink.events[-2]
-    assert isinstance(failed, NodeFailed)
-    assert (failed.error, "division by zero" in failed.message) == ("NodeFailedError", True)
-    sink = Keep()
-    await stopped(chain(note("a"), lambda _: interrupt("?")).invoke({}, ExecutionOptions(events=sink)))
-    check_log(sink.events)
-    assert told(sink.events)[-1] == ("RunInterrupted", None, "")
-    sink, begun = Keep(), asyncio.Event()
-
-    async def hang(_: Any) -> None:
-        begun.set()
-        await asyncio.sleep(9)
-
-    task = asyncio.ensure_future(chain(hang).invoke({}, ExecutionOptions(events=sink)))
-    await begun.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    check_log(sink.events)
-    assert told(sink.events)[-1] == ("RunInterrupted", None, "")
-
-
-async def test_a_resumed_run_goes_on_with_its_log() -> None:
-    first, second = Keep(), Keep()
-    graph = chain(note("a"), lambda _: {"log": [interrupt("?")]}, checkpointer=MemoryCheckpointer())
-    await stopped(graph.invoke({}, ExecutionOptions(events=first, thread_id="t")))
-    await graph.resume("t", "!", ExecutionOptions(events=second))
-    assert [event.seq for event in first.events + second.events] == list(
-        range(1, len(first.events) + len(second.events) + 1)
-    )
-    assert {event.run_id for event in first.events} == {event.run_id for event in second.events}
-    begun = second.events[0]
-    assert isinstance(begun, RunStarted)
-    assert begun.resumed
-
-
-@behaviour("G112")
-async def test_an_inner_graph_tells_under_its_scope() -> None:
-    inner = chain(note("x"))
-    middle = GraphBuilder(Log).add_node("mid", inner).set_entry("mid").build()
-    builder = (
-        GraphBuilder(Log).add_node("a", note("a")).add_node("sub", middle).add_edge("a", "sub").set_entry("a")
-    )
-    sink = Keep()
-    await builder.build(MemoryCheckpointer(), events=sink).invoke({})
-    check_log(sink.events)
-    nodes = [(event.scope, event.node) for event in sink.events if isinstance(event, NodeStarted)]
-    assert nodes == [("", "a"), ("", "sub"), ("sub", "mid"), ("sub/mid", "n0")]
-
-
-@behaviour("G113")
-async def test_an_agent_in_a_node_tells_into_the_graphs_log_what_is_new() -> None:
-    async def node(state: Log, ctx: GraphContext) -> Any:
-        assert ctx.events is not None
-        ctx.events.emit(RunStarted("other run", 0, 7, 0.0, "task", "model"))
-        ctx.events.emit(TextDelta("other run", 1, 8, 0.0, "hello"))
-        ctx.events.emit(RunCompleted("other run", 1, 9, 0.0, "hello", from_usage()))
-        return {"log": ["done"]}
-
-    def from_usage() -> Any:
-        from wesichain.core import Usage
-
-        return Usage()
-
-    sink = Keep()
-    await chain(node, events=sink).invoke({"log": ["old"]})
-    check_log(sink.events)
-    assert [event.scope for event in sink.events] == ["", "", "n0", "n0", "n0", "", ""]
-
-
 async def test_secrets_do_not_reach_a_sink() -> None:
     key = "sk-proj-" + "a1B2" * 12
     sink = Keep()
@@ -197,21 +91,6 @@ async def test_a_sink_that_fails_does_not_hurt_the_run(caplog: pytest.LogCapture
         assert await chain(note("a")).invoke({}, ExecutionOptions(events=[Broken(), sink]))
     check_log(sink.events)
     assert len([record for record in caplog.records if "event sink" in record.message]) == 1
-
-
-async def test_times_come_from_the_clock_that_was_given() -> None:
-    class Fixed(SystemClock):
-        @override
-        def time(self) -> float:
-            return 42.0
-
-    sink = Keep()
-    graph = chain(
-        note("a"), events=sink, clock=Fixed(), checkpointer=MemoryCheckpointer(), new_id=lambda: "fixed"
-    )
-    await graph.invoke({})
-    assert {event.at for event in sink.events} == {42.0}
-    assert (await graph.get_state("fixed")).created_at == 42.0
 
 
 # --- streams ---------------------------------------------------------------------------------------
@@ -298,34 +177,6 @@ async def test_an_observer_hears_of_every_node() -> None:
     assert observer.events == ["start:n0", "end:n0", "checkpoint:n0", "start:n1", "error:n1"]
 
 
-async def test_an_observer_is_told_what_goes_in_and_what_comes_out() -> None:
-    heard: list[Any] = []
-
-    class Mine(Observer):
-        @override
-        async def on_node_start(self, node: str, input: Any) -> None:
-            await asyncio.sleep(0)
-            heard.append(("in", node, dict(input)))
-
-        @override
-        def on_node_end(self, node: str, output: Any, duration_ms: float) -> None:
-            heard.append(("out", node, output, duration_ms >= 0))
-
-        @override
-        async def on_error(self, node: str, error: BaseException) -> None:
-            heard.append(("error", node, type(error).__name__))
-
-    graph = chain(note("a"), lambda _: 1 / 0)
-    with pytest.raises(NodeFailedError):
-        await graph.invoke({"n": 1}, ExecutionOptions(observer=Mine()))
-    assert heard == [
-        ("in", "n0", {"log": [], "n": 1}),
-        ("out", "n0", {"log": ["a"]}, True),
-        ("in", "n1", {"log": ["a"], "n": 1}),
-        ("error", "n1", "NodeFailedError"),
-    ]
-
-
 async def test_an_observer_that_raises_never_hurts_the_run(caplog: pytest.LogCaptureFixture) -> None:
     class Broken(Observer):
         @override
@@ -371,21 +222,6 @@ def test_the_console_shows_a_run_and_nothing_that_a_terminal_would_act_on() -> N
         "● n: saved",
         "",
     ]
-
-
-def test_the_context_says_where_a_node_is() -> None:
-    seen: list[GraphContext] = []
-    graph = chain(note("a"), lambda s, ctx: seen.append(ctx), checkpointer=MemoryCheckpointer())
-    graph.invoke_sync({}, ExecutionOptions(thread_id="t", run_id="r", max_steps=5))
-    (ctx,) = seen
-    assert (ctx.remaining_steps, ctx.thread_id, ctx.node, ctx.run_id, ctx.step, ctx.scope) == (
-        4,
-        "t",
-        "n1",
-        "r",
-        1,
-        "n1",
-    )
 
 
 # --- drawings --------------------------------------------------------------------------------------

@@ -19,6 +19,8 @@ from typing_extensions import override
 
 from tests import expected
 from tests.agent.kit import add, boom, call, say
+from tests.draws import sampled
+from tests.graph.behaviours import behaviour
 from wesichain import Agent, tool
 from wesichain.agent import Approve, ApproveWith, Refuse
 from wesichain.core import LlmRequest, Message, Role, StepFailed, ToolCompleted, ToolSpec
@@ -113,6 +115,9 @@ def update(value: Any, as_node: str | None = None, **options: Any) -> Do:
 
 def state(checkpoint_id: str) -> Do:
     return Do("get_state", ("t", checkpoint_id))
+
+
+LOOK = Do("get_state", ("t",))
 
 
 def fork(checkpoint_id: str) -> Do:
@@ -271,9 +276,8 @@ def upwards(_: World) -> Any:
 
 
 def failing(world: World) -> Any:
-    builder = (
-        GraphBuilder(State).add_node("good", note("good")).add_node("bad", fails(world, 1), blocking=False)
-    )
+    builder = GraphBuilder(State).add_node("good", lambda _: {"log": ["good"]}, blocking=False)
+    builder.add_node("bad", fails(world, 1), blocking=False)
     builder.add_edge(START, "good").add_edge(START, "bad").add_node("end", note("end"))
     return builder.add_edge(["good", "bad"], "end")
 
@@ -484,7 +488,7 @@ KINDS: dict[str, Kind] = {
         nested(True, deep=True), [invoke({}), resume("yes", by="ann"), invoke({}), SHORT, resume("no")]
     ),
     "an-update-for-the-graph-outside": Kind(upwards, [invoke({})]),
-    "a-node-that-fails": Kind(failing, [invoke({}), invoke({}), resume()]),
+    "a-node-that-fails": Kind(failing, [invoke({}), LOOK, SHORT, LOOK, invoke({}), resume()]),
     "a-node-that-is-tried-again": Kind(tried_again, [invoke({})]),
     "a-node-that-is-stood-in-for": Kind(stood_in, [invoke({})]),
     "limits": Kind(
@@ -511,6 +515,7 @@ KINDS: dict[str, Kind] = {
         stepping,
         [
             invoke({}),
+            resume(checkpoint_id="4"),
             resume(checkpoint_id="2"),
             update({"log": ["other"]}, "a", checkpoint_id="2"),
             resume(),
@@ -529,6 +534,7 @@ KINDS: dict[str, Kind] = {
             invoke({"last": "w"}),
             update(StateUpdate({"last": "x"}, goto="d"), None),
             update({}, "nobody"),
+            update({"z": 1}),
         ],
     ),
     "another-program": Kind(
@@ -693,8 +699,19 @@ LEFT_OUT: Mapping[Any, Sequence[str]] = {
 }
 
 
-@pytest.mark.parametrize("is_kept", [True, False], ids=["one-graph", "a-graph-for-each-call"])
-@pytest.mark.parametrize("name", KINDS)
+@behaviour(
+    *("G04", "G05", "G08", "G11", "G12", "G14", "G26", "G27", "G31", "G32", "G35", "G40", "G41", "G42"),
+    *("G60", "G61", "G62", "G64", "G70", "G80", "G81", "G82", "G83", "G84", "G85", "G86", "G92", "G100"),
+    *("G101", "G102", "G103", "G112", "G113", "K03", "K14"),
+)
+@pytest.mark.sampled
+@pytest.mark.parametrize(
+    ("name", "is_kept"),
+    [
+        *(pytest.param(name, True, id=f"{name}-one-graph") for name in KINDS),
+        *(pytest.param(name, False, id=f"{name}-a-graph-for-each-call") for name in sampled([*KINDS], 14)),
+    ],
+)
 async def test_a_thread_of_each_kind_is_as_it_was(name: str, is_kept: bool) -> None:
     expected.check(THREADS / f"{name}.txt", await run(KINDS[name], is_kept=is_kept))
 

@@ -50,15 +50,6 @@ def test_a_playbook_is_both_a_source_of_strategies_and_an_adviser(book: Playbook
     assert isinstance(book, Adviser)
 
 
-async def test_advice_is_marked_and_stands_below_the_instructions(book: Playbook) -> None:
-    book.record(strategy("pay the bill", "a", id="s"), domain="shop")
-    advice = await told(book)
-    assert advice.text.startswith(HEADING)
-    assert (advice.shown, advice.held, advice.trouble) == (("s",), (), "")
-    assert advice.under("Be brief.") == f"Be brief.\n\n{advice.text}"
-    assert (advice.under(None), Advice().under("x"), Advice().under(None)) == (advice.text, "x", None)
-
-
 NOTHING = [
     pytest.param(strategy("write a poem", "a"), id="it-is-about-something-else"),
     pytest.param(note("Refunds need a manager.", helpful=5), id="an-operators-word-about-something-else"),
@@ -214,12 +205,6 @@ async def test_any_source_of_strategies_gives_advice() -> None:
     gone = await advise(Foreign(broken=True), "pay", run_id="r", domain="shop", tools=TOOLS)
     assert gone == Advice(trouble="OSError: gone")
     assert await advise(None, "pay", run_id="r", domain="shop", tools=TOOLS) == Advice()
-
-
-@pytest.mark.parametrize("wrong", [{"explore": 1.5}, {"holdback": -1}, {"half_life": 0}, {"explore": "x"}])
-def test_a_share_is_a_share(tmp_path: Path, wrong: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=next(iter(wrong))):
-        Playbook.open(tmp_path / "p", words(), **wrong)
 
 
 # --- what fits into advice ----------------------------------------------------------------------------

@@ -76,19 +76,6 @@ def seen(book: Playbook, *, shown: bool, good: bool, at: int, tools: dict[str, s
     SemanticCurator().merge(book, reflection)
 
 
-def test_both_sides_are_counted_and_a_run_that_says_nothing_on_neither(playbook: Playbook) -> None:
-    playbook.record(strategy("pay the bill", "x", id="s"), domain="shop")
-    seen(playbook, shown=True, good=True, at=1)
-    seen(playbook, shown=False, good=False, at=2)
-    task = TaskInput("t3", "pay the bill", domain="shop")
-    SemanticCurator().merge(
-        playbook, GroundedReflector().reflect(task, run_of("t3", "a"), Feedback(label=True))
-    )
-    found = playbook.evidence("s")
-    assert (round(found.shown_runs), round(found.held_runs)) == (1, 1)
-    assert (round(found.shown_successes), found.held_successes) == (1, 0)
-
-
 def test_a_tool_whose_schema_changed_sends_its_bullets_back_to_shadow(playbook: Playbook) -> None:
     playbook.record(strategy("pay the bill", "a", helpful=40, id="s"), domain="shop")
     seen(playbook, shown=True, good=True, at=1, tools={"a": "111"})

@@ -43,7 +43,7 @@ CONVENTIONS = [
     ("transfer", "iban", "DE89 3704", "iban has no blanks.", "Take the blanks out of iban."),
 ]  # fmt: skip  # a row a convention
 ROWS = [pytest.param(row, id=f"{row[0]}-{row[1]}") for row in CONVENTIONS]
-each_convention = pytest.mark.parametrize("row", sampled(ROWS, 6))
+each_convention = pytest.mark.parametrize("row", sampled(ROWS, 3))
 
 
 @pytest.fixture
@@ -111,47 +111,22 @@ async def test_a_models_words_teach_it_after_two_runs(book: Playbook, row: tuple
 # --- ordinary errors ----------------------------------------------------------------------------------
 
 ERRORS = [
-    "timeout after 30s",
-    "HTTP 503 Service Unavailable",
-    "connection reset by peer (10.0.0.7:5432)",
-    "order A17 not found",
-    "user 4711 is not allowed to do this",
-    "rate limit: 60 requests per minute, retry in 12s",
-    "disk full on /dev/sda1",
-    "ETIMEDOUT 192.168.0.1:443",
-    "deadlock detected, process 3127 waits for ShareLock",
-    "SSL: CERTIFICATE_VERIFY_FAILED (_ssl.c:1007)",
-    "index 12 out of range for list of 8",
-    "KeyError: 'B-07'",
-    "division by zero",
-    "quota of 5GB exceeded",
-    "the warehouse is closed until 2027-01-02",
-    "stock of SKU-9921 is 0",
-    "card ending in 4242 was declined (do_not_honor)",
-    "version conflict: expected 3, found 4",
-    "maintenance window 22:00-23:00 UTC",
-    "no route to host h2o-4",
-    "parcel 1Z999AA1 is in transit",
-    "E4029: internal",
-    "retry budget exhausted after 3 attempts",
-    "out of memory: killed process 881",
-    "payload of 2MB is over 1MB",
-    "token expired at 1700000000",
-    "room R2D2 is taken on 14.03.2027",
-    "locked by ann since 09:15",
-    "unknown host api-v2.test",
-    "exit status 137",
-    "feature flag X9 is off",
-    "duplicate key value 'C3' in orders",
-    "table T_77 does not exist",
-    "worker w-3f2a died",
-    "circuit breaker open for 45s",
-    "checksum 9f86d081 differs",
-    "insufficient funds: 12.50 EUR",
-    "port 8080 is in use",
-    "session 77aa is gone",
-    "please try again later",
-]
+    "timeout after 30s", "HTTP 503 Service Unavailable", "connection reset by peer (10.0.0.7:5432)",
+    "order A17 not found", "user 4711 is not allowed to do this",
+    "rate limit: 60 requests per minute, retry in 12s", "disk full on /dev/sda1",
+    "ETIMEDOUT 192.168.0.1:443", "deadlock detected, process 3127 waits for ShareLock",
+    "SSL: CERTIFICATE_VERIFY_FAILED (_ssl.c:1007)", "index 12 out of range for list of 8",
+    "KeyError: 'B-07'", "division by zero", "quota of 5GB exceeded",
+    "the warehouse is closed until 2027-01-02", "stock of SKU-9921 is 0",
+    "card ending in 4242 was declined (do_not_honor)", "version conflict: expected 3, found 4",
+    "maintenance window 22:00-23:00 UTC", "no route to host h2o-4", "parcel 1Z999AA1 is in transit",
+    "E4029: internal", "retry budget exhausted after 3 attempts", "out of memory: killed process 881",
+    "payload of 2MB is over 1MB", "token expired at 1700000000", "room R2D2 is taken on 14.03.2027",
+    "locked by ann since 09:15", "unknown host api-v2.test", "exit status 137", "feature flag X9 is off",
+    "duplicate key value 'C3' in orders", "table T_77 does not exist", "worker w-3f2a died",
+    "circuit breaker open for 45s", "checksum 9f86d081 differs", "insufficient funds: 12.50 EUR",
+    "port 8080 is in use", "session 77aa is gone", "please try again later",
+]  # fmt: skip
 
 
 def test_there_are_22_conventions_and_40_errors() -> None:
@@ -159,7 +134,7 @@ def test_there_are_22_conventions_and_40_errors() -> None:
 
 
 @pytest.mark.sampled
-@pytest.mark.parametrize("error", sampled(ERRORS, 8))
+@pytest.mark.parametrize("error", sampled(ERRORS, 4))
 async def test_an_ordinary_error_teaches_no_rule(book: Playbook, error: str) -> None:
     tool = refusing("ship", "value", error)
     for at in range(7):

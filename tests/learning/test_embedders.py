@@ -75,15 +75,6 @@ def test_a_row_is_expected_for_each_text() -> None:
     assert SharedEmbedder(short).embed([]).shape == (0, 2)
 
 
-def test_an_embedder_that_raises_is_a_playbook_that_cannot_be_searched(tmp_path: Path) -> None:
-    def lose(texts: list[str]) -> Any:
-        raise ConnectionError(f"no answer for {len(texts)} texts")
-
-    book = Playbook.open(tmp_path, FunctionEmbedder("far", 2, function=lose))
-    with book, pytest.raises(PlaybookError, match="'far' raised ConnectionError: no answer for 1 texts"):
-        book.retrieve("x", domain="shop")
-
-
 def test_half_a_character_can_be_searched_for(tmp_path: Path) -> None:
     seen: list[str] = []
 

@@ -185,7 +185,7 @@ async def test_300_prompts_carry_no_word_of_a_stranger(book: Playbook) -> None:
         learner.submit(outcome, feedback=Feedback(label=False, why=ORDER), domain="shop")
         await learner.drain()
     assert turn >= 8
-    for number in sampled(range(300), 60):
+    for number in sampled(range(300), 20):
         victim = ScriptedLlm(["fine"])
         await Agent(victim, tools=[pay], playbook=book, domain="shop").run(f"Pay the bill now {number}")
         prompt = "\n".join(message.text for message in victim.requests[0].messages).casefold()

@@ -80,15 +80,8 @@ async def test_a_recorded_sentence_reaches_every_fitting_run(
 ) -> None:
     kept = book.record(bullet, domain="shop")
     assert (kept.stage, kept.is_owned) == ("prod", True)
-    reached = [SENTENCE in await prompt_of(book, f"{task} {number}") for number in range(100)]
-    assert sum(reached) == 100
-
-
-async def test_many_owners_sentences_all_fit_into_the_advice(book: Playbook) -> None:
-    for at in range(6):
-        sentence = f"refund rule {'abcdef'[at]}: check the order first."
-        book.record(ToolCallingStrategy(content=sentence, tool_sequence=("refund",)), domain="shop")
-    assert (await prompt_of(book, "Refund 9 euros")).count("check the order first") == 6
+    reached = [SENTENCE in await prompt_of(book, f"{task} {number}") for number in range(10)]
+    assert all(reached)
 
 
 async def test_a_sentence_is_for_runs_that_are_offered_its_tool_in_its_domain(book: Playbook) -> None:
@@ -132,33 +125,6 @@ async def test_the_words_of_anybody_else_are_never_shown(book: Playbook, by: str
     assert "cents" not in await prompt_of(book, "Refund 30 euros")
 
 
-async def test_an_owners_sentence_is_bound_by_the_names_in_it(book: Playbook) -> None:
-    await learn(book, "r1", Feedback(label=False, why="Give amount in cents.", by="owner"))
-    await learn(book, "r2", Feedback(label=False, why="Use parcel to find it.", by="owner"))
-    await learn(book, "r3", Feedback(label=False, why="Be brief.", by="owner"))
-    assert [item.tool_sequence for item in book.bullets("shop")] == [("refund",), ("parcel",), ()]
-
-
-async def test_an_owners_sentence_that_loses_stays_and_lists_show_it(book: Playbook) -> None:
-    await learn(book, "r", Feedback(label=False, why=SENTENCE, by="owner"))
-    (kept,) = book.bullets("shop")
-    for at in range(9):
-        await learn(book, f"r{at}", Feedback(label=False), kept.id)
-    (after,) = [item for item in book.bullets("shop") if item.id == kept.id]
-    assert (after.stage, after.helpful_count, after.harmful_count) == ("prod", 0, 9)
-    assert book.evidence(kept.id).high < 0.1
-    assert SENTENCE in await prompt_of(book, "Refund 30 euros")
-    assert book.quarantine(kept.id).stage == "quarantined"
-    assert SENTENCE not in await prompt_of(book, "Refund 30 euros")
-    assert book.promote(kept.id, force=True).is_owned
-
-
-async def test_the_same_sentence_twice_is_one(book: Playbook) -> None:
-    for at in range(3):
-        await learn(book, f"r{at}", Feedback(label=False, why=SENTENCE, by="owner"))
-    assert len(book.bullets("shop")) == 1
-
-
 # --- a model's lesson ---------------------------------------------------------------------------------
 
 RULE = "refund: Give the amount in cents."
@@ -194,14 +160,6 @@ def teach(book: Playbook, *, times: int = 2, first: int = 0) -> PlaybookBullet:
     for number in range(first, first + times):
         SemanticCurator().merge(book, run(number, lesson=RULE))
     return lesson_in(book)
-
-
-async def test_a_lesson_is_shown_once_two_runs_have_given_it(book: Playbook) -> None:
-    assert teach(book, times=1).stage == "shadow"
-    assert RULE not in await prompt_of(book, "Refund order 9")
-    assert teach(book, first=1, times=1).stage == "staging"
-    assert RULE in await prompt_of(book, "Refund order 9")
-    assert (lesson_in(book).helpful_count, lesson_in(book).harmful_count) == (0, 0)  # nobody was shown it
 
 
 @pytest.mark.parametrize("by", ["owner", None])
@@ -247,18 +205,6 @@ def test_a_run_that_failed_never_counts_as_helpful(book: Playbook) -> None:
     assert lesson_in(book).harmful_count == 7
 
 
-@pytest.mark.parametrize("wins", [0, 1, 4])
-def test_a_lesson_is_withdrawn_after_three_losses_in_a_row(book: Playbook, wins: int) -> None:
-    lesson = teach(book)
-    for number in range(wins):
-        SemanticCurator().merge(book, run(50 + number, shown=(lesson.id,), good=True))
-    stages = []
-    for number in range(3):
-        SemanticCurator().merge(book, run(10 + number, shown=(lesson.id,)))
-        stages.append(lesson_in(book).stage)
-    assert stages == ["staging", "staging", "quarantined"]
-
-
 @pytest.mark.parametrize(
     ("before", "good_of_ten", "is_kept"),
     [
@@ -279,14 +225,6 @@ def test_a_lesson_is_withdrawn_when_it_loses_more_often_than_runs_without_it(
         good = number * good_of_ten // 10 != (number + 1) * good_of_ten // 10
         SemanticCurator().merge(book, run(100 + number, good=good, shown=(lesson.id,)))
     assert lesson_in(book).is_visible is is_kept
-
-
-def test_a_withdrawn_lesson_needs_twice_as_many_runs_to_come_back(book: Playbook) -> None:
-    lesson = teach(book)
-    for number in range(10, 13):
-        SemanticCurator().merge(book, run(number, shown=(lesson.id,)))
-    stages = [teach(book, first=20 + at, times=1).stage for at in range(4)]
-    assert stages == ["quarantined"] * 3 + ["staging"]
 
 
 @pytest.mark.parametrize("kind", ["strategy", "lesson"])

@@ -193,13 +193,13 @@ async def test_reflecting_stays_below_its_share_of_the_tokens() -> None:
         return LlmResponse(content="[]", usage=Usage(sum(len(one.text) for one in request.messages), 40))
 
     reflector = ModelReflector(FunctionLlm(teacher))
-    for number in range(300):
+    for number in range(120):
         await reflector.reflect(TASK, long(f"r{number}"), Feedback(label=False, why="in cents"))
     assert 0.04 < reflector.spent_tokens / reflector.run_tokens <= 0.05
-    assert reflector.run_tokens == 300 * 2000
+    assert reflector.run_tokens == 120 * 2000
     silent = replace(output("!refund"), reasoning_trace="x" * 4000)
     await reflector.reflect(TASK, silent, None)
-    assert reflector.run_tokens == 300 * 2000 + 1000, "a run that does not say is known by its length"
+    assert reflector.run_tokens == 120 * 2000 + 1000, "a run that does not say is known by its length"
 
 
 def long(run_id: str) -> TaskOutput:

@@ -10,13 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cli.conftest import Command, wesichain
 from tests.learning.kit import strategy, words
 from wesichain.errors import PlaybookError
 from wesichain.learning import Playbook, PlaybookBullet, Provenance, ToolCallingStrategy
 from wesichain.learning.page import changes, read_page, write_page
 
-__all__ = ["wesichain"]  # a fixture
 CENTS = "The amount of refund is in cents."
 
 
@@ -153,21 +151,6 @@ def test_a_page_is_read_as_it_was_written(contents: list[str]) -> None:
     change = changes("shop", lines, exported, bullets)
     assert not change.added
     assert not change.promoted
-
-
-def test_the_command_says_what_it_does_before_it_does_it(
-    wesichain: Command, book: Playbook, tmp_path: Path
-) -> None:
-    book.close()
-    page, place = tmp_path / "PLAYBOOK.md", ("--path", str(tmp_path / "book"))
-    assert wesichain("playbook", "export", str(page), *place).status == 0
-    edit(page, CENTS, "In cents.")
-    dry = wesichain("playbook", "load", str(page), "--dry-run", *place)
-    assert (dry.status, "nothing was changed" in dry.out) == (0, True)
-    done = wesichain("playbook", "load", str(page), *place)
-    assert done.out.splitlines()[0] == f"shop: retire cents: {CENTS}"
-    assert done.out.splitlines()[-1] == "2 changes made"
-    assert wesichain("playbook", "load", str(page), *place).out == "nothing to change\n"
 
 
 def test_lines_below_a_domain_are_shown_unless_a_heading_says_otherwise() -> None:

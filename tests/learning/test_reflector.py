@@ -23,87 +23,22 @@ TASK = TaskInput("t1", "What does customer 4411 owe?", domain="billing")
 
 
 LESSONS = [
-    pytest.param(
-        ("ledger_q", "fmt_out"),
-        True,
-        [
-            (
-                "Strategies",
-                ("ledger_q", "fmt_out"),
-                "Call ledger_q first, then fmt_out.",
-            )
-        ],
-        id="a-success-is-a-strategy-in-one-sentence",
-    ),
-    pytest.param(
-        ("!old_q", "!old_q", "ledger_q"),
-        True,
-        [
-            (
-                "Strategies",
-                ("ledger_q",),
-                "Call ledger_q.",
-            ),
-        ],
-        id="that-one-tool-worked-after-another-had-failed-is-no-warning",
-    ),
-    pytest.param(
-        ("!ledger_q", "ledger_q"),
-        True,
-        [("Strategies", ("ledger_q",), "Call ledger_q.")],
-        id="a-tool-that-worked-at-the-second-try-is-no-pitfall",
-    ),
-    pytest.param(
-        ("a", "!b"),
-        False,
-        [
-            (
-                "Pitfalls",
-                ("a", "b"),
-                "Warning: calling a first, then b has failed.",
-            )
-        ],
-        id="a-failure-is-a-pitfall",
-    ),
-    pytest.param(
-        (),
-        False,
-        [
-            (
-                "Pitfalls",
-                (),
-                "Warning: answering without calling a tool has failed.",
-            )
-        ],
-        id="a-failure-without-tools-is-one-too",
-    ),
-    pytest.param((), True, [], id="a-success-without-tools-teaches-nothing"),
-    pytest.param(("a",), None, [], id="without-a-signal-nothing-is-learned"),
-]
+    pytest.param("ledger_q fmt_out", True, ["Strategies, ledger_q fmt_out: Call ledger_q first, then fmt_out."], id="a-success-is-a-strategy-in-one-sentence"),
+    pytest.param("!old_q !old_q ledger_q", True, ["Strategies, ledger_q: Call ledger_q."], id="that-one-tool-worked-after-another-had-failed-is-no-warning"),
+    pytest.param("!ledger_q ledger_q", True, ["Strategies, ledger_q: Call ledger_q."], id="a-tool-that-worked-at-the-second-try-is-no-pitfall"),
+    pytest.param("a !b", False, ["Pitfalls, a b: Warning: calling a first, then b has failed."], id="a-failure-is-a-pitfall"),
+    pytest.param("", False, ["Pitfalls, : Warning: answering without calling a tool has failed."], id="a-failure-without-tools-is-one-too"),
+    pytest.param("", True, [], id="a-success-without-tools-teaches-nothing"),
+    pytest.param("a", None, [], id="without-a-signal-nothing-is-learned"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("calls", "good", "lessons"), LESSONS)
-def test_lessons(calls: tuple[str, ...], good: bool | None, lessons: list[object]) -> None:
-    reflection = GroundedReflector().reflect(TASK, run_of("t1", *calls), Feedback(label=good))
-    found = [(item.section, item.tool_sequence, item.content) for item in reflection.proposals]
+def test_lessons(calls: str, good: bool | None, lessons: list[str]) -> None:
+    reflection = GroundedReflector().reflect(TASK, run_of("t1", *calls.split()), Feedback(label=good))
+    found = [f"{one.section}, {' '.join(one.tool_sequence)}: {one.content}" for one in reflection.proposals]
     assert found == lessons
     assert all(item.helpful_count == item.harmful_count == 0 for item in reflection.proposals)
-
-
-OUTCOMES = [
-    pytest.param(Feedback(label=True), "", "success", id="a-good-label"),
-    pytest.param(Feedback(label=False), "", "failure", id="a-bad-label"),
-    pytest.param(None, "", "unknown", id="no-signal-and-a-completed-run"),
-    pytest.param(None, "LoopDetectedError: again", "failure", id="no-signal-and-a-failed-run"),
-    pytest.param(Feedback.expected("12"), "", "success", id="the-right-answer"),
-    pytest.param(Feedback.expected("13"), "", "failure", id="a-wrong-answer"),
-]
-
-
-@pytest.mark.parametrize(("feedback", "error", "outcome"), OUTCOMES)
-def test_outcomes(feedback: Feedback | None, error: str, outcome: str) -> None:
-    output = run_of("t1", "a", answer="It is 12, but there was an error", error=error)
-    assert GroundedReflector().reflect(TASK, output, feedback).outcome == outcome
 
 
 VERDICTS = [
@@ -166,13 +101,6 @@ def test_a_task_is_kept_as_one_clean_masked_line_to_find_the_bullet_by_and_nothi
     task = TaskInput("t", 'Say \u202e"x\n" to\x00 all\u200b', domain="shop")
     (lesson,) = GroundedReflector().reflect(task, run_of("t", "a"), Feedback(label=True)).proposals
     assert (lesson.example_task, lesson.content, lesson.text) == ("Say # to all", "Call a.", "Call a.")
-
-
-def test_a_secret_in_a_task_stays_out_of_the_playbook() -> None:
-    secret = "sk-" + "aBcDeFgH" * 5
-    task = TaskInput("t", f"Use {secret} to log in", domain="shop")
-    (bullet,) = GroundedReflector().reflect(task, run_of("t", "a"), Feedback(label=True)).proposals
-    assert secret not in bullet.content + bullet.example_task
 
 
 def test_half_a_character_in_a_task_can_be_learned_from(playbook: Playbook) -> None:

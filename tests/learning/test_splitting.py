@@ -9,11 +9,7 @@ import pytest
 
 from tests.learning.kit import reflect, strategy
 from wesichain.core import ToolSpec, to_json
-from wesichain.learning import (
-    Playbook,
-    PlaybookBullet,
-    SemanticCurator,
-)
+from wesichain.learning import Playbook, PlaybookBullet, SemanticCurator
 from wesichain.learning.entities.conditions import BAD, GOOD, case_of, deciding, fits, marks_of
 
 PLAIN, GIFT = "send the parcel home today please {}", "send the archived parcel home today please {}"
@@ -46,24 +42,6 @@ def test_the_two_kinds_become_two_bullets_and_each_task_gets_its_own(
     assert list(playbook.retrieve(GIFT.format(99), domain="shop", where=where)) == []
     assert good.text == "Call a first, then b."  # the word is not shown, and is not kept
     assert "archived" not in to_json([replace(item, example_task="") for item in parts])
-
-
-def test_later_runs_count_for_their_own_kind_and_nothing_is_split_again(playbook: Playbook) -> None:
-    before = {item.condition: item for item in split_by_hand(playbook)}
-    SemanticCurator().merge(playbook, reflect(GIFT.format(7), "a", "b", task_id="x", good=False))
-    after = {item.condition: item for item in playbook.bullets("shop") if item.section == "Strategies"}
-    assert set(after) == set(before)
-    grown = {name: after[name].harmful_count - before[name].harmful_count for name in after}
-    assert sorted(grown.values()) == [0, 1]
-    assert list(SemanticCurator().consolidate(playbook, "shop").removed) == []
-
-
-def test_a_split_is_a_change_that_can_be_taken_back(playbook: Playbook) -> None:
-    split_by_hand(playbook)
-    journal = playbook.journal("shop")
-    at = next(delta.seq for delta in journal if any(item.condition for item in delta.change.puts))
-    playbook.rollback("shop", to=at - 1)
-    assert {item.condition for item in playbook.bullets("shop")} == {""}
 
 
 def test_luck_splits_nothing(playbook: Playbook) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.learning.kit import run_of, strategy, words
+from tests.learning.kit import run_of, words
 from tests.waiting import until
 from wesichain.agent import Agent
-from wesichain.core import AdviceShown, from_json, to_json
+from wesichain.core import from_json, to_json
 from wesichain.errors import ConfigError
 from wesichain.learning import Feedback, Learner, Playbook, ReActGenerator, RunReader, TaskOutput
 from wesichain.testing import ScriptedLlm, calls
@@ -69,21 +69,6 @@ async def test_a_result_an_outcome_and_a_recording_tell_the_same(tmp_path: Path)
     assert set(first.metadata["tools"]) == {"owes", "pay"}
     assert (first.metadata["shown"], first.metadata["held"]) == ([], [])
     assert TaskOutput.of(first) is first
-
-
-async def test_what_a_run_was_advised_is_read_from_its_log(playbook: Playbook) -> None:
-    result = await agent(CALL, "70 EUR").run(TASK)
-    first, *rest = result.outcome.events
-    told = AdviceShown(first.run_id, 0, 1, first.at, ids=("s",), text="x", held=("h",))
-    output = TaskOutput.of(Recording(first.run_id, (first, told, *rest)))
-    assert (output.metadata["shown"], output.metadata["held"]) == (["s"], ["h"])
-    for name in ("s", "h"):
-        playbook.record(strategy("paint a fence", name, id=name), domain="billing")
-    learner = Learner(playbook=playbook)
-    learner.submit(Recording(first.run_id, (first, told, *rest)), feedback=True, domain="billing")
-    await learner.drain()
-    sides = [(item.shown_runs, item.held_runs) for item in map(playbook.evidence, ("s", "h"))]
-    assert sides == [(1, 0), (0, 1)]
 
 
 async def test_what_is_no_run_is_refused() -> None:

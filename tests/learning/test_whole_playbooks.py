@@ -145,6 +145,7 @@ def changed(story: Story) -> None:
     real = fingerprints_of(TOOLS)
     for mark in (real["pay"], real["pay"], real["pay"], "222", real["pay"], real["pay"], real["pay"]):
         story.run("Pay the bill 1", "look", "pay", tools={**real, "pay": mark})
+    story.run("Pay the bill 1", "look", "pay")  # which does not say what its tools were
 
 
 def ruled(story: Story) -> None:

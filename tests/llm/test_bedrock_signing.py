@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 from botocore.auth import SigV4Auth  # type: ignore[import-untyped]  # it ships no types
 from botocore.awsrequest import AWSRequest  # type: ignore[import-untyped]  # likewise
 from botocore.credentials import Credentials  # type: ignore[import-untyped]  # likewise
 
-from tests.llm.wires import BedrockWire, Loopback
+from tests.llm.wire_corpus import collect
+from tests.llm.wires import BedrockWire
 from wesichain.core import LlmRequest, Message, Role
 from wesichain.errors import ConfigError
-from wesichain.llm.bedrock import BedrockClient
-from wesichain.testing import Answer, ProviderContract, ProviderReply
+from wesichain.testing import Answer, ProviderReply
 
 KEY, SECRET, TOKEN = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "session-token-of-a-role"
 REGION = "eu-central-1"
-HELLO = LlmRequest("m", (Message(Role.USER, "hi"),))
+HELLO = LlmRequest("m", (Message(Role.USER, "h\u00ef \U0001f600"),))
 Sent = tuple[str, Mapping[str, str], bytes]
 
 
@@ -51,21 +50,6 @@ def refusal(url: str, sent: Sent, *, secret: str = SECRET) -> str:
     return "" if signer.signature(text, request) == fields["Signature"] else "the signature is another"
 
 
-class SignedWire(BedrockWire):
-    """Bedrock with credentials in place of a key; whatever is asked of the server has to be signed."""
-
-    def client(self, url: str, **settings: Any) -> BedrockClient:
-        return super().client(url, **{"region": REGION, **settings})
-
-    @asynccontextmanager
-    async def serve(self, *answers: Answer) -> AsyncIterator[Loopback]:
-        async with super().serve(*answers) as server:
-            yield server
-        for sent in server.requests:
-            if not sent[1].get("authorization", "").startswith("Bearer key-"):  # of the test of keys
-                assert refusal(server.url, sent) == ""
-
-
 @pytest.fixture(autouse=True)
 def credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("AWS_BEARER_TOKEN_BEDROCK", "AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_REGION"):
@@ -76,19 +60,19 @@ def credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
 
 
-class TestBedrockSigned(ProviderContract):
-    wire = SignedWire()
-    cuts = ("max_tokens", "model_context_window_exceeded")
-    finishes = ("length", "content_filter")
-    own_tool: ClassVar[dict[str, Any]] = {"systemTool": "nova_grounding"}
-
-
-async def _asked(**settings: Any) -> tuple[str, Sent]:
+async def _asked(*, stream: bool = False, **settings: Any) -> tuple[str, Sent]:
     wire = BedrockWire()
-    async with wire.serve(Answer(200, wire.write(ProviderReply("hello"), stream=False), {})) as server:
+    async with wire.serve(Answer(200, wire.write(ProviderReply("hello"), stream=stream), {})) as server:
         async with wire.client(server.url, **settings) as llm:
-            assert (await llm.complete(HELLO)).content == "hello"
+            reply = await (collect(llm, HELLO) if stream else llm.complete(HELLO))
+            assert reply.content == "hello"
         return server.url, server.requests[0]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["asked", "streamed"])
+async def test_whatever_is_sent_is_signed(stream: bool) -> None:
+    """Headers of one's own and words that are not ASCII among it."""
+    assert refusal(*await _asked(stream=stream, region=REGION, headers={"x-team": "blue"})) == ""
 
 
 async def test_the_check_finds_what_is_not_as_it_was_signed() -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from bench.caching import CLAUDE, CountingServer, run
+from bench.caching import CLAUDE, run
 
-from wesichain.core import Usage
 from wesichain.policy import cost_of
 
 
-@pytest.mark.parametrize(("hops", "parallel"), [(30, 1), (10, 25)])
+@pytest.mark.parametrize(("hops", "parallel"), [(20, 1), (10, 25)])
 async def test_a_long_run_reads_nearly_all_from_the_cache(hops: int, parallel: int) -> None:
     usage = await run(caching=True, hops=hops, parallel=parallel)
     assert usage.cache_read_tokens > 0.75 * usage.input_tokens
@@ -17,14 +16,3 @@ async def test_a_long_run_reads_nearly_all_from_the_cache(hops: int, parallel: i
     assert plain.cache_read_tokens == 0
     assert plain.input_tokens == usage.input_tokens
     assert cost_of(usage, CLAUDE) < cost_of(plain, CLAUDE) * 0.6
-
-
-def test_the_server_counts_each_token_once() -> None:
-    server = CountingServer(hops=1)
-    long = {"type": "text", "text": "x" * 8000}
-    body = {"messages": [{"role": "user", "content": [{**long, "cache_control": {"type": "ephemeral"}}]}]}
-    fresh, read, written = server.count(body)
-    assert (fresh, read) == (0, 0)
-    assert written > 2000
-    assert server.count(body) == (0, written, 0)
-    assert Usage(fresh + read + written).input_tokens == written

@@ -9,15 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core import values
-from wesichain.core import (
-    LlmRequest,
-    Message,
-    Part,
-    Role,
-    Text,
-    ToolCall,
-    to_json,
-)
+from wesichain.core import LlmRequest, Message, Part, Role, Text, ToolCall, from_json, to_json
+from wesichain.core.internal import turn_of
+from wesichain.llm.anthropic.message_reply import MessageReply
 from wesichain.llm.anthropic.wire import to_wire as to_messages
 from wesichain.llm.bedrock.wire import to_converse
 from wesichain.llm.calls import ToolNames
@@ -25,6 +19,7 @@ from wesichain.llm.google.wire import to_config, to_contents
 from wesichain.llm.openai.items import to_items
 from wesichain.llm.openai.wire import to_wire as to_chat
 from wesichain.llm.supported_settings import supported
+from wesichain.llm.transport.faults import Endpoint
 
 
 def request_of(*messages: Message) -> LlmRequest:
@@ -88,11 +83,26 @@ def test_nothing_is_dropped_in_silence(wire: Any, parts: list[Part]) -> None:
     assert all(to_json(line)[1:-1] in body for line in omitted)
 
 
-def test_a_request_is_a_prefix_of_the_next_up_to_its_mark() -> None:
-    """What a cache needs: the bytes before the mark of one request stand in the next one too."""
-    first = [Message(Role.USER, "hi")]
-    second = [
-        *first, Message(Role.ASSISTANT, "", tool_calls=(ToolCall("c", "a", {}),)), Message(Role.TOOL, "x", "c")
-    ]  # fmt: skip
-    then, now = (messages(request_of(*some), [], caching=True)["messages"] for some in (first, second))
-    assert now[: len(then)] == then
+THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "signed"}
+REDACTED = {"type": "redacted_thinking", "data": "secret"}
+SECOND = {"type": "thinking", "thinking": "and", "signature": "too"}
+USE = [
+    {"type": "tool_use", "id": "1", "name": "f", "input": {"a": 1}},
+    {"type": "tool_use", "id": "2", "name": "g", "input": {}},
+]
+TEXT = {"type": "text", "text": "Look."}
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        pytest.param([THOUGHT, TEXT, *USE], id="a-thought-first"),
+        pytest.param([THOUGHT, REDACTED, USE[0], SECOND, TEXT, USE[1]], id="thoughts-between-calls"),
+        pytest.param([TEXT, *USE], id="no-thought-at-all"),
+        pytest.param([THOUGHT], id="a-thought-alone"),
+    ],
+)
+def test_signed_blocks_go_back_unchanged_and_in_their_place(blocks: list[dict[str, Any]]) -> None:
+    reply = MessageReply(ToolNames(()), Endpoint("host", "m", key_variable="K")).read({"content": blocks})
+    turn = from_json(Message, to_json(turn_of(reply)))
+    assert messages(request_of(turn), [])["messages"][0]["content"] == blocks

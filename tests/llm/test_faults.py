@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator
 from email.utils import formatdate
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
+from tests import expected
 from wesichain.errors import LlmError, LlmRejectedError, LlmResponseError, LlmTransportError
 from wesichain.llm.bedrock.frames import FrameScanner
 from wesichain.llm.transport.faults import Endpoint, retry_after
@@ -134,81 +136,41 @@ def test_the_wait_that_a_provider_asks_for(headers: dict[str, str], body: str, s
     assert body or retry_after(headers, now=NOW) == seconds
 
 
-@pytest.mark.parametrize(
-    ("error", "kind", "line"),
-    [
-        ("as a text", LlmTransportError, f"500: as a text; {LATER}"),
-        (None, LlmTransportError, f"500; {LATER}"),
-        ({"message": "a", "type": "invalid_request_error"}, LlmRejectedError, f"400: a; {CHANGE}"),
-        ({"message": "a", "code": "b", "type": "rate_limit_error"}, LlmTransportError, f"429: a; {SLOWER}"),
-        ({"code": 400}, LlmRejectedError, f"400; {CHANGE}"),
-        ({"code": 599}, LlmTransportError, f"599; {LATER}"),
-        ({"code": 399}, LlmTransportError, f"500; {LATER}"),
-        ({"code": 600}, LlmTransportError, f"500; {LATER}"),
-        ({"code": 500, "status_code": 404}, LlmRejectedError, f"404; {MODEL}"),
-        ({"type": "overloaded_error"}, LlmTransportError, f"529; {LATER}"),
-    ],
-)  # fmt: skip
-def test_an_error_inside_a_reply_is_told_as_one_with_a_status(
-    error: Any, kind: type[LlmError], line: str
-) -> None:
-    told = AT.reported(error)
-    assert (type(told), str(told)) == (kind, f"api.test answered {line}")
-
-
-@pytest.mark.parametrize(
-    ("error", "kind", "line"),
-    [
-        (
-            AT.unreachable(OSError("no route\nto sk-secret")),
-            LlmTransportError,
-            "cannot reach api.test: no route to ***; check base_url and the network",
-        ),
-        (
-            AT.unreachable(OSError()),
-            LlmTransportError,
-            "cannot reach api.test: OSError; check base_url and the network",
-        ),
-        (
-            AT.overdue(2.5),
-            LlmTransportError,
-            "no complete reply from api.test within 2.5 s; ask again, or allow more with total=",
-        ),
-        (
-            AT.silent(2.5),
-            LlmTransportError,
-            "no byte from api.test for 2.5 s; ask again, or allow more with deadline=",
-        ),
-        (AT.cut(), LlmResponseError, "the reply of api.test was cut off; ask again"),
-        (AT.cut(OSError()), LlmResponseError, "the reply of api.test was cut off (OSError); ask again"),
-        (AT.cut(OSError("so")), LlmResponseError, "the reply of api.test was cut off (so); ask again"),
-        (
-            AT.unreadable("an\nempty body"),
-            LlmResponseError,
-            "api.test answered 200 with an empty body; check that base_url is the API itself",
-        ),
-    ],
-)
-def test_a_connection_or_a_reply_that_breaks_is_worth_another_try(
-    error: LlmError, kind: type[LlmError], line: str
-) -> None:
-    assert (type(error), error.retryable, str(error)) == (kind, True, line)
-
-
-@pytest.mark.parametrize(
-    ("scanner", "line"),
-    [
-        (SseScanner(), "the stream is not UTF-8; ask again"),
-        (
-            FrameScanner(),
-            "the stream is no AWS event stream (Checksum mismatch: expected 0xffffffff, calculated 0x2144df1c); ask again",
-        ),
-    ],
-)
-def test_a_stream_that_cannot_be_read_is_worth_another_try(scanner: Scanner, line: str) -> None:
+def unreadable(scanner: Scanner) -> LlmError:
     with pytest.raises(LlmResponseError) as caught:
         scanner.feed(b"\xff" * 31 + b"\n")
-    assert (str(caught.value), caught.value.retryable) == (line, True)
+    return caught.value
+
+
+REPORTED: list[Any] = [
+    "as a text",
+    None,
+    {"message": "a", "type": "invalid_request_error"},
+    {"message": "a", "code": "b", "type": "rate_limit_error"},
+    *({"code": code} for code in (399, 400, 599, 600)),
+    {"code": 500, "status_code": 404},
+    {"type": "overloaded_error"},
+]
+BROKEN = {
+    "unreachable": AT.unreachable(OSError("no route\nto sk-secret")),
+    "unreachable, no words": AT.unreachable(OSError()),
+    "overdue": AT.overdue(2.5),
+    "silent": AT.silent(2.5),
+    "cut": AT.cut(),
+    "cut, no words": AT.cut(OSError()),
+    "cut, so": AT.cut(OSError("so")),
+    "unreadable": AT.unreadable("an\nempty body"),
+    "no UTF-8": unreadable(SseScanner()),
+    "no event stream": unreadable(FrameScanner()),
+}
+
+
+def test_what_a_reply_says_of_itself_and_what_breaks_is_a_line() -> None:
+    """In `whole_faults.txt`; what breaks is worth another try."""
+    assert all(error.retryable for error in BROKEN.values())
+    told = {json.dumps(error): AT.reported(error) for error in REPORTED} | BROKEN
+    found = (f"{name}: {type(error).__name__} {error.retryable} {error}" for name, error in told.items())
+    expected.check(Path(__file__).with_name("whole_faults.txt"), found)
 
 
 async def nothing() -> AsyncGenerator[bytes]:

@@ -2,96 +2,28 @@
 
 from __future__ import annotations
 
-import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typing_extensions import override
 
+from tests.llm.local.scripted_llama import LAST, ScriptedLlama, events
+from tests.llm.wires import ChatWire
 from wesichain.core import LlmRequest, LlmResponse, LlmTraits, Message, Role, TextChunk
 from wesichain.llm.local import LocalLlm
 from wesichain.llm.openai import OpenAiClient
 from wesichain.llm.react_text import TextReAct
 from wesichain.llm.react_text.reasoning import opened_by
+from wesichain.testing import Answer, ProviderReply
 
 THOUGHT, ANSWER = "They ask for two and two. ", "It is 4."
 REPLY = f"{THOUGHT}</think>\n\n{ANSWER}"
 ASKED = LlmRequest("m", (Message(Role.USER, "2 + 2?"),))
-
-
-class Server(ThreadingHTTPServer):
-    """Speaks chat completions, and llama.cpp's own wire: says `reply` in pieces of three characters."""
-
-    daemon_threads = True
-    reply = REPLY
-    prompt_end = "<think>\n"
-    stop_type = "eos"
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    @override
-    def log_message(self, format: str, *args: Any) -> None: ...
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        said = self.server.reply
-        pieces = [said[at : at + 3] for at in range(0, len(said), 3)]
-        if self.path.endswith("/apply-template"):
-            prompt = f"<|user|>{body['messages'][-1]['content']}<|assistant|>{self.server.prompt_end}"
-            self._send(json.dumps({"prompt": prompt}))
-        elif self.path.endswith("/completion"):
-            events: list[Any] = [{"content": piece} for piece in pieces]
-            last = {"content": "", "stop": True, "stop_type": self.server.stop_type}
-            events.append({**last, "tokens_evaluated": 5, "tokens_predicted": 9, "timings": {}})
-            self._stream(events)
-        elif body.get("stream"):
-            self._stream(
-                [{"choices": [{"index": 0, "delta": {"content": piece}}]} for piece in pieces], "[DONE]"
-            )
-        else:
-            message = {"role": "assistant", "content": said}
-            self._send(json.dumps({"choices": [{"message": message, "finish_reason": "stop"}]}))
-
-    def _stream(self, events: list[Any], *ends: str) -> None:
-        lines = [*map(json.dumps, events), *ends]
-        self._send("".join(f"data: {line}\n\n" for line in lines), "text/event-stream")
-
-    def _send(self, text: str, kind: str = "application/json") -> None:
-        self.send_response(200)
-        self.send_header("content-type", kind)
-        self.send_header("content-length", str(len(text.encode())))
-        self.end_headers()
-        self.wfile.write(text.encode())
-
-
-@contextmanager
-def serving() -> Iterator[Server]:
-    server = Server(("127.0.0.1", 0), _Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serving() as made:
-        yield made
-
-
-def url(server: Server) -> str:
-    return f"http://127.0.0.1:{server.server_address[1]}"
+WIRE = ChatWire()
 
 
 async def streamed(llm: Any) -> tuple[str, LlmResponse]:
@@ -105,54 +37,65 @@ async def streamed(llm: Any) -> tuple[str, LlmResponse]:
     return shown, whole
 
 
-def client(server: Server, **settings: Any) -> OpenAiClient:
-    return OpenAiClient("m", base_url=f"{url(server)}/v1", **settings)
+@asynccontextmanager
+async def client(*replies: str, asked: bool = False, **settings: Any) -> AsyncGenerator[OpenAiClient]:
+    """A client of a server that says these, in halves; the first in one piece where it is `asked`."""
+    stream = [not asked, *[True] * (len(replies) - 1)]
+    bodies = (WIRE.write(ProviderReply(text), stream=how) for text, how in zip(replies, stream, strict=True))
+    answers = [Answer(200, body, {}) for body in bodies]
+    async with WIRE.serve(*answers) as server, WIRE.client(server.url, **settings) as llm:
+        yield llm
 
 
-async def test_a_client_that_is_told_shows_none_of_it_in_the_first_stream(server: Server) -> None:
-    async with client(server, traits=replace(OpenAiClient.traits, opens_thinking=True)) as llm:
+async def test_a_client_that_is_told_shows_none_of_it_in_the_first_stream() -> None:
+    async with client(REPLY, ANSWER, traits=replace(OpenAiClient.traits, opens_thinking=True)) as llm:
         shown, whole = await streamed(llm)
         assert (shown, whole.content, whole.reasoning) == (ANSWER, ANSWER, THOUGHT.strip())
-        server.reply = ANSWER  # this time it does not think, or the server has taken that out
+        # This time it does not think, or the server has taken that out.
         assert (await streamed(llm))[0] == ANSWER
 
 
-async def test_a_client_that_is_not_told_learns_it_from_its_first_reply_of_any_kind(server: Server) -> None:
-    async with client(server) as llm:
+async def test_a_client_that_is_not_told_learns_it_from_its_first_reply_of_any_kind() -> None:
+    async with client(REPLY, REPLY) as llm:
         shown, whole = await streamed(llm)
-        assert THOUGHT.strip() in shown, "nobody could know"
+        assert "They ask" in shown, "nobody could know"
         assert whole.content == ANSWER
         assert (await streamed(llm))[0] == ANSWER
-    async with client(server) as other:
+    async with client(REPLY, REPLY, asked=True) as other:
         assert (await other.complete(ASKED)).content == ANSWER
         assert (await streamed(other))[0] == ANSWER
 
 
-async def test_blocks_that_the_reply_opens_itself_teach_nothing(server: Server) -> None:
-    server.reply = f"<think>{THOUGHT}</think>{ANSWER}"
-    async with client(server) as llm:
+async def test_blocks_that_the_reply_opens_itself_teach_nothing() -> None:
+    async with client(f"<think>{THOUGHT}</think>{ANSWER}", ANSWER, asked=True) as llm:
         await llm.complete(ASKED)
-        server.reply = ANSWER
         pieces = [item async for item in llm.stream(ASKED) if isinstance(item, TextChunk)]
         assert len(pieces) > 1, "it is shown as it comes"
 
 
+@asynccontextmanager
+async def local(reply: str, prompt: str, stop_type: str = "eos") -> AsyncGenerator[LocalLlm]:
+    """A local model whose prompt ends so, and which says this in pieces of three characters."""
+    pieces = [{"content": reply[at : at + 3]} for at in range(0, len(reply), 3)]
+    said = ScriptedLlama(events(*pieces, {"content": "", **LAST, "stop_type": stop_type}), prompt=prompt)
+    async with said.listening() as url, LocalLlm("any", base_url=url) as llm:
+        yield llm
+
+
 @pytest.mark.parametrize("end", ["<think>\n", "[THINK]", "<|START_THINKING|><think>", "<seed:think>"])
-async def test_a_local_model_sees_it_in_its_prompt(server: Server, end: str) -> None:
-    server.prompt_end = end
-    async with LocalLlm("any", base_url=url(server)) as llm:
+async def test_a_local_model_sees_it_in_its_prompt(end: str) -> None:
+    async with local(REPLY, f"<|user|>2 + 2?<|assistant|>{end}") as llm:
         for _ in range(2):
             shown, whole = await streamed(llm)
             assert (shown, whole.content, whole.reasoning) == (ANSWER, ANSWER, THOUGHT.strip())
 
 
-async def test_a_local_model_whose_thinking_never_ends_has_said_nothing(server: Server) -> None:
-    server.reply, server.stop_type = THOUGHT, "limit"
-    async with LocalLlm("any", base_url=url(server)) as llm:
+async def test_a_local_model_whose_thinking_never_ends_has_said_nothing() -> None:
+    async with local(THOUGHT, "2 + 2?<think>\n", "limit") as llm:
         shown, whole = await streamed(llm)
         assert (shown, whole.content, whole.finish_reason) == ("", "", "length")
         assert THOUGHT.strip() in whole.reasoning
-        server.prompt_end = ""
+    async with local(THOUGHT, "2 + 2?", "limit") as llm:
         assert (await streamed(llm))[1].content == THOUGHT, (
             "of a template that opens nothing it is the answer"
         )

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import pytest
 
 from tests.llm.wires import BedrockWire, ChatWire, GeminiWire, MessagesWire, ResponsesWire
-from wesichain import Agent, Budget, FailFast
+from wesichain import Agent, FailFast
 from wesichain.agent import Completed, Failed
-from wesichain.core import ToolCall, Usage
-from wesichain.errors import BudgetExceededError, ModelRefusedError, RunFailedError, TruncatedReplyError
+from wesichain.core import ToolCall
+from wesichain.errors import ModelRefusedError, TruncatedReplyError
 from wesichain.testing import Answer, ProviderContract, ProviderReply
 
 
@@ -64,27 +64,12 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-def answer(wire: Any, spoken: ProviderReply, *, stream: bool = False) -> Answer:
-    return Answer(200, wire.write(spoken, stream=stream), {})
+def answer(wire: Any, spoken: ProviderReply) -> Answer:
+    return Answer(200, wire.write(spoken, stream=False), {})
 
 
 @each_wire
-async def test_a_budget_counts_what_the_cache_gave(wire: Any) -> None:
-    """20,000 of 20,007 tokens came from the cache, and were once invisible to a limit of 500."""
-    calls = (ToolCall("c1", "add", {"a": 1, "b": 2}),)
-    asked = answer(wire, ProviderReply("", calls, finish="tool_calls", usage=Usage(20_007, 5, 20_000)))
-    async with wire.serve(asked) as server, wire.client(server.url) as llm:
-        outcome = await Agent(llm, tools=[add], budget=Budget(steps=5, tokens=500)).outcome("1 + 2?")
-        assert len(server.requests) == 1
-    assert isinstance(outcome, Failed)
-    assert isinstance(outcome.error, BudgetExceededError)
-    assert outcome.usage.input_tokens == 20_007
-    assert outcome.usage.cache_read_tokens == 20_000
-
-
-@each_wire
-@pytest.mark.parametrize("stream", [False, True], ids=["asked", "streamed"])
-async def test_half_an_answer_is_none(wire: Any, stream: bool) -> None:
+async def test_half_an_answer_is_none(wire: Any) -> None:
     finishes = {
         "length": TruncatedReplyError,
         "content_filter": ModelRefusedError,
@@ -95,29 +80,21 @@ async def test_half_an_answer_is_none(wire: Any, stream: bool) -> None:
         if finish not in contract.finishes:
             continue
         half: Any = ProviderReply("Half of", finish=finish)  # type: ignore[arg-type]  # a key of the table above
-        async with wire.serve(answer(wire, half, stream=stream)) as server, wire.client(server.url) as llm:
-            agent = Agent(llm, tools=[add], policy=FailFast())
-            if stream:
-                async with agent.stream("1 + 2?") as run:
-                    with pytest.raises(RunFailedError) as caught:
-                        async for _ in run:
-                            pass
-                outcome: Any = caught.value.outcome
-            else:
-                outcome = await agent.outcome("1 + 2?")
+        async with wire.serve(answer(wire, half)) as server, wire.client(server.url) as llm:
+            outcome = await Agent(llm, tools=[add], policy=FailFast()).outcome("1 + 2?")
         assert isinstance(outcome, Failed), finish
         assert isinstance(outcome.error, error), finish
 
 
 @each_wire
-async def test_eight_runs_share_a_client_each_with_two_calls_side_by_side(wire: Any) -> None:
+async def test_four_runs_share_a_client_each_with_two_calls_side_by_side(wire: Any) -> None:
     calls = (ToolCall("c1", "add", {"a": 1, "b": 2}), ToolCall("c2", "add", {"a": 3, "b": 4}))
     asks = answer(wire, ProviderReply("", calls, finish="tool_calls"))
     says = answer(wire, ProviderReply("3 and 7."))
-    async with wire.serve(*[asks] * 8, says) as server, wire.client(server.url) as llm:
+    async with wire.serve(*[asks] * 4, says) as server, wire.client(server.url) as llm:
         agent = Agent(llm, tools=[add])
-        # The server answers in the order of the requests: eight questions first, then eight results.
-        runs = await asyncio.gather(*(agent.outcome("1 + 2, 3 + 4?") for _ in range(8)))
+        # The server answers in the order of the requests: four questions first, then four results.
+        runs = await asyncio.gather(*(agent.outcome("1 + 2, 3 + 4?") for _ in range(4)))
         sent = [body.decode() for _, _, body in server.requests]
     assert all(isinstance(run, Completed) for run in runs)
-    assert len(sent) >= 16
+    assert len(sent) >= 8

@@ -49,7 +49,7 @@ async def asked(llm: Any, *, stream: bool) -> LlmResponse:
     ids=lambda wire: type(wire).__name__,
 )
 async def test_no_quoted_call_is_run_and_the_text_is_the_answer(wire: Any, stream: bool) -> None:
-    quoted = sampled(QUOTED, 40)
+    quoted = sampled(QUOTED, 10)
     answers = [Answer(200, wire.write(ProviderReply(form), stream=stream), {}) for form in quoted]
     async with wire.serve(*answers) as server:
         llm = wire.client(server.url)
@@ -67,7 +67,7 @@ async def test_nor_is_a_text_of_openai_itself_that_is_nothing_else(
     make: Any, wire: Any, stream: bool
 ) -> None:
     """OpenAI marks its calls: of its own endpoint, even a text that is only a call is the answer."""
-    texts = sampled([*QUOTED, *CALLS], 40)
+    texts = sampled([*QUOTED, *CALLS], 10)
     bodies = iter([wire.write(ProviderReply(text), stream=stream) for text in texts])
     kind = "text/event-stream" if stream else "application/json"
 

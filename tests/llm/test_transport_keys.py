@@ -6,20 +6,9 @@ import traceback
 
 import pytest
 
-from tests.llm.provider_kit import (
-    ANTHROPIC,
-    KEY,
-    OPENAI,
-    REQUEST,
-    Provider,
-    each_provider,
-    each_way,
-    fault,
-)
-from tests.llm.toxic_server import (
-    ToxicServer,
-    reply,
-)
+from tests.draws import sampled
+from tests.llm.provider_kit import ANTHROPIC, KEY, OPENAI, REQUEST, Provider, each_provider, each_way, fault
+from tests.llm.toxic_server import ToxicServer, reply
 from wesichain.errors import ConfigError, LlmRejectedError
 from wesichain.llm.transport.keys import KeyAccount, asked_key
 
@@ -36,7 +25,8 @@ async def test_the_key_is_in_no_error_text(provider: Provider, how: str) -> None
 
 @each_provider
 @each_way
-@pytest.mark.parametrize("status", [301, 302, 307, 308])
+@pytest.mark.sampled
+@pytest.mark.parametrize("status", sampled([301, 302, 307, 308], 1))
 async def test_a_redirect_is_not_followed_with_the_key(provider: Provider, how: str, status: int) -> None:
     async with ToxicServer(reply(200, provider.good(how))) as thief:
         elsewhere = {"location": thief.url + "/v1/chat/completions"}

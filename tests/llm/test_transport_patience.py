@@ -3,28 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from email.utils import formatdate
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.llm.provider_kit import (
-    OPENAI,
-    REQUEST,
-    HandClock,
-    Provider,
-    ask,
-    each_provider,
-    each_way,
-    fault,
-)
-from tests.llm.toxic_server import (
-    ToxicServer,
-    reply,
-    reset,
-    then,
-)
+from tests.llm.provider_kit import OPENAI, REQUEST, HandClock, Provider, ask, each_provider, each_way, fault
+from tests.llm.toxic_server import ToxicServer, reply, reset, then
 from wesichain.core import LlmResponse, TextChunk
 from wesichain.errors import LlmResponseError, LlmTransportError
 from wesichain.llm.transport.faults import retry_after
@@ -44,23 +29,6 @@ async def test_retryable_faults_are_tried_again_with_backoff(provider: Provider,
     assert (response.content, response.usage.total_tokens) == ("hello", 5)
     assert clock.pauses == [0.375, 0.75, 1.5]  # half a second, doubled each time, less a quarter by chance
     assert len({received.body for received in server.received}) == 1
-
-
-@pytest.mark.parametrize(
-    ("headers", "pause"),
-    [
-        pytest.param({"retry-after": "1.5"}, 1.5, id="seconds"),
-        pytest.param({"Retry-After": formatdate(1_700_000_003, usegmt=True)}, 3.0, id="an-http-date"),
-        pytest.param({"retry-after": "soon"}, 0.5, id="nonsense-means-backoff"),
-    ],
-)
-async def test_retry_after_is_honoured_on_errors(headers: dict[str, str], pause: float) -> None:
-    clock = HandClock()
-    answers = [reply(429, "{}", headers), reply(200, OPENAI.whole)]
-    manner = {"retries": 1, "clock": clock, "chance": lambda: 0.0}
-    async with ToxicServer(*answers) as server, OPENAI.client(server.url, **manner) as client:
-        await client.complete(REQUEST)
-    assert clock.pauses == [pause]
 
 
 async def test_retry_after_is_ignored_on_success() -> None:
@@ -86,14 +54,6 @@ async def test_the_total_is_over_all_attempts() -> None:
     async with ToxicServer(BUSY) as server, OPENAI.client(server.url, **manner) as client:
         await fault(client, "json")
     assert 50 < sum(clock.pauses) < 60
-
-
-async def test_without_a_total_only_the_retries_bound_a_request() -> None:
-    clock = HandClock()
-    manner = {"retries": 5, "clock": clock, "total": None, "chance": lambda: 0.0}
-    async with ToxicServer(BUSY) as server, OPENAI.client(server.url, **manner) as client:
-        await fault(client, "json")
-    assert clock.pauses == [0.5, 1, 2, 4, 8]
 
 
 async def test_a_refusal_is_not_tried_again() -> None:

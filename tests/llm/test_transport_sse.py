@@ -34,6 +34,6 @@ def test_single_bytes_give_the_same_events() -> None:
 def test_a_long_line_is_scanned_in_linear_time() -> None:
     scanner = SseScanner()
     began = time.process_time()
-    for _ in range(300_000):
+    for _ in range(100_000):
         scanner.feed(b"x")
     assert time.process_time() - began < 5  # quadratic scanning takes minutes

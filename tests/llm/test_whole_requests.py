@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.loaders import Loader  # type: ignore[import-untyped]  # it ships no types
+from botocore.model import ServiceModel  # type: ignore[import-untyped]  # it ships no types
+from botocore.validate import ParamValidator  # type: ignore[import-untyped]  # it ships no types
 
 from tests import expected
 from tests.llm.toxic_server import ToxicServer, reply
@@ -39,31 +42,40 @@ FILES = Path(__file__).parent / "whole_requests"
 EVERYTHING = "chat openai responses anthropic anthropic-5 google bedrock"  # the clients that are asked all conversations
 
 
+OWN_OPTIONS: Any = {"output_config": {"task_budget": 9}, "top_k": 5}
+GROUNDED: Any = {"tools": [{"systemTool": {"name": "nova_grounding"}}], "requestMetadata": {"team": "a"}}
+
+
 def _openai(model: str, account: str = "") -> Any:
     chosen: Any = {"account": ACCOUNTS[account]} if account else {"api_version": "2024-10-21"}
     return lambda **more: OpenAiClient(model, **chosen, **more)
 
 
 CLIENTS: dict[str, Any] = {
-    "chat": lambda **more: OpenAiClient("m", options={"user": "me", "top_p": 0.1}, **more),
+    "chat": lambda **more: OpenAiClient(
+        "m", options={"user": "me", "top_p": 0.1, "stream_options": {"x": 1}}, **more
+    ),
     "openai": _openai("gpt-4o"),
     "openai-5": _openai("gpt-5"),
     "openai-5.1": _openai("gpt-5.1"),
     "openai-5.6": _openai("gpt-5.6-sol"),
-    "mistral": _openai("mistral-large", "mistral"),
+    "mistral": lambda **more: OpenAiClient(
+        "mistral-large", account=ACCOUNTS["mistral"], options={"stream_options": None}, **more
+    ),
     "groq": _openai("openai/gpt-oss-20b", "groq"),
     "openrouter": _openai("anthropic/claude-opus-4.7", "openrouter"),
     "responses": lambda **more: ResponsesClient("gpt-5.6-sol", options={"tools": [{"type": "web_search"}]}, **more),
-    "responses-4": lambda **more: ResponsesClient("gpt-4o", **more),
+    "responses-4": lambda **more: ResponsesClient("gpt-4o", api_version="2025-04-01", **more),
     "anthropic": lambda **more: AnthropicClient("claude-sonnet-4-5", **more),
-    "anthropic-5": lambda **more: AnthropicClient("claude-opus-5", max_tokens=99, caching=False, **more),
+    "anthropic-5": lambda **more: AnthropicClient("claude-opus-5", max_tokens=99, caching=False, options=OWN_OPTIONS, **more),
     "anthropic-5.5": lambda **more: AnthropicClient("claude-sonnet-5-5", headers={"x-a": "b"}, **more),
     "google": lambda **more: GoogleClient("gemini-2.5-flash", **more),
     "google-3": lambda **more: GoogleClient("gemini-3-pro", **more),
     "bedrock": lambda **more: BedrockClient("anthropic.claude-sonnet-4-5-v1:0", **more),
     "bedrock-nova": lambda **more: BedrockClient(
-        "amazon.nova-2-lite-v1:0", max_tokens=9, options={"tools": [{"systemTool": {"name": "nova_grounding"}}]}, **more
+        "amazon.nova-2-lite-v1:0", max_tokens=9, options=GROUNDED, **more
     ),
+    "bedrock-5": lambda **more: BedrockClient("us.anthropic.claude-opus-5-v1", caching=False, **more),
     "bedrock-oss": lambda **more: BedrockClient("openai.gpt-oss-20b-1:0", **more),
 }  # fmt: skip
 
@@ -89,12 +101,17 @@ PARTS = (
     Audio(b"OggS", media_type="audio/ogg"),
 )
 USER = Message(Role.USER, "Read both.")
+ODD: Any = ("{", None, 5, ["a"], {})
+LONG = ToolCall("i" * 65, "files.read", {})
+CONVERSE = ServiceModel(Loader().load_service_model("bedrock-runtime", "service-2"), "bedrock-runtime")
+
+
+PROVIDERS = ("openai", "responses", "anthropic", "google", "bedrock")
 
 
 def opaque(*layouts: Any) -> tuple[Message, ...]:
     """Replies that came from each provider, as it wants to see them again."""
-    names = ("openai", "responses", "anthropic", "google", "bedrock")
-    own = dict(zip(names, layouts, strict=True))
+    own = dict(zip(PROVIDERS, layouts, strict=True))
     return tuple(
         Message(Role.ASSISTANT, text, tool_calls=calls, opaque=own)
         for text, calls in (("Said.", CALLS[:1]), ("More.", CALLS), ("", ()))
@@ -139,12 +156,27 @@ CONVERSATIONS: dict[str, Any] = {
             {"message": {"reasoning_content": "hm"}, "calls": [{"a": 1}]},
             [{"type": "reasoning", "id": "r"}, {"type": "function_call"}, {"type": "message", "id": "m"}],
             [{"type": "thinking", "signature": "s"}, {"type": "text", "text": " "}, {"type": "tool_use"}, {"type": "text", "text": "t"}],
-            [{"text": "hm", "thought": True}, {"functionCall": {"id": "x"}, "thoughtSignature": "s"}, {"text": "t"}],
-            [{"reasoningContent": {}}, {"toolUse": {}}, {"text": ""}, {"text": "t"}],
-        ), Message(Role.TOOL, "A", tool_call_id="call:1")),
+            [{"text": "hm", "thought": True}, {"functionCall": {"id": "x"}, "thoughtSignature": "c2ln"}, {"text": "t"}],
+            [{"reasoningContent": {"redactedContent": "c2VjcmV0"}}, {"toolUse": {}}, {"text": ""}, {"text": "t"}],
+        ), Message(Role.TOOL, "A", tool_call_id="call:1"), *(
+            Message(Role.ASSISTANT, "Hm.", tool_calls=CALLS[:1], opaque=own)
+            for own in ({"refusal": "No."}, "x", dict.fromkeys(PROVIDERS, 7), {"openai": {"calls": 1, "message": 2}})
+        )),
         TOOLS,
     ),
+    "odd arguments": LlmRequest(
+        "m", (USER, Message(Role.ASSISTANT, tool_calls=tuple(ToolCall(str(number), "weather", args) for number, args in enumerate(ODD)))),
+    ),
+    "long": LlmRequest(
+        "m",
+        (Message(Role.USER, (Text("x"), Document(PDF, name="n" * 201))), Message(Role.ASSISTANT, tool_calls=(LONG,)),
+         Message(Role.TOOL, "1", LONG.id)),
+        TOOLS,
+    ),
+    "a call without an id": LlmRequest("m", (USER, Message(Role.ASSISTANT, tool_calls=(ToolCall("", "f", {}),)))),
+    "an empty id": LlmRequest("m", (USER, Message(Role.TOOL, "x", tool_call_id=""))),
     "no id": LlmRequest("m", (USER, Message(Role.ASSISTANT, tool_calls=CALLS), Message(Role.TOOL, "x"))),
+    "anything": LlmRequest("m", (USER,), output_schema={"type": "object", "properties": {"x": {}}}),
     "effort": LlmRequest("m", (USER,), output_schema=CITY, settings=ModelSettings(reasoning="low")),
     "names": LlmRequest(
         "m", (USER,), (*(ToolSpec(name, "", EMPTY) for name in ("a.b", "a_b", "a-b", "a" * 65, "a" * 64, "é")),
@@ -183,7 +215,14 @@ async def sent(llm: Any, server: ToxicServer, request: LlmRequest, *, stream: bo
     try:
         await (anext(llm.stream(request)) if stream else llm.complete(request))
     except (ConfigError, LlmError) as error:
-        return json.loads(server.received[0].body) if server.received else f"{type(error).__name__}: {error}"
+        if not server.received:
+            return f"{type(error).__name__}: {error}"
+    body = json.loads(server.received[0].body)
+    if server.received[0].path.startswith("/model/"):
+        shape = CONVERSE.operation_model("Converse").input_shape
+        known = {key: body[key] for key in body if key not in request.settings.extra}
+        assert ParamValidator().validate({"modelId": "m", **known}, shape).generate_report() == ""
+    return body
 
 
 def changed(body: Any, plain: dict[str, Any]) -> Any:

@@ -96,8 +96,7 @@ with_refusals = pytest.mark.parametrize("api", [CHAT, MESSAGES], ids=["chat", "m
 async def test_every_row_comes_out_as_recorded(api: Api, is_cut: bool, origin: str) -> None:
     recorded = api.rows(origin)
     assert len(recorded) > (50 if origin == OUTSIDE else 18)
-    if is_cut:
-        recorded = sampled(recorded, 25)
+    recorded = sampled(recorded, 25 if is_cut else 60)
     async with api.served() as (server, llm):
         found = await mismatches(server, llm, recorded, size=api.piece if is_cut else None)
     if api is RESPONSES:  # of which the corpus does not tell the reasoning
@@ -115,7 +114,7 @@ async def test_every_row_comes_out_as_recorded(api: Api, is_cut: bool, origin: s
 async def test_pieces_add_up_to_the_whole(api: Api, origin: str) -> None:
     whole = [row for row in rows(origin, api.formats[0]) if row["id"] not in api.spliced]
     async with api.served() as (server, llm):
-        await check_pieces(server, llm, sampled(whole, 40))
+        await check_pieces(server, llm, sampled(whole, 25))
 
 
 @pytest.mark.sampled
@@ -125,7 +124,7 @@ async def test_errors_mean_the_same_to_a_stream(api: Api, origin: str) -> None:
     errors = [row for row in api.rows(origin) if row["status"] != 200]
     assert len(errors) > api.refusals[origin != OUTSIDE]
     async with api.served() as (server, llm):
-        for row in sampled(errors, 15):
+        for row in sampled(errors, 10):
             asked, streamed = [await replay(server, llm, row, transport=how) for how in ("json", "sse")]
             assert isinstance(asked, LlmError), row["id"]
             assert repr(streamed) == repr(asked), row["id"]
@@ -138,20 +137,7 @@ async def test_errors_mean_the_same_to_a_stream(api: Api, origin: str) -> None:
 @each_origin
 async def test_a_format_it_does_not_speak_is_an_error_and_never_a_reply(format: str, origin: str) -> None:
     async with CHAT.served() as (server, llm):
-        for row in sampled(rows(origin, format), 15):
+        for row in sampled(rows(origin, format), 5):
             got = await replay(server, llm, row)
             assert isinstance(got, LlmResponseError), row["id"]
             assert got.retryable, row["id"]
-
-
-@pytest.mark.sampled
-@each_origin
-async def test_boundaries_make_no_difference_down_to_single_bytes(origin: str) -> None:
-    short = [
-        row for row in rows(origin, "openai-chat") if row["transport"] == "sse" and len(row["body"]) < 3000
-    ]
-    assert len(short) > (10 if origin == OUTSIDE else 8)
-    async with CHAT.served() as (server, llm):
-        for row in sampled(short, 3):
-            whole, bytewise = [await replay(server, llm, row, size=size) for size in (None, 1)]
-            assert repr(bytewise) == repr(whole), row["id"]

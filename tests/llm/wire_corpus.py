@@ -7,15 +7,7 @@ from typing import Any
 
 from tests.conftest import OUTSIDE, corpus
 from tests.llm.toxic_server import ToxicServer, reply
-from wesichain.core import (
-    LlmRequest,
-    LlmResponse,
-    Message,
-    Role,
-    StreamingLlm,
-    TextChunk,
-    ToolCallChunk,
-)
+from wesichain.core import LlmRequest, LlmResponse, Message, Role, StreamingLlm, TextChunk, ToolCallChunk
 from wesichain.errors import LlmError, LlmRejectedError, LlmResponseError, LlmTransportError
 from wesichain.llm.calls import read_args
 

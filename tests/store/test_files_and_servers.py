@@ -206,7 +206,7 @@ asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
 """
 
 
-@pytest.mark.parametrize(("processes", "files"), [(3, 12), pytest.param(6, 60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("processes", "files"), [(3, 5), pytest.param(6, 60, marks=pytest.mark.slow)])
 def test_processes_that_open_a_new_file_at_the_same_moment_all_may(
     tmp_path: Path, processes: int, files: int
 ) -> None:

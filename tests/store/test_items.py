@@ -193,15 +193,6 @@ asyncio.run(store.put(("a",), "k", "a-secret-sentence"))
     assert not [data for data in files if b"a-secret-sentence" in data]
 
 
-async def test_a_file_of_something_else_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
-    path = tmp_path / "notes.txt"
-    path.write_bytes(b"not a database, and longer than the header of one: " + b"x" * 100)
-    before = path.read_bytes()
-    with pytest.raises(StoreError):
-        await SqliteStore(path).put(ANN, "k", 1)
-    assert path.read_bytes() == before
-
-
 async def test_a_new_file_that_another_writes_to_is_waited_for_and_no_longer_than_is_said(
     tmp_path: Path,
 ) -> None:
@@ -214,16 +205,4 @@ async def test_a_new_file_that_another_writes_to_is_waited_for_and_no_longer_tha
     other.execute("ROLLBACK")
     other.close()
     await store.put(ANN, "k", 1)
-    store.close()
-
-
-async def test_what_was_deleted_or_replaced_is_in_none_of_the_files(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "items.db")
-    for key in ("a", "b"):
-        await store.put(ANN, key, f"secret {key}" * 50)
-    await store.put(ANN, "a", "new")
-    kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
-    assert (b"secret a" in kept, b"secret b" in kept) == (False, True)
-    await store.delete(ANN, "b")
-    assert b"secret" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())
     store.close()

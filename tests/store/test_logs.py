@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import subprocess
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -248,7 +246,7 @@ def test_many_processes_lose_nothing_and_kill_9_takes_no_part_of_an_append(tmp_p
         command = [*python(), "-c", _WRITER, str(tmp_path), str(me), str(count)]
         return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-    running = [begin(me, 40 if me < 4 else 100_000) for me in range(6)]
+    running = [begin(me, 12 if me < 4 else 100_000) for me in range(6)]
     told: dict[int, int] = {}
     for victim in (4, 5):
         out: Any = running[victim].stdout
@@ -273,7 +271,7 @@ def test_many_processes_lose_nothing_and_kill_9_takes_no_part_of_an_append(tmp_p
     for me in range(6):
         own = [int(one.partition(".")[2]) for one in said[::2] if one.startswith(f"{me}.")]
         assert own == list(range(len(own)))
-        assert len(own) == 40 if me < 4 else told[me] + 1 <= len(own) <= told[me] + 2
+        assert len(own) == 12 if me < 4 else told[me] + 1 <= len(own) <= told[me] + 2
 
 
 @pytest.mark.parametrize("durable", [True, False])
@@ -284,16 +282,3 @@ def test_a_file_is_written_as_safely_as_it_was_asked_for(tmp_path: Path, durable
     found = logs.database.run_now(lambda db: [db.execute(f"PRAGMA {name}").fetchone()[0] for name in names])
     logs.close()
     assert found == ["wal", 2 if durable else 1, 128, 1]
-
-
-def test_a_file_that_others_are_opening_is_waited_for_and_not_for_ever(tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / "logs.db", isolation_level=None)) as other:
-        other.execute("BEGIN EXCLUSIVE")
-        logs = SqliteLogs(
-            tmp_path / "logs.db", SQLITE, Layout("logs", "entries", "log", conflict), timeout=0.05
-        )
-        with pytest.raises(CheckpointError, match="locked"):
-            logs.database.run_now(lambda db: None)
-        other.execute("ROLLBACK")
-    logs.database.run_now(lambda db: None)
-    logs.close()

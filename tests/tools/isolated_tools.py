@@ -8,7 +8,6 @@ import pickle
 import random
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import defaultdict
@@ -26,7 +25,7 @@ from wesichain.tools import Finish, Isolation, ToolContext, ToolError, TypedTool
 
 SECRETS: list[str] = []  # filled in by the tests, in their own process
 CALLS: list[int] = []
-SLEEPER = [sys.executable, "-c", "import time; time.sleep(3600)"]
+SLEEPER = ["/bin/sleep", "3600"]
 
 
 @tool(isolate=True, description="Tell the environment.")

@@ -10,7 +10,6 @@ import pytest
 from pydantic import BaseModel, Field, WithJsonSchema
 
 from wesichain.core import ToolCall
-from wesichain.core.internal import parse_json
 from wesichain.errors import InvalidArgsError
 from wesichain.tools import JsonTool, Tool, ToolRegistry, ToolResult, ToolSet, tool, validate_json
 
@@ -238,23 +237,23 @@ def test_a_message_is_bounded_whatever_was_sent(name: str, args: Any) -> None:
     assert "Use it as: " in str(error)
 
 
-HOSTILE = [
-    pytest.param({"a": float("nan")}, id="NaN"),
-    pytest.param({"a": float("inf")}, id="infinity"),
-    pytest.param({"a": "\ud800"}, id="a-lone-surrogate"),
-    pytest.param({"\udfff": 1}, id="a-lone-surrogate-as-a-name"),
-    pytest.param({"a": deep(100_000)}, id="a-hundred-thousand-levels"),
-    pytest.param({"a": deep(250)}, id="two-hundred-and-fifty-levels"),
-    pytest.param(deep(100_000), id="a-hundred-thousand-levels-and-no-object"),
-    pytest.param({"a": object()}, id="what-is-no-json"),
-    pytest.param({"a": {1, 2}}, id="a-set"),
-    pytest.param({"a": 10**5000}, id="more-digits-than-can-be-written"),
-    pytest.param([], id="a-list"),
-    pytest.param("", id="no-text"),
-    pytest.param("null", id="text"),
-    pytest.param(None, id="null"),
-    pytest.param(0, id="zero"),
-]
+HOSTILE: dict[str, Any] = {
+    "NaN": {"a": float("nan")},
+    "infinity": {"a": float("inf")},
+    "a lone surrogate": {"a": "\ud800"},
+    "a lone surrogate as a name": {"\udfff": 1},
+    "a hundred thousand levels": {"a": deep(100_000)},
+    "two hundred and fifty levels": {"a": deep(250)},
+    "a hundred thousand levels and no object": deep(100_000),
+    "what is no json": {"a": object()},
+    "a set": {"a": {1, 2}},
+    "more digits than can be written": {"a": 10**5000},
+    "a list": [],
+    "no text": "",
+    "text": "null",
+    "null": None,
+    "zero": 0,
+}
 
 
 def anything(a: Any) -> Any:
@@ -277,33 +276,21 @@ def mapping(a: dict[str, Any]) -> Any:
     return a
 
 
-@pytest.mark.parametrize("args", HOSTILE)
 @pytest.mark.parametrize(
     "item",
     [anything, text, number, mapping, lambda: JsonTool("any", "Any.", {"type": "object"}, lambda args: args)],
     ids=["anything", "text", "number", "mapping", "json-tool"],
 )
-def test_hostile_arguments_are_refused_and_nothing_else_is_lost(item: Any, args: Any) -> None:
+async def test_hostile_arguments_are_refused_and_nothing_else_is_lost(item: Any) -> None:
     made = item if item.__name__ != "<lambda>" else item()
     registry = ToolSet().register(made).register(add).build()
-    call = ToolCall("1", registry.names[0], args)
-    assert isinstance(registry.prepare(call), InvalidArgsError)
-    result = asyncio.run(registry.dispatch(call))
-    assert isinstance(result.error, InvalidArgsError)
-    assert asyncio.run(registry.dispatch(ToolCall("2", "add", {"a": 1}))).value == 3
-    assert registry.stats("add").successes == 1
-
-
-def test_duplicate_keys_never_get_this_far() -> None:
-    with pytest.raises(ValueError, match="twice"):
-        parse_json('{"approved": false, "approved": true}')
-
-
-@pytest.mark.parametrize("levels", [1, 50, 190])
-def test_ordinary_depth_is_fine(levels: int) -> None:
-    registry = ToolSet().register(anything).build()
-    result = asyncio.run(registry.dispatch(ToolCall("1", "anything", {"a": deep(levels)})))
-    assert result.value == deep(levels)
+    for name, args in HOSTILE.items():
+        call = ToolCall("1", registry.names[0], args)
+        assert isinstance(registry.prepare(call), InvalidArgsError), name
+        result = await registry.dispatch(call)
+        assert isinstance(result.error, InvalidArgsError), name
+        assert (await registry.dispatch(ToolCall("2", "add", {"a": 1}))).value == 3
+    assert registry.stats("add").successes == len(HOSTILE)
 
 
 def test_a_tool_cannot_change_the_call_it_got() -> None:

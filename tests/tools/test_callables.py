@@ -40,10 +40,6 @@ def made(case: Case) -> Tool:
     return _MADE[id(case)]
 
 
-def test_the_table_is_as_broad_as_what_people_write() -> None:
-    assert len(CASES) >= 77
-
-
 @pytest.mark.parametrize("case", ROWS)
 def test_the_schema_says_what_the_callable_takes_in_json_that_providers_accept(case: Case) -> None:
     parameters = dict(made(case).spec.parameters)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import math
-import subprocess
-import sys
 import threading
 import warnings
 from collections.abc import Callable
@@ -18,7 +16,7 @@ from pydantic import BaseModel, Field
 
 from wesichain.core import ToolCall
 from wesichain.errors import ConfigError, DuplicateToolError, ToolDefinitionError
-from wesichain.tools import ToolContext, ToolRegistry, ToolSet, ToolWarning, TypedTool, tool
+from wesichain.tools import ToolContext, ToolSet, ToolWarning, TypedTool, tool
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -119,18 +117,6 @@ def test_a_missing_docstring_is_only_a_warning() -> None:
         assert tool(quiet, description="Say nothing.").description == "Say nothing."
 
 
-def test_local_classes_are_found() -> None:
-    class Inner(BaseModel):
-        x: int
-
-    @tool
-    def use(a: Inner) -> int:
-        """Use a class of this function."""
-        return a.x
-
-    assert result_of(use, {"a": {"x": 3}}) == 3
-
-
 def test_a_class_that_is_defined_later_is_found_later() -> None:
     @tool
     def use(a: Later) -> int:
@@ -162,11 +148,6 @@ def test_a_return_type_for_type_checkers_only_is_no_hindrance() -> None:
     assert result_of(price, {"a": 3}) == 3
 
 
-def test_what_is_returned_is_described() -> None:
-    assert tool(add).returns == {"type": "integer"}
-    assert tool(lambda: None, name="x", description="X.").returns is None
-
-
 class Shelf:
     def __init__(self, size: int) -> None:
         self.size = size
@@ -191,18 +172,6 @@ def test_a_partial_is_named_after_its_function() -> None:
     assert made.name == "add"
     assert made.description == "Add two numbers."
     assert result_of(made, {}) == 3
-
-
-def test_a_registry_made_of_nothing() -> None:
-    registry = ToolSet().build()
-    assert isinstance(registry, ToolRegistry)
-    assert (len(registry), registry.names, registry.specs()) == (0, (), ())
-
-
-def test_pydantic_loads_with_the_first_tool_and_not_before() -> None:
-    program = "import sys, wesichain.tools; print([name for name in sys.modules if 'pydantic' in name])"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 class Point(NamedTuple):

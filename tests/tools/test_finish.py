@@ -18,7 +18,7 @@ from wesichain.errors import (
     ToolSerializationError,
     ToolTimeoutError,
 )
-from wesichain.tools import Finish, Id, Isolation, JsonTool, ToolContext, ToolSet, TypedTool, tool
+from wesichain.tools import Finish, Id, JsonTool, ToolContext, ToolSet, TypedTool, tool
 from wesichain.tools.results import PreparedCall
 
 
@@ -77,10 +77,6 @@ ASK = {"type": "object", "properties": {"title": {"type": "string"}}, "required"
 async def test_a_finish_is_its_value_and_a_flag(made: Any) -> None:
     result = await call(made, title="x")
     assert (result.value, result.finish, result.ok) == ({"title": "x"}, True, True)
-
-
-async def test_without_finish_the_flag_is_down() -> None:
-    assert not (await call(tool(lambda: 1, name="one", description="d"))).finish
 
 
 async def test_the_value_of_a_finish_is_checked_against_the_declared_type() -> None:
@@ -227,42 +223,6 @@ def test_an_external_json_tool_needs_no_function() -> None:
 
 
 # --- options that do not fit, ids, names -------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"external": True, "isolate": True}, "external"),
-        ({"isolate": Isolation(), "blocking": False}, "choose one"),
-        ({"blocking": 1}, "blocking"),
-        ({"external": "yes"}, "external"),
-        ({"isolate": "yes"}, r"Isolation\(...\)"),
-    ],
-)
-def test_options_that_do_not_fit_are_refused(options: Any, said: str) -> None:
-    with pytest.raises(ToolDefinitionError, match=said):
-        tool(lambda: 1, name="one", description="d", **options)
-
-
-@pytest.mark.parametrize(
-    "limits",
-    [
-        {"memory_mb": 0},
-        {"cpu_seconds": True},
-        {"file_mb": 1.5},
-        {"env": "PATH"},
-        {"env": ("A=B",)},
-        {"env": (1,)},
-    ],
-)
-def test_limits_that_are_none_are_refused(limits: Any) -> None:
-    with pytest.raises(ToolDefinitionError, match=next(iter(limits))):
-        Isolation(**limits)
-
-
-def test_an_isolation_keeps_its_names_as_a_tuple() -> None:
-    names: Any = ["A", "B"]
-    assert Isolation(env=names).env == ("A", "B")
 
 
 async def test_an_id_is_told_in_the_schema_and_is_otherwise_its_type() -> None:

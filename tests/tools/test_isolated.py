@@ -191,8 +191,9 @@ def test_a_limit_is_lowered_and_never_raised() -> None:
 # --- what it leaves behind -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", ["child", "session", "daemon"])
-@pytest.mark.parametrize("end", ["returns", "cancelled"])
+@pytest.mark.parametrize(
+    ("how", "end"), [("child", "returns"), ("session", "returns"), ("daemon", "cancelled")]
+)
 async def test_what_it_starts_is_gone_with_it(how: str, end: str, tmp_path: Path, strays: Strays) -> None:
     note = tmp_path / "pid"
     task = asyncio.create_task(call(attacks.start, how=how, note=str(note), stay=end == "cancelled"))
@@ -210,7 +211,7 @@ async def test_what_it_starts_is_gone_with_it(how: str, end: str, tmp_path: Path
 
 def test_what_a_call_that_is_out_of_time_started_is_gone(tmp_path: Path, strays: Strays) -> None:
     note = tmp_path / "pid"
-    made = tool(attacks.start.function, name="start", description="d", isolate=True, timeout=1.0)
+    made = tool(attacks.start.function, name="start", description="d", isolate=True, timeout=0.2)
 
     async def main() -> None:
         result = await call(made, how="daemon", note=str(note), stay=True)
@@ -224,7 +225,7 @@ def test_what_a_call_that_is_out_of_time_started_is_gone(tmp_path: Path, strays:
 
 def test_one_whose_keeper_cannot_end_it_in_time_is_abandoned(tmp_path: Path) -> None:
     note = tmp_path / "pid"
-    made = tool(attacks.start.function, name="start", description="d", isolate=True, timeout=1.0)
+    made = tool(attacks.start.function, name="start", description="d", isolate=True, timeout=0.2)
     stopped: list[psutil.Process] = []
 
     def stop_keeper() -> bool:
@@ -418,16 +419,16 @@ async def test_a_fork_of_the_program_has_a_server_of_its_own_and_does_not_keep_t
     assert await is_gone(second)
 
 
-async def test_eight_at_a_time_and_half_of_them_cancelled(strays: Strays, tmp_path: Path) -> None:
-    notes = [tmp_path / str(number) for number in range(4)]
+async def test_four_at_a_time_and_half_of_them_cancelled(strays: Strays, tmp_path: Path) -> None:
+    notes = [tmp_path / str(number) for number in range(2)]
     stuck = [
         asyncio.create_task(call(attacks.start, how="daemon", note=str(note), stay=True)) for note in notes
     ]
-    quick = [asyncio.create_task(call(attacks.remember)) for _ in range(4)]
+    quick = [asyncio.create_task(call(attacks.remember)) for _ in range(2)]
     pids = [await noted(note) for note in notes]
     for task in stuck:
         task.cancel()
-    assert [(await task).value for task in quick] == [1] * 4
+    assert [(await task).value for task in quick] == [1] * 2
     for task in stuck:
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -505,11 +506,6 @@ async def test_it_runs_where_our_folder_is_gone(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
     assert await value(attacks.counted) == [0, 1, 2]
-
-
-async def test_a_function_inside_another_takes_along_what_it_closes_over() -> None:
-    greet = attacks.closure()
-    assert await value(greet, name="you", on="2026-01-02") == ["hello", "you", [1, 2], "2026-01-02", None]
 
 
 async def test_a_function_inside_another_takes_its_types_along() -> None:
@@ -592,7 +588,6 @@ WITHOUT_CLOUDPICKLE = 'import sys\nsys.modules["cloudpickle"] = None\n'
 @pytest.mark.parametrize(
     ("how", "program"),
     [
-        pytest.param("file", WITHOUT_CLOUDPICKLE + GUARDED, id="by-name-from-a-file"),
         pytest.param("module", WITHOUT_CLOUDPICKLE + GUARDED, id="by-name-from-a-module"),
         pytest.param("file", PROGRAM, id="by-value-where-the-file-runs-when-it-is-read"),
         pytest.param("command", WITH_MODEL, id="by-value-with-its-types-from-a-command-line"),
@@ -643,6 +638,14 @@ asyncio.run(main(sys.argv[1]))
 """
 
 
+def left_in(folder: Path) -> list[psutil.Process]:
+    """What is left soon after of a program that ran in this folder."""
+    deadline = time.monotonic() + 20
+    while (left := left_of(str(folder))) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return left
+
+
 def left_of(mark: str) -> list[psutil.Process]:
     """The processes that carry a mark in their environment, their command or their folder."""
     found: list[psutil.Process] = []
@@ -655,8 +658,8 @@ def left_of(mark: str) -> list[psutil.Process]:
     return found
 
 
-def kill_at(seconds: float, folder: Path) -> list[psutil.Process]:
-    """Start the program in a folder, kill it after a while, and say what is left of it soon after."""
+def killed(when: str, folder: Path) -> list[psutil.Process]:
+    """Start the program in a folder, kill it as it starts or once it is busy, and say what is left of it soon after."""
     folder.mkdir()
     victim = subprocess.Popen(
         [sys.executable, "-c", VICTIM, str(folder / "pid-")],
@@ -664,18 +667,18 @@ def kill_at(seconds: float, folder: Path) -> list[psutil.Process]:
         env={**os.environ, "PYTHONPATH": SOURCES},
         stderr=subprocess.DEVNULL,
     )
-    time.sleep(seconds)
+    deadline = time.monotonic() + 60
+    while when == "busy" and len([*folder.iterdir()]) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.3 if when == "starting" else 0)
     victim.kill()
     victim.wait()
-    deadline = time.monotonic() + 20
-    while (left := left_of(str(folder))) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return left
+    return left_in(folder)
 
 
-@pytest.mark.parametrize("seconds", [0.5, 3.0])
-def test_a_program_that_is_killed_leaves_nothing(seconds: float, tmp_path: Path) -> None:
-    assert kill_at(seconds, tmp_path / "victim") == []
+@pytest.mark.parametrize("when", ["starting", "busy"])
+def test_a_program_that_is_killed_leaves_nothing(when: str, tmp_path: Path) -> None:
+    assert killed(when, tmp_path / "victim") == []
 
 
 VICTIMS = VICTIM.replace(
@@ -723,10 +726,7 @@ class Victims:
         pid = self.start(folder)
         time.sleep(seconds)
         os.kill(pid, signal.SIGKILL)
-        deadline = time.monotonic() + 20
-        while (left := left_of(str(folder))) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        return left
+        return left_in(folder)
 
     def seconds_to_begin(self, folder: Path) -> float:
         """How long it takes here and now until an isolated call has started something."""
@@ -789,7 +789,4 @@ def test_the_interpreter_s_exit_takes_isolated_tools_along(tmp_path: Path) -> No
         check=False,
     )
     assert ended.returncode == 3
-    deadline = time.monotonic() + 20
-    while (left := left_of(str(folder))) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert left == []
+    assert left_in(folder) == []

@@ -35,7 +35,7 @@ ANYTHING = st.recursive(
 REGISTRY = registry()
 
 
-@draws(50)
+@draws(25)
 @given(st.sampled_from(REGISTRY.names), ANYTHING)
 def test_law_dispatch_never_raises_whatever_the_arguments(name: str, args: Any) -> None:
     result = asyncio.run(REGISTRY.dispatch(ToolCall("1", name, args)))
@@ -81,7 +81,7 @@ def values(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
 SPECS = {spec.name: dict(spec.parameters) for spec in REGISTRY.specs()}
 
 
-@draws(50)
+@draws(25)
 @given(st.sampled_from(sorted(SPECS)).flatmap(lambda name: st.tuples(st.just(name), values(SPECS[name]))))
 def test_law_what_the_schema_allows_is_accepted(call: tuple[str, Any]) -> None:
     name, args = call

@@ -50,12 +50,6 @@ async def test_a_part_alone_and_in_a_finish(options: Any) -> None:
     assert (done.parts, done.finish) == ((Text("first"), IMAGE, SOUND), True)
 
 
-async def test_other_results_have_no_parts() -> None:
-    registry = ToolSet.of([tool(lambda: ["a", "b"], name="texts", description="d")]).build()
-    result = await registry.dispatch(ToolCall("c", "texts", {}))
-    assert (result.value, result.parts) == (["a", "b"], ())
-
-
 @pytest.mark.parametrize(
     "value",
     [

@@ -20,7 +20,7 @@ from wesichain.errors import (
     ToolTimeoutError,
     UnknownToolError,
 )
-from wesichain.tools import PreparedCall, ToolContext, ToolRegistry, ToolResult, ToolSet, ToolWarning, tool
+from wesichain.tools import PreparedCall, ToolRegistry, ToolResult, ToolSet, ToolWarning, tool
 
 
 @tool
@@ -123,13 +123,6 @@ def test_the_catalog_is_plain_data() -> None:
 
 
 # --- preparing -----------------------------------------------------------------------------------
-
-
-def test_prepare_finds_and_checks() -> None:
-    prepared = registry().prepare(ToolCall("1", "add", {"a": 5.0}))
-    assert isinstance(prepared, PreparedCall)
-    assert (prepared.tool, prepared.args) == (add, {"a": 5})
-    assert asyncio.run(registry().run(prepared)).value == 7
 
 
 @pytest.mark.parametrize(
@@ -242,40 +235,6 @@ def test_the_five_errors_are_five() -> None:
     ]
 
 
-async def test_calls_may_run_side_by_side() -> None:
-    started = asyncio.Event()
-
-    @tool
-    async def first() -> str:
-        """Wait for the second."""
-        await started.wait()
-        return "first"
-
-    @tool
-    async def second() -> str:
-        """Let the first go on."""
-        started.set()
-        return "second"
-
-    tools = ToolSet.of([first, second]).build()
-    results = await asyncio.gather(*(tools.dispatch(ToolCall(n, n, {})) for n in ("first", "second")))
-    assert [result.value for result in results] == ["first", "second"]
-
-
-async def test_a_tool_may_dispatch_to_itself() -> None:
-    @tool
-    async def count(n: int) -> int:
-        """Count down."""
-        if n == 0:
-            return 0
-        inner = await tools.dispatch(ToolCall("x", "count", {"n": n - 1}))
-        assert isinstance(inner.value, int)
-        return inner.value + 1
-
-    tools = ToolSet().register(count).build()
-    assert (await tools.dispatch(ToolCall("x", "count", {"n": 5}))).value == 5
-
-
 def test_a_keyboard_interrupt_is_not_swallowed() -> None:
     @tool
     async def stop() -> None:
@@ -284,18 +243,6 @@ def test_a_keyboard_interrupt_is_not_swallowed() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         run("stop", {}, ToolSet().register(stop).build())
-
-
-async def test_the_context_reaches_the_tool() -> None:
-    @tool
-    async def show(ctx: ToolContext) -> list[Any]:
-        """Show the context."""
-        return [ctx.correlation_id, ctx.step_id, ctx.idempotency_key, ctx.cancellation.cancelled]
-
-    tools = ToolSet().register(show).build()
-    context = ToolContext("run-1", 4, idempotency_key="k")
-    assert (await tools.dispatch(ToolCall("1", "show", {}), context)).value == ["run-1", 4, "k", False]
-    assert (await tools.dispatch(ToolCall("1", "show", {}))).value == ["", 0, "", False]
 
 
 # --- counting ------------------------------------------------------------------------------------

@@ -205,17 +205,6 @@ async def test_sixty_four_sleeping_tools_delay_no_innocent_one() -> None:
 # --- cancellation --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("item", [slow, stubborn], ids=lambda item: item.name)
-@in_virtual_time
-async def test_the_caller_s_cancellation_is_its_own(item: Any) -> None:
-    task = asyncio.create_task(call(tool(item.function, name="it", timeout=60)))
-    await asyncio.sleep(0.1)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert asyncio.get_running_loop().time() < 0.1 + GRACE + 0.05
-
-
 async def test_the_caller_of_a_blocking_tool_can_be_cancelled() -> None:
     started, cancelled, ended = threading.Event(), threading.Event(), threading.Event()
 
@@ -233,20 +222,6 @@ async def test_the_caller_of_a_blocking_tool_can_be_cancelled() -> None:
         await task
     assert not ended.is_set()
     cancelled.set()
-
-
-@pytest.mark.parametrize("moment", ["at-once", "later"])
-async def test_a_tool_that_raises_cancelled_error_has_failed(moment: str) -> None:
-    @tool
-    async def pretender() -> None:
-        """Raise what is not its own to raise."""
-        if moment == "later":
-            await asyncio.sleep(0)
-        raise asyncio.CancelledError
-
-    result = await call(pretender)
-    assert isinstance(result.error, ToolExecutionError)
-    assert "nobody had cancelled" in str(result.error)
 
 
 # --- isolation -----------------------------------------------------------------------------------

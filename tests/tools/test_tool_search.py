@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from typing import Any
 
 import pytest
@@ -223,13 +222,3 @@ def test_a_server_has_no_runs_to_give_tools_to() -> None:
 
     with pytest.raises(ConfigError, match="ToolSearch gives tools to the runs of an agent"):
         asyncio.run(serve_stdio([ToolSearch(CATALOG)]))
-
-
-def test_the_search_needs_no_numbers_package() -> None:
-    code = "import sys; from wesichain.tools import ToolSearch; ToolSearch([]); print('numpy' in sys.modules)"
-    import subprocess
-
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert done.stdout.strip() == "False"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
-
 WITHOUT = """
 import os, select, signal, socket, sys, warnings
 warnings.simplefilter("ignore")
@@ -76,24 +74,14 @@ except WesichainError as error:
 """
 
 
-@pytest.fixture(scope="module")
-def printed() -> list[str]:
-    """What one process without POSIX prints: to import everything takes longer than all that is asked of it."""
+def test_everything_imports_and_runs_and_what_cannot_work_says_so() -> None:
+    """In one process: to import everything takes longer than all that is asked of it."""
     program = WITHOUT + DOORS + RUN + PLAYBOOK
     ended = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, timeout=240, check=False, text=True
     )
     assert ended.returncode == 0, ended.stderr
-    return ended.stdout.splitlines()
-
-
-def test_everything_imports(printed: list[str]) -> None:
-    assert printed[0] == "all in"
-
-
-def test_an_agent_runs_and_isolation_says_what_it_needs(printed: list[str]) -> None:
-    assert printed[1:3] == ["3", "tool 'add': isolate=True needs a system that can fork"]
-
-
-def test_a_playbook_says_what_it_needs(printed: list[str]) -> None:
-    assert "POSIX" in printed[3]
+    all_in, output, isolation, playbook = ended.stdout.splitlines()
+    assert (all_in, output) == ("all in", "3")
+    assert isolation == "tool 'add': isolate=True needs a system that can fork"
+    assert "POSIX" in playbook

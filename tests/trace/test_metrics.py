@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.trace.runs import NOON, hops, run
+from tests.trace.runs import NOON, run
 from wesichain.core import (
     Event,
     HandedOff,
@@ -47,21 +47,6 @@ def metrics() -> Metrics:
     for event in (*run("c", 2), *failed, *stopped):
         counted.emit(event)
     return counted
-
-
-def test_runs(metrics: Metrics) -> None:
-    assert metrics.runs == {"completed": 1, "failed": 1, "interrupted": 1}
-    assert metrics.run_times.count == 3
-    assert metrics.run_times.p99 == 10_000.0
-    assert metrics.run_times.quantile(0.01) == 0.0
-
-
-def test_tools_and_models(metrics: Metrics) -> None:
-    weather, scripted = metrics.tools["weather"], metrics.models["scripted"]
-    assert (weather.count, weather.failures) == (3, 1)
-    assert (weather.p50, weather.p99) == (100.0, 700.0)
-    assert (scripted.count, scripted.failures) == (5, 2)  # a tool that was called without a reply counts, too
-    assert metrics.faults == {"LlmTransportError": 1, "ToolTimeoutError": 1, "UnknownToolError": 1}
 
 
 def test_tokens_and_cost(metrics: Metrics) -> None:
@@ -173,14 +158,6 @@ def test_names_that_a_model_made_up() -> None:
         SAMPLE.fullmatch(line) for line in metrics.prometheus().splitlines() if not line.startswith("#")
     )
     assert "\x1b" not in metrics.table()
-
-
-def test_nested_runs_have_their_own_model() -> None:
-    metrics = Metrics()
-    inner = [RunStarted("c", 0, 0, NOON, "q", "small", scope="x"), *hops("c", 1, scope="x")]
-    for event in (*run("c", 1)[:2], *inner, *run("c", 1)[2:]):
-        metrics.emit(event)
-    assert {name: figures.count for name, figures in metrics.models.items()} == {"small": 2, "scripted": 2}
 
 
 def test_nothing_is_kept_of_runs_that_ended(metrics: Metrics) -> None:

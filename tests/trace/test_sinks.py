@@ -41,13 +41,6 @@ class Broken:
         raise OSError("no")
 
 
-def test_a_collecting_sink_keeps_what_it_is_given() -> None:
-    sink = CollectingSink()
-    for event in run():
-        sink.emit(event)
-    assert sink.events == run()
-
-
 class TestABufferedSink:
     def test_hands_on_every_event_in_order(self) -> None:
         sink = CollectingSink()

@@ -172,7 +172,7 @@ class VisibleLog:
         behind = self._places[there.stop] if there.stop < len(self._places) else None
         begins = self._begins_at(self._places[there.start]) or self._is_fixed(cut.start - 1)
         if not begins or not (behind is None or self._begins_at(behind) or self._is_fixed(behind)):
-            return "this parts a call from its result; cut whole units, as Seen.oldest() gives them"
+            return "this parts a call from its result; cut whole units, as VisibleLog.oldest() gives them"
         return ""
 
     def _begins_at(self, place: int) -> bool:

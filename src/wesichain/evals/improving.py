@@ -33,7 +33,7 @@ from wesichain.errors import CodecError, ConfigError, LlmError
 from wesichain.policy import Budget
 
 from .cases import Case
-from .comparing import Comparison, compare
+from .comparing import compare
 from .evaluating import evaluate
 from .results import Report, Result
 from .scoring import Check, Judge
@@ -123,7 +123,10 @@ async def improve(
         share = (await tried.run(held, own)).share
         return Improvement(own.instructions, own.tools, share, share, 0.0, 0.0, 0.0, "", runs=tried.runs)
     before, after = await tried.run(held, own), await tried.run(held, best)
-    return _improvement(own, best, compare(before.results, after.results), runs=tried.runs)
+    found = compare(before.results, after.results)
+    shares = (found.before, found.after, found.difference, found.low, found.high)
+    diff = _diff(own, best)
+    return Improvement(best.instructions, best.tools, *shares, diff, found.is_better, tried.runs)
 
 
 def halves(cases: Sequence[Case]) -> tuple[tuple[Case, ...], tuple[Case, ...]]:
@@ -164,11 +167,9 @@ class RewrittenLlm:
         first = messages[0] if messages and messages[0].role is Role.SYSTEM else None
         if first is None:
             return Message(Role.SYSTEM, new), *messages
-        rest = (
-            first.text.removeprefix(self._own).lstrip("\n")
-            if first.text.startswith(self._own)
-            else first.text
-        )
+        rest = first.text
+        if rest.startswith(self._own):
+            rest = rest.removeprefix(self._own).lstrip("\n")
         return Message(Role.SYSTEM, f"{new}\n\n{rest}" if rest else new), *messages[1:]
 
 
@@ -265,16 +266,12 @@ class _Rewriter:
 
 
 def _schema(texts: AgentTexts) -> dict[str, Any]:
-    tool = {
-        "type": "object",
-        "properties": {
-            "name": {"type": "string", "enum": [*texts.tools] or [""]},
-            "description": {"type": "string"},
-        },
-        "required": ["name", "description"],
-        "additionalProperties": False,
-    }
-    properties = {"instructions": {"type": "string"}, "tools": {"type": "array", "items": tool}}
+    name = {"type": "string", "enum": [*texts.tools] or [""]}
+    tool = _closed({"name": name, "description": {"type": "string"}})
+    return _closed({"instructions": {"type": "string"}, "tools": {"type": "array", "items": tool}})
+
+
+def _closed(properties: dict[str, Any]) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": properties,
@@ -292,21 +289,6 @@ def _read(found: Mapping[str, Any], texts: AgentTexts) -> AgentTexts | None:
             tools[str(item["name"])] = str(item["description"]).strip() or tools[str(item["name"])]
     instructions = texts.instructions if texts.instructions is None else new or texts.instructions
     return AgentTexts(instructions, tools)
-
-
-def _improvement(own: AgentTexts, best: AgentTexts, found: Comparison, *, runs: int) -> Improvement:
-    return Improvement(
-        best.instructions,
-        best.tools,
-        found.before,
-        found.after,
-        found.difference,
-        found.low,
-        found.high,
-        _diff(own, best),
-        found.is_better,
-        runs,
-    )
 
 
 def _diff(own: AgentTexts, best: AgentTexts) -> str:

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from tests.agent.kit import ADD, add, call, say
 from tests.graph.kit import T, stopped
-from wesichain import Agent, Approve, Budget, Recovery, tool
+from wesichain import Agent, Budget, Recovery, tool
 from wesichain.agent import Interrupted, PendingCall, Provide, Refuse
 from wesichain.core import Action, JsonObject, Message, Observation, ReActState, ReActStep, Role, ToolCall
 from wesichain.core.internal import Question
@@ -37,10 +37,6 @@ from wesichain.graph.react.hosting import decisions
 from wesichain.policy import Interrupt
 from wesichain.testing import FakeClock, ScriptedLlm, calls
 from wesichain.tools import ToolContext
-
-
-class Chat(TypedDict, total=False):
-    messages: Annotated[list[Message], Append]
 
 
 class Ticket(TypedDict, total=False):
@@ -71,22 +67,6 @@ async def test_a_react_state_has_the_keys_too() -> None:
     assert (await graph.invoke(ReActState("How are you?"))).final_output == "fine"
 
 
-async def test_messages_are_its_history_and_a_thread_remembers() -> None:
-    model = ScriptedLlm(["Hello Ann.", "You are Ann."])
-    graph = GraphBuilder(Chat).add_node("chat", Agent(model, instructions="Be kind.")).set_entry("chat")
-    built = graph.build(MemoryCheckpointer())
-    await built.invoke({"messages": [Message(Role.USER, "I am Ann.")]}, T)
-    done = await built.invoke({"messages": [Message(Role.USER, "Who am I?")]}, T)
-    assert [message.content for message in done["messages"]] == [
-        "I am Ann.",
-        "Hello Ann.",
-        "Who am I?",
-        "You are Ann.",
-    ]
-    seen = [message.content for message in model.requests[1].messages if message.role is not Role.SYSTEM]
-    assert seen == ["I am Ann.", "Hello Ann.", "Who am I?"]
-
-
 async def test_the_context_is_its_deps() -> None:
     @tool
     def whoami(ctx: ToolContext) -> str:
@@ -98,28 +78,6 @@ async def test_the_context_is_its_deps() -> None:
     stream = builder.build().stream({"input": "who?"}, modes=("events",), context=User("Ann"))
     values = [getattr(item.data, "value", None) async for item in stream]
     assert "it is Ann" in values
-
-
-async def test_a_call_that_needs_a_person_is_a_question_of_the_graph() -> None:
-    sent: list[str] = []
-
-    @tool(approval=True)
-    def send(to: str) -> str:
-        """Send a letter."""
-        sent.append(to)
-        return "sent"
-
-    agent = Agent(ScriptedLlm([calls(("send", {"to": "Bob"})), "It is sent."]), tools=[send])
-    builder = GraphBuilder(Ticket).add_node("triage", agent).set_entry("triage")
-    graph = builder.build(MemoryCheckpointer())
-    with pytest.raises(GraphInterruptedError) as caught:
-        await graph.invoke({"input": "write to Bob"}, T)
-    assert caught.value.interrupts[0].value["calls"][0]["tool"] == "send"
-    assert sent == []
-    with pytest.raises(GraphError, match="is not a decision"):
-        await graph.resume("t", "perhaps")
-    assert (await graph.resume("t", Approve()))["triage"] == "It is sent."
-    assert sent == ["Bob"]
 
 
 async def test_a_typed_answer_is_a_value_of_the_state() -> None:
@@ -148,18 +106,6 @@ async def test_agents_side_by_side_over_sends() -> None:
     builder = GraphBuilder(State).add_node("echo", Echo())
     builder.add_conditional_edges(START, lambda _: [Send("echo", {"task": t}) for t in "ab"], ["echo"])
     assert (await builder.build().invoke({}, context="me"))["answer"] == ["a for me", "b for me"]
-
-
-async def test_tokens_stream_from_an_agent_as_from_a_node() -> None:
-    graph = GraphBuilder(Ticket).add_node("triage", Agent(ScriptedLlm(["some text"]))).set_entry("triage")
-    items = [item async for item in graph.build().stream({"input": "?"}, modes=("messages",))]
-    assert [(item.node, item.data) for item in items] == [("triage", "some text")]
-
-
-async def test_a_failed_run_is_the_nodes_failure() -> None:
-    graph = GraphBuilder(Ticket).add_node("triage", Agent(ScriptedLlm([]))).set_entry("triage").build()
-    with pytest.raises(NodeFailedError, match="node 'triage': the run failed"):
-        await graph.invoke({"input": "?"})
 
 
 async def test_a_run_that_its_policy_stopped_is_the_nodes_failure() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.draws import sampled
 from tests.graph.react.test_react import ADD, Keep, add
 from tests.graph.react.test_stepwise import by_turn, check_runs
 from wesichain import Agent, ReActAgentNode, tool
@@ -74,8 +76,11 @@ def graph_of(kind: str, store: Checkpointer, world: World) -> Any:
     return builder.add_node("outer", nodes[kind]).set_entry("outer").build(store)
 
 
-@pytest.mark.parametrize("is_new", [False, True], ids=["one-process", "another-each-time"])
-@pytest.mark.parametrize("kind", ["plain", "node", "agent", "inside", "steps", "steps-inside"])
+@pytest.mark.sampled
+@pytest.mark.parametrize(
+    ("kind", "is_new"),
+    sampled([*product(["plain", "node", "agent", "inside", "steps", "steps-inside"], [False, True])], 6),
+)
 async def test_a_resumed_run_counts_its_events_on(kind: str, is_new: bool, tmp_path: Path) -> None:
     """Stopped by a question, by the same question again, by a failure, and by a cancellation."""
     world, sink, store = World(), Keep(), MemoryCheckpointer()

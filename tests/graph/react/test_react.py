@@ -25,17 +25,8 @@ from wesichain.core import (
     ReActState,
     ReActStep,
     Role,
-    RunCompleted,
-    RunFailed,
-    RunInterrupted,
-    RunStarted,
-    TextDelta,
     Thought,
     ToolCall,
-    ToolCompleted,
-    ToolDispatched,
-    from_json,
-    to_json,
 )
 from wesichain.errors import (
     ConfigError,
@@ -62,7 +53,7 @@ from wesichain.graph import (
     react_graph,
 )
 from wesichain.policy import Interrupt
-from wesichain.testing import FunctionLlm, ScriptedLlm, StreamingScriptedLlm, calls
+from wesichain.testing import ScriptedLlm, calls
 from wesichain.tools import tool
 
 ADD = calls(("add", {"a": 1, "b": 2}), content="I add.")
@@ -154,9 +145,8 @@ class Typed(TypedDict, total=False):
         pytest.param(Typed, {"input": "1+2?"}, id="a-TypedDict-with-a-reducer"),
     ],
 )
-@pytest.mark.parametrize("store", [None, MemoryCheckpointer], ids=["alone", "with-checkpoints"])
-async def test_an_agent_is_a_node(state_type: Any, given: Any, store: Any) -> None:
-    graph = graph_of(state_type, ADD, "It is 3.", store=store and store())
+async def test_an_agent_is_a_node(state_type: Any, given: Any) -> None:
+    graph = graph_of(state_type, ADD, "It is 3.", store=MemoryCheckpointer())
     done = await graph.invoke(given, T)
     get = partial(_get, done)
     steps = get("agent_scratchpad" if isinstance(done, dict) else "scratchpad")
@@ -167,22 +157,9 @@ async def test_an_agent_is_a_node(state_type: Any, given: Any, store: Any) -> No
         FinalAnswer("It is 3."),
     ]
     assert (get("final_output"), get("iteration_count")) == ("It is 3.", 2)
-    if store is not None:
-        assert (await graph.get_state("t")).values == done
+    assert (await graph.get_state("t")).values == done
     if state_type is Mine:
         assert done.note == "kept"
-
-
-async def test_a_failing_tool_ends_the_run_with_the_state_kept() -> None:
-    graph = graph_of(ReActState, calls(("broken", {"x": 7})), "never asked")
-    with pytest.raises(ToolCallFailedError, match="no 7") as caught:
-        await graph.invoke(ReActState("q"))
-    error = caught.value
-    assert (error.tool_name, error.node) == ("broken", "agent")
-    assert isinstance(error.state, ReActState)
-    assert isinstance(error.state.scratchpad[-1], ErrorStep)
-    assert isinstance(error.state.scratchpad[0], Action)
-    assert error.__cause__ is not None
 
 
 async def test_a_failing_tool_may_be_told_to_the_model_instead() -> None:
@@ -249,17 +226,6 @@ async def test_without_any_step_left_nothing_is_asked() -> None:
     assert llm.requests == []
 
 
-async def test_the_count_goes_on_where_a_run_was_left() -> None:
-    """A state with an unfinished scratchpad is gone on with, and its iterations count."""
-    steps: list[ReActStep] = [Action(ToolCall("1", "add", {"a": 1, "b": 2})), Observation(3, "1")]
-    node = ReActAgentNode(llm=(llm := ScriptedLlm([ADD, ADD, ADD])), tools=[add], max_iterations=3)
-    graph = GraphBuilder(ReActState).add_node("agent", node).set_entry("agent").build()
-    done = await graph.invoke(ReActState("q", steps, None, 2))
-    assert (done.iteration_count, len(llm.requests)) == (3, 1)
-    assert [message.role for message in llm.requests[0].messages] == [Role.USER, Role.ASSISTANT, Role.TOOL]
-    assert done.scratchpad[:2] == steps
-
-
 async def test_a_prompt_says_how_to_behave_and_may_name_keys_of_the_state() -> None:
     for prompt, expected in (
         ("Be brief.", "Be brief."),
@@ -303,54 +269,6 @@ async def test_a_state_that_has_no_question_says_so() -> None:
 
 
 # --- what is heard of it ---------------------------------------------------------------------------
-
-
-def check_log(events: list[Event]) -> None:
-    assert [event.seq for event in events] == list(range(1, len(events) + 1))
-    assert len({event.run_id for event in events}) == 1
-    for event in events:
-        assert from_json(Event, to_json(event)) == event
-    for scope in {event.scope for event in events}:
-        open_ = False
-        for event in [event for event in events if event.scope == scope]:
-            assert open_ != isinstance(event, RunStarted)
-            open_ = not isinstance(event, RunCompleted | RunFailed | RunInterrupted)
-        assert not open_
-    dispatched = [event.call.id for event in events if isinstance(event, ToolDispatched)]
-    assert dispatched == [event.call_id for event in events if isinstance(event, ToolCompleted)]
-
-
-async def test_graph_and_agent_share_one_log_and_one_run_id() -> None:
-    sink = Keep()
-    graph = graph_of(ReActState, ADD, "3")
-    await graph.invoke(ReActState("q"), ExecutionOptions(events=sink, run_id="r"))
-    check_log(sink.events)
-    assert {event.run_id for event in sink.events} == {"r"}
-    assert [(type(event).__name__, event.scope) for event in sink.events] == [
-        ("RunStarted", ""),
-        ("NodeStarted", ""),
-        ("RunStarted", "agent"),
-        ("StepStarted", "agent"),
-        ("ModelResponded", "agent"),
-        ("ToolDispatched", "agent"),
-        ("ToolCompleted", "agent"),
-        ("StepStarted", "agent"),
-        ("ModelResponded", "agent"),
-        ("RunCompleted", "agent"),
-        ("NodeCompleted", ""),
-        ("RunCompleted", ""),
-    ]
-
-
-async def test_a_stream_of_a_graph_has_the_agents_words() -> None:
-    node = ReActAgentNode(llm=StreamingScriptedLlm([ADD, "It is three."]), tools=[add], stream=True)
-    stream = (
-        GraphBuilder(ReActState).add_node("agent", node).set_entry("agent").build().stream(ReActState("q"))
-    )
-    events = [event async for event in stream]
-    check_log(events)
-    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "I add.It is three."
-    assert stream.result.final_output == "It is three."
 
 
 async def test_an_observer_hears_of_the_tools() -> None:
@@ -450,101 +368,11 @@ async def test_an_answer_that_is_no_decision_is_refused_and_can_be_given_again(k
     assert post.sent == ["Ann"]
 
 
-@pytest.mark.parametrize("kind", ["node", "stepwise"])
-async def test_one_run_may_ask_several_times(kind: str) -> None:
-    post = Sends()
-    again = calls(("send", {"to": "Cleo"}))
-    graph = approving(kind, ScriptedLlm([SEND, again, "Done."]), [post.tool(), add], MemoryCheckpointer())
-    with pytest.raises(GraphInterruptedError) as first:
-        await graph.invoke({"input": "q"}, T)
-    with pytest.raises(GraphInterruptedError) as second:
-        await graph.resume("t", True)
-    assert first.value.interrupts[0].id != second.value.interrupts[0].id
-    assert second.value.interrupts[0].value["calls"][0]["args"] == {"to": "Cleo"}
-    assert (await graph.resume("t", True))["final_output"] == "Done."
-    assert post.sent == ["Ann", "Cleo"]
-
-
 # --- the loop as a graph ---------------------------------------------------------------------------
 
 
 def stepwise(*replies: Any, **options: Any) -> Graph[Any]:
     return react_graph(llm=ScriptedLlm(replies), **{"tools": [add, broken], **options})
-
-
-@pytest.mark.parametrize(
-    "given", ["1+2?", {"input": "1+2?"}, ReActState("1+2?"), Mine("1+2?")], ids=lambda g: type(g).__name__
-)
-async def test_the_loop_as_a_graph_comes_to_the_same_end(given: Any) -> None:
-    done = await stepwise(ADD, "It is 3.").invoke(given)
-    get = partial(_get, done)
-    one = await graph_of(ReActState, ADD, "It is 3.").invoke(ReActState("1+2?"))
-    assert get("agent_scratchpad" if isinstance(done, dict) else "scratchpad") == one.scratchpad
-    assert (get("final_output"), get("iteration_count")) == ("It is 3.", 2)
-    if isinstance(done, dict):
-        assert set(done) == {"input", "agent_scratchpad", "final_output", "iteration_count"}
-
-
-async def test_there_is_a_checkpoint_after_every_model_call_and_every_batch() -> None:
-    graph = stepwise(
-        ADD,
-        calls(("add", {"a": 2, "b": 2}), ("add", {"a": 3, "b": 3})),
-        "7",
-        checkpointer=MemoryCheckpointer(),
-    )
-    await graph.invoke({"input": "q"}, T)
-    assert [one.next for one in await graph.history("t")] == [
-        (),
-        ("model",),
-        ("tools",),
-        ("model",),
-        ("tools",),
-        ("model",),
-        ("prepare",),
-    ]
-    assert [len(one.values["agent_scratchpad"]) for one in await graph.history("t")] == [8, 7, 5, 3, 2, 0, 0]
-
-
-async def test_one_can_stop_before_the_tools_and_go_on_in_another_process() -> None:
-    store = MemoryCheckpointer()
-    replies: list[Any] = [ADD, "It is 3."]
-    llm = FunctionLlm(lambda request: replies[sum(m.role is Role.ASSISTANT for m in request.messages)])
-    graph = react_graph(llm=llm, tools=[add], checkpointer=store)
-    with pytest.raises(GraphInterruptedError) as caught:
-        await graph.invoke({"input": "q"}, ExecutionOptions(thread_id="t", interrupt_before=["tools"]))
-    assert caught.value.state["agent_scratchpad"][-1] == Action(ToolCall("add-0", "add", {"a": 1, "b": 2}))
-    elsewhere = react_graph(llm=llm, tools=[add], checkpointer=store)
-    done = await elsewhere.resume("t")
-    assert (done["final_output"], done["iteration_count"], len(llm.requests)) == ("It is 3.", 2, 2)
-    assert [m.role for m in llm.requests[1].messages] == [Role.USER, Role.ASSISTANT, Role.TOOL]
-
-
-async def test_every_checkpoint_of_the_loop_leads_to_the_same_end() -> None:
-    replies: list[Any] = [ADD, calls(("add", {"a": 2, "b": 2})), "4"]
-    llm = FunctionLlm(lambda request: replies[sum(m.role is Role.ASSISTANT for m in request.messages)])
-    store = MemoryCheckpointer()
-    end = await react_graph(llm=llm, tools=[add], checkpointer=store).invoke({"input": "q"}, T)
-    graph = react_graph(llm=llm, tools=[add], checkpointer=store)
-    for snapshot in await graph.history("t"):
-        fork = await graph.fork("t", snapshot.checkpoint_id)
-        assert await graph.resume(fork) == end
-
-
-async def test_the_events_of_the_loop_as_a_graph() -> None:
-    sink = Keep()
-    await stepwise(ADD, "3", events=sink, checkpointer=MemoryCheckpointer()).invoke({"input": "q"})
-    check_log(sink.events)
-    agent = [(type(event).__name__, event.scope) for event in sink.events if event.scope]
-    assert agent == [
-        ("RunStarted", "model"),
-        ("StepStarted", "model"),
-        ("ModelResponded", "model"),
-        ("ToolDispatched", "model"),
-        ("ToolCompleted", "model"),
-        ("StepStarted", "model"),
-        ("ModelResponded", "model"),
-        ("RunCompleted", "model"),
-    ]
 
 
 @pytest.mark.parametrize(
@@ -572,14 +400,6 @@ async def test_an_agent_inside_that_its_policy_stopped_stops_the_graph() -> None
         await graph.invoke("q")
 
 
-async def test_a_batch_of_refused_or_failing_calls_goes_back_to_the_model() -> None:
-    graph = stepwise(calls(("broken", {}), ("add", {"a": 1, "b": 2})), "3", tool_failure_policy=CONTINUE)
-    done = await graph.invoke({"input": "q"})
-    observed = [str(step.value) for step in done["agent_scratchpad"] if isinstance(step, Observation)]
-    assert observed[0].startswith("[TOOL ERROR]")
-    assert observed[1] == "3"
-
-
 async def test_limits_of_the_loop_as_a_graph() -> None:
     done = await stepwise(ADD, ADD, ADD, max_iterations=2, loop_guard=None).invoke({"input": "q"})
     assert (done["final_output"], done["iteration_count"]) == ("I add.", 2)
@@ -587,29 +407,6 @@ async def test_limits_of_the_loop_as_a_graph() -> None:
         await stepwise(ADD, ADD, ADD).invoke({"input": "q"}, ExecutionOptions(max_steps=3))
     done = await stepwise(*[ADD] * 70, "end", max_iterations=80, loop_guard=None).invoke({"input": "q"})
     assert done["iteration_count"] == 71
-
-
-async def test_a_thread_may_be_asked_again() -> None:
-    graph = stepwise(ADD, "first", ADD, "second", checkpointer=MemoryCheckpointer())
-    await graph.invoke({"input": "one"}, T)
-    done = await graph.invoke({"input": "two"}, T)
-    assert (done["final_output"], done["input"]) == ("second", "two")
-    assert [step for step in done["agent_scratchpad"] if isinstance(step, FinalAnswer)] == [
-        FinalAnswer("first"),
-        FinalAnswer("second"),
-    ]
-
-
-async def test_tools_side_by_side_in_the_loop_as_a_graph() -> None:
-    graph = stepwise(calls(*[("add", {"a": n, "b": 1}) for n in range(5)]), "ok", tool_concurrency=3)
-    done = await graph.invoke({"input": "q"})
-    assert [step.value for step in done["agent_scratchpad"] if isinstance(step, Observation)] == [
-        1,
-        2,
-        3,
-        4,
-        5,
-    ]
 
 
 @pytest.mark.parametrize("make", [ReActAgentNode, react_graph])

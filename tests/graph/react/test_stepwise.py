@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from itertools import pairwise
 from statistics import median
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.graph.kit import T, stopped
-from tests.graph.react.test_react import ADD, Keep, Mine, Sends, add, check_log, stepwise
+from tests.graph.react.test_react import ADD, Keep, Mine, Sends, add, stepwise
 from wesichain import Agent, tool
 from wesichain.agent import (
     AgentRuntime,
@@ -39,8 +38,8 @@ from wesichain.core import (
     from_json,
     to_json,
 )
-from wesichain.errors import ConfigError, GraphError, GraphInterruptedError, MaxStepsExceededError
-from wesichain.graph import ExecutionOptions, GraphBuilder, MemoryCheckpointer, react_graph
+from wesichain.errors import ConfigError, GraphError, GraphInterruptedError
+from wesichain.graph import ExecutionOptions, MemoryCheckpointer, react_graph
 from wesichain.graph.sqlite import SqliteCheckpointer
 from wesichain.testing import FunctionLlm, ScriptedLlm, calls
 from wesichain.tools import Finish, RunContext
@@ -50,11 +49,6 @@ STOP = ExecutionOptions(thread_id="t", interrupt_before=["tools"])
 
 def said(request: Any) -> list[tuple[Role, str]]:
     return [(message.role, message.text) for message in request.messages]
-
-
-def _after(state: Any) -> Any:
-    del state
-    return {"after": True}
 
 
 def check_runs(events: list[Event]) -> None:
@@ -160,25 +154,6 @@ async def test_a_thread_shows_the_newest_that_fits_and_keeps_the_rest(prompt: st
         make(-1)
 
 
-async def test_every_checkpoint_of_a_later_turn_leads_to_the_same_end() -> None:
-    llm, store = by_turn(ADD, "It is 3."), MemoryCheckpointer()
-
-    def make() -> Any:
-        return react_graph(llm=llm, tools=[add], prompt="Be brief.", checkpointer=store)
-
-    for question in ("one?", "two?"):
-        end = await make().invoke(question, T)
-    asked = said(llm.requests[-1])
-    assert asked[1:3] == [(Role.USER, "one?"), (Role.ASSISTANT, "It is 3.")]
-    history = await make().history("t")
-    turn = [one for one in history if one.values.get("input") == "two?"]
-    assert [one.next for one in turn] == [(), ("model",), ("tools",), ("model",), ("prepare",)]
-    for moment in turn[1:]:
-        fork = await make().fork("t", moment.checkpoint_id)
-        assert await make().resume(fork) == end
-        assert said(llm.requests[-1]) == asked
-
-
 async def test_a_thread_that_is_begun_anew_does_not_go_on_with_what_was_left() -> None:
     llm, store = by_turn(ADD, "It is 3."), MemoryCheckpointer()
     graph = react_graph(llm=llm, tools=[add], checkpointer=store)
@@ -190,11 +165,11 @@ async def test_a_thread_that_is_begun_anew_does_not_go_on_with_what_was_left() -
 async def test_a_turn_of_a_long_thread_stores_what_is_new() -> None:
     graph = react_graph(llm=FunctionLlm(lambda _: "ok"), checkpointer=(store := MemoryCheckpointer()))
     sizes: list[int] = []
-    for turn in range(60):
+    for turn in range(30):
         await graph.invoke(f"question {turn}", T)
         sizes.append(sum(len(str(entry)) for entry in await store.read("t")))
     grown = [after - before for before, after in pairwise(sizes)]
-    assert median(grown[-15:]) < 1.2 * median(grown[:15])
+    assert median(grown[-10:]) < 1.2 * median(grown[:10])
 
 
 # --- forms -----------------------------------------------------------------------------------------
@@ -244,66 +219,6 @@ async def test_out_of_iterations_the_limit_is_told_and_forgotten_with_the_next_r
 
 
 # --- between two nodes -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("store", [None, MemoryCheckpointer], ids=["alone", "with-checkpoints"])
-async def test_what_is_seen_of_a_run_that_is_stopped_between_two_nodes(store: Any) -> None:
-    sink = Keep()
-    graph = stepwise(ADD, ADD, ADD, events=sink, checkpointer=store and store())
-    with pytest.raises(MaxStepsExceededError) as caught:
-        await graph.invoke("q", ExecutionOptions(max_steps=4))
-    assert caught.value.state["iteration_count"] == 2
-    assert [type(step).__name__ for step in caught.value.state["agent_scratchpad"]] == [
-        "Thought", "Action", "Observation", "Thought", "Action",
-    ]  # fmt: skip
-    assert set(caught.value.state) == {"input", "agent_scratchpad", "final_output", "iteration_count"}
-    check_log(sink.events)
-    assert [event.scope for event in sink.events if isinstance(event, RunInterrupted)] == ["model"]
-
-
-async def test_a_run_that_goes_on_is_told_as_one_that_goes_on() -> None:
-    sink, llm = Keep(), by_turn(ADD, "It is 3.")
-    graph = react_graph(llm=llm, tools=[add], events=sink, checkpointer=MemoryCheckpointer())
-    await stopped(graph.invoke("q", STOP))
-    await graph.resume("t")
-    check_runs(sink.events)
-    begun = [event.resumed for event in sink.events if isinstance(event, RunStarted) and event.scope]
-    assert begun == [False, True]
-
-
-async def test_whoever_streams_the_values_sees_each_step() -> None:
-    stream = stepwise(ADD, "3").stream("q", modes=["values"])
-    lengths = [len(item.data.get("agent_scratchpad", [])) async for item in stream]
-    assert lengths == [0, 0, 2, 3, 4]
-
-
-async def test_a_cancelled_run_ends_and_the_thread_goes_on_elsewhere() -> None:
-    begun = asyncio.Event()
-    ran: list[int] = []
-
-    @tool
-    async def slow(n: int) -> str:
-        """Wait, the first time."""
-        ran.append(n)
-        if len(ran) == 1:
-            begun.set()
-            await asyncio.sleep(60)
-        return "ok"
-
-    sink, store = Keep(), MemoryCheckpointer()
-    llm = by_turn(calls(("add", {"a": 1, "b": 2}), ("slow", {"n": 1})), "unused", "done")
-
-    def make() -> Any:
-        return react_graph(llm=llm, tools=[add, slow], events=sink, checkpointer=store)
-
-    running = asyncio.ensure_future(make().invoke("q", T))
-    await asyncio.wait_for(begun.wait(), 10)
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
-    assert len([event for event in sink.events if isinstance(event, RunInterrupted)]) == 2
-    assert (await make().resume("t"))["final_output"] == "done"
-    assert (len(llm.requests), ran) == (2, [1, 1])
 
 
 async def test_a_tool_whose_result_is_the_answer_ends_the_graph() -> None:
@@ -411,23 +326,6 @@ async def test_arguments_that_a_run_inside_cannot_follow_are_asked_for_again() -
     assert (office.post.sent, office.counted) == (["Ann", "Cleo"], [1])
 
 
-async def test_a_react_graph_in_a_graph_asks_and_goes_on() -> None:
-    post, store, sink = Sends(), MemoryCheckpointer(), Keep()
-    llm = by_turn(calls(("send", {"to": "Ann"})), "Done.")
-
-    def make() -> Any:
-        inner = react_graph(llm=llm, tools=[post.tool()])
-        builder: GraphBuilder[dict[str, Any]] = GraphBuilder()
-        builder.add_node("work", inner).add_node("after", _after).add_edge("work", "after")
-        return builder.set_entry("work").build(store, events=sink)
-
-    await stopped(make().invoke({"input": "q"}, T))
-    done = await make().resume("t", True)
-    assert (done["final_output"], done["after"], post.sent) == ("Done.", True, ["Ann"])
-    assert len(llm.requests) == 2
-    check_runs(sink.events)
-
-
 async def test_calls_without_a_run_are_refused_in_words() -> None:
     graph = stepwise("x", checkpointer=MemoryCheckpointer())
     await graph.update_state("t", {"input": "q", "final_output": None}, as_node="model")
@@ -463,9 +361,9 @@ async def cpu_of_a_hop(hops: int, store: Any) -> float:
 
 @pytest.mark.parametrize("store", [None, MemoryCheckpointer], ids=["alone", "with-checkpoints"])
 async def test_a_hop_costs_the_same_however_long_the_run_is(store: Any) -> None:
-    await cpu_of_a_hop(20, store and store())
+    await cpu_of_a_hop(10, store and store())
     ratios: list[float] = []
     while len(ratios) < 3 and min(ratios, default=9.0) >= 1.8:  # the machine may be busy with something else
-        short, long = [await cpu_of_a_hop(hops, store and store()) for hops in (30, 240)]
+        short, long = [await cpu_of_a_hop(hops, store and store()) for hops in (20, 120)]
         ratios.append(long / short)
     assert min(ratios) < 1.8, f"a hop of a long run costs {ratios} times one of a short run"

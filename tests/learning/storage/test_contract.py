@@ -355,11 +355,11 @@ class PlaybookContract(ABC):
         book.rollback("shop", to=0, id="mine")
         assert ids(book.bullets("shop")) == ["theirs"]
 
-    def test_a_hundred_domains(self, book: Playbook) -> None:
-        for number in range(120):
+    def test_many_domains(self, book: Playbook) -> None:
+        for number in range(30):
             book.record(strategy("pay a bill", "a", id=str(number)), domain=f"d{number}")
-        assert len(book.domains()) == 120
-        assert book.get("77", domain="d77") == book.get("77")
+        assert len(book.domains()) == 30
+        assert book.get("27", domain="d27") == book.get("27")
         assert ids(book.retrieve("pay a bill", domain="d5", k=9)) == ["5"]
 
 

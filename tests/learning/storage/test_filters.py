@@ -71,14 +71,6 @@ def test_what_is_unknown_is_an_error(playbook: Playbook, where: dict[str, Any], 
         playbook.retrieve("pay", domain="shop", where=where)
 
 
-def test_the_few_that_meet_a_condition_are_found_behind_many_that_do_not(playbook: Playbook) -> None:
-    near = [strategy("pay a bill", "a", helpful=3, id=f"near{number}") for number in range(60)]
-    far = [strategy("paint a fence", "b", helpful=9, id=f"far{number}") for number in range(3)]
-    playbook.record_all([*near, *far], domain="shop")
-    found = playbook.retrieve("pay a bill", domain="shop", k=3, where={"helpful_count": {"$gt": 8}})
-    assert set(ids(found)) == {"far0", "far1", "far2"}
-
-
 @pytest.mark.parametrize(
     "use",
     [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,17 +30,6 @@ def spread() -> FunctionEmbedder:
     return FunctionEmbedder(
         "spread", 32, function=lambda texts: _random([text.split()[1].translate(letters) for text in texts])
     )
-
-
-def test_what_is_dropped_is_found_no_more() -> None:
-    embedder = spread()
-    index = VectorIndex(embedder)
-    bullets = numbered(300)
-    index.sync(bullets)
-    index.sync(bullets[200:])
-    assert index.search(embedder.embed([bullets[250].intent])[0], k=1) == [("250", pytest.approx(1.0))]
-    assert index.search(embedder.embed([bullets[3].intent])[0], k=200)[0][0] != "3"
-    assert len(index.search(embedder.embed([bullets[3].intent])[0], k=200)) == 100
 
 
 names = st.lists(st.integers(0, 15), max_size=12)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests import expected
 from tests.llm.local.scripted_llama import LAST, ScriptedLlama, events
 from wesichain.llm.local.served import _Door
 
@@ -128,8 +129,7 @@ async def whole_answers() -> str:
 
 
 async def test_the_answers_are_what_they_were() -> None:
-    """In a file, which `python -m tests.llm.local.test_door` writes anew."""
-    assert (await whole_answers()).split("\n") == ANSWERS.read_text().split("\n")
+    expected.check(ANSWERS, await whole_answers())
 
 
 async def test_who_leaves_stops_the_model() -> None:
@@ -173,7 +173,3 @@ async def test_who_is_inside_when_the_door_closes_is_cut_off() -> None:
         await asyncio.sleep(0.05)
     assert await asyncio.wait_for(reader.read(), 5) == b""
     writer.close()
-
-
-if __name__ == "__main__":
-    ANSWERS.write_text(asyncio.run(whole_answers()))

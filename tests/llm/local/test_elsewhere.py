@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 import sys
 import textwrap
@@ -12,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from tests import expected
 from tests.llm.local.test_model import ADD, EXAMPLE, request, user
 from wesichain import Agent, Budget
 from wesichain.core import LlmRequest, LlmResponse
-from wesichain.errors import ConfigError, LlmError, LlmRejectedError, LlmResponseError, LlmTransportError
+from wesichain.errors import ConfigError, LlmError, LlmRejectedError, LlmTransportError
 from wesichain.llm.local import LocalLlm, serve_local
 
 KEY = "secret"
@@ -130,108 +132,44 @@ def http(body: bytes, status: str = "200 OK", headers: bytes = b"") -> bytes:
 
 
 LAST = b'data: {"content": "b", "stop": true, "tokens_evaluated": 3, "tokens_predicted": 2}\n\n'
+FAULTS: dict[str, bytes] = {
+    "nothing": b"",
+    "another protocol": b"SSH-2.0-OpenSSH\r\n\r\n",
+    "a flood": b"x" * 70_000,
+    "no status": b"HTTP/1.1\r\n\r\n",
+    "a word for a status": b"HTTP/1.1 OK\r\n\r\n",
+    "another server": http(b"<html>", "404 Not Found"),
+    **{str(status): http(b"{}", f"{status} X") for status in (401, 404, 429, 500, 501, 502, 504)},
+    "without a body": http(b"", "502 X"),
+    "a list": http(b"[1]", "400 X"),
+    "a message": http(b'{"message": "no"}', "499 X"),
+    "an error": http(b'{"error": "no"}', "400 X"),
+    "a long text": http(b"a\n" + b"x" * 300, "400 X"),
+    "a full context": http(b'{"error": {"message": "exceeds the context size"}}', "400 X"),
+    "still loading": http(b'{"error": {"message": "Loading model"}}', "503 Busy"),
+    "a fault in mid-reply": http(b'data: {"error": {"code": 500, "message": "slot died"}}\n\n'),
+    "a fault without a code": http(b'data: {"error": {"message": "no"}}\n\n'),
+    "a refusal in mid-reply": http(b'data: {"error": {"code": 400, "message": "no"}}\n\n'),
+    "no JSON": http(b"data: {]\n\n"),
+    "no last word": http(b'data: {"content": "a"}\n\n'),
+    "cut in a chunk": http(b"40\r\ndata: {", headers=b"Transfer-Encoding: chunked\r\n"),
+    "a template that is a list": http(b"[1]"),
+    "a template that is no JSON": http(b"{"),
+}
 
 
-@pytest.mark.parametrize(
-    ("reply", "kind", "said", "retryable"),
-    [
-        pytest.param(b"", LlmTransportError, "broke off", True, id="nothing"),
-        *(
-            pytest.param(
-                reply, LlmTransportError, "broke off: what answers there is no HTTP server", True, id=name
-            )
-            for name, reply in {
-                "another-protocol": b"SSH-2.0-OpenSSH\r\n\r\n",
-                "a-flood": b"x" * 70_000,
-                "no-status": b"HTTP/1.1\r\n\r\n",
-                "a-word-for-a-status": b"HTTP/1.1 OK\r\n\r\n",
-            }.items()
-        ),
-        pytest.param(
-            http(b"<html>", "404 Not Found"), LlmRejectedError, "base_url is not", False, id="another-server"
-        ),
-        *(
-            pytest.param(http(b"", f"{status} X"), LlmTransportError, f"{status}: ", again, id=str(status))
-            for status, again in ((429, True), (500, False), (502, True), (504, True))
-        ),
-        pytest.param(http(b"[1]", "400 X"), LlmRejectedError, "refused the request: ", False, id="a-list"),
-        pytest.param(
-            http(b'{"error": {"message": "Loading model"}}', "503 Busy"),
-            LlmTransportError,
-            "503: Loading model",
-            True,
-            id="still-loading",
-        ),
-        pytest.param(
-            http(b'data: {"error": {"code": 500, "message": "slot died"}}\n\n'),
-            LlmTransportError,
-            "slot died",
-            False,
-            id="a-fault-in-mid-reply",
-        ),
-        pytest.param(
-            http(b'data: {"content": "a"}\n\n'), LlmResponseError, "last word", True, id="no-last-word"
-        ),
-        pytest.param(
-            http(b"40\r\ndata: {", headers=b"Transfer-Encoding: chunked\r\n"),
-            LlmTransportError,
-            "broke off",
-            True,
-            id="cut-in-a-chunk",
-        ),
-    ],
-)
-async def test_what_goes_wrong_there_is_one_line_of_ours(
-    reply: bytes, kind: type[LlmError], said: str, retryable: bool
-) -> None:
-    async with answering(reply) as url:
-        with pytest.raises(kind, match=said) as caught:
-            await LocalLlm("m", base_url=url).complete_text("x")
-    assert caught.value.retryable is retryable
-    assert "\n" not in str(caught.value)
-
-
-CONTEXT = b'{"error": {"message": "exceeds the context size"}}'
-LONGER = "exceeds the context size; start the server with a larger context (-c), offer fewer tools, or shorten results"
-
-
-@pytest.mark.parametrize(
-    ("reply", "kind", "line"),
-    [
-        (http(b'{"message": "no"}', "499 X"), LlmRejectedError, "llama.cpp refused the request: no"),
-        (http(b'{"error": "no"}', "400 X"), LlmRejectedError, "llama.cpp refused the request: no"),
-        (http(b"a\n" + b"x" * 300, "400 X"), LlmRejectedError, f"llama.cpp refused the request: a {'x' * 198}"),
-        (http(CONTEXT, "400 X"), LlmRejectedError, f"llama.cpp refused the request: {LONGER}"),
-        (http(b"{}", "401 X"), LlmRejectedError, "llama.cpp refused the request: ; pass the server's key as api_key="),
-        (
-            http(b"{}", "404 X"),
-            LlmRejectedError,
-            "llama.cpp refused the request: ; base_url is not the address of a llama.cpp server, which has /completion",
-        ),
-        (http(b"{}", "501 X"), LlmTransportError, "llama.cpp answered 501: "),
-        (http(b'data: {"error": {"message": "no"}}\n\n'), LlmTransportError, "llama.cpp answered 500: no"),
-        (
-            http(b'data: {"error": {"code": 400, "message": "no"}}\n\n'),
-            LlmRejectedError,
-            "llama.cpp refused the request: no",
-        ),
-        (http(b"data: {]\n\n"), LlmResponseError, "llama.cpp answered what is not JSON: "),
-    ],
-)  # fmt: skip
-async def test_a_refusal_is_said_in_the_server_s_words_with_what_to_do(
-    reply: bytes, kind: type[LlmError], line: str
-) -> None:
-    async with answering(reply) as url:
-        with pytest.raises(kind) as caught:
-            await LocalLlm("m", base_url=url).complete_text("x")
-    assert str(caught.value) == line or (line.endswith("JSON: ") and str(caught.value).startswith(line))
-
-
-@pytest.mark.parametrize(("body", "said"), [(b"[1]", "not an object"), (b"{", "what is not JSON")])
-async def test_a_template_that_is_none_is_named(body: bytes, said: str) -> None:
-    async with answering(http(body)) as url:
-        with pytest.raises(LlmResponseError, match=said):
-            await LocalLlm("m", base_url=url).complete(request(user("Hi.")))
+async def test_what_goes_wrong_there_is_one_line_of_ours() -> None:
+    """Of a text and of a chat, whose template is asked for first: in `whole_faults.txt`."""
+    found = []
+    for name, reply in FAULTS.items():
+        async with answering(reply) as url, LocalLlm("m", base_url=url) as llm:
+            for kind, ask in (("text", llm.complete_text("x")), ("chat", llm.complete(request(user("Hi."))))):
+                try:
+                    said: object = await ask
+                except LlmError as error:
+                    said = [type(error).__name__, str(error).replace(url[7:], "HOST"), error.retryable]
+                found.append(f"{name}, {kind}: {json.dumps(said)}")
+    expected.check(Path(__file__).with_name("whole_faults.txt"), found)
 
 
 async def test_a_proxy_may_send_the_reply_in_any_framing() -> None:

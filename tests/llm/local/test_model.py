@@ -20,19 +20,8 @@ import pytest
 
 from tests.conftest import OUTSIDE, corpus, each_origin
 from tests.draws import sampled
-from wesichain.core import (
-    CompletionLlm,
-    LlmRequest,
-    LlmResponse,
-    Message,
-    ModelSettings,
-    Role,
-    StreamingLlm,
-    TextChunk,
-    ToolCall,
-    ToolSpec,
-)
-from wesichain.core.internal import parse_json, traits_of
+from wesichain.core import LlmRequest, Message, ModelSettings, Role, TextChunk, ToolCall, ToolSpec
+from wesichain.core.internal import parse_json
 from wesichain.errors import ConfigError, LlmRejectedError, LlmTransportError
 from wesichain.llm.local import LocalLlm
 from wesichain.llm.local.grammar import reply_grammar
@@ -80,13 +69,6 @@ def llm(shallow: Path) -> Iterator[LocalLlm]:
     model.close()
 
 
-def test_it_plays_the_roles(llm: LocalLlm) -> None:
-    assert isinstance(llm, StreamingLlm)
-    assert isinstance(llm, CompletionLlm)
-    assert traits_of(llm).observes_errors
-    assert llm.model == "one-layer"
-
-
 async def test_it_reads_only_what_is_new(llm: LocalLlm) -> None:
     messages = (user("What is 17 plus 25?"), *EXAMPLE[1:3])
     first = await llm.complete(request(*messages[:1]))
@@ -108,15 +90,6 @@ async def test_however_wild_the_model_a_call_is_well_formed(shallow: Path, llm: 
     (call,) = reply.tool_calls
     assert call.name == "add"
     assert validate_json(dict(ADD.parameters), call.args) == []
-
-
-async def test_an_answer_streams_and_the_response_is_last(llm: LocalLlm) -> None:
-    history = (user("What is 1 plus 1?"), *EXAMPLE[1:3])
-    items = [item async for item in llm.stream(request(*history))]
-    assert isinstance(items[-1], LlmResponse)
-    pieces = [item.text for item in items if isinstance(item, TextChunk)]
-    assert len(pieces) == len(items) - 1 > 1
-    assert "".join(pieces) == items[-1].content
 
 
 async def test_the_schema_of_the_answer_is_kept(llm: LocalLlm) -> None:
@@ -254,14 +227,6 @@ async def test_a_truncated_model_is_one_line(shallow: Path, tmp_path: Path) -> N
         path.write_bytes(whole.read(2_000_000))
     with pytest.raises(ConfigError, match=r"llama\.cpp cannot load .*damaged"):
         await ask(path)
-
-
-async def test_a_number_of_threads_that_is_none_is_refused(
-    shallow: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WESICHAIN_THREADS", "many")
-    with pytest.raises(ConfigError, match="WESICHAIN_THREADS is 'many'"):
-        await LocalLlm(shallow).complete_text("one")
 
 
 # --- the server -----------------------------------------------------------------------------------

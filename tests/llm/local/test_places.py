@@ -42,6 +42,9 @@ def test_threads_are_given_or_of_the_environment_or_measured(
 ) -> None:
     monkeypatch.setenv("WESICHAIN_THREADS", variable)
     assert choose_threads(given) == threads
+    monkeypatch.setenv("WESICHAIN_THREADS", "many")
+    with pytest.raises(ConfigError, match="WESICHAIN_THREADS is 'many'"):
+        choose_threads(None)
 
 
 def test_a_model_of_the_manifest_is_found_in_the_cache(smol: Path, monkeypatch: pytest.MonkeyPatch) -> None:

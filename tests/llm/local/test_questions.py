@@ -16,10 +16,8 @@ from bench.local_models import (
     days_between,
     failure,
     is_right,
-    table,
 )
 
-from wesichain.errors import ToolError
 from wesichain.tools import ToolSet
 
 ROWS = [json.loads(line) for line in QUESTIONS.read_text(encoding="utf-8").splitlines()]
@@ -74,25 +72,3 @@ def row(calls: str, output: str = "5", *, ok: bool = False, tools: str = "a b") 
 )
 def test_what_failed(answered: dict[str, Any], reason: str | None) -> None:
     assert failure(answered) == reason
-
-
-def test_the_report_counts_what_was_asked() -> None:
-    shown = table([row("a", tools="a", ok=True), row("a b", ok=True), row("a")]).splitlines()
-    assert shown[2] == "| m | text | 1 of 1 | 1 of 2 | 3 of 3 | 1.0 | 2 |"
-    assert shown[6] == "| m | text | 0 | 1 | 0 | 0 |"
-
-
-@pytest.mark.parametrize(
-    "expression", ["9**9**9", "__import__('os')", "1/0", "x", "1 +", "(" * 150, "1" * 300]
-)
-def test_the_calculator_calculates_and_nothing_else(expression: str) -> None:
-    with pytest.raises(ToolError):
-        calculator(expression)
-
-
-def test_the_database_can_only_be_read(tmp_path: Path) -> None:
-    office = Office(tmp_path)
-    assert office.shop_database("SELECT stock FROM products WHERE name = 'clock'") == [[20]]
-    for sql in ("DELETE FROM orders", "DROP TABLE orders", "ATTACH 'x.db' AS x; SELECT 1"):
-        with pytest.raises(ToolError):
-            office.shop_database(sql)

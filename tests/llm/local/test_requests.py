@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests import expected
 from tests.llm.local.scripted_llama import LAST, ScriptedLlama, events
-from wesichain.core import (
-    LlmRequest,
-    LlmResponse,
-    Message,
-    ModelSettings,
-    Role,
-    TextChunk,
-    ToolSpec,
-    Usage,
-)
+from wesichain.core import LlmRequest, LlmResponse, Message, ModelSettings, Role, TextChunk, ToolSpec, Usage
 from wesichain.errors import ConfigError, LlmResponseError
 from wesichain.llm.local import LocalLlm
-from wesichain.llm.local.grammar import answer_grammar, reply_grammar
 from wesichain.llm.local.model import Timings
 
 ADD = ToolSpec("add", "Adds.", {"type": "object", "properties": {"a": {"type": "integer"}}})
 NOW = ToolSpec("now", "Tells.", {"type": "object", "properties": {}})
 AGE = {"type": "object", "properties": {"age": {"type": "integer"}}}
-EVERY = {"prompt": "P", "cache_prompt": True, "n_predict": 512, "temperature": 0.0, "seed": 0, "stop": []}
 
 
 class Server(ScriptedLlama):
@@ -46,69 +38,41 @@ def request(*tools: ToolSpec, **more: Any) -> LlmRequest:
     return LlmRequest("m", (Message(Role.USER, "x"),), tools, **more)
 
 
-def grammar(*tools: ToolSpec, must_call: bool = False, output: Any = None) -> dict[str, Any]:
-    return {"grammar": reply_grammar(tools, output, thoughts=False, values=None, must_call=must_call)}
-
-
 ALL = ModelSettings(
     temperature=0.5, top_p=0.9, max_tokens=7, seed=3, cache="off", stop=("B",), extra={"min_p": 0.1}
 )
+CHOICES = ("auto", "none", "required", "now")
+ASKED: dict[str, tuple[LlmRequest, dict[str, Any]]] = {
+    "plain": (request(), {}),
+    "options": (request(), {"max_tokens": 9, "temperature": 0.7, "seed": 5}),
+    "settings": (request(settings=ALL, stop=("A",)), {}),
+    "tools": (request(ADD, NOW), {}),
+    "tools that nothing holds": (request(ADD), {"constrain": False}),
+    "an answer": (request(output_schema=AGE), {}),
+    "an answer that nothing holds": (request(output_schema=AGE), {"constrain": False}),
+    "both": (request(ADD, output_schema=AGE), {}),
+    **{f"tool choice {one}": (request(ADD, NOW, settings=ModelSettings(tool_choice=one)), {}) for one in CHOICES},
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("asked", "options", "sent"),
-    [
-        pytest.param(request(), {}, {}, id="plain"),
-        pytest.param(
-            request(), {"max_tokens": 9, "temperature": 0.7, "seed": 5},
-            {"n_predict": 9, "temperature": 0.7, "seed": 5}, id="options",
-        ),
-        pytest.param(
-            request(settings=ALL, stop=("A",)), {},
-            {"temperature": 0.5, "top_p": 0.9, "n_predict": 7, "seed": 3, "cache_prompt": False, "min_p": 0.1,
-             "stop": ["A", "B"]},
-            id="settings",
-        ),
-        pytest.param(request(ADD, NOW), {}, grammar(ADD, NOW), id="tools"),
-        pytest.param(request(ADD), {"constrain": False}, {}, id="tools-that-nothing-holds"),
-        pytest.param(request(output_schema=AGE), {}, {"grammar": answer_grammar(AGE)}, id="an-answer"),
-        pytest.param(request(output_schema=AGE), {"constrain": False}, {}, id="an-answer-that-nothing-holds"),
-        pytest.param(request(ADD, output_schema=AGE), {}, grammar(ADD, output=AGE), id="both"),
-        pytest.param(
-            request(ADD, NOW, settings=ModelSettings(tool_choice="auto")), {}, grammar(ADD, NOW), id="any"
-        ),
-        pytest.param(request(ADD, settings=ModelSettings(tool_choice="none")), {}, {}, id="none"),
-        pytest.param(
-            request(ADD, NOW, settings=ModelSettings(tool_choice="required")), {},
-            grammar(ADD, NOW, must_call=True), id="required",
-        ),
-        pytest.param(
-            request(ADD, NOW, settings=ModelSettings(tool_choice="now")), {}, grammar(NOW, must_call=True), id="one"
-        ),
-    ],
-)  # fmt: skip
-async def test_a_completion_is_asked_for_with_these_fields(
-    asked: LlmRequest, options: dict[str, Any], sent: dict[str, Any]
-) -> None:
-    server = Server()
-    async with server.model(**options) as llm:
-        await llm.complete(asked)
-    (template, _), (completion, body) = server.asked
-    assert (template, completion) == ("/apply-template", "/completion")
-    assert body == {**EVERY, "stream": True, **sent}
-
-
-async def test_a_text_is_continued_as_it_is() -> None:
+async def test_these_requests_are_made() -> None:
+    """The chat, and the completion of the prompt that is made of it: in `whole_requests.txt`."""
+    found = []
+    for name, (asked, options) in ASKED.items():
+        server = Server()
+        async with server.model(**options) as llm:
+            await llm.complete(asked)
+        found += [f"{name}, {path}: {json.dumps(body, sort_keys=True)}" for path, body in server.asked]
     server = Server({"content": "a"}, {"content": "b", **LAST}, {"content": "c"})
     async with server.model() as llm:
-        assert (
-            await llm.complete_text("P", stop=["A"], settings=ModelSettings(stop=("B",), top_p=0.5)) == "ab"
-        )
-    assert server.asked == [("/completion", {**EVERY, "stream": True, "stop": ["A", "B"], "top_p": 0.5})]
+        settings = ModelSettings(stop=("B",), top_p=0.5)
+        assert await llm.complete_text("P", stop=["A"], settings=settings) == "ab"
+    found += [f"a text, {path}: {json.dumps(body, sort_keys=True)}" for path, body in server.asked]
+    expected.check(Path(__file__).with_name("whole_requests.txt"), found)
 
 
 @pytest.mark.parametrize(
-    ("timings", "expected"),
+    ("timings", "told"),
     [
         (
             {"prompt_n": 1, "cache_n": 2, "predicted_n": 3, "prompt_ms": 4000, "predicted_ms": 5000},
@@ -117,13 +81,13 @@ async def test_a_text_is_continued_as_it_is() -> None:
         (None, Timings(0, 0, 0, 0.0, 0.0)),
     ],
 )
-async def test_the_timings_are_those_of_the_last_reply(timings: Any, expected: Timings) -> None:
+async def test_the_timings_are_those_of_the_last_reply(timings: Any, told: Timings) -> None:
     async with Server(
         {"content": "a", "timings": {"prompt_n": 9}}, {**LAST, "timings": timings}
     ).model() as llm:
         assert llm.timings is None
         await llm.complete(request())
-        assert llm.timings == expected
+        assert llm.timings == told
 
 
 async def test_an_answer_is_shown_as_it_comes_and_a_call_is_not() -> None:
@@ -152,8 +116,8 @@ async def test_thinking_that_the_prompt_opens_is_reasoning_where_nothing_holds_t
     server = Server({"content": "hm</think>4", **LAST}, prompt="P<think>\n")
     async with server.model(constrain=False) as llm:
         reply = await llm.complete(request(*tools))
-    expected = ("hm</think>4", "") if tools else ("4", "hm")
-    assert (reply.content, reply.reasoning) == expected
+    read = ("hm</think>4", "") if tools else ("4", "hm")
+    assert (reply.content, reply.reasoning) == read
 
 
 async def test_a_reply_without_its_last_word_is_cut() -> None:

@@ -22,19 +22,11 @@ from wesichain.core import (
     ToolCallChunk,
     ToolSpec,
 )
-from wesichain.core.internal import parse_json
 from wesichain.errors import ConfigError, LlmRejectedError
 from wesichain.llm.local import serve_local
 from wesichain.llm.openai import OpenAiClient
-from wesichain.tools import validate_json
 
 KEY = "secret"
-AGE = {
-    "type": "object",
-    "properties": {"age": {"type": "integer"}},
-    "required": ["age"],
-    "additionalProperties": False,
-}
 ADD = ToolSpec(
     "math.add",
     "Add two numbers.",
@@ -77,13 +69,6 @@ async def test_the_pieces_of_a_stream_are_the_reply(base: str) -> None:
     assert tokens[0] == tokens[1]  # how many of them were in the cache depends on who asked before
 
 
-async def test_the_schema_of_the_answer_is_kept(base: str) -> None:
-    async with client(base, tokens=120) as llm:
-        reply = await llm.complete(asked("Ann is 33 years old. How old is she?", output=AGE))
-    assert reply.finish_reason == "stop"
-    assert validate_json(AGE, parse_json(reply.content)) == []
-
-
 async def test_a_call_is_read_whole_and_in_pieces(base: str) -> None:
     async with client(base, tokens=80, tool_choice="required") as llm:
         reply = await llm.complete(asked("What is 17 plus 25?", ADD))
@@ -96,31 +81,6 @@ async def test_a_call_is_read_whole_and_in_pieces(base: str) -> None:
     assert [call.args for call in reply.tool_calls] == [call.args for call in whole.tool_calls]
     assert [piece.name for piece in pieces if isinstance(piece, ToolCallChunk)] == ["math.add"]
     assert not [piece for piece in pieces if isinstance(piece, TextChunk)]
-
-
-async def test_eight_ask_at_once_and_who_leaves_holds_nobody_up(base: str) -> None:
-    async with client(base, tokens=20) as plain, client(base, tokens=80, tool_choice="required") as calling:
-        alone = await plain.complete(asked("Say hello."))
-        asking = [
-            asyncio.create_task(
-                calling.complete(asked(f"What is {n}?", ADD))
-                if n % 2
-                else plain.complete(asked(f"Is it {n}?"))
-            )
-            for n in range(8)
-        ]
-        _, waiting = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
-        left = [task for task in asking if task in waiting][:2]
-        for task in left:
-            task.cancel()
-        replies = await asyncio.gather(*asking, return_exceptions=True)
-        after = await plain.complete(asked("Say hello."))
-    stayed = [
-        (n, reply) for n, (task, reply) in enumerate(zip(asking, replies, strict=True)) if task not in left
-    ]
-    assert [type(reply) for _, reply in stayed] == [LlmResponse] * 6
-    assert all(reply.tool_calls for n, reply in stayed if n % 2 and isinstance(reply, LlmResponse))
-    assert after.content == alone.content
 
 
 async def test_what_cannot_be_read_is_refused_by_name(base: str) -> None:

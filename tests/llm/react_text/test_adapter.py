@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests import expected
 from wesichain.core import (
     LlmRequest,
     LlmResponse,
@@ -22,8 +23,6 @@ from wesichain.core import (
     ToolCallingLlm,
     ToolSpec,
     Usage,
-    from_json,
-    to_json,
 )
 from wesichain.core.internal import traits_of
 from wesichain.errors import ConfigError
@@ -101,112 +100,10 @@ async def reply_to(text: str, request: LlmRequest | None = None, **options: Any)
 
 
 class TestReplies:
-    async def test_an_action_is_a_call(self) -> None:
-        reply = await reply_to(' I look.\nAction: weather\nAction Input: {"city": "Paris"}\n')
-        assert reply == LlmResponse(
-            "I look.", (ToolCall("call_1", "weather", {"city": "Paris"}),), finish_reason="tool_calls"
-        )
-
-    async def test_a_final_answer_is_the_content(self) -> None:
-        assert await reply_to(" Easy.\nFinal Answer: Sunny.") == LlmResponse("Sunny.")
-
-    async def test_an_invented_observation_is_cut_off(self) -> None:
-        reply = await reply_to("Action: now\nAction Input: {}\nObservation: noon\nFinal Answer: noon")
-        assert [call.name for call in reply.tool_calls] == ["now"]
-        assert "noon" not in to_json(reply)
-
-    @pytest.mark.parametrize(
-        ("said", "name"),
-        [
-            pytest.param("Weather", "weather", id="with a capital"),
-            pytest.param("[`weather`]", "weather", id="in brackets and backticks"),
-            pytest.param("The weather tool.", "The weather tool.", id="not in a sentence"),
-            pytest.param("Use weather", "Use weather", id="nor in two words"),
-            pytest.param("weather or now", "weather or now", id="nor when two are named"),
-            pytest.param("weather2", "weather2", id="nor within a longer name"),
-            pytest.param("my_weather", "my_weather", id="nor at its end"),
-        ],
-    )
-    async def test_a_tool_is_named_exactly(self, said: str, name: str) -> None:
-        """What is no tool's name goes to the runtime, which says so and lists the tools."""
-        reply = await reply_to(f'Action: {said}\nAction Input: {{"city": "Paris"}}')
-        assert [(call.name, call.args) for call in reply.tool_calls] == [(name, {"city": "Paris"})]
-
-    async def test_of_two_tools_that_differ_in_case_neither_is_guessed(self) -> None:
-        request = ask(tools=(spec("Find", q=TEXT), spec("find", q=TEXT)))
-        reply = await reply_to('Action: FIND\nAction Input: {"q": "x"}', request)
-        assert reply.tool_calls[0].name == "FIND"
-        reply = await reply_to('Action: Find\nAction Input: {"q": "x"}', request)
-        assert reply.tool_calls[0].name == "Find"
-
-    async def test_a_remark_behind_the_call_of_a_tool_with_effects_is_refused_with_the_reason(self) -> None:
-        reply = await reply_to('Action: weather\nAction Input: {"city": "Paris"}\nShall I?')
-        assert reply.tool_calls[0].name == ""
-        assert (
-            "more in the reply than the call of 'weather', 'Shall I?'; write the call alone"
-            in reply.reasoning
-        )
-        assert 'Write "Thought: ..."' in reply.reasoning
-
-    async def test_a_remark_behind_the_call_of_a_pure_tool_is_no_fault(self) -> None:
-        request = ask(tools=(replace(WEATHER, pure=True),))
-        reply = await reply_to('Action: weather\nAction Input: {"city": "Paris"}\nShall I?', request)
-        assert reply.tool_calls == (ToolCall("call_1", "weather", {"city": "Paris"}),)
-
-    async def test_several_native_calls_are_all_made(self) -> None:
-        calls = '<tool_call>{"name": "now", "arguments": {}}</tool_call>\n' * 2
-        reply = await reply_to(calls)
-        assert [(call.id, call.name) for call in reply.tool_calls] == [("call_1", "now"), ("call_2", "now")]
-
-    async def test_an_input_that_says_nothing_is_told_what_is_needed(self) -> None:
-        request = ask(tools=(spec("delete", required=["path"], path=TEXT),))
-        reply = await reply_to("Action: delete\nAction Input: None", request)
-        assert reply.tool_calls[0].name == ""
-        assert "needs 'path'; write Action Input: {\"path\": string}" in reply.reasoning
-
-    async def test_an_unknown_tool_is_for_the_runtime_to_judge(self) -> None:
-        reply = await reply_to("Action: dance\nAction Input: tango")
-        assert reply.tool_calls == (ToolCall("call_1", "dance", "tango"),)
-
-    @pytest.mark.parametrize(
-        ("text", "why"),
-        [
-            pytest.param("I wonder.", "neither an Action nor a Final Answer", id="no marker"),
-            pytest.param("Action: weather", "no Action Input", id="no input"),
-            pytest.param(
-                "Action: add\nAction Input: {'a': 1", "ends before it is complete", id="half an input"
-            ),
-            pytest.param("", "the reply is empty", id="nothing at all"),
-            pytest.param("Action: now\nAction Input: UTC", "'now' takes no input", id="too much input"),
-            pytest.param(
-                '{"name": "now", "arguments": {}}\n<tool_call>{"name": "now", "arguments": {}}</tool_call>',
-                "more than one action",
-                id="two forms",
-            ),
-        ],
-    )
-    async def test_an_unreadable_reply_is_a_call_without_a_name(self, text: str, why: str) -> None:
-        reply = await reply_to(text)
-        assert reply.tool_calls == (ToolCall("", "", text),)
-        assert reply.content == text
-        assert why in reply.reasoning
-        assert '"Action Input: <JSON object>"' in reply.reasoning
-        assert from_json(LlmResponse, to_json(reply)) == reply
-
-    async def test_what_follows_an_invented_observation_is_not_kept_as_the_models_word(self) -> None:
-        reply = await reply_to("Action: weather\nObservation: rain\nFinal Answer: rain")
-        assert reply.content == "Action: weather"
-
     @pytest.mark.parametrize("text", [None, 5, b"Final Answer: x"])
     async def test_what_is_no_text_is_for_the_runtime_to_judge(self, text: Any) -> None:
         assert (await reply_to(text)).content is text
         assert parse(text).kind == "malformed"
-
-    async def test_without_tools_plain_text_is_the_answer(self) -> None:
-        assert (await reply_to("It rains.", ask(tools=()))).content == "It rains."
-
-    async def test_looseness_can_be_asked_for(self) -> None:
-        assert (await reply_to("It rains.", strict=False)).tool_calls == ()
 
     async def test_ids_count_on_and_avoid_those_in_use(self) -> None:
         text = "Action: now\nAction Input: {}"
@@ -215,40 +112,6 @@ class TestReplies:
         assert reply.tool_calls[0].id == "call_4"
         again = await reply_to(text, ask(user("?"), Message(Role.ASSISTANT, tool_calls=used[:1])))
         assert again.tool_calls[0].id == "call_3"
-
-
-OPTIONAL = spec("search", required=["query"], query=TEXT, limit={"type": "integer"})
-INPUTS = [
-    pytest.param(WEATHER, "Paris", {"city": "Paris"}, id="a text goes to the only parameter"),
-    pytest.param(WEATHER, '"Paris"', {"city": "Paris"}, id="a quoted text is a text"),
-    pytest.param(WEATHER, "1.10", {"city": "1.10"}, id="a number for a text stays as written"),
-    pytest.param(WEATHER, "true", {"city": "true"}, id="a literal for a text stays as written"),
-    pytest.param(WEATHER, '["a"]', {"city": ["a"]}, id="a list for a text is for the runtime to refuse"),
-    pytest.param(WEATHER, '{"town": 1}', {"town": 1}, id="an object is left alone"),
-    pytest.param(OPTIONAL, "x", {"query": "x"}, id="a text goes to the only required parameter"),
-    pytest.param(spec("sq", n={"type": "number"}), "4", {"n": 4}, id="a number goes to the only parameter"),
-    pytest.param(spec("sum", ns={"type": "array"}), "[1, 2]", {"ns": [1, 2]}, id="a list likewise"),
-    pytest.param(
-        spec("sq", n={"type": "number"}), "four", "four", id="a text for a number is not guessed at"
-    ),
-    pytest.param(ADD, "4", 4, id="two parameters: nobody knows which"),
-    pytest.param(spec("s", q={"type": ["string", "null"]}), "5", {"q": "5"}, id="one of several kinds"),
-    pytest.param(spec("s", q={"anyOf": [TEXT, {"type": "null"}]}), "5", {"q": "5"}, id="an optional text"),
-    pytest.param(NOW, "", {}, id="no parameters, no input"),
-    pytest.param(NOW, "None", {}, id="no parameters, an input that says so"),
-    pytest.param(replace(NOW, pure=True), "UTC", {}, id="no parameters, and a word too many"),
-]
-
-
-@pytest.mark.parametrize(("tool", "given", "args"), INPUTS)
-async def test_an_input_without_names(tool: ToolSpec, given: str, args: Any) -> None:
-    reply = await reply_to(f"Action: {tool.name}\nAction Input: {given}", ask(tools=(tool,)))
-    assert reply.tool_calls[0].args == args
-
-
-async def test_a_tool_that_takes_nothing_needs_no_input_at_all() -> None:
-    assert (await reply_to(" So.\nAction: now\n")).tool_calls == (ToolCall("call_1", "now", {}),)
-    assert (await reply_to(" So.\nAction: now(zone)\n")).tool_calls[0].name == ""
 
 
 # --- the transcript --------------------------------------------------------------------------------
@@ -290,91 +153,47 @@ async def test_the_prompt_grows_only_at_its_end() -> None:
     assert inner.prompts[3].endswith('"Final Answer: <answer>".\nThought:')
 
 
-async def test_a_call_is_shown_again_in_good_form() -> None:
-    llm = TextReAct(Scripted("Thought: I look\nAction: weather\nAction Input: Paris\n\nObservation: wait"))
-    reply = await llm.complete(ask())
-    shown = llm.prompt(ask(user("?"), Message(Role.ASSISTANT, reply.content, tool_calls=reply.tool_calls)))
-    assert scratchpad(shown) == (
-        'Question: ?\nThought: I look\nAction: weather\nAction Input: {"city": "Paris"}\nThought:'
-    )
-
-
 CALL = Message(Role.ASSISTANT, "", tool_calls=(ToolCall("c", "now", {}),))
 RESULT = Message(Role.TOOL, "noon", "c")
-CONVERSATIONS = [
-    pytest.param(
-        [user("a?"), Message(Role.ASSISTANT, "A."), user("b?")],
-        "Question: a?\nFinal Answer: A.\n\nQuestion: b?\nThought:",
-        id="earlier questions are history",
-    ),
-    pytest.param(
-        [user("a?"), CALL, RESULT, user("Answer now.")],
-        "Question: a?\nThought:\nAction: now\nAction Input: {}\nObservation: noon\n"
-        "Observation: Answer now.\nThought:",
-        id="a word of the runtime is an observation",
-    ),
-    pytest.param(
-        [
-            user("a?"),
-            Message(Role.ASSISTANT, "Hm", tool_calls=(ToolCall("", "", "Hm"),)),
-            user("Unreadable."),
-        ],
-        "Question: a?\nThought: Hm\nObservation: Unreadable.\nThought:",
-        id="an unreadable reply stays as it was",
-    ),
-    pytest.param(
-        [
-            user("a?"),
-            Message(Role.ASSISTANT, "Thought: Hm", opaque={"react_text": "unreadable"}),
-            user("No."),
-        ],
-        "Question: a?\nThought: Hm\nObservation: No.\nThought:",
-        id="a thought is not labelled twice",
-    ),
-    pytest.param(
-        [user("a?"), Message(Role.ASSISTANT, "A.", opaque={"react_text": "answer"}), user("Wrong form.")],
-        "Question: a?\nFinal Answer: A.\nObservation: Wrong form.\nThought:",
-        id="an answer that was refused is asked for again",
-    ),
-    pytest.param(
-        [user("a?"), CALL, RESULT, Message(Role.ASSISTANT, "A."), user("b?"), CALL, RESULT],
-        "Question: a?\nThought:\nAction: now\nAction Input: {}\nObservation: noon\nFinal Answer: A.\n\n"
-        "Question: b?\nThought:\nAction: now\nAction Input: {}\nObservation: noon\nThought:",
-        id="the calls of earlier questions are shown with them",
-    ),
-    pytest.param([], "Question: \nThought:", id="no message at all"),
+UNREAD = (
+    user("a?"),
+    Message(Role.ASSISTANT, "Hm", tool_calls=(ToolCall("", "", "Hm"),)),
+    user("Unreadable."),
+)
+LABELLED = Message(Role.ASSISTANT, "Thought: Hm", opaque={"react_text": "unreadable"})
+GIVEN = Message(Role.ASSISTANT, "A.", opaque={"react_text": "answer"})
+FORM = {"type": "object", "properties": {"value": {"type": "integer"}}, "required": ["value"]}
+SOLVED = [
+    Message(Role.USER, "What is 2 plus 5?"),
+    Message(Role.ASSISTANT, "I add them.", tool_calls=(ToolCall("", "add", {"a": 2, "b": 5}),)),
+    Message(Role.TOOL, "7"),
+    Message(Role.ASSISTANT, "It is 7."),
 ]
+CONVERSATIONS: dict[str, tuple[LlmRequest, dict[str, Any]]] = {
+    "earlier questions": (ask(user("a?"), Message(Role.ASSISTANT, "A."), user("b?")), {}),
+    "a word of the runtime": (ask(user("a?"), CALL, RESULT, user("Answer now.")), {}),
+    "an unreadable reply": (ask(*UNREAD), {}),
+    "a thought that is labelled": (ask(user("a?"), LABELLED, user("No.")), {}),
+    "an answer that was refused": (ask(user("a?"), GIVEN, user("Wrong form.")), {}),
+    "calls of earlier questions": (ask(user("a?"), CALL, RESULT, Message(Role.ASSISTANT, "A."), user("b?"), CALL, RESULT), {}),
+    "no message": (LlmRequest("m", (), TOOLS), {}),
+    "the form of the answer": (ask(output_schema=FORM), {}),
+    "it where the template has no place": (ask(output_schema=FORM), {"template": "{tools}{tool_names}{question}{scratchpad}"}),
+    "no tools": (ask(tools=()), {}),
+    "examples": (ask(user("Before?"), Message(Role.ASSISTANT, "Yes."), user("Now?")), {"examples": SOLVED}),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("messages", "text"), CONVERSATIONS)
-def test_a_conversation_as_text(messages: list[Message], text: str) -> None:
-    assert scratchpad(TextReAct(Scripted()).prompt(LlmRequest("m", messages, TOOLS))) == text
-
-
-async def test_the_answers_form_is_shown() -> None:
-    schema = {"type": "object", "properties": {"value": {"type": "integer"}}, "required": ["value"]}
-    prompt = TextReAct(Scripted()).prompt(ask(output_schema=schema))
-    assert '\nFinal Answer: the final answer as JSON of this form: {"value": integer}\n' in prompt
-    assert (await reply_to("Final Answer: 4", ask(output_schema=schema))).opaque == {"react_text": "answer"}
-    own = TextReAct(Scripted(), template="{tools}{tool_names}{question}{scratchpad}")
-    assert own.prompt(ask(output_schema=schema)).startswith("Give the final answer as JSON of this form")
-
-
-def test_without_tools_none_are_promised() -> None:
-    assert "\n(there are none: give the final answer)\n" in TextReAct(Scripted()).prompt(ask(tools=()))
+async def test_a_conversation_is_the_text_that_it_was() -> None:
+    shown = [
+        f"--- {name}\n{TextReAct(Scripted(), **options).prompt(asked)}"
+        for name, (asked, options) in CONVERSATIONS.items()
+    ]
+    expected.check(Path(__file__).with_name("whole_conversations.txt"), "\n".join(shown))
+    assert (await reply_to("Final Answer: 4", ask(output_schema=FORM))).opaque == {"react_text": "answer"}
 
 
 # --- the model behind it ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("stop", "sent"),
-    [(True, ("\nObservation:",)), (False, ()), (["\nQuestion:"], ("\nQuestion:",))],
-)
-async def test_stop_sequences(stop: Any, sent: tuple[str, ...]) -> None:
-    inner = Scripted("Final Answer: 1")
-    await TextReAct(inner, stop=stop).complete(ask())
-    assert inner.stops == [sent]
 
 
 class Both(Scripted):
@@ -413,29 +232,6 @@ def test_a_model_is_not_asked_for_what_it_cannot_do(llm: Any, chat: bool) -> Non
         TextReAct(llm, chat=chat)
 
 
-SOLVED = [
-    Message(Role.USER, "What is 2 plus 5?"),
-    Message(Role.ASSISTANT, "I add them.", tool_calls=(ToolCall("", "add", {"a": 2, "b": 5}),)),
-    Message(Role.TOOL, "7"),
-    Message(Role.ASSISTANT, "It is 7."),
-]
-
-
-async def test_examples_stand_in_the_format_before_the_question() -> None:
-    inner = Scripted("Final Answer: 1")
-    await TextReAct(inner, examples=SOLVED).complete(
-        ask(user("Before?"), Message(Role.ASSISTANT, "Yes."), user("Now?"))
-    )
-    (prompt,) = inner.prompts
-    shown = prompt.partition("Begin!\n\n")[2]
-    assert shown == (
-        'Question: What is 2 plus 5?\nThought: I add them.\nAction: add\nAction Input: {"a": 2, "b": 5}\n'
-        "Observation: 7\nFinal Answer: It is 7.\n"
-        "Question: Before?\nFinal Answer: Yes.\n\n"
-        "Question: Now?\nThought:"
-    )
-
-
 class TestChatModels:
     async def test_stops_are_sent_to_those_known_to_take_them(self) -> None:
         for stop, sent in ((True, ()), (["\nObservation:"], ("\nObservation:",))):
@@ -463,16 +259,6 @@ class TestChatModels:
     async def test_native_calls_are_passed_on(self) -> None:
         native = LlmResponse("", (ToolCall("x", "now", {}),), finish_reason="tool_calls")
         assert await TextReAct(Chat(native)).complete(ask()) is native
-
-    async def test_a_reply_cut_by_the_token_limit_is_only_taken_if_whole(self) -> None:
-        cut = LlmResponse('Action: weather\nAction Input: {"city": "Par"', finish_reason="length")
-        reply = await TextReAct(Chat(cut)).complete(ask())
-        assert (reply.tool_calls[0].name, reply.finish_reason) == ("", "length")
-        assert "cut off at the token limit" in reply.reasoning
-        bare = LlmResponse("Action: now", finish_reason="length")
-        assert (await TextReAct(Chat(bare)).complete(ask())).tool_calls[0].name == ""
-        whole = LlmResponse('Action: weather\nAction Input: {"city": "Paris"}', finish_reason="length")
-        assert (await TextReAct(Chat(whole)).complete(ask())).tool_calls[0].name == "weather"
 
     @pytest.mark.parametrize("reason", ["length", "content_filter", "error"])
     async def test_a_reply_without_text_is_the_runtimes_to_explain(self, reason: Any) -> None:
@@ -561,16 +347,3 @@ def test_a_function_whose_parameters_cannot_be_known_takes_no_settings() -> None
         ConfigError, match=r"Odd\.complete_text takes no settings, so temperature cannot be set"
     ):
         TextReAct(Odd()).check_settings(ModelSettings(temperature=0.5))  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("text", "kept"),
-    [
-        ("Action: a\nAction: b\nObservation: 1\nFinal Answer: 1", "Action: a\nAction: b"),
-        ("Thought: hm\nObservation: 1", "Thought: hm\nObservation: 1"),
-        ("<think>hm</think>\nAction: a\nObservation: 1", "Action: a"),
-    ],
-)
-async def test_a_refused_reply_is_kept_without_the_result_that_was_made_up(text: str, kept: str) -> None:
-    reply = await reply_to(text)
-    assert (reply.content, reply.tool_calls) == (kept, (ToolCall("", "", kept),))

@@ -22,21 +22,21 @@ from wesichain.llm.react_text.reasoning import MARK, split_reasoning
 from wesichain.llm.react_text.structure import TextReply, quote
 
 PIECES = [
-    *("Thought:", "Action:", "Action Input:", "Observation:", "Final Answer:", "Answer:", "Question:"),
-    *("**Action:**", "action_input:", "Action 1:", "search", "search[x]", "search(q=1)", "None", "Obs"),
-    *("\n", "\n\n", " ", "\t", "\r\n", "\u2028", "\n```\n", "```json\n", "```", "`", "~~~\n", "**", "#"),
-    *("{", "}", "[", "]", "(", ")", '"', "'", ":", "=", ",", "\\", "/", "/*", "*/", "<", ">", "|"),
-    *('{"a": 1}', '{"action": "x", "action_input": {}}', "{'a': True,}", '"text"', "5", "NaN", "null"),
-    *("<think>", "</think>", "<|end|>", "</s>", "<tool>", "<tool_input>", "<final_answer>", "<tool_call>"),
-    *("\u00ab", "\u00bb", "\u201c", "\u201d", "\u300c", "\u300d", ' "so', 'so" '),
-    *("<|channel|>", "<|message|>", "<|call|>", "<|start|>assistant", "final", "analysis", " to=functions.x"),
-]
+    "Thought:", "Action:", "Action Input:", "Observation:", "Final Answer:", "Answer:", "Question:",
+    "**Action:**", "action_input:", "Action 1:", "search", "search[x]", "search(q=1)", "None", "Obs", "\n",
+    "\n\n", " ", "\t", "\r\n", "\u2028", "\n```\n", "```json\n", "```", "`", "~~~\n", "**", "#", "{", "}",
+    "[", "]", "(", ")", '"', "'", ":", "=", ",", "\\", "/", "/*", "*/", "<", ">", "|", '{"a": 1}',
+    '{"action": "x", "action_input": {}}', "{'a': True,}", '"text"', "5", "NaN", "null", "<think>",
+    "</think>", "<|end|>", "</s>", "<tool>", "<tool_input>", "<final_answer>", "<tool_call>", "\u00ab",
+    "\u00bb", "\u201c", "\u201d", "\u300c", "\u300d", ' "so', 'so" ', "<|channel|>", "<|message|>",
+    "<|call|>", "<|start|>assistant", "final", "analysis", " to=functions.x",
+]  # fmt: skip
 REPLIES = st.lists(st.sampled_from(PIECES) | st.text(max_size=8), max_size=30).map("".join)
 
 
 @given(text=REPLIES, strict=st.booleans(), truncated=st.booleans(), dialect=st.sampled_from(sorted(DIALECTS)))
 @example(text="<|channel|><|message|>{}<|call|>", strict=True, truncated=False, dialect="react")
-@draws(60)
+@draws(40)
 def test_every_text_is_read_as_one_of_three_things(
     text: str, strict: bool, truncated: bool, dialect: str
 ) -> None:
@@ -54,6 +54,7 @@ def test_every_text_is_read_as_one_of_three_things(
 
 
 @given(text=REPLIES)
+@draws(15)
 def test_looseness_only_makes_answers_of_what_has_no_marker(text: str) -> None:
     strict, loose = parse(text), parse(text, strict=False)
     if strict.kind == "malformed":
@@ -63,6 +64,7 @@ def test_looseness_only_makes_answers_of_what_has_no_marker(text: str) -> None:
 
 
 @given(text=REPLIES)
+@draws(15)
 def test_a_cut_never_makes_an_action_of_what_was_none(text: str) -> None:
     if parse(text, truncated=True).kind == "action":
         assert parse(text) == parse(text, truncated=True)
@@ -111,6 +113,7 @@ def test_an_action_that_is_written_is_read_back(
 
 
 @given(name=NAMES, args=JSON)
+@draws(15)
 def test_any_json_can_be_an_input(name: str, args: Any) -> None:
     written = find_dialect("react").action(name, args)
     assume(split_reasoning(written).text == written)  # before the end of reasoning nothing counts
@@ -129,11 +132,13 @@ def test_an_answer_that_is_written_is_read_back(dialect: str) -> None:
 @given(REPLIES)
 @example("\nAction\x1d: rm")
 @example("\u2028Action: rm")
+@draws(15)
 def test_quoted_text_has_no_markers(text: str) -> None:
     assert {section.mark for section in TextReply(quote(text)).sections} <= {"plain", "call"}
 
 
 @given(REPLIES)
+@draws(15)
 def test_quoting_takes_nothing_away(text: str) -> None:
     assert quote(text).replace("| ", "") == text.replace("| ", "")
 
@@ -143,38 +148,22 @@ def test_quoting_takes_nothing_away(text: str) -> None:
 SPOKEN = ["react", "react_bracket", "call_syntax", "xml"]
 CALLS = st.tuples(st.sampled_from(SPOKEN), NAMES, ARGS)
 REASONING = [
-    ("<think>", "</think>"),
-    ("", "</think>"),
-    ("Let me see.\n<think>", "</think>"),
-    ("[THINK]", "[/THINK]"),
-    ("", "[/THINK]"),
-    ("<thinking>", "</thinking>"),
-    ("<reasoning>", "</reasoning>"),
-    ("<|START_THINKING|>", "<|END_THINKING|>"),
+    ("<think>", "</think>"), ("", "</think>"), ("Let me see.\n<think>", "</think>"),
+    ("[THINK]", "[/THINK]"), ("", "[/THINK]"), ("<thinking>", "</thinking>"),
+    ("<reasoning>", "</reasoning>"), ("<|START_THINKING|>", "<|END_THINKING|>"),
     ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
     ("", "<|end|><|start|>assistant<|channel|>final<|message|>"),
     ("<|channel|>commentary<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
     ("<|channel|>analysis<|message|>", "<|end|>\n<|start|>assistant<|channel|>final <|message|>"),
-    ("<|channel>thought\n", "<channel|>"),
-    ("<unused94>thought\n", "<unused95>"),
-    ("<seed:think>", "</seed:think>"),
-    ("<thinking_process>", "</thinking_process>"),
-    ("<inner_monologue>", "</inner_monologue>"),
-    ("<|think|>", "<|/think|>"),
-    ("<|begin_of_thought|>", "<|end_of_thought|>"),
-    ("\u25c1think\u25b7", "\u25c1/think\u25b7"),
-    ("<think>", "</ think>"),
-    ("", "<\u00a0/think\u200b>"),
-    *(
-        ("", closed)
-        for closed in ("</thinking>", "</thought>", "</reasoning>", "</scratchpad>", "</analysis>")
-    ),
+    ("<|channel>thought\n", "<channel|>"), ("<unused94>thought\n", "<unused95>"),
+    ("<seed:think>", "</seed:think>"), ("<thinking_process>", "</thinking_process>"),
+    ("<inner_monologue>", "</inner_monologue>"), ("<|think|>", "<|/think|>"),
+    ("<|begin_of_thought|>", "<|end_of_thought|>"), ("\u25c1think\u25b7", "\u25c1/think\u25b7"),
+    ("<think>", "</ think>"), ("", "<\u00a0/think\u200b>"),
+    *(("", closed) for closed in ("</thinking>", "</thought>", "</reasoning>", "</scratchpad>", "</analysis>")),
     *(("", closed) for closed in ("<|END_THINKING|>", "<|end_of_thought|>", "<channel|>", "<unused95>")),
-    *(
-        ("", closed)
-        for closed in ("\u25c1/think\u25b7", "<\uff5cend\u2581of\u2581thinking\uff5c>", "[/THINKING]")
-    ),
-]
+    *(("", closed) for closed in ("\u25c1/think\u25b7", "<\uff5cend\u2581of\u2581thinking\uff5c>", "[/THINKING]")),
+]  # fmt: skip
 BLANKS = "\u00a0\u2003\u2009\u202f\u3000\u200b\u2060\ufeff\u180e\u2007\u00ad\u115f\u3164\u2800\u200e\u202e"
 QUOTATIONS: list[Callable[[str], str]] = [
     lambda call: "\n".join(f"> {line}" for line in call.split("\n")),
@@ -196,14 +185,9 @@ QUOTATIONS: list[Callable[[str], str]] = [
     lambda call: f"`````\n````\n```\n{call}\n```\n````\n`````",
 ]
 DENIALS = [
-    "do not use {}",
-    "never {}",
-    "don\u2019t call {}",
-    "{} is not needed",
-    "{} (do not run)",
-    "no {}",
+    "do not use {}", "never {}", "don\u2019t call {}", "{} is not needed", "{} (do not run)", "no {}",
     "~~{}~~",
-]
+]  # fmt: skip
 REMARKS = st.text(st.characters(categories=["L", "Zs"]), min_size=3).filter(
     lambda text: len(text.strip()) > 2 and not "observation:".startswith(text.strip().lower())
 )
@@ -245,6 +229,7 @@ def test_law_nothing_inside_a_quotation_is_called(
 
 
 @given(call=CALLS, denial=st.sampled_from(DENIALS), blank=st.sampled_from([" ", *BLANKS]))
+@draws(15)
 def test_law_a_name_with_anything_beside_it_is_not_that_tool(
     call: tuple[str, str, dict[str, Any]], denial: str, blank: str
 ) -> None:
@@ -290,6 +275,7 @@ def test_law_one_reply_is_one_call(
 
 
 @given(call=CALLS)
+@draws(15)
 def test_law_the_same_call_is_made_when_it_is_meant(call: tuple[str, str, dict[str, Any]]) -> None:
     assume(not split_reasoning(written(call)).reasoning and not has_placeholder(call[2]))
     parsed = parse(f"<think>hm</think>\nThought: I do it.\n{written(call)}", dialect=call[0])
@@ -313,73 +299,21 @@ STARTS = {
 }
 PROMISED = (" ", "\n", "`", "{", "```\n")
 REPEATED = [
-    *(
-        " ",
-        "\n",
-        "`",
-        "{",
-        "[",
-        '"',
-        "'",
-        "\\",
-        "*",
-        "#",
-        "(",
-        "<",
-        "\t ",
-        "\r\n",
-        "```\n",
-        "```json\n",
-        "` ",
-    ),
-    *('{"a":', '{"a":1}', "'a': 1, ", "Action:\n", "Action: a\nAction Input: b\n", "Thought:\n", "/*", "//"),
-    *("Observation:\n", "Final Answer:\n", "action ", "action_", "<|a|>", "\nObs", "a", "9", "=", "\u2028"),
-    *(
-        "<think>",
-        "</think>",
-        "[THINK]",
-        "<think>\n",
-        "<user>",
-        "\n<example>",
-        "<!--",
-        "\u201c",
-        "\u00ab",
-        '" "',
-    ),
-    *("<tool_call>", "<function=a>", '<invoke name="a">', "<parameter=a>", "[TOOL_CALLS]", "<|python_tag|>"),
-    *(
-        "<|channel|>analysis<|message|>",
-        "<|channel|>",
-        "<|tool_call_begin|>",
-        "assistantfinal",
-        "wait ",
-        "no, ",
-    ),
-    *(
-        "Question:\n",
-        "User: a\n",
-        "### ",
-        "</s>",
-        "(",
-        "not ",
-        "i do ",
-        "actually ",
-        "{{",
-        "\u200b",
-        ". ",
-        "\n> ",
-    ),
-]
+    " ", "\n", "`", "{", "[", '"', "'", "\\", "*", "#", "(", "<", "\t ", "\r\n", "```\n", "```json\n", "` ",
+    '{"a":', '{"a":1}', "'a': 1, ", "Action:\n", "Action: a\nAction Input: b\n", "Thought:\n", "/*", "//",
+    "Observation:\n", "Final Answer:\n", "action ", "action_", "<|a|>", "\nObs", "a", "9", "=", "\u2028",
+    "<think>", "</think>", "[THINK]", "<think>\n", "<user>", "\n<example>", "<!--", "\u201c", "\u00ab",
+    '" "', "<tool_call>", "<function=a>", '<invoke name="a">', "<parameter=a>", "[TOOL_CALLS]",
+    "<|python_tag|>", "<|channel|>analysis<|message|>", "<|channel|>", "<|tool_call_begin|>",
+    "assistantfinal", "wait ", "no, ", "Question:\n", "User: a\n", "### ", "</s>", "(", "not ", "i do ",
+    "actually ", "{{", "\u200b", ". ", "\n> ",
+]  # fmt: skip
 
 
-def cpu_seconds(work: Callable[[], object], tries: int = 3) -> float:
-    """The least CPU time of several tries: others on the machine can only add to it."""
-    best = float("inf")
-    for _ in range(tries):
-        started = time.process_time()
-        work()
-        best = min(best, time.process_time() - started)
-    return best
+def cpu_seconds(work: Callable[[], object]) -> float:
+    started = time.process_time()
+    work()
+    return time.process_time() - started
 
 
 def repeated(piece: str, size: int) -> str:
@@ -388,14 +322,14 @@ def repeated(piece: str, size: int) -> str:
 
 @pytest.mark.sampled
 @pytest.mark.parametrize(
-    "start", sampled([pytest.param(start, id=name) for start, name in STARTS.items()], 5)
+    "start", sampled([pytest.param(start, id=name) for start, name in STARTS.items()], 3)
 )
 def test_100_kb_of_anything_is_read_at_once(start: str) -> None:
     """As fast as 50 ms are for blanks, backticks, line breaks and braces; some room for what is dense in
     markers."""
     slow = {
         piece: loops
-        for piece in [*PROMISED, *sampled(REPEATED, 8)]
+        for piece in [*sampled(PROMISED, 2), *sampled(REPEATED, 5)]
         if (loops := _least(start + repeated(piece, 100_000), limit := 10 if piece in PROMISED else 20))
         > limit
     }
@@ -409,8 +343,8 @@ def _least(text: str, enough: float) -> float:
     """
     best = float("inf")
     for _ in range(10):
-        loop = cpu_seconds(bare_loop, tries=1)
-        best = min(best, cpu_seconds(partial(parse, text), tries=1) / loop)
+        loop = cpu_seconds(bare_loop)
+        best = min(best, cpu_seconds(partial(parse, text)) / loop)
         if best <= enough:
             break
     return best
@@ -425,24 +359,8 @@ def bare_loop() -> None:
 BARE, LOOPED = re.compile("a"), "a" * 20_000
 
 
-@pytest.mark.sampled
-@pytest.mark.parametrize(
-    "piece",
-    sampled([" ", "\n", "`", "{", "```\n", "{'a':", "Action:\n", "Action: a\nAction Input: b\n"], 3),
-)
-def test_time_grows_as_the_text_does(piece: str) -> None:
-    def seconds(size: int) -> float:
-        return cpu_seconds(partial(parse, f"Action: a\nAction Input: {repeated(piece, size)}"))
-
-    ratios: list[float] = []
-    while len(ratios) < 5:
-        ratios.append(seconds(200_000) / max(seconds(50_000), 0.001))
-        if ratios[-1] < 9:  # two doublings, each less than threefold
-            return
-    pytest.fail(f"time grew by {ratios}")
-
-
 @given(st.from_regex(MARK, fullmatch=True), st.sampled_from(["", "Action: x\n", "<tool>a</tool> "]))
+@draws(15)
 def test_every_mark_of_reasoning_is_found_wherever_it_stands(mark: str, before: str) -> None:
     made = MARK.fullmatch(mark)
     assert made is not None

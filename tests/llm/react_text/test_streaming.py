@@ -17,45 +17,31 @@ from wesichain.llm.react_text.reasoning import MARK, ReasoningFilter, ReasoningS
 
 SECRET = "hush"  # a word of the reasoning, and of nothing else
 OPENED = [
-    ("<think>", "</think>"),
-    ("<think>\n", "\n</think>\n\n"),
-    ("<thinking>", "</thinking>"),
-    ("<THINK>", "</THINK>"),
-    ("<reasoning>", "</reasoning >"),
-    ("<think effort='high'>", "</think>"),
-    ("<seed:think>", "</seed:think>"),
-    ("[THINK]", "[/THINK]"),
-    ("<|START_THINKING|>", "<|END_THINKING|>"),
-    ("<|begin_of_thought|>", "<|end_of_thought|>"),
-    ("\u25c1think\u25b7", "\u25c1/think\u25b7"),
+    ("<think>", "</think>"), ("<think>\n", "\n</think>\n\n"), ("<thinking>", "</thinking>"),
+    ("<THINK>", "</THINK>"), ("<reasoning>", "</reasoning >"), ("<think effort='high'>", "</think>"),
+    ("<seed:think>", "</seed:think>"), ("[THINK]", "[/THINK]"), ("<|START_THINKING|>", "<|END_THINKING|>"),
+    ("<|begin_of_thought|>", "<|end_of_thought|>"), ("\u25c1think\u25b7", "\u25c1/think\u25b7"),
     ("<\uff5cbegin\u2581of\u2581thinking\uff5c>", "<\uff5cend\u2581of\u2581thinking\uff5c>"),
     ("<think>a <think>b</think> ", "</think>"),
     ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>final<|message|>"),
-    (
-        "<|channel|>commentary to=functions.add <|constrain|>json<|message|>",
-        "<|call|><|start|>assistant<|channel|>final<|message|>",
-    ),
+    ("<|channel|>commentary to=functions.add <|constrain|>json<|message|>", "<|call|><|start|>assistant<|channel|>final<|message|>"),
     ("analysis", "assistantfinal"),
-]
+]  # fmt: skip
 BARE = ["</think>", "</thinking>", "[/THINK]", "<|END_THINKING|>", "</reasoning>", "\u25c1/think\u25b7"]
+SAYABLE = [
+    *"<>[]`\"'{}: \n",
+    "say",
+    "Thought:",
+    "Final Answer:",
+    "<b>",
+    "</b>",
+    "[1]",
+    "a < b",
+    "think",
+    "|>",
+]
 WORDS = (
-    st.lists(
-        st.sampled_from(
-            [
-                *"<>[]`\"'{}: \n",
-                "say",
-                "Thought:",
-                "Final Answer:",
-                "<b>",
-                "</b>",
-                "[1]",
-                "a < b",
-                "think",
-                "|>",
-            ]
-        ),
-        max_size=12,
-    )
+    st.lists(st.sampled_from(SAYABLE), max_size=12)
     .map("".join)
     .filter(lambda text: MARK.search(text) is None)
 )
@@ -116,20 +102,13 @@ def test_what_has_no_block_is_passed_on_whole(text: str, sizes: list[int]) -> No
 
 
 MARKS = [
-    *(mark for marks in OPENED for mark in marks),
-    *(
-        "<|start|>assistant",
-        "<|end|>",
-        "<|call|>",
-        "<|message|>",
-        "assistantcommentary to=functions.add json",
-    ),
-    *("{}", "hm", "\n", " ", "`", '"', "<", "x"),
-]
+    *(mark for marks in OPENED for mark in marks), "<|start|>assistant", "<|end|>", "<|call|>",
+    "<|message|>", "assistantcommentary to=functions.add json", "{}", "hm", "\n", " ", "`", '"', "<", "x",
+]  # fmt: skip
 
 
 @given(text=st.lists(st.sampled_from(MARKS), max_size=9).map("".join), sizes=CUTS)
-@draws(100)
+@draws(50)
 def test_the_cuts_decide_only_what_was_passed_on_before_its_end_was_known(
     text: str, sizes: list[int]
 ) -> None:
@@ -166,9 +145,8 @@ def test_from_the_second_reply_on_a_block_that_begins_in_the_prompt_is_hidden_to
         ("<|channel|>final<|message|>It is 4.<|end|> so", "It is 4."),
     ],
 )
-@pytest.mark.parametrize("size", [1, 3, 100])
-def test_what_is_no_block_is_said(text: str, said: str, size: int) -> None:
-    assert passed_on(cut(text, [size])) == said
+def test_what_is_no_block_is_said(text: str, said: str) -> None:
+    assert [passed_on(cut(text, [size])) for size in (1, 3, 100)] == [said] * 3
 
 
 def test_a_model_that_opens_its_blocks_itself_this_time_is_heard_all_the_same() -> None:
@@ -187,13 +165,13 @@ ASKED = LlmRequest("", (Message(Role.USER, "1 + 1?"),), TOOLS)
 
 
 @pytest.mark.parametrize("marks", OPENED, ids=lambda marks: marks[0].strip())
-@pytest.mark.parametrize("size", [1, 2, 5, 11, 1000])
-async def test_streams_of_text_and_of_native_models_hide_it_alike(marks: tuple[str, str], size: int) -> None:
+async def test_streams_of_text_and_of_native_models_hide_it_alike(marks: tuple[str, str]) -> None:
     inside = f"{SECRET}\nAction: add\nAction Input: {{}}\nFinal Answer: {SECRET}"
-    pieces = cut(f"{marks[0]}{inside}{marks[1]}Final Answer: It is 2.", [size])
-    assert (await shown(TextReAct(InPieces(pieces)).stream(ASKED))).strip() == "It is 2."
-    native = await shown(ForeignText(TOOLS, ReasoningStyle()).stream(InPieces(pieces).stream(ASKED)))
-    assert native.strip() == "Final Answer: It is 2."
+    for size in (1, 5, 1000):
+        pieces = cut(f"{marks[0]}{inside}{marks[1]}Final Answer: It is 2.", [size])
+        assert (await shown(TextReAct(InPieces(pieces)).stream(ASKED))).strip() == "It is 2."
+        native = await shown(ForeignText(TOOLS, ReasoningStyle()).stream(InPieces(pieces).stream(ASKED)))
+        assert native.strip() == "Final Answer: It is 2."
 
 
 async def test_a_client_learns_that_its_model_thinks_first() -> None:
@@ -204,13 +182,7 @@ async def test_a_client_learns_that_its_model_thinks_first() -> None:
 
 
 def test_a_long_reply_is_heard_in_linear_time() -> None:
-    for text in (
-        "<" * 100_000,
-        "[THINK" * 20_000,
-        "analysis" * 12_000,
-        "<think>" * 14_000,
-        "`<think>" * 12_000,
-    ):
+    for text in ("<" * 50_000, "[THINK" * 10_000, "analysis" * 6_000, "<think>" * 7_000, "`<think>" * 6_000):
         passed_on(cut(text, [50]))
 
 
@@ -224,10 +196,10 @@ def test_a_long_reply_is_heard_in_linear_time() -> None:
         "Action: add\nAction Input: {}",
     ],
 )
-@pytest.mark.parametrize("size", [1, 4, 1000])
-async def test_nothing_of_a_call_is_streamed(text: str, size: int) -> None:
-    items = InPieces(cut(text, [size])).stream(ASKED)
-    assert await shown(ForeignText(TOOLS, ReasoningStyle(), runs_calls=True).stream(items)) == ""
+async def test_nothing_of_a_call_is_streamed(text: str) -> None:
+    for size in (1, 4, 1000):
+        items = InPieces(cut(text, [size])).stream(ASKED)
+        assert await shown(ForeignText(TOOLS, ReasoningStyle(), runs_calls=True).stream(items)) == ""
 
 
 @pytest.mark.sampled

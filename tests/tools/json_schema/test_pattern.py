@@ -103,6 +103,7 @@ def test_patterns_that_only_backtracking_could_match_are_refused_if_they_could_h
         r"^(?=a).*,.*,.*,.*,.*x",
         r"(?=a)a{1,30}a{1,30}a{1,30}a{1,30}b",
         r"(?=a)(a|b)(a|b)(a|b)(a|b)(a|b)(a|b)(a|b)(a|b)a*a*a*c",
+        r"(?=a)" + "a?" * 25 + "c",
     ],
 )
 def test_the_rest_is_quick_because_long_texts_are_not_looked_at(pattern: str) -> None:

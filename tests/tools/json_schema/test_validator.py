@@ -136,6 +136,12 @@ def test_nested_schemas_that_ask_for_the_unevaluated_are_checked_in_one_walk() -
     assert time.process_time() - start < 5
 
 
+@pytest.mark.parametrize("word", ["anyOf", "oneOf"])
+def test_what_does_not_fit_is_told_where_the_unevaluated_is_asked_for(word: str) -> None:
+    schema: Any = {word: [{"required": ["a"]}], "unevaluatedProperties": False}
+    assert validate_json(schema, {}) == ["a: is required and was not given"]
+
+
 def test_a_long_list_is_checked_in_one_pass() -> None:
     items = [{"n": n} for n in range(30_000)]
     start = time.process_time()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -57,17 +58,17 @@ async def slow(seconds: float) -> str:
     return "slept"
 
 
+OFFERED = [order, think, slow]
+
+
+async def serve(announce: Callable[[str], object], port: int = 0) -> None:
+    """Over HTTP."""
+    resources = [ServedResource("notes://today", lambda: "nothing yet")]
+    await serve_http(OFFERED, port, resources=resources, changes=ServedChanges(), announce=announce)
+
+
 if __name__ == "__main__":
-    offered = [order, think, slow]
     if len(sys.argv) > 1:
-        asyncio.run(
-            serve_http(
-                offered,
-                int(sys.argv[1]),
-                resources=[ServedResource("notes://today", lambda: "nothing yet")],
-                changes=ServedChanges(),
-                announce=lambda url: print(url, file=sys.stderr, flush=True),
-            )
-        )
+        asyncio.run(serve(lambda url: print(url, file=sys.stderr, flush=True), int(sys.argv[1])))
     else:
-        asyncio.run(serve_stdio(offered))
+        asyncio.run(serve_stdio(OFFERED))

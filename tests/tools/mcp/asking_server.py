@@ -1,6 +1,6 @@
 """A server made with the official SDK whose tools ask: a person, twice, or a model.
 
-Over stdio, or over HTTP at the port that is given. What it begins and ends is noted in the file $NOTES.
+Over stdio as a program; what it begins and ends is noted in the file $NOTES.
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
+import socket
+from collections.abc import Callable
 from pathlib import Path
 
+import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import SamplingMessage, TextContent
 from pydantic import BaseModel
-
-server = MCPServer("asking")
 
 
 class Size(BaseModel):
@@ -28,7 +28,6 @@ def note(text: str) -> None:
         notes.write(f"{text}\n")
 
 
-@server.tool(structured_output=False)
 async def order(item: str, ctx: Context) -> str:
     """Order an item; its size is asked for."""
     note(f"began {item}")
@@ -43,7 +42,6 @@ async def order(item: str, ctx: Context) -> str:
     return f"{answer.data.colour} {item} in {answer.data.size}"
 
 
-@server.tool(structured_output=False)
 async def guess(ctx: Context) -> str:
     """Ask the same twice."""
     note("began guess")
@@ -72,7 +70,6 @@ FORM = {
 }
 
 
-@server.tool(structured_output=False)
 async def check_in(ctx: Context) -> str:
     """Ask for all that a hotel wants to know."""
     answer = await ctx.session.elicit_form("Who comes?", FORM, related_request_id=ctx.request_id)
@@ -81,7 +78,6 @@ async def check_in(ctx: Context) -> str:
     return said
 
 
-@server.tool(structured_output=False)
 async def slow(seconds: float) -> str:
     """Take some time."""
     note("began slow")
@@ -89,7 +85,6 @@ async def slow(seconds: float) -> str:
     return "slept"
 
 
-@server.tool(structured_output=False)
 async def think(text: str, ctx: Context) -> str:
     """Ask the client's model."""
     said = SamplingMessage(role="user", content=TextContent(text=text))
@@ -102,8 +97,26 @@ async def think(text: str, ctx: Context) -> str:
     return f"{answer.model} says {getattr(answer.content, 'text', '')}"
 
 
+def made() -> MCPServer:
+    server = MCPServer("asking")
+    for function in (order, guess, check_in, slow, think):
+        server.add_tool(function, structured_output=False)
+    return server
+
+
+async def serve(announce: Callable[[str], object]) -> None:
+    """Over HTTP."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        announce(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp")
+        config = uvicorn.Config(made().streamable_http_app(), log_level="warning")
+        server = uvicorn.Server(config)
+        try:
+            await server.serve(sockets=[listener])
+        finally:
+            for each in server.servers:
+                each.close()
+            await server.lifespan.shutdown()
+
+
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        server.run("streamable-http", port=int(sys.argv[1]))
-    else:
-        server.run("stdio")
+    made().run("stdio")

@@ -8,10 +8,11 @@ import pytest
 
 
 @pytest.fixture
-def notes(tmp_path: Path) -> Path:
+def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file in which a server that asks notes what it begins and ends."""
     path = tmp_path / "notes"
     path.touch()
+    monkeypatch.setenv("NOTES", str(path))
     return path
 
 

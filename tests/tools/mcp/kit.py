@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeAlias
 
 import psutil
 
@@ -17,7 +19,7 @@ from tests.waiting import until
 from tests.warm import python
 from wesichain.core import ToolCall
 from wesichain.tools import ToolResult, ToolSet
-from wesichain.tools.mcp import McpServer
+from wesichain.tools.mcp import McpServer, serve_http
 
 HERE = Path(__file__).parent
 ENV = {"PYTHONPATH": SOURCES}
@@ -53,7 +55,7 @@ async def are_gone(pids: list[int]) -> bool:
 
 @contextmanager
 def serving(*command: str, pattern: str, env: dict[str, str] | None = None) -> Iterator[str]:
-    """A server that says its address on standard error; ended by its id."""
+    """A server in a process of its own, which says its address on standard error; ended by its id."""
     process = subprocess.Popen(
         [*python(), *command],
         stderr=subprocess.PIPE,
@@ -70,30 +72,52 @@ def serving(*command: str, pattern: str, env: dict[str, str] | None = None) -> I
         else:
             raise AssertionError("the server did not start")
     finally:
-        process.terminate()
-        try:
-            process.wait(5)
-        except subprocess.TimeoutExpired:  # the SDK's own server waits for clients that listen
-            process.kill()
-            process.wait(20)
+        process.kill()  # asked to end, it would wait for clients that listen
+        process.wait(20)
         assert process.stderr is not None
         process.stderr.close()
 
 
+Announce: TypeAlias = Callable[[str], object]
+
+
+@asynccontextmanager
+async def announced(serve: Callable[[Announce], Coroutine[Any, Any, None]]) -> AsyncIterator[str]:
+    """A server in this process; gives its address."""
+    address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(serve(address.set_result))
+    both: set[asyncio.Future[Any]] = {task, address}
+    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+    if task.done():
+        task.result()
+    try:
+        yield await address
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+def served(*tools: Any, port: int = 0, **options: Any) -> AbstractAsyncContextManager[str]:
+    """Our server, in this process."""
+    return announced(lambda announce: serve_http(tools, port, announce=announce, **options))
+
+
 @asynccontextmanager
 async def asking(
-    program: str, notes: Path, *, over: str = "stdio", **options: Any
+    program: ModuleType, notes: Path, *, over: str = "http", **options: Any
 ) -> AsyncIterator[McpServer]:
-    """The server of one of the programs here, whose tools ask; it notes what they begin and end."""
+    """The server of one of the programs here, whose tools ask; it notes what they begin and end.
+
+    Over stdio it is a process of its own, over HTTP it is in this one.
+    """
     given: Any = {"approval": False, "connect_timeout": 120.0, **options}
-    file, env = str(HERE / program), {**ENV, "NOTES": str(notes)}
     if over == "stdio":
-        async with McpServer.stdio(*python(), file, env=env, **given) as server:
+        env = {**ENV, "NOTES": str(notes)}
+        async with McpServer.stdio(*python(), str(program.__file__), env=env, **given) as server:
             yield server
         return
-    with serving(file, "0", pattern=r"http://127\.0\.0\.1:\d+", env=env) as url:
-        async with McpServer.http(f"{url}/mcp", **given) as server:
-            yield server
+    async with announced(program.serve) as url, McpServer.http(url, **given) as server:
+        yield server
 
 
 def lines(notes: Path) -> list[str]:

@@ -22,18 +22,8 @@ LISTS = {
     "wrong-schema": [tool("fine"), tool("bad", {"type": "object", "properties": {"text": {"pattern": "("}}})],
     "twice": [tool("fine"), tool("fine", {"type": "object"}), tool("other")],
     "odd-names": [tool("get/it"), tool("get_it"), tool("get it"), tool("1st"), tool("é"), tool("x" * 100)],
-    "hints": [
-        tool("wipe", annotations={"destructiveHint": True, "idempotentHint": True}),
-        tool("look", annotations={"readOnlyHint": True, "idempotentHint": True}),
-        tool("plain"),
-    ],
-    "declared": [
-        tool(
-            "fine",
-            outputSchema={"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]},
-        )
-    ],
 }
+N = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 if HOW == "says-too-much":
     red = {"type": "string", "description": "\x1b[31mred\x1b[0m and \x07loud"}
     LISTS[HOW] = [
@@ -41,6 +31,11 @@ if HOW == "says-too-much":
         tool("huge-schema", {"type": "object", "description": "x" * 300_000}),
         *(tool(f"tool{n}", {"type": "object", "properties": {"text": red}}) for n in range(1_998)),
     ]
+ALONE = ("text", "blocks", "error", "no-result", "huge", "huge-data", "leaks", "is-noisy", "complains")
+LISTS["many"] = [  # each misbehaves in a way of its own, and none disturbs the others
+    *(tool(name) for name in (*ALONE, "refuses", "breaks")),
+    tool("declared", outputSchema=N),
+]
 PNG = {"type": "image", "data": "AAAA" * 100, "mimeType": "image/png"}
 LINK = {"type": "resource_link", "name": "notes", "uri": "file:///notes.txt"}
 BLOB = {"type": "resource", "resource": {"uri": "file:///b", "blob": "AAAA"}}
@@ -55,7 +50,6 @@ RESULTS: dict[str, Any] = {
     "text": {"content": [say("hello")]},
     "blocks": {"content": [say("one"), PNG, LINK, FILE, BLOB, say("two")]},
     "declared": {"content": [say("many")], "structuredContent": {"n": "many"}},
-    "media-and-data": {"content": [say("a square"), PNG], "structuredContent": {"width": 3}},
     "error": {"content": [say("the disk is full")], "isError": True},
     "no-result": {"what": "ever"},
     "huge": {"content": [say("x" * 5_000_000)]},
@@ -88,10 +82,6 @@ def start() -> None:
             sys.exit("cannot read its configuration")
         case "leaks-and-ends":
             sys.exit(f"cannot log in with {os.environ['API_KEY']}")
-        case "prints-and-waits":
-            write("Welcome to the server!")
-            say_so()
-            time.sleep(600)
         case "prints-for-ever":
             write("y")
             say_so()
@@ -104,8 +94,6 @@ def start() -> None:
         case "waits":
             say_so()
             time.sleep(600)
-        case "complains":
-            sys.stderr.write("warning: " * 1_000_000)
         case "has-a-stubborn-child" | "is-stubborn":
             code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
             import subprocess  # no other server pays for it
@@ -116,8 +104,8 @@ def start() -> None:
             pass
 
 
-def call(number: Any) -> None:
-    match HOW:
+def call(number: Any, how: str) -> None:
+    match how:
         case "dies":
             sys.stderr.write("out of memory\n")
             os._exit(7)
@@ -127,6 +115,9 @@ def call(number: Any) -> None:
         case "stops-reading":
             os.close(0)
             time.sleep(600)
+        case "complains":
+            sys.stderr.write("warning: " * 1_000_000)
+            send(number, result=RESULTS["text"])
         case "is-noisy":
             write("thinking...")
             write('{"not": "a message"}')
@@ -139,7 +130,7 @@ def call(number: Any) -> None:
         case "breaks":
             send(number, error={"code": -32603, "message": "internal trouble"})
         case _:
-            send(number, result=RESULTS.get(HOW, RESULTS["text"]))
+            send(number, result=RESULTS.get(how, RESULTS["text"]))
 
 
 def listed(number: Any, params: dict[str, Any]) -> None:
@@ -150,9 +141,6 @@ def listed(number: Any, params: dict[str, Any]) -> None:
         send(number, result={"tools": [tool(f"tool{page}")], **more})
     elif HOW == "endless-pages":
         send(number, result={"tools": [tool(f"tool{page}")], "nextCursor": str(page + 1)})
-    elif HOW == "grows":
-        count = int(Path(os.environ["COUNT"]).read_text(encoding="utf-8"))
-        send(number, result={"tools": [tool(f"tool{n}") for n in range(count)]})
     elif HOW == "lists-nothing":
         say_so()
     else:
@@ -177,7 +165,7 @@ def main() -> None:
         elif method == "tools/list":
             listed(number, params)
         elif method == "tools/call":
-            call(number)
+            call(number, params["name"] if HOW == "many" else HOW)
         elif method == "notifications/cancelled" and "NOTES" in os.environ:
             Path(os.environ["NOTES"]).write_text("cancelled", encoding="utf-8")
         elif number is not None:

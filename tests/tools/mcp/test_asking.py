@@ -10,7 +10,7 @@ from mcp import Client, MCPError, types
 
 from tests.waiting import until
 from wesichain import Agent, tool
-from wesichain.core import Audio, Document, Image, LlmResponse, ToolCall
+from wesichain.core import LlmResponse, ToolCall
 from wesichain.core.internal import Question
 from wesichain.errors import ToolError
 from wesichain.testing import ScriptedLlm
@@ -27,13 +27,12 @@ from wesichain.tools.mcp import (
 )
 from wesichain.tools.mcp.callbacks import Callbacks
 from wesichain.tools.mcp.connection import Connection
-from wesichain.tools.mcp.decode import read_resource, read_result
-from wesichain.tools.mcp.encode import to_block
 from wesichain.tools.mcp.inflight import InFlightCalls
 from wesichain.tools.mcp.server import RecentEvents
 from wesichain.tools.mcp.transports import ServerAddress
 
-from .test_conversation import FORM, clerk, erase, place, served, who
+from .kit import served
+from .test_conversation import FORM, clerk, erase, place, who
 
 BOTH = pytest.mark.parametrize("mode", ["legacy", "auto"])
 PNG = types.ImageContent(data="AAAA", mime_type="image/png")
@@ -109,6 +108,9 @@ FITS, NOT = answers({"approve": True}), answers({"approve": "maybe"})
         ),
         pytest.param(
             erase, {"path": "a"}, {"elicitation_callback": answers(None, "decline")}, "was not approved", id="or-no"
+        ),
+        pytest.param(
+            erase, {"path": "a"}, {"elicitation_callback": answers({"approve": False})}, "was not approved", id="who-says-no"
         ),
         pytest.param(erase, {"path": "a"}, {}, "has no way to ask for it", id="nobody"),
         pytest.param(who, {}, {"elicitation_callback": answers({"name": "A"})}, "age: is required", id="too-little"),
@@ -285,58 +287,6 @@ async def test_a_question_that_cannot_be_put_is_declined_or_fails_without_its_re
     failed = await answer(None, types.ElicitRequestFormParams(message="m", requested_schema=FORM))
     assert isinstance(failed, types.ErrorData)
     assert failed.message == "the question failed: ValueError"
-
-
-def result(*content: Any, data: Any = None, **more: Any) -> types.CallToolResult:
-    return types.CallToolResult(content=[*content], structured_content=data, **more)
-
-
-TEXT, DATA = types.TextContent(text='{"n": 1}'), {"n": 1}
-WRAPPED = {"_meta": {"wesichain/wrapped": True}}
-PICTURE = Image(b"\x00\x00\x00", media_type="image/png")
-
-
-@pytest.mark.parametrize(
-    ("given", "value"),
-    [
-        pytest.param(result(TEXT, data={"result": [1]}, **WRAPPED), [1], id="data-that-was-wrapped"),
-        pytest.param(result(TEXT, data={"result": [1]}), {"result": [1]}, id="or-only-looks-so"),
-        pytest.param(result(TEXT, PNG, data=DATA), ['{"n": 1}', PICTURE], id="data-as-text"),
-        pytest.param(
-            result(types.TextContent(text="x"), PNG, data=DATA), ["x", PICTURE, '{"n":1}'], id="data-beside"
-        ),
-        pytest.param(result(types.AudioContent(data="AAAA", mime_type="audio/wav")), [Audio(b"\x00\x00\x00", "audio/wav")], id="a-sound"),
-        pytest.param(result(types.ImageContent(data="A", mime_type="image/png")), "[image: image/png that cannot be read: ", id="no-base64"),
-    ],
-)  # fmt: skip
-def test_results_are_read(given: Any, value: Any) -> None:
-    found = read_result(given)
-    assert found == value or (isinstance(value, str) and found.startswith(value))
-
-
-def test_a_resource_that_is_no_base64_is_refused() -> None:
-    blob = types.BlobResourceContents(uri="a://b", blob="A")
-    with pytest.raises(ToolError, match="not base64"):
-        read_resource(types.ReadResourceResult(contents=[blob]))
-
-
-@pytest.mark.parametrize(
-    ("part", "block"),
-    [
-        (Image(url="https://a.b/c.png"), types.ResourceLink(name="image", uri="https://a.b/c.png", mime_type="image/png")),
-        (Document(url="https://a.b/c.pdf", name="c"), types.ResourceLink(name="c", uri="https://a.b/c.pdf", mime_type="application/pdf")),
-    ],
-)  # fmt: skip
-def test_a_part_by_its_address_is_a_link(part: Any, block: Any) -> None:
-    assert to_block(part) == block
-
-
-@pytest.mark.parametrize(
-    ("name", "uri"), [("a.txt", "document:a.txt"), ("notes://a", "notes://a"), ("", "document:document")]
-)
-def test_a_document_has_an_address(name: str, uri: str) -> None:
-    block: Any = to_block(Document(b"hi", media_type="text/plain", name=name))
-    assert (str(block.resource.uri), block.resource.text) == (uri, "hi")
 
 
 async def test_a_question_is_asked_outside_of_a_served_call() -> None:

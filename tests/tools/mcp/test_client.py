@@ -18,7 +18,6 @@ from tests.waiting import PATIENCE, until
 from wesichain import Agent
 from wesichain.errors import (
     ConfigError,
-    RunInterruptedError,
     ToolError,
     ToolErrorKind,
     ToolExecutionError,
@@ -34,7 +33,7 @@ SECRET = "canary-1234567890"
 
 @pytest.fixture(autouse=True)
 def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wesichain.tools.mcp.transports._PATIENCE", 0.5)
+    monkeypatch.setattr("wesichain.tools.mcp.transports._PATIENCE", 0.3)
 
 
 # --- good servers --------------------------------------------------------------------------------
@@ -51,40 +50,6 @@ async def test_the_tools_of_a_server_of_the_official_sdk() -> None:
         assert [result.value for result in results] == [{"result": 2 * n} for n in range(20)]
 
 
-async def test_an_agent_uses_them_beside_its_own() -> None:
-    def shout(text: str) -> str:
-        """Say it louder."""
-        return text.upper()
-
-    async with official(prefix="far_", only=["add", "greet"], approval=False) as server:
-        model = ScriptedLlm([calls(("far_greet", {"name": "you"}), ("shout", {"text": "hi"})), "done"])
-        result = await Agent(model, tools=[*server.tools, shout]).run("greet me")
-    assert result.output == "done"
-    assert [spec.name for spec in model.requests[0].tools] == ["far_add", "far_greet", "shout"]
-    told = [message.content for message in model.requests[1].messages]
-    assert told[-2:] == ["hello you", "HI"]
-
-
-async def test_a_tool_that_the_server_calls_destructive_waits_for_a_person() -> None:
-    async with raw("hints") as server:
-        agent = Agent(ScriptedLlm([calls(("look", {}), ("wipe", {}))]), tools=server.tools)
-        with pytest.raises(RunInterruptedError) as waiting:
-            await agent.run("clean up")
-    assert [pending.call.name for pending in waiting.value.outcome.pending] == ["wipe"]
-
-
-async def test_streamable_http_with_headers() -> None:
-    port = reserved_port()
-    with serving(str(HERE / "sdk_server.py"), str(port), pattern="running on"):
-        url = f"http://127.0.0.1:{port}/mcp"
-        async with McpServer.http(url, headers={"x-key": SECRET}) as server:
-            assert (await call(server, "add", {"a": 1, "b": 2})).value == {"result": 3}
-            assert (await call(server, "agent_of")).value == SECRET
-            assert server.name == f"http://127.0.0.1:{port}"
-        async with server:
-            assert (await call(server, "greet", {"name": "again"})).value == "hello again"
-
-
 async def test_one_task_may_enter_and_another_leave() -> None:
     server = raw("text")
     await asyncio.create_task(server.__aenter__())
@@ -96,53 +61,52 @@ async def test_one_task_may_enter_and_another_leave() -> None:
 # --- what comes back -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("how", "value"),
-    [
-        pytest.param("text", "hello", id="text"),
-        pytest.param("is-noisy", "hello", id="an-answer-among-noise"),
-        pytest.param("complains", "hello", id="nine-megabytes-of-complaints"),
-        pytest.param(
-            "blocks",
-            "one\n[image (image/png, 300 bytes)]\n[resource: notes, file:///notes.txt]\ninside\n"
-            "[document 'b' (application/octet-stream, 3 bytes)]\ntwo",
-            id="blocks-in-order-and-what-cannot-be-read-is-named",
-        ),
-    ],
+BLOCKS = (
+    "one\n[image (image/png, 300 bytes)]\n[resource: notes, file:///notes.txt]\ninside\n"
+    "[document 'b' (application/octet-stream, 3 bytes)]\ntwo"
 )
-async def test_a_result(how: str, value: Any, capfd: pytest.CaptureFixture[str]) -> None:
-    async with raw(how) as server:
-        assert (await call(server, "fine")).value == value
+
+
+async def test_what_comes_back_of_calls(capfd: pytest.CaptureFixture[str]) -> None:
+    """In order, and what cannot be read is named; among noise, and beside nine megabytes of complaints."""
+    async with raw("many", env={"API_KEY": SECRET}, max_output=1_000) as server:
+        for how, value in (
+            ("text", "hello"),
+            ("is-noisy", "hello"),
+            ("complains", "hello"),
+            ("blocks", BLOCKS),
+        ):
+            assert (await call(server, how)).value == value, how
+        for how, starts in (("huge", "xxxxxxxxxx"), ("huge-data", '{"n":"xxxx')):
+            cut: Any = (await call(server, how)).value
+            assert (cut[:10], "[cut: " in cut, len(cut) < 1_100) == (starts, True, True)
+        for how, kind, words in (
+            ("error", "execution_failed", "the disk is full"),
+            ("refuses", "invalid_input", "text is not a haiku"),
+            ("breaks", "execution_failed", "internal trouble"),
+            ("no-result", "serialization", "its answer is not valid"),
+            ("declared", "serialization", "not what it declares"),
+            ("leaks", "execution_failed", "the key is [redacted]"),
+        ):
+            error: Any = (await call(server, how)).error
+            assert (error.kind, words in str(error)) == (ToolErrorKind(kind), True), error
+            assert type(error) is (ToolSerializationError if how == "declared" else ToolExecutionError)
+            assert SECRET not in str(error)
     assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(
     ("how", "error", "kind", "words"),
     [
-        pytest.param("error", ToolExecutionError, "execution_failed", "the disk is full", id="it-says-so"),
-        pytest.param("refuses", ToolExecutionError, "invalid_input", "text is not a haiku", id="it-refuses"),
-        pytest.param("breaks", ToolExecutionError, "execution_failed", "internal trouble", id="it-breaks"),
-        pytest.param(
-            "no-result", ToolExecutionError, "serialization", "its answer is not valid", id="no-result"
-        ),
-        pytest.param(
-            "declared", ToolSerializationError, "serialization", "not what it declares", id="other-data"
-        ),
-        pytest.param("leaks", ToolExecutionError, "execution_failed", "the key is [redacted]", id="a-secret"),
-        pytest.param(
-            "too-huge", ToolExecutionError, "unavailable", "more than 16,777,216 bytes", id="too-huge"
-        ),
-        pytest.param("hangs", ToolTimeoutError, "timeout", "did not finish within 0.5 s", id="it-hangs"),
+        ("too-huge", ToolExecutionError, "unavailable", "more than 16,777,216 bytes"),
+        ("hangs", ToolTimeoutError, "timeout", "did not finish within 0.3 s"),
     ],
 )
 async def test_a_failure_is_a_value(how: str, error: type, kind: str, words: str) -> None:
-    timeout = 0.5 if how == "hangs" else 30.0
-    async with raw(how, env={"API_KEY": SECRET}, timeout=timeout) as server:
-        result = await call(server, "fine")
-        assert result.error is not None
-        assert type(result.error) is error
-        assert (result.error.kind, SECRET in str(result.error)) == (ToolErrorKind(kind), False)
-        assert words in str(result.error)
+    async with raw(how, timeout=0.3 if how == "hangs" else 30.0) as server:
+        failed: Any = (await call(server, "fine")).error
+    assert (type(failed), failed.kind) == (error, ToolErrorKind(kind))
+    assert words in str(failed)
 
 
 async def test_a_server_that_is_gone_stays_gone_until_it_is_entered_again() -> None:
@@ -159,7 +123,7 @@ async def test_a_server_that_is_gone_stays_gone_until_it_is_entered_again() -> N
 
 
 async def test_a_server_that_reads_no_more_is_noticed() -> None:
-    async with raw("stops-reading", timeout=1.0) as server:
+    async with raw("stops-reading", timeout=0.3) as server:
         assert isinstance((await call(server, "fine")).error, ToolTimeoutError)
         after = (await call(server, "fine")).error
         for _ in range(20):  # on a busy machine it may still have to come to where it stops
@@ -172,22 +136,9 @@ async def test_a_server_that_reads_no_more_is_noticed() -> None:
 
 async def test_a_server_that_turns_deaf_holds_nobody() -> None:
     """Its pipe is full, so not even a cancellation can be sent."""
-    async with raw("turns-deaf", timeout=0.5) as server:
+    async with raw("turns-deaf", timeout=0.2) as server:
         results = [await call(server, "fine", {"text": "x" * 1_000_000}) for _ in range(2)]
     assert [type(result.error) for result in results] == [ToolTimeoutError] * 2
-
-
-@pytest.mark.parametrize(
-    ("how", "starts"),
-    [pytest.param("huge", "xxxxxxxxxx", id="text"), pytest.param("huge-data", '{"n":"xxxx', id="data")],
-)
-async def test_a_huge_result_is_cut(how: str, starts: str) -> None:
-    async with raw(how, max_output=1_000) as server:
-        value = (await call(server, "fine")).value
-    assert isinstance(value, str)
-    assert value[:10] == starts
-    assert "[cut: " in value
-    assert len(value) < 1_100
 
 
 # --- what is listed ------------------------------------------------------------------------------
@@ -218,16 +169,6 @@ async def test_all_pages_are_read() -> None:
         assert [tool.name for tool in server.tools] == ["tool0", "tool1", "tool2"]
 
 
-async def test_a_refresh_lists_the_tools_anew(tmp_path: Path) -> None:
-    count = tmp_path / "count"
-    count.write_text("1", encoding="utf-8")
-    async with raw("grows", env={"COUNT": str(count)}) as server:
-        before = server.tools
-        count.write_text("3", encoding="utf-8")
-        assert [tool.name for tool in await server.refresh()] == ["tool0", "tool1", "tool2"]
-        assert (len(before), len(server.tools)) == (1, 3)
-
-
 # --- servers that cannot be used -----------------------------------------------------------------
 
 
@@ -236,11 +177,10 @@ async def test_a_refresh_lists_the_tools_anew(tmp_path: Path) -> None:
     [
         pytest.param("ends", "status 1; its last words: cannot read its configuration", id="it-ends"),
         pytest.param("leaks-and-ends", "cannot log in with [redacted]", id="saying-a-secret"),
-        pytest.param("waits", "did not answer within 1 s", id="it-does-not-answer"),
-        pytest.param("prints-and-waits", 'what is no message: "Welcome to the server!', id="it-is-no-server"),
+        pytest.param("waits", "did not answer within 0.2 s", id="it-does-not-answer"),
         pytest.param("prints-for-ever", "no message: ", id="it-prints-for-ever"),
         pytest.param("never-ends-its-line", "more than 16,777,216 bytes", id="its-line-never-ends"),
-        pytest.param("lists-nothing", "did not give its list of tools within 1 s", id="it-lists-nothing"),
+        pytest.param("lists-nothing", "did not give its list of tools within 0.2 s", id="it-lists-nothing"),
         pytest.param("endless-pages", "on more than 100 pages", id="its-list-never-ends"),
         pytest.param(
             "wrong-root",
@@ -257,12 +197,12 @@ def test_a_server_that_cannot_be_used_is_a_clear_error_soon(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(transports, "_PATIENCE", 0.2)  # seconds in which one that prints for ever prints on
-    waits = how in ("waits", "prints-and-waits", "prints-for-ever", "lists-nothing")
+    patience = {"waits": 0.2, "lists-nothing": 0.2, "prints-for-ever": 0.5}.get(how, 60)
     is_there = tmp_path / "is_there"
-    server = raw(how, env={"API_KEY": SECRET, "THERE": str(is_there)}, connect_timeout=1 if waits else 60)
+    server = raw(how, env={"API_KEY": SECRET, "THERE": str(is_there)}, connect_timeout=patience)
     with pytest.raises(ToolError) as caught:
         # Where only its time ends it, time begins when the program has come to where it waits.
-        run_with_paused_time(server.__aenter__(), lambda: waits and not is_there.exists())
+        run_with_paused_time(server.__aenter__(), lambda: patience < 60 and not is_there.exists())
     assert words in str(caught.value)
     assert SECRET not in str(caught.value)
     assert server._transport._process.returncode is not None  # type: ignore[attr-defined]  # it is a program
@@ -363,8 +303,9 @@ async def test_a_server_behind_a_url_that_goes_away_fails_calls_and_may_come_bac
     url = f"http://127.0.0.1:{port}/mcp"
     run = (str(HERE / "sdk_server.py"), str(port))
     with serving(*run, pattern="running on"):
-        server = await McpServer.http(url).__aenter__()
-        assert (await call(server, "greet", {"name": "you"})).ok
+        server = await McpServer.http(url, headers={"x-key": SECRET}).__aenter__()
+        assert (await call(server, "agent_of")).value == SECRET
+        assert server.name == f"http://127.0.0.1:{port}"
     gone = (await call(server, "greet", {"name": "you"})).error
     assert "it cannot be reached" in str(gone)
     with serving(*run, pattern="running on"):
@@ -414,7 +355,7 @@ async def test_cancelled_twice_while_leaving_it_still_waits_for_the_end(tmp_path
     using = asyncio.create_task(use())
     await until(lambda: pids.exists() and pids.read_text(encoding="utf-8"))
     for _ in range(3):
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.1)
         using.cancel()
     with pytest.raises(asyncio.CancelledError):
         await using
@@ -438,7 +379,7 @@ async def appears(file: Path, text: str) -> None:
 @pytest.mark.parametrize("by", ["a token", "the task", "the timeout"])
 async def test_a_cancelled_call_is_cancelled_at_the_server(by: str, tmp_path: Path) -> None:
     notes = tmp_path / "notes"
-    timeout = 2.0 if by == "the timeout" else 60.0
+    timeout = 0.5 if by == "the timeout" else 60.0
     async with raw("hangs", env={"NOTES": str(notes)}, timeout=timeout, approval=False) as server:
         token = CancellationToken()
         agent = Agent(ScriptedLlm([calls(("fine", {}))]), tools=server.tools)
@@ -466,7 +407,7 @@ async def test_entering_and_leaving_many_times_leaks_nothing() -> None:
     async with raw("text") as server:
         await call(server, "fine")
     before = len([*files.iterdir()])
-    for _ in range(3):
+    for _ in range(2):
         async with server:
             await call(server, "fine")
     assert len([*files.iterdir()]) <= before

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import subprocess
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +22,11 @@ from wesichain.core.internal import Provide
 from wesichain.errors import ToolError, ToolErrorKind, ToolExecutionError
 from wesichain.testing import ScriptedLlm
 from wesichain.tools import ToolContext, ToolSet
-from wesichain.tools.mcp import McpServer, ServedPrompt, connection, elicit, serve_http
-from wesichain.tools.mcp.remote_tools import ToolSelection
+from wesichain.tools.mcp import McpServer, connection, elicit
 
 from .conformance import run as conformance
 from .conformance.server import IMAGE, PROMPTS, RESOURCES, TOOLS
-from .kit import ENV, HERE, call, serving
-from .test_remote_tools import nothing
+from .kit import ENV, HERE, call, served, serving
 
 
 class Place(BaseModel):
@@ -63,22 +60,6 @@ async def steps(ctx: ToolContext) -> str:
     return "there"
 
 
-@asynccontextmanager
-async def served(*tools: Any, port: int = 0, **options: Any) -> AsyncIterator[str]:
-    """Our server, in this process; gives its address."""
-    address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    task = asyncio.create_task(serve_http(tools, port, announce=address.set_result, **options))
-    both: set[asyncio.Future[Any]] = {task, address}
-    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-    if task.done():
-        task.result()
-    try:
-        yield await address
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
-
-
 # --- sessions and tokens ---------------------------------------------------------------------------
 
 
@@ -91,6 +72,12 @@ async def test_a_token_is_asked_for_and_a_wrong_one_is_named() -> None:
                 await McpServer.http(url, headers=headers).__aenter__()
             assert caught.value.kind is ToolErrorKind.UNAVAILABLE
             assert "wrong-horse" not in str(caught.value)
+
+
+async def test_after_a_server_was_cancelled_its_loop_can_serve_again() -> None:
+    for _ in range(2):
+        async with served(place) as url, McpServer.http(url, protocol="2025-11-25") as server:
+            assert (await call(server, "place", {"town": "Oslo"})).ok
 
 
 # --- results ---------------------------------------------------------------------------------------
@@ -204,34 +191,6 @@ async def test_a_server_s_question_is_answered_by_the_program(answer: Any, value
     assert result.ok is not bool(said)
 
 
-async def test_without_anybody_to_ask_a_question_fails_in_words() -> None:
-    async with served(who) as url, McpServer.http(url, approval=False) as server:
-        assert "cannot ask its user" in str((await call(server, "who")).error)
-    with pytest.raises(ToolError, match="called by none"):
-        await who.function()
-
-
-@pytest.mark.parametrize("consent", [True, False, None])
-async def test_an_approval_is_asked_for_where_the_client_can_ask(consent: bool | None) -> None:
-    async def ask(message: str, _: Mapping[str, Any]) -> Any:
-        assert message == 'Allow erase({"path":"a"})?'
-        return None if consent is None else {"approve": consent}
-
-    async with served(erase) as url, McpServer.http(url, on_elicit=ask) as server:
-        result = await call(server, "erase", {"path": "a"})
-    assert result.value == ("erased a" if consent else None)
-    assert result.ok is bool(consent)
-
-
-async def test_an_agent_is_served_as_one_tool() -> None:
-    agent = Agent(ScriptedLlm(["forty-two"]), name="oracle", description="Knows.")
-    async with served(agent) as url, McpServer.http(url, approval=False) as server:
-        (oracle,) = server.tools
-        args = dict.fromkeys(oracle.spec.parameters["required"], "What is it?")
-        result = await call(server, "oracle", args)
-    assert "forty-two" in str(result.value)
-
-
 def clerk() -> Agent[Any, str]:
     """An agent with an agent below it, whose one tool a person has to approve."""
     below = Agent(
@@ -242,21 +201,6 @@ def clerk() -> Agent[Any, str]:
         tools=[below.as_tool()],
         name="clerk",
     )
-
-
-@pytest.mark.parametrize("consent", [True, False])
-async def test_the_approvals_of_a_served_agent_are_asked_of_the_client_at_any_depth(consent: bool) -> None:
-    asked: list[str] = []
-
-    async def ask(message: str, _: Mapping[str, Any]) -> Any:
-        asked.append(message)
-        return {"approve": consent}
-
-    agent = clerk()
-    async with served(agent) as url, McpServer.http(url, approval=False, on_elicit=ask) as server:
-        result = await call(server, "clerk", {"task": "erase a"})
-    assert asked == ['Allow erase({"path":"a"}) (for clerk)?']
-    assert result.value == "erased it"
 
 
 async def answering(context: Any, params: Any) -> types.ElicitResult:
@@ -288,24 +232,24 @@ async def report() -> str:
     return "reported"
 
 
-@pytest.mark.parametrize(("level", "count"), [("info", 2), ("warning", 1), ("error", 0)])
 @pytest.mark.filterwarnings("ignore:The logging capability is deprecated")
-async def test_what_a_served_tool_logs_reaches_a_client_that_wants_it(level: Any, count: int) -> None:
+async def test_what_a_served_tool_logs_reaches_a_client_that_wants_it() -> None:
     heard: list[Any] = []
 
     async def hear(params: Any) -> None:
         heard.append((params.level, params.data, params.logger))
 
     async with served(report) as url, Client(url, mode="legacy", logging_callback=hear) as client:
-        await client.set_logging_level(level)
-        assert not (await client.call_tool("report", {})).is_error
-    logged = [("info", "all is well"), ("warning", "the disk is nearly full")]
-    assert heard == [(*each, "wesichain.mcp.report") for each in logged[2 - count :]]
+        levels: list[Any] = ["info", "warning", "error"]
+        for level in levels:
+            await client.set_logging_level(level)
+            assert not (await client.call_tool("report", {})).is_error
+    info, warning = ("info", "all is well"), ("warning", "the disk is nearly full")
+    assert heard == [(*each, "wesichain.mcp.report") for each in (info, warning, warning)]
 
 
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_a_client_that_cannot_ask_is_told_what_a_served_agent_needs(mode: Any) -> None:
-    async with served(clerk()) as url, Client(url, mode=mode) as client:
+async def test_a_client_that_cannot_ask_is_told_what_a_served_agent_needs() -> None:
+    async with served(clerk()) as url, Client(url, mode="legacy") as client:
         result = await client.call_tool("clerk", {"task": "erase a"})
     assert result.is_error
     error = (result.structured_content or {})["error"]
@@ -364,11 +308,8 @@ async def test_resources_and_prompts_can_be_read() -> None:
         assert prompts["test_prompt_with_arguments"].arguments == (("arg1", True), ("arg2", True))
         (message,) = await server.prompt("test_prompt_with_arguments", {"arg1": "a", "arg2": "b"})
         assert message.content == "Prompt with arguments: arg1='a', arg2='b'"
-        for args in ({}, {"arg1": "a"}, {"arg1": "a", "arg2": "b", "arg3": "c"}):
-            with pytest.raises(ToolError, match="takes arg1, arg2"):
-                await server.prompt("test_prompt_with_arguments", args)
-        with pytest.raises(ToolError, match="no prompt 'none'"):
-            await server.prompt("none")
+        with pytest.raises(ToolError, match="takes arg1, arg2"):
+            await server.prompt("test_prompt_with_arguments", {})
 
 
 async def test_a_server_without_them_says_so() -> None:
@@ -378,10 +319,6 @@ async def test_a_server_without_them_says_so() -> None:
         assert caught.value.kind is ToolErrorKind.NOT_FOUND
         with pytest.raises(ToolError, match="cannot give the prompt 'none'"):
             await server.prompt("none")
-
-
-def test_a_parameter_with_a_default_is_no_required_argument() -> None:
-    assert ServedPrompt("p", lambda a, b="x": a + b).arguments[1].required is False
 
 
 BREWING = """
@@ -446,25 +383,6 @@ async def test_a_list_that_changes_is_followed(tmp_path: Path, protocol: str) ->
         assert [each.name for each in server.tools] == ["grow", "grown"]
         assert len(before) == 1  # what somebody holds does not change
         assert (await call(server, "grown")).ok
-
-
-@pytest.mark.parametrize(
-    ("hints", "asks"),
-    [
-        pytest.param(None, True, id="says-nothing"),
-        pytest.param({}, True, id="says-nothing-of-it"),
-        pytest.param({"read_only_hint": False}, True, id="changes-things"),
-        pytest.param({"read_only_hint": True}, False, id="reads-only"),
-        pytest.param({"destructive_hint": False}, False, id="adds-only"),
-        pytest.param({"read_only_hint": True, "destructive_hint": True}, True, id="contradicts-itself"),
-    ],
-)
-def test_what_may_destroy_something_waits_for_a_person(hints: Any, asks: bool) -> None:
-    annotations = None if hints is None else types.ToolAnnotations(**hints)
-    listed = types.Tool(name="t", input_schema={"type": "object"}, annotations=annotations)
-
-    (made,), _ = ToolSelection().choose([listed], "s", nothing)
-    assert made.approval is asks
 
 
 # --- the official suite ----------------------------------------------------------------------------------

@@ -75,6 +75,11 @@ BLOB = {"uri": "document:plan.pdf", "mimeType": "application/pdf", "blob": "AAE=
             {"type": "resource_link", "name": "image", "uri": "http://x/y.png", "mimeType": "image/png"},
             "[resource: image, http://x/y.png]",
         ),
+        (
+            Document(url="http://x/y.pdf", name="y"),
+            {"type": "resource_link", "name": "y", "uri": "http://x/y.pdf", "mimeType": "application/pdf"},
+            "[resource: y, http://x/y.pdf]",
+        ),
     ],
 )
 def test_a_value_as_a_block_and_back(value: Any, block: Any, back: Any) -> None:
@@ -88,6 +93,8 @@ def test_a_resource_is_text_where_its_type_says_so() -> None:
     sent = [to_contents("u:x", b"1", kind) for kind in kinds]
     assert [plain(one).get("text") for one in sent] == ["1", "1", None]
     assert read_resource(types.ReadResourceResult(contents=sent)) == ("1", "1", b"1")
+    unnamed: Any = to_block(Document(b"1", media_type="text/plain"))
+    assert str(unnamed.resource.uri) == "document:document"
     broken = types.BlobResourceContents(uri="u:x", blob="A")
     with pytest.raises(ToolError, match="the server sent bytes that are not base64: ") as caught:
         read_resource(types.ReadResourceResult(contents=[broken]))
@@ -211,7 +218,9 @@ def test_what_is_read_of_a_result_with_media() -> None:
     assert read(picture, data={"w": 3}) == [SQUARE, '{"w":3}']
     assert read(to_block('{"w": 3}'), picture, data={"w": 3}) == ['{"w": 3}', SQUARE]
     assert read(words, words) == "a square\na square"
-    assert read(words, data={"w": 3}) == {"w": 3}
+    assert read(words, picture, data={"w": 3}) == ["a square", SQUARE, '{"w":3}']
+    for data in ({"w": 3}, {"result": [1]}):  # which only looks as if it had been wrapped
+        assert read(words, data=data) == data
     for blocks, said in (
         ((words, picture), "a square\n["),
         ((), "the tool failed, and its server does not say why"),

@@ -19,7 +19,8 @@ from typing import Any
 
 import pytest
 
-from tests.tools.mcp.test_conversation import clerk, served
+from tests.tools.mcp.kit import served
+from tests.tools.mcp.test_conversation import clerk
 from wesichain import Agent, Image
 from wesichain.agent import Interrupted
 from wesichain.core import ToolCall, ToolProgress

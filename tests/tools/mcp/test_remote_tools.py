@@ -78,6 +78,24 @@ def test_approval(approval: Any, asked: list[str]) -> None:
     assert [tool.name for tool in tools if tool.approval] == asked
 
 
+@pytest.mark.parametrize(
+    ("hints", "asks"),
+    [
+        (None, True),
+        ({}, True),
+        ({"read_only_hint": False}, True),
+        ({"read_only_hint": True}, False),
+        ({"destructive_hint": False}, False),
+        ({"read_only_hint": True, "destructive_hint": True}, True),
+    ],
+)
+def test_what_may_destroy_something_waits_for_a_person(hints: Any, asks: bool) -> None:
+    annotations = None if hints is None else types.ToolAnnotations(**hints)
+    one = types.Tool(name="t", input_schema={"type": "object"}, annotations=annotations)
+    (made,), _ = ToolSelection().choose([one], "s", nothing)
+    assert made.approval is asks
+
+
 def test_hints_never_make_us_less_careful() -> None:
     tools, _ = ToolSelection().choose(LIST, "s", nothing)
     assert {tool.effect for tool in tools} == {"once"}

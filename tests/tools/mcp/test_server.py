@@ -61,6 +61,8 @@ CALLS = [
     pytest.param("echo", {"value": [1, {"a": None}, 2.5, True]}, id="a-list"),
 ]
 
+COSTLY: list[tuple[str, dict[str, Any]]] = [("erase", {"path": "x"}), ("pay", {"amount": 500})]
+
 
 @pytest.fixture(scope="module")
 def remote() -> dict[str, Any]:
@@ -69,8 +71,9 @@ def remote() -> dict[str, Any]:
     async def ask() -> dict[str, Any]:
         async with ours() as server:
             results = {str(param.id): await call(server, *param.values) for param in CALLS}  # type: ignore[arg-type]  # a name and arguments
+            unasked = [str((await call(server, name, args)).error) for name, args in COSTLY]
             specs = ToolSet.of(server.tools).build().specs()
-        return {"specs": specs, **results}
+        return {"specs": specs, "unasked": unasked, **results}
 
     return asyncio.run(ask())
 
@@ -104,7 +107,7 @@ async def test_whatever_a_tool_takes_and_returns_comes_back_the_same() -> None:
     loop = asyncio.get_running_loop()
     async with ours() as server:
 
-        @draws(30)
+        @draws(15)
         @given(JSON)
         def law(value: JsonValue) -> None:
             ask = asyncio.run_coroutine_threadsafe(call(server, "echo", {"value": value}), loop)
@@ -119,27 +122,14 @@ async def test_whatever_a_tool_takes_and_returns_comes_back_the_same() -> None:
         assert str(caught.value) == str(direct.error)
 
 
-NOBODY = "this client cannot ask its user: the call is not part of a run"
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        pytest.param(
-            [],
-            [
-                f'MCP server \'python\' asks: Allow erase({{"path":"x"}})?; {NOBODY}',
-                f"MCP server 'python' asks: Allow pay({{\"amount\":500}})?; {NOBODY}",
-            ],
-            id="nobody-is-asked-so-nothing-is-done",
-        ),
-        pytest.param(["--approved"], ["erased x", "paid 500"], id="unless-the-client-asks"),
-    ],
-)
-async def test_calls_that_need_approval(options: list[str], said: list[str]) -> None:
-    async with ours(*options) as server:
-        results = [await call(server, "erase", {"path": "x"}), await call(server, "pay", {"amount": 500})]
-    assert [str(result.value or result.error) for result in results] == said
+async def test_calls_that_need_approval_are_not_made_unless_the_client_asks(remote: dict[str, Any]) -> None:
+    nobody = "this client cannot ask its user: the call is not part of a run"
+    assert remote["unasked"] == [
+        f'MCP server \'python\' asks: Allow erase({{"path":"x"}})?; {nobody}',
+        f"MCP server 'python' asks: Allow pay({{\"amount\":500}})?; {nobody}",
+    ]
+    async with ours("--approved") as server:
+        assert [(await call(server, name, args)).value for name, args in COSTLY] == ["erased x", "paid 500"]
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])

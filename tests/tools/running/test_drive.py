@@ -300,37 +300,10 @@ async def cancelled(tool: Callable[[], Coroutine[Any, Any, Any]], after: float =
     return now() - start
 
 
-@in_virtual_time
-async def test_a_cancelled_caller_stops_its_tool() -> None:
-    seen: list[str] = []
-
-    async def tool() -> None:
-        try:
-            await asyncio.sleep(3600)
-        except asyncio.CancelledError:
-            seen.append("cancelled")
-            raise
-
-    assert await cancelled(tool) < SLACK
-    assert seen == ["cancelled"]
-
-
 @pytest.mark.parametrize("tool", STUBBORN)
 @in_virtual_time
 async def test_a_cancelled_caller_is_free_in_time(tool: Callable[[], Coroutine[Any, Any, Any]]) -> None:
     assert await cancelled(tool) < GRACE + SLACK
-
-
-@in_virtual_time
-async def test_a_tool_cannot_swallow_the_caller_s_cancellation() -> None:
-    async def ignore() -> str:
-        try:
-            await asyncio.sleep(3600)
-        except asyncio.CancelledError:
-            pass
-        return "as if nothing had happened"
-
-    assert await cancelled(ignore) < SLACK
 
 
 @in_virtual_time

@@ -100,7 +100,7 @@ async def outcome(run: Coroutine[Any, Any, Any]) -> tuple[str, str]:
         return "error", type(error).__name__
 
 
-@draws(60)
+@draws(30)
 @given(PROGRAMS)
 def test_law_a_driven_tool_ends_as_an_awaited_one_does(program: Program) -> None:
     async def drive() -> tuple[str, str]:
@@ -119,7 +119,7 @@ def test_law_a_driven_tool_ends_as_an_awaited_one_does(program: Program) -> None
 
 # A program that is given up is thrown away where it waits: one that waits as it ends is told of by the interpreter.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@draws(40)
+@draws(20)
 @given(PROGRAMS, st.integers(0, 6), st.booleans())
 def test_law_a_driven_tool_can_be_cancelled_at_any_moment(
     program: Program, turns: int, swallows: bool

@@ -26,23 +26,12 @@ def new_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wesichain.tools.running.threads._pool", _Pool())
 
 
-async def test_the_outcome_is_the_function_s() -> None:
-    assert await in_thread(lambda: 3) == 3
-    with pytest.raises(KeyError, match="no"):
-        await in_thread(lambda: dict[str, int]()["no"])
-
-
 async def test_it_runs_elsewhere_with_the_caller_s_context() -> None:
     NAME.set("somebody")
     assert await in_thread(lambda: (NAME.get(), threading.current_thread().name)) == (
         "somebody",
         "wesichain-tool",
     )
-
-
-async def test_what_the_thread_sets_stays_there() -> None:
-    await in_thread(lambda: NAME.set("else"))
-    assert NAME.get() == "nobody"
 
 
 async def test_stop_iteration_can_be_told() -> None:
@@ -71,24 +60,6 @@ async def test_no_job_waits_for_another(monkeypatch: pytest.MonkeyPatch) -> None
     await in_thread(lambda: None)  # while others block
     later = [in_thread(partial(all_there.wait, 60)) for _ in range(15)]
     assert sorted(await asyncio.gather(*first, *later)) == list(range(40))
-
-
-async def test_a_cancelled_future_frees_the_caller_and_the_thread_goes_on() -> None:
-    started, release, done = threading.Event(), threading.Event(), threading.Event()
-
-    def work() -> None:
-        started.set()
-        release.wait(30)
-        done.set()
-
-    future = in_thread(work)
-    while not started.is_set():
-        await asyncio.sleep(0.001)
-    future.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await future
-    release.set()
-    assert done.wait(10)
 
 
 async def test_what_was_given_up_before_it_began_never_begins(

@@ -274,17 +274,6 @@ def test_a_refusal_has_as_much_of_the_signature_as_fits() -> None:
     assert usage.startswith("f(field_0: 0 | 1 | 2")
 
 
-def test_the_signature_never_shows_what_is_injected() -> None:
-    from wesichain.tools import ToolContext
-
-    def act(a: int, ctx: ToolContext) -> int:
-        """Act."""
-        return a
-
-    # Annotations are strings here, so the context's class is found by name.
-    assert tool(act).signature == "act(a: int)"
-
-
 def test_an_annotation_may_name_what_the_function_closes_over() -> None:
     def make(*, early: bool) -> Any:
         class Local(BaseModel):

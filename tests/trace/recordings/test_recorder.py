@@ -53,10 +53,10 @@ def record(folder: Path, run_events: Sequence[Event], **options: Any) -> Recorde
 
 async def holds_soon(folder: Path, count: int) -> bool:
     """Whether the file comes to hold so many events."""
-    for _ in range(200):
+    for _ in range(1_000):
         if len(read(folder).events) == count:
             return True
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.01)
     return False
 
 
@@ -70,12 +70,6 @@ def read(folder: Path) -> Recording:
 
 
 class TestAFile:
-    def test_holds_every_event_of_the_run(self, tmp_path: Path) -> None:
-        record(tmp_path, run(count=3))
-        recording = read(tmp_path)
-        assert recording.events == tuple(run(count=3))
-        assert recording.complete
-
     @given(st.data())
     @draws(15)
     def test_holds_any_event(self, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
@@ -109,12 +103,6 @@ class TestAFile:
             "usage": {"input_tokens": 100, "output_tokens": 10},
             "result": "Clear skies.",
         }
-
-    def test_is_one_for_a_run_and_its_nested_runs(self, tmp_path: Path) -> None:
-        outer = run("r", 1)
-        inner = [replace(event, scope="call-r-1") for event in run("r", 1)]
-        record(tmp_path, [*outer[:3], *inner, *outer[3:]])
-        assert read(tmp_path).events == (*outer[:3], *inner, *outer[3:])
 
     def test_of_a_graph_adds_up_the_tokens_of_its_agents(self, tmp_path: Path) -> None:
         start = RunStarted("r", 0, 0, NOON, "", "graph")
@@ -208,7 +196,10 @@ class TestWhenItWrites:
         assert recorder.dropped == 0
 
     @pytest.mark.parametrize("told", ["emit", "hear", "log"])
-    async def test_in_a_loop_it_is_written_while_the_model_thinks(self, tmp_path: Path, told: str) -> None:
+    async def test_in_a_loop_it_is_written_while_the_model_thinks(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str
+    ) -> None:
+        monkeypatch.setattr(run_file, "HOLD", 0.05)
         recorder = Recorder(tmp_path)
         log = [run()[0]] if told == "log" else None
         hear, _ = recorder.run_listeners("run-1", log, -1)
@@ -219,21 +210,6 @@ class TestWhenItWrites:
             (recorder.emit if told == "emit" else tell)(run()[count - 1])
             assert len(read(tmp_path).events) == count - 1
             assert await holds_soon(tmp_path, count)
-
-    async def test_the_runs_of_a_loop_are_let_go_when_they_end(self, tmp_path: Path) -> None:
-        recorder = Recorder(tmp_path)
-        for number in range(5):
-            for event in run(f"run-{number}"):
-                recorder.emit(event)
-        await asyncio.sleep(0)
-        gc.collect()
-        assert [each for each in gc.get_objects() if isinstance(each, run_file.RunFile)] == []
-
-    def test_durable_means_at_once(self, tmp_path: Path) -> None:
-        recorder = Recorder(tmp_path, durable=True)
-        for count, event in enumerate(run(), start=1):
-            recorder.emit(event)
-            assert len(read(tmp_path).events) == count
 
     def test_a_recorder_that_is_forgotten_writes_what_it_holds(self, tmp_path: Path) -> None:
         recorder = record(tmp_path, run()[:4])
@@ -263,15 +239,6 @@ class TestWhenItWrites:
             "for event in run()[:4]: recorder.emit(event)\n"
             "child = os.fork()\n"
             "if child: os.waitpid(child, 0)\n"
-        )
-        subprocess.run([*python(), "-c", code, str(tmp_path)], check=True, cwd=ROOT)
-        assert len(read(tmp_path).events) == 4
-
-    def test_so_does_a_program_that_ends(self, tmp_path: Path) -> None:
-        code = (
-            "import sys; from tests.trace.runs import run; from wesichain.trace import Recorder\n"
-            "recorder = Recorder(sys.argv[1])\n"
-            "for event in run()[:4]: recorder.emit(event)\n"
         )
         subprocess.run([*python(), "-c", code, str(tmp_path)], check=True, cwd=ROOT)
         assert len(read(tmp_path).events) == 4
@@ -312,16 +279,6 @@ class TestARunThatGoesOn:
 
 
 class TestManyAtOnce:
-    def test_runs_side_by_side_in_one_loop(self, tmp_path: Path) -> None:
-        recorder = Recorder(tmp_path)
-        streams = [iter(run(f"r{number}", 5)) for number in range(50)]
-        for _ in run("r", 5):
-            for stream in streams:
-                recorder.emit(next(stream))
-        found = {load(path).run_id: load(path) for path in tmp_path.iterdir()}
-        assert len(found) == 50
-        assert all(recording.complete for recording in found.values())
-
     def test_runs_side_by_side_in_threads(self, tmp_path: Path) -> None:
         recorder = Recorder(tmp_path)
 
@@ -562,25 +519,6 @@ class TestRetention:
 
 class TestListeners:
     """The quick way in, which a run takes that has no other sink."""
-
-    @pytest.mark.parametrize("durable", [False, True], ids=["in-batches", "durable"])
-    def test_write_the_same_file_as_emit(self, tmp_path: Path, durable: bool) -> None:
-        record(tmp_path / "emitted", run())
-        hear, note = Recorder(tmp_path / "heard", durable=durable).run_listeners("run-1")
-        assert note is hear
-        for event in run():
-            hear(event)
-        assert only(tmp_path / "heard").read_bytes() == only(tmp_path / "emitted").read_bytes()
-
-    def test_go_on_where_the_recorder_was_closed(self, tmp_path: Path) -> None:
-        recorder = Recorder(tmp_path)
-        hear, _ = recorder.run_listeners("run-1")
-        for event in run()[:4]:
-            hear(event)
-        recorder.close()
-        for event in run()[4:]:
-            hear(event)
-        assert read(tmp_path).events == tuple(run())
 
     def test_raise_nothing_and_say_so_once(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         recorder = Recorder(tmp_path / "runs")

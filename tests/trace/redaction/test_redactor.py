@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.draws import draws
 from tests.trace.runs import SPEC, events, json_values, run
 from wesichain.core import (
     Decided,
@@ -58,28 +59,33 @@ pieces = st.sampled_from(
 tangles = st.lists(pieces, max_size=12).map("".join) | st.text(max_size=40)
 
 
+@draws(20)
 @given(tangles)
 def test_a_redacted_text_is_left_as_it_is(text: str) -> None:
     once = REDACTOR.text(text)
     assert REDACTOR.text(once) == once
 
 
+@draws(20)
 @given(tangles)
 def test_equal_texts_give_equal_results_whatever_was_seen_before(text: str) -> None:
     assert REDACTOR.text(text) == Redactor(environ={"CANARY_TOKEN": CANARY}).text(text)
 
 
+@draws(20)
 @given(tangles)
 def test_what_is_known_does_not_come_through(text: str) -> None:
     assert CANARY not in REDACTOR.text(text)
 
 
+@draws(20)
 @given(tangles)
 def test_the_quick_look_is_never_wrong_when_it_says_no(text: str) -> None:
     if not may_hold_secret(text):
         assert hide_secrets(text) == text
 
 
+@draws(20)
 @given(tangles, st.dictionaries(st.sampled_from(["A_KEY", "B_TOKEN", "C_SECRET"]), tangles, max_size=3))
 def test_any_environment(text: str, environ: dict[str, str]) -> None:
     redactor = Redactor(environ=environ)
@@ -87,6 +93,7 @@ def test_any_environment(text: str, environ: dict[str, str]) -> None:
     assert redactor.text(once) == once
 
 
+@draws(20)
 @given(
     st.lists(
         st.sampled_from(
@@ -110,6 +117,7 @@ def test_no_rule_keeps_another_from_its_find(forms: list[str], between: str) -> 
 UNSEEN = "\u200b\u200c\u200d\u2060\ufeff\u00ad\u202e"
 
 
+@draws(20)
 @given(st.text(alphabet="ab " + UNSEEN, max_size=60))
 def test_every_letter_is_found_where_it_stood(text: str) -> None:
     bare, place = bared(text)
@@ -117,6 +125,7 @@ def test_every_letter_is_found_where_it_stood(text: str) -> None:
     assert [text[place(index)] for index in range(len(bare))] == list(bare)
 
 
+@draws(20)
 @given(
     st.sampled_from(
         [CANARY, KEY, "password=canaryx123", "curl -u bob:canaryx123", "the token is canaryx123"]
@@ -132,6 +141,7 @@ def test_unseen_letters_save_no_secret(secret: str, inserted: list[tuple[int, st
     assert REDACTOR.text(cleaned) == cleaned
 
 
+@draws(20)
 @given(st.sampled_from([CANARY, KEY, "password=canaryx123", f"x {KEY} y", "bob:canaryx123"]), st.booleans())
 def test_base64_saves_no_secret(secret: str, url_safe: bool) -> None:
     encode = urlsafe_b64encode if url_safe else b64encode
@@ -147,6 +157,7 @@ secret_values: st.SearchStrategy[Any] = st.recursive(
 )
 
 
+@draws(20)
 @given(secret_values)
 def test_redacted_data_is_left_as_it_is(value: Any) -> None:
     once = REDACTOR.value(value)
@@ -154,6 +165,7 @@ def test_redacted_data_is_left_as_it_is(value: Any) -> None:
     assert CANARY not in to_json(once)
 
 
+@draws(20)
 @given(json_values)
 def test_data_without_a_secret_is_the_same_object(value: Any) -> None:
     cleaned = REDACTOR.value(value)
@@ -161,11 +173,13 @@ def test_data_without_a_secret_is_the_same_object(value: Any) -> None:
     assert cleaned is value
 
 
+@draws(20)
 @given(events())
 def test_any_event_without_a_secret_is_the_same_object(event: Event) -> None:
     assert REDACTOR.event(event) is event
 
 
+@draws(20)
 @given(secret_values, tangles)
 def test_an_event_is_clean_and_stays_so(value: Any, text: str) -> None:
     for event in _events_with(text, value):

@@ -320,7 +320,7 @@ def test_the_environment_is_read_when_the_redactor_is_made(monkeypatch: pytest.M
     ],
 )  # fmt: skip
 def test_time_grows_with_the_text_alone(piece: str) -> None:
-    text = piece * (100_000 // len(piece))
+    text = piece * (20_000 // len(piece))
     start = time.process_time()
     BARE.text(text)
-    assert time.process_time() - start < 2.0  # a quadratic rule takes minutes
+    assert time.process_time() - start < 0.5  # a quadratic rule takes seconds

@@ -161,7 +161,7 @@ def _object(data: bytes) -> dict[str, Any]:
     try:
         value = parse_json(data)
     except CodecError as error:
-        raise LlmResponseError(f"llama.cpp answered what is not JSON: {error}") from None
+        raise LlmResponseError(f"llama.cpp answered what is not JSON: {error}", retryable=True) from None
     if not is_object(value):
-        raise LlmResponseError("llama.cpp answered JSON that is not an object")
+        raise LlmResponseError("llama.cpp answered JSON that is not an object", retryable=True)
     return value

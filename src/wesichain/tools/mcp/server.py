@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import logging
 import sys
@@ -113,9 +114,16 @@ async def serve_http(
             ws="none",
             timeout_graceful_shutdown=2,
         )
+        listening = uvicorn.Server(config)
         announce(f"http://{here[0]}/mcp")
         try:
-            await uvicorn.Server(config).serve(sockets=[listener])
+            await listening.serve(sockets=[listener])
+        except asyncio.CancelledError:
+            if listening.started:  # else the loop watches a closed socket, whose number is used again
+                for each in listening.servers:
+                    each.close()
+                await listening.lifespan.shutdown()
+            raise
         finally:
             await offered.close()
 

