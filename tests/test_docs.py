@@ -12,14 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from tests import warm
 from tests.conftest import ROOT
 from tests.docs.pages import DOCS, NOT_RUN, PAGES, SLOW, Block, anchors_of, blocks_of, links_of, name_of
 from tests.docs.tutorial import FOLDER, PRINTS, REPLIES
-from tests.warm import python
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 RUN = [block for block in BLOCKS if not block.title.endswith((NOT_RUN, SLOW))]
+START = "from tests.docs.block import main; main()"
 HARD_STOP = 300.0  # seconds: a block that hangs is an error, whatever the machine does beside
 
 
@@ -27,17 +28,7 @@ def run(code: str, folder: Path, replies: Sequence[object] = ()) -> tuple[int, s
     """The exit status of a block that runs alone, in a process of its own, and what it prints."""
     script = folder / "page.py"
     script.write_text(code, encoding="utf-8")
-    done = subprocess.run(
-        [*python(), "-m", "tests.docs.block", str(script), json.dumps(replies)],
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        timeout=HARD_STOP,
-    )
-    return done.returncode, done.stdout
+    return warm.run("-c", START, str(script), json.dumps(replies), cwd=folder, timeout=HARD_STOP)
 
 
 @pytest.mark.parametrize("block", RUN, ids=lambda block: block.id)
@@ -131,8 +122,8 @@ SAID = {
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_runs_and_is_short(example: Path) -> None:
     assert example.read_text(encoding="utf-8").count("\n") <= 60
-    done = subprocess.run([*python(), str(example)], capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout
+    status, printed = warm.run(str(example), cwd=ROOT, timeout=HARD_STOP)
+    assert status == 0, printed[-2000:]
+    assert printed
     for text in SAID.get(example.stem, ()):
-        assert text in done.stdout
+        assert text in printed

@@ -10,6 +10,7 @@ from typer.main import get_command
 
 from tests.cli.conftest import Command
 from tests.cli.terminal import Terminal
+from tests.draws import sampled
 from wesichain import __version__
 from wesichain.cli.app import app
 
@@ -37,11 +38,11 @@ def test_what_typer_refuses(wesichain: Command, args: list[str]) -> None:
     assert (done.status, args[-2 if "--steps" in args else -1] in done.err) == (2, True)
 
 
-@pytest.mark.parametrize("words", HELPED, ids=" ".join)
-def test_each_has_its_help(wesichain: Command, words: tuple[str, ...]) -> None:
-    done = wesichain(*words, "--help")
-    assert done.status == 0
-    assert "Usage:" in done.out
+@pytest.mark.sampled
+def test_each_has_its_help(wesichain: Command) -> None:
+    for words in sampled(HELPED, 6):
+        done = wesichain(*words, "--help")
+        assert (done.status, "Usage:" in done.out) == (0, True), words
 
 
 CONTRACT = {
@@ -60,10 +61,8 @@ def test_the_contract_is_there() -> None:
 @pytest.mark.parametrize(
     ("args", "status"),
     [
-        (["trace", "list"], 0),
         (["doctor"], 0),
         (["ask", "x", "--model", "nobody:x"], 2),
-        (["serve", "--runs", "/nowhere"], 2),
     ],
     ids=lambda part: "-".join(part) if isinstance(part, list) else "",
 )

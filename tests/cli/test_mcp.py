@@ -90,11 +90,6 @@ def test_a_tool_that_is_left_out_is_told_in_a_line(wesichain: Command) -> None:
     assert done.err.count("\n") == 1
 
 
-def test_a_tool_of_a_server_whose_name_is_taken_is_refused(wesichain: Command, tools: str) -> None:
-    done = wesichain("ask", "x", "--model", "openai:stub", "--tools", tools, "--mcp", mcp(tools))
-    assert (done.status, "registered twice" in done.err) == (2, True), done.err
-
-
 PLAIN = """
 from textwrap import dedent
 

@@ -50,12 +50,6 @@ def test_show_names_every_part(wesichain: Command, run: str) -> None:
     assert base64.b64encode(PNG).decode()[:40] not in shown
 
 
-def test_a_page_holds_the_pictures_themselves(wesichain: Command, run: str, tmp_path: Path) -> None:
-    page = tmp_path / "run.html"
-    assert wesichain("trace", "export", run, "-o", str(page)).status == 0
-    assert base64.b64encode(PNG).decode() in page.read_text(encoding="utf-8")
-
-
 def test_a_recording_is_exported_with_its_parts_beside_it(
     wesichain: Command, run: str, home: Path, tmp_path: Path
 ) -> None:
@@ -75,22 +69,18 @@ def test_a_recording_is_exported_with_its_parts_beside_it(
     assert "image (image/png" in shown
 
 
-@pytest.mark.parametrize("command", ["ask", "chat"])
-def test_a_person_at_the_terminal_reads_what_a_tool_gave(command: str, tmp_path: Path) -> None:
+def test_a_person_at_the_terminal_reads_what_a_tool_gave(tmp_path: Path) -> None:
     tools = tmp_path / "drawing.py"
     tools.write_text(
         "import base64\nfrom wesichain import Image, tool\n\n\n@tool\ndef draw(what: str) -> Image:\n"
         f'    """Draw something."""\n    return Image(base64.b64decode("{base64.b64encode(PNG).decode()}"))\n'
     )
     with serving(call("draw", {"what": "cat"}), text("here it is")) as url:
-        words = ["draw a cat"] if command == "ask" else []
-        terminal = Terminal(command, *words, "--model", "openai:stub", "--tools", str(tools), url=url)
-        if command == "chat":
-            terminal.expect("you>")
-            terminal.type("draw a cat")
+        terminal = Terminal("chat", "--model", "openai:stub", "--tools", str(tools), url=url)
+        terminal.expect("you>")
+        terminal.type("draw a cat")
         terminal.expect("here it is")
-        if command == "chat":
-            terminal.expect("you>", times=2)
-            terminal.press_ctrl_d()
+        terminal.expect("you>", times=2)
+        terminal.press_ctrl_d()
         assert terminal.end() == 0
     assert f"image (image/png, {len(PNG)} bytes)" in terminal.shown

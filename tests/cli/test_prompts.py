@@ -46,15 +46,13 @@ def commands(program: Path) -> dict[str, tuple[str, ...]]:
     tools = ("--tools", str(program))
     return {
         "ask": ("ask", "clean up", *MODEL, *tools),
-        "ask-quiet": ("ask", "clean up", *MODEL, *tools, "--quiet"),
-        "ask-json": ("ask", "clean up", *MODEL, *tools, "--json"),
-        "ask-unrecorded": ("ask", "clean up", *MODEL, *tools, "--no-record"),
+        "ask-json": ("ask", "clean up", *MODEL, *tools, "--json", "--no-record"),
         "run": ("run", f"{program}:agent", "clean up"),
         "chat": ("chat", *MODEL, *tools),
     }
 
 
-@pytest.mark.parametrize("name", ["ask", "ask-quiet", "ask-json", "ask-unrecorded", "run", "chat"])
+@pytest.mark.parametrize("name", ["ask-json", "run", "chat"])
 def test_ctrl_c_at_an_approval_runs_nothing_whatever_is_typed_after_it(name: str, program: Path) -> None:
     with serving(call("erase", {"name": "x"}), text("all done")) as url:
         terminal = Terminal(*commands(program)[name], url=url)
@@ -73,19 +71,6 @@ def test_ctrl_c_at_an_approval_runs_nothing_whatever_is_typed_after_it(name: str
         assert terminal.end() == 130
     assert ran(program) == []
     assert "Traceback" not in terminal.shown
-
-
-def test_ctrl_c_at_the_second_question_runs_neither_call(program: Path) -> None:
-    both = call("erase", {"name": "x"})
-    both["tool_calls"].append({**both["tool_calls"][0], "id": "c2"})
-    with serving(both, text("all done")) as url:
-        terminal = Terminal(*commands(program)["ask"], url=url)
-        terminal.expect("approve?")
-        terminal.type("y")
-        terminal.expect("approve?", times=2)
-        terminal.press_ctrl_c()
-        assert terminal.end() == 130
-    assert ran(program) == []
 
 
 def test_ctrl_c_at_a_later_approval_keeps_what_was_done_and_runs_no_more(program: Path) -> None:
@@ -146,25 +131,14 @@ def test_ctrl_c_at_a_question_for_a_result_gives_none(tmp_path: Path) -> None:
         assert terminal.end() == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_another_signal_at_an_approval_ends_the_command_too(number: int, program: Path) -> None:
+def test_another_signal_at_an_approval_ends_the_command_too(program: Path) -> None:
     with serving(call("erase", {"name": "x"}), text("all done")) as url:
         terminal = Terminal(*commands(program)["ask"], url=url)
         terminal.expect("approve?")
-        terminal.signal(number)
+        terminal.signal(signal.SIGHUP)
         terminal.type("y", always=False)
-        assert terminal.end() == -number
+        assert terminal.end() == -signal.SIGHUP
     assert ran(program) == []
-
-
-def test_the_end_of_input_at_an_approval_decides_nothing(program: Path) -> None:
-    with serving(call("erase", {"name": "x"}), text("all done")) as url:
-        terminal = Terminal(*commands(program)["ask"], url=url)
-        terminal.expect("approve?")
-        terminal.press_ctrl_d()
-        assert terminal.end() == 3
-    assert ran(program) == []
-    assert "--resume" in terminal.shown
 
 
 def test_what_was_typed_before_the_question_is_no_answer_to_it(program: Path) -> None:
@@ -192,20 +166,6 @@ def test_a_question_that_waited_for_a_person_is_part_of_the_chat(program: Path, 
     kept = asyncio.run(store.read("c"))
     store.close()
     assert [[message.text for message in turn] for turn in kept] == [["clean up", "all done"]]
-
-
-def test_ctrl_c_and_the_end_of_input_end_a_chat(program: Path) -> None:
-    with serving() as url:
-        terminal = Terminal(*commands(program)["chat"], url=url)
-        terminal.expect("you>")
-        terminal.wait_until_it_reads()
-        terminal.press_ctrl_c()
-        assert terminal.end() == 130
-        terminal = Terminal(*commands(program)["chat"], url=url)
-        terminal.expect("you>")
-        terminal.press_ctrl_d()
-        assert terminal.end() == 0
-    assert "Traceback" not in terminal.shown
 
 
 def test_ctrl_c_while_the_question_is_read_ends_the_command(program: Path) -> None:

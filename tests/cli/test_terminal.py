@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import os
 import pty
 import sys
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 
 from wesichain.agent import Approve, ApproveWith, Refuse
-from wesichain.cli.terminal import ask_person, read_line
+from wesichain.cli.terminal import ask_person
 from wesichain.core import ToolCall
 from wesichain.core.internal import PendingCall, Provide, Question, dump_json
 from wesichain.tools import CancellationToken
@@ -125,10 +124,3 @@ async def test_nothing_is_asked_of_who_has_left_and_secrets_are_not_shown(keyboa
     assert "sk-proj" not in shown
     assert "secrets in the arguments are hidden here; the call has them" in shown
     assert "approve?" not in shown
-
-
-@pytest.mark.parametrize(("typed", "line"), [("hello\n", "hello"), ("\n", ""), ("", None)])
-def test_a_line_of_a_chat(monkeypatch: pytest.MonkeyPatch, capsys: Any, typed: str, line: str | None) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
-    assert read_line("you> ") == line
-    assert capsys.readouterr().err == "you> "

@@ -6,8 +6,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.cli.stub_server import call, serving, text
 from tests.cli.terminal import Terminal
 from tests.trace.runs import run
@@ -20,24 +18,14 @@ def ask(url: str, tools: str, *more: Any) -> Terminal:
     return Terminal("ask", "clean up", "--model", "openai:stub", "--tools", tools, *more, url=url)
 
 
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        pytest.param("y", "deleted x", id="approved"),
-        pytest.param('{"path": "y"}', "deleted y", id="approved-with-other-arguments"),
-        pytest.param("not today", "not today", id="refused-with-a-reason"),
-    ],
-)
-def test_an_approval_is_asked_at_the_terminal(answer: str, words: str, tools: str) -> None:
-    path = "x?key=sk-proj-abcdefghijklmnopqrstuvwxyz0123" if answer == "y" else "x"
-    with serving(call("delete", {"path": path}), text("all done")) as url:
+def test_an_approval_is_asked_at_the_terminal(tools: str) -> None:
+    with serving(call("delete", {"path": "x"}), text("all done")) as url:
         terminal = ask(url, tools)
         terminal.expect("approve?")
-        terminal.type(answer)
+        terminal.type('{"path": "y"}')
         assert terminal.end() == 0
-    assert words in terminal.shown
+    assert "deleted y" in terminal.shown
     assert "all done" in terminal.shown
-    assert ("secrets in the arguments are hidden here" in terminal.shown) == (path != "x")
 
 
 def test_a_person_who_waits_sees_for_what(tools: str) -> None:

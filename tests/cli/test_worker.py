@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,17 +18,8 @@ from tests.durable.work import agent
 from tests.warm import python
 from wesichain.cli.durable_runs import _End, open_durable
 from wesichain.durable import DurableAgent, RunState
-from wesichain.errors import ConfigError
 
 MAIN = "from wesichain.cli import main; main()"
-
-
-def test_the_command_line_does_not_load_dbos() -> None:
-    code = (
-        "import sys, wesichain, wesichain.cli.app; print('dbos' in sys.modules, 'sqlalchemy' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout.split() == ["False", "False"]
 
 
 DURABLE = """
@@ -109,33 +99,6 @@ async def test_a_worker_serves_a_graph(tmp_path: Path, home: Path, monkeypatch: 
     assert "node_completed" in recorded.read_text()
 
 
-async def test_a_worker_runs_what_is_queued_records_it_and_ends_with_ctrl_c(
-    tmp_path: Path, home: Path
-) -> None:
-    url = database_in(tmp_path)
-    async with DurableAgent(agent, "work", database_url=url) as client:
-        run_ids = [await client.enqueue(f"task {number}") for number in range(3)]
-        worker = subprocess.Popen(
-            [*python(), "-c", MAIN, "worker", "tests.durable.work:durable", "--database-url", url],
-            cwd=ROOT,
-            env={**os.environ, "EFFECTS": str(tmp_path / "effects"), "PACE": "0", "NO_COLOR": "1"},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            for run_id in run_ids:
-                assert (await client.result(run_id, timeout=60)).output == "done"
-                assert await client.status(run_id) == RunState.COMPLETED
-            worker.send_signal(signal.SIGINT)
-            _, said = await asyncio.to_thread(worker.communicate, timeout=30)
-        finally:
-            worker.kill()
-    assert worker.returncode == 130, said
-    assert "serving 'work'" in said
-    assert "stopping" in said
-    assert len(list((home / "runs").glob("*.jsonl"))) == 3
-
-
 FACTORIES = """
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -185,13 +148,6 @@ async def test_a_factory_makes_what_is_served(
         assert found.name == serves
         assert leaves is None or not (tmp_path / leaves).exists()
     assert leaves is None or (tmp_path / leaves).exists()
-
-
-async def test_a_factory_of_something_else_is_named(tmp_path: Path) -> None:
-    (tmp_path / "factories.py").write_text(FACTORIES)
-    with pytest.raises(ConfigError, match="has the type int, not an Agent, a DurableAgent or a DurableGraph"):
-        async with open_durable(f"{tmp_path}/factories.py:wrong"):
-            pass
 
 
 async def test_a_worker_leaves_its_factory_and_three_times_ctrl_c_is_status_130(

@@ -24,7 +24,7 @@ def durable(database: str, log: Path) -> DurableAgent[str]:
         """Take a hop, which takes a moment, and note it."""
         with log.open("a") as file:
             file.write(f"{number}\n")
-        await asyncio.sleep(0.15)
+        await asyncio.sleep(0.05)
         return f"hop {number}"
 
     @tool(approval=True)

@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx2
-import pytest
 
 from wesichain import ToolCall, tool
 from wesichain.edge import Limits, create_app
@@ -92,30 +91,32 @@ def deep(depth: int) -> bytes:
     return b'{"task":' + b"[" * depth + b"]" * depth + b"}"
 
 
+def gets(*args: Any, **options: Any) -> Any:
+    return lambda at: at.get(*args, **options)
+
+
+def posts(*args: Any, **options: Any) -> Any:
+    return lambda at: at.post(*args, **options)
+
+
 # Each takes the target and returns the answer; the status (or several) that it must have.
 ATTACKS: dict[str, tuple[Any, set[int]]] = {
     # other users' runs
-    "reads-anothers-events": (lambda at: at.get("/runs/anns/events"), {404}),
-    "reads-on-after-a-number": (lambda at: at.get("/runs/anns/events", **{"last-event-id": "1"}), {404}),
-    "cancels-anothers-run": (lambda at: at.post("/runs/anns/cancel", {}), {404}),
+    "reads-anothers-events": (gets("/runs/anns/events"), {404}),
+    "reads-on-after-a-number": (gets("/runs/anns/events", **{"last-event-id": "1"}), {404}),
+    "cancels-anothers-run": (posts("/runs/anns/cancel", {}), {404}),
     "decides-with-a-stolen-token": (lambda at: at.post("/runs/anns/decisions", approved(at)), {404}),
     "refuses-for-another": (
         lambda at: at.post("/runs/anns/decisions", {at.token: {"kind": "refuse"}}),
         {404},
     ),
-    "takes-anothers-run-id": (lambda at: at.post("/runs", {"task": "?", "run_id": "anns"}), {404}),
-    "streams-anothers-run-id": (lambda at: at.post("/runs/stream", {"task": "?", "run_id": "anns"}), {404}),
-    "joins-anothers-conversation": (
-        lambda at: at.post("/runs", {"task": "?", "conversation": "talk"}),
-        {404},
-    ),
-    "hides-the-owner-in-the-id": (
-        lambda at: at.post("/runs", {"task": "?", "conversation": "talk\x1fann"}),
-        {400},
-    ),
-    "gets-anothers-task": (lambda at: at.post("/a2a", rpc("GetTask", id="anns")), {200}),
-    "cancels-anothers-task": (lambda at: at.post("/a2a", rpc("CancelTask", id="anns")), {200}),
-    "follows-anothers-task": (lambda at: at.post("/a2a", rpc("SubscribeToTask", id="anns")), {200}),
+    "takes-anothers-run-id": (posts("/runs", {"task": "?", "run_id": "anns"}), {404}),
+    "streams-anothers-run-id": (posts("/runs/stream", {"task": "?", "run_id": "anns"}), {404}),
+    "joins-anothers-conversation": (posts("/runs", {"task": "?", "conversation": "talk"}), {404}),
+    "hides-the-owner-in-the-id": (posts("/runs", {"task": "?", "conversation": "talk\x1fann"}), {400}),
+    "gets-anothers-task": (posts("/a2a", rpc("GetTask", id="anns")), {200}),
+    "cancels-anothers-task": (posts("/a2a", rpc("CancelTask", id="anns")), {200}),
+    "follows-anothers-task": (posts("/a2a", rpc("SubscribeToTask", id="anns")), {200}),
     "answers-anothers-interrupt": (
         lambda at: at.post(
             "/ag-ui",
@@ -150,21 +151,15 @@ ATTACKS: dict[str, tuple[Any, set[int]]] = {
         {409},
     ),
     # strangers
-    "has-no-token": (lambda at: at.get("/runs/anns/events", user={}), {401}),
-    "starts-without-a-token": (lambda at: at.post("/runs", {"task": "?"}, user={}), {401}),
-    "has-the-token-in-the-url": (lambda at: at.get("/runs/anns/events?token=ann-token", user={}), {401}),
-    "sends-an-empty-token": (
-        lambda at: at.get("/runs/anns/events", user={"authorization": "Bearer"}),
-        {401},
-    ),
-    "talks-ag-ui-unasked": (lambda at: at.post("/ag-ui", agui("t"), user={}), {401}),
-    "talks-ai-sdk-unasked": (lambda at: at.post("/ai-sdk", {"id": "c", "messages": []}, user={}), {401}),
-    "talks-a2a-unasked": (lambda at: at.post("/a2a", rpc("GetTask", id="anns"), user={}), {401}),
+    "has-no-token": (gets("/runs/anns/events", user={}), {401}),
+    "starts-without-a-token": (posts("/runs", {"task": "?"}, user={}), {401}),
+    "has-the-token-in-the-url": (gets("/runs/anns/events?token=ann-token", user={}), {401}),
+    "sends-an-empty-token": (gets("/runs/anns/events", user={"authorization": "Bearer"}), {401}),
+    "talks-ag-ui-unasked": (posts("/ag-ui", agui("t"), user={}), {401}),
+    "talks-ai-sdk-unasked": (posts("/ai-sdk", {"id": "c", "messages": []}, user={}), {401}),
+    "talks-a2a-unasked": (posts("/a2a", rpc("GetTask", id="anns"), user={}), {401}),
     # forged decisions, as the owner
-    "forges-a-token": (
-        lambda at: at.post("/runs/anns/decisions", {"f" * 32: {"kind": "approve"}}, ANN),
-        {409},
-    ),
+    "forges-a-token": (posts("/runs/anns/decisions", {"f" * 32: {"kind": "approve"}}, ANN), {409}),
     "adds-a-forged-token": (
         lambda at: at.post("/runs/anns/decisions", {**approved(at), "x": {"kind": "approve"}}, ANN),
         {409},
@@ -186,43 +181,37 @@ ATTACKS: dict[str, tuple[Any, set[int]]] = {
         {400},
     ),
     # bodies
-    "sends-too-much": (lambda at: at.post("/runs", {"task": "x" * 200_000}), {413}),
-    "sends-no-json": (lambda at: at.post("/runs", b"{task: 1}"), {400}),
-    "sends-a-list": (lambda at: at.post("/runs", []), {400}),
-    "sends-deep-json": (lambda at: at.post("/runs", deep(20_000)), {400}),
-    "sends-nan": (lambda at: at.post("/runs", b'{"task": NaN}'), {400}),
-    "sends-a-lone-surrogate": (lambda at: at.post("/runs", b'{"task": "\\ud800"}'), {400}),
-    "sends-no-utf-8": (lambda at: at.post("/runs", b'{"task": "\xff"}'), {400}),
+    "sends-too-much": (posts("/runs", {"task": "x" * 200000}), {413}),
+    "sends-no-json": (posts("/runs", b"{task: 1}"), {400}),
+    "sends-a-list": (posts("/runs", []), {400}),
+    "sends-deep-json": (posts("/runs", deep(20000)), {400}),
+    "sends-nan": (posts("/runs", b'{"task": NaN}'), {400}),
+    "sends-a-lone-surrogate": (posts("/runs", b'{"task": "\\ud800"}'), {400}),
+    "sends-no-utf-8": (posts("/runs", b'{"task": "\xff"}'), {400}),
     "sends-a-form": (
-        lambda at: at.post("/runs", b"task=x", **{"content-type": "application/x-www-form-urlencoded"}),
+        posts("/runs", b"task=x", **{"content-type": "application/x-www-form-urlencoded"}),
         {415},
     ),
-    "sends-text": (lambda at: at.post("/runs", {"task": "x"}, **{"content-type": "text/plain"}), {415}),
-    "sends-it-packed": (lambda at: at.post("/runs", {"task": "x"}, **{"content-encoding": "gzip"}), {415}),
+    "sends-text": (posts("/runs", {"task": "x"}, **{"content-type": "text/plain"}), {415}),
+    "sends-it-packed": (posts("/runs", {"task": "x"}, **{"content-encoding": "gzip"}), {415}),
     "sets-what-is-the-operators": (
-        lambda at: at.post("/runs", {"task": "x", "settings": {"extra": {"base_url": "http://evil"}}}),
+        posts("/runs", {"task": "x", "settings": {"extra": {"base_url": "http://evil"}}}),
         {400},
     ),
-    "sets-what-there-is-not": (lambda at: at.post("/runs", {"task": "x", "settings": {"heat": 1}}), {400}),
-    "stays-in-words": (lambda at: at.post("/runs", {"task": "x", "stay": "yes"}), {400}),
-    "sends-an-unknown-field": (lambda at: at.post("/runs", {"task": "x", "model": "gpt"}), {400}),
+    "sets-what-there-is-not": (posts("/runs", {"task": "x", "settings": {"heat": 1}}), {400}),
+    "stays-in-words": (posts("/runs", {"task": "x", "stay": "yes"}), {400}),
+    "sends-an-unknown-field": (posts("/runs", {"task": "x", "model": "gpt"}), {400}),
     # names and headers
-    "climbs-out": (lambda at: at.get("/runs/..%2f..%2fetc%2fpasswd/events"), {400, 404}),
-    "sends-a-nul": (lambda at: at.get("/runs/a%00b/events"), {400, 404}),
-    "sends-a-long-id": (lambda at: at.get(f"/runs/{'a' * 300}/events"), {400}),
-    "asks-from-a-negative-number": (lambda at: at.get("/runs/x/events", **{"last-event-id": "-5"}), {400}),
-    "asks-from-a-huge-number": (lambda at: at.get("/runs/x/events", **{"last-event-id": "9" * 40}), {400}),
-    "asks-from-a-fancy-number": (lambda at: at.get("/runs/x/events", **{"last-event-id": "1e3"}), {400}),
+    "climbs-out": (gets("/runs/..%2f..%2fetc%2fpasswd/events"), {400, 404}),
+    "sends-a-nul": (gets("/runs/a%00b/events"), {400, 404}),
+    "sends-a-long-id": (gets(f"/runs/{'a' * 300}/events"), {400}),
+    "asks-from-a-negative-number": (gets("/runs/x/events", **{"last-event-id": "-5"}), {400}),
+    "asks-from-a-huge-number": (gets("/runs/x/events", **{"last-event-id": "9" * 40}), {400}),
+    "asks-from-a-fancy-number": (gets("/runs/x/events", **{"last-event-id": "1e3"}), {400}),
     # other origins
-    "comes-from-another-site": (
-        lambda at: at.post("/runs", {"task": "x"}, origin="https://evil.example"),
-        {403},
-    ),
-    "comes-from-nowhere": (lambda at: at.post("/runs", {"task": "x"}, origin="null"), {403}),
-    "reads-from-another-site": (
-        lambda at: at.get("/runs/anns/events", ANN, origin="https://evil.example"),
-        {403},
-    ),
+    "comes-from-another-site": (posts("/runs", {"task": "x"}, origin="https://evil.example"), {403}),
+    "comes-from-nowhere": (posts("/runs", {"task": "x"}, origin="null"), {403}),
+    "reads-from-another-site": (gets("/runs/anns/events", ANN, origin="https://evil.example"), {403}),
     "cancels-from-another-site": (
         lambda at: at.client.post("/runs/anns/cancel", headers={**ANN, "origin": "https://evil.example"}),
         {403},
@@ -267,36 +256,34 @@ HEAD = (
 )
 
 
-@pytest.mark.parametrize(
-    ("sent", "status"),
-    [
-        pytest.param(f'{HEAD}content-length: 50\r\n\r\n{{"task"', b"408", id="a-body-that-never-comes"),
-        pytest.param(f"{HEAD}content-length: 99999999999\r\n\r\n", b"413", id="a-huge-length"),
-        pytest.param(f"{HEAD}content-length: -1\r\n\r\n", b"400", id="a-negative-length"),
-        pytest.param(f"{HEAD}content-length: 5\r\ncontent-length: 6\r\n\r\nhello", b"400", id="two-lengths"),
-        pytest.param(f"{HEAD}transfer-encoding: chunked\r\n\r\nZZZ\r\n", b"400", id="bad-chunks"),
-        pytest.param(
-            f"{HEAD}transfer-encoding: chunked\r\n\r\n" + f"{0x4000:x}\r\n{'x' * 0x4000}\r\n" * 12,
-            b"413",
-            id="endless-chunks",
-        ),
-        pytest.param(
-            "GET /runs/anns/events HTTP/1.1\r\nhost: x\r\n" + "a: b\r\n" * 20_000, b"4", id="many-headers"
-        ),
-        pytest.param(
-            "GET /runs/anns/events HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ann-token\r\n"
-            "authorization: Bearer bob-token\r\n\r\n",
-            b"401",
-            id="two-tokens",
-        ),
-        pytest.param(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"", id="no-http-at-all"),
-    ],
-)
-async def test_what_no_client_would_send(sent: str | bytes, status: bytes) -> None:
+# Bytes as they are sent, and how the status begins that they get, if they get an answer.
+RAW: list[tuple[str | bytes, bytes]] = [
+    (f'{HEAD}content-length: 50\r\n\r\n{{"task"', b"408"),
+    (f"{HEAD}content-length: 99999999999\r\n\r\n", b"413"),
+    (f"{HEAD}content-length: -1\r\n\r\n", b"400"),
+    (f"{HEAD}content-length: 5\r\ncontent-length: 6\r\n\r\nhello", b"400"),
+    (f"{HEAD}transfer-encoding: chunked\r\n\r\nZZZ\r\n", b"400"),
+    (
+        f"{HEAD}transfer-encoding: chunked\r\n\r\n" + f"{0x4000:x}\r\n{'x' * 0x4000}\r\n" * 12,
+        b"413",
+    ),
+    ("GET /runs/anns/events HTTP/1.1\r\nhost: x\r\n" + "a: b\r\n" * 20_000, b"4"),
+    (
+        "GET /runs/anns/events HTTP/1.1\r\nhost: x\r\n"
+        + "".join(f"authorization: Bearer {who}-token\r\n" for who in ("ann", "bob"))
+        + "\r\n",
+        b"401",
+    ),
+    (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b""),
+]
+
+
+async def test_what_no_client_would_send() -> None:
     async with target() as at:
-        answer = await at.raw(sent)
-        assert answer == b"" or answer.startswith(b"HTTP/1.1 " + status), answer
-        assert b"Traceback" not in answer
+        answers = await asyncio.gather(*(at.raw(sent) for sent, _ in RAW))
+        for (sent, status), answer in zip(RAW, answers, strict=True):
+            assert answer == b"" or answer.startswith(b"HTTP/1.1 " + status), (sent, answer)
+            assert b"Traceback" not in answer
         await unharmed(at)
 
 
@@ -350,19 +337,6 @@ async def test_a_call_that_somebody_else_approved_in_the_history_is_not_run() ->
         answer = await at.post("/ag-ui", forged)
         assert "interrupt" in answer.text
         await unharmed(at)
-
-
-async def test_cors_lets_in_the_origins_that_are_named_and_no_others() -> None:
-    app = create_app(scripted("hi"), cors=["https://page.example"])
-    async with listening(app) as url, httpx2.AsyncClient(base_url=url, verify=False) as client:
-        for origin, status in (("https://page.example", 200), ("https://page.example.evil", 403)):
-            answer = await client.post("/runs", json={"task": "?"}, headers={"origin": origin})
-            assert answer.status_code == status
-            allowed = answer.headers.get("access-control-allow-origin")
-            assert allowed == (origin if status == 200 else None)
-        asked = await client.options("/runs", headers={"origin": "https://page.example"})
-        assert asked.status_code == 204
-        assert "content-type" in asked.headers["access-control-allow-headers"]
 
 
 async def test_a_tool_with_a_name_of_ours_or_a_hostile_schema_is_refused() -> None:

@@ -203,12 +203,6 @@ async def test_a_tool_of_the_frontend_is_answered_in_another_process(tmp_path: P
         assert '"ok"' in answered.text  # the answer of the run is the result of the tool
 
 
-async def test_a_tool_of_the_frontend_cannot_replace_one_of_a_durable_agent(tmp_path: Path) -> None:
-    async with serving(create_app(painter(database_in(tmp_path)))) as client:
-        refused = await client.post("/ai-sdk", json=ui_request(tools=[{**PAINT, "name": "erase"}]))
-        assert (refused.status_code, "erase" in refused.json()["error"]) == (400, True)
-
-
 @pytest.mark.parametrize("is_durable", [False, True])
 async def test_a_decision_that_does_not_fit_is_400_and_one_that_comes_too_late_409(
     is_durable: bool, tmp_path: Path
@@ -225,15 +219,13 @@ async def test_a_decision_that_does_not_fit_is_400_and_one_that_comes_too_late_4
         refund, locate = [item["token"] for item in waiting]
         approve, provide = {"kind": "approve"}, {"kind": "provide", "value": "here"}
 
-        async def decide(first: Any, second: Any) -> int:
-            body = {refund: first, locate: second}
-            return int((await client.post("/runs/r/decisions", json=body)).status_code)
-
-        assert await decide(provide, provide) == 400
-        assert await decide(approve, approve) == 400
-        assert await decide({"kind": "approve_with", "args": {"amount": "much"}}, provide) == 400
-        clock.advance(61)
-        assert await decide(approve, provide) == 409
+        for late, (first, second), status in (
+            (0, (approve, approve), 400),
+            (61, (approve, provide), 409),
+        ):
+            clock.advance(late)
+            answer = await client.post("/runs/r/decisions", json={refund: first, locate: second})
+            assert answer.status_code == status, answer.text
     if is_durable:
         await served.close()
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -16,7 +15,7 @@ from wesichain.core import (
     Event,
 )
 from wesichain.edge.event_log import EventLog, EventsExpiredError
-from wesichain.edge.event_stream import EventStream, event_frames
+from wesichain.edge.event_stream import EventStream
 
 
 def numbered(count: int) -> list[Event]:
@@ -128,34 +127,3 @@ async def test_a_silent_stream_pings_four_times_in_the_time_that_a_client_has() 
         (45, b"frame"),
         (45, b""),
     ]
-
-
-@in_virtual_time
-async def test_a_client_who_reads_nothing_is_left_and_one_who_leaves_is_not_waited_for() -> None:
-    stalled, gone = Client(), Client()
-    stalled.is_stalled = True
-    assert 40 <= await stalled.read(slow_frames(0, 0)) <= 50
-    began = asyncio.get_running_loop().time()
-    asyncio.get_running_loop().call_later(5, gone.left.set)
-    assert await gone.read(slow_frames(1, 100)) == round(began + 5)
-    assert [frame for _, frame in gone.frames] == [b"frame"]
-
-
-async def test_a_stream_says_what_it_is_and_has_no_length() -> None:
-    stream = EventStream(cast("Any", Client()), slow_frames(), write_seconds=1, headers={"x-run-id": "r"})
-    assert dict(stream.headers) == {
-        "x-accel-buffering": "no",
-        "x-run-id": "r",
-        "content-type": "text/event-stream; charset=utf-8",
-    }
-
-
-async def test_the_frame_of_an_event_has_its_number_where_one_can_come_back_to_it() -> None:
-    async def batches() -> AsyncIterator[Sequence[Event]]:
-        yield numbered(1)[:2]
-
-    run: Any = SimpleNamespace(number=lambda event: event.seq if event.seq == 1 else None)
-    (frame,) = [one async for one in event_frames(run, batches())]
-    first, second = frame.decode().strip().split("\n\n")
-    assert first.startswith('id: 1\ndata: {"kind":"run_started"')
-    assert second.startswith("data: {")

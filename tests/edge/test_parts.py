@@ -11,15 +11,10 @@ from starlette.exceptions import HTTPException
 from wesichain.core import (
     Audio,
     Document,
-    Event,
     Image,
-    LlmResponse,
-    ModelResponded,
-    StepStarted,
     Text,
-    TextDelta,
 )
-from wesichain.edge.parts import PartReader, ReasoningPiece, TextPiece, frontend_tools, task_with
+from wesichain.edge.parts import frontend_tools, task_with
 
 PIXEL = b64encode(b"\x89PNG\r\n\x1a\n").decode()
 
@@ -58,17 +53,3 @@ def test_the_tools_that_a_page_brings_are_bounded() -> None:
             frontend_tools(cast("Any", given))
         assert refused.value.status_code == 400
         assert says in refused.value.detail
-
-
-@pytest.mark.parametrize("is_streamed", [True, False])
-def test_the_text_of_a_step_is_shown_once(is_streamed: bool) -> None:
-    reader = PartReader()
-    response = LlmResponse("hello", reasoning="hm")
-    events: list[Event] = [
-        StepStarted("r", 1, 1, 0.0),
-        TextDelta("r", 1, 2, 0.0, "hello" if is_streamed else ""),
-    ]
-    events += [ModelResponded("r", 1, 3, 0.0, response, 1.0), StepStarted("r", 2, 4, 0.0, scope="below")]
-    found = [part for event in events for part in reader.of(event)]
-    said = [TextPiece(1, "hello"), ReasoningPiece(1, "hm")]
-    assert found == [events[0], *(said if is_streamed else said[::-1])]

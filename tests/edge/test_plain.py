@@ -60,36 +60,6 @@ class Stuck:
         return Agent(FunctionLlm(reply))
 
 
-async def test_a_run_is_its_owners_and_can_be_asked_for_again() -> None:
-    runs = runs_of(scripted(REFUND, "done"))
-    run = await runs.start(order())
-    assert (await run.ending()).state == "waiting"
-    assert await runs.start(order()) is run
-    assert await refused(runs.start(order(owner="bob"))) == (404, "there is no such run")
-    assert await refused(runs.start(order(task="other"))) == (
-        409,
-        "the run id is taken by a run with another task",
-    )
-    assert await runs.find("ann", "r") is run
-    assert await runs.find("bob", "r") is None
-    assert await runs.find("ann", "nobody") is None
-    (item,) = (await run.ending()).pending
-    assert await refused(run.decide({"x": Approve()}, {}, is_streamed=False)) == (
-        409,
-        "no call of this run waits for one of these tokens",
-    )
-    await run.decide({item.token: Approve()}, {}, is_streamed=False)
-    end = await run.ending()
-    assert (end.state, end.cost) == ("completed", 20.0)
-    assert await refused(run.cancel()) == (409, "the run has ended")
-    assert await refused(run.decide({item.token: Approve()}, {}, is_streamed=False)) == (
-        409,
-        "the run does not wait for a decision",
-    )
-    events = [event async for batch in run.follow(0) for event in batch]
-    assert [run.number(event) for event in events] == [*range(1, len(events) + 1)]
-
-
 async def test_a_run_is_cancelled_by_its_last_client_who_leaves_unless_it_stays() -> None:
     for stay in (False, True):
         runs = runs_of(Stuck().agent())

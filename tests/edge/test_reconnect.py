@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
-from dataclasses import replace
 from typing import Any
 
 import httpx2
 import pytest
 
 from tests.draws import sampled
-from tests.trace.runs import run
 from wesichain import Agent, Budget, ToolCall, tool
 from wesichain.edge import Limits, create_app
-from wesichain.edge.event_log import EventLog, EventsExpiredError
 
 from .kit import Frame, frames, listening, read, say, scripted, serving
 
@@ -126,20 +123,6 @@ async def test_a_cut_after_every_event_loses_nothing_and_repeats_nothing() -> No
     assert events > len(seeds) * 5
 
 
-async def test_a_slow_reader_slows_the_run_instead_of_losing_events() -> None:
-    """The log keeps eight events; the reader that is connected gets all of them all the same."""
-    looks = [say(ToolCall(f"c{n}", "look", {"at": n}), text="a word or two about it") for n in range(30)]
-    agent = scripted(*looks, "that is all there is", tools=[look], budget=Budget(steps=40))
-    async with serving(create_app(agent, limits=Limits(tail=8))) as client:
-        found: list[Frame] = []
-        async with client.stream("POST", "/runs/stream", json={"task": "go"}) as response:
-            async for frame in frames(response):
-                found.append(frame)
-                await asyncio.sleep(0.001)
-    assert [frame.id for frame in found] == [*range(1, len(found) + 1)]
-    assert len(found) > 200
-
-
 async def test_a_reader_that_takes_nothing_is_cut_off_and_the_run_goes_on() -> None:
     words = "x" * 6_000
     looks = [say(ToolCall(f"c{n}", "look", {"at": n}), text="") for n in range(20)]
@@ -161,19 +144,3 @@ async def test_a_reader_that_takes_nothing_is_cut_off_and_the_run_goes_on() -> N
                     pass
         assert answer.json()["output"] == words
         assert (await client.get("/runs/r/events")).status_code == 410
-
-
-async def test_a_full_log_waits_for_a_reader_and_then_drops_it_with_an_error() -> None:
-    log = EventLog(most=8, patience=0.05)
-    first, *rest = [replace(event, seq=number) for number, event in enumerate(run("r", 6), start=1)]
-    await log.append(first)
-    idle, quick = log.follow(0), log.follow(0)
-    seen: list[int] = []
-    for event in rest:
-        seen += [one.seq for one in await anext(quick)]
-        await log.append(event)
-    assert seen == [*range(1, len(rest) + 1)], "a reader that reads misses nothing"
-    with pytest.raises(
-        EventsExpiredError, match=r"the events after 0 are gone: the oldest that is kept is \d+"
-    ):
-        await anext(idle)

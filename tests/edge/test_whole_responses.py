@@ -28,6 +28,8 @@ from wesichain.testing import FakeClock, FunctionLlm
 
 FOLDER = Path(__file__).parent / "whole_responses"
 WEATHER = say(ToolCall("w1", "weather", {"city": "Bern"}), text="let me look")
+# Pictures of a message: in it, at an address, which is never fetched, and no picture.
+PICTURES = ("iVBORw0KGgo=", "http://10.0.0.1/x.png", "no base64!")
 REFUND = say(ToolCall("r1", "refund", {"amount": 5}), ToolCall("r2", "refund", {"amount": 7}))
 LOCATE = say(ToolCall("l1", "locate", {}))
 ANSWER = LlmResponse("it is sunny", reasoning="I looked", usage=Usage(10, 5))
@@ -85,6 +87,16 @@ def page(*messages: Any, **more: Any) -> Ask:
     return post("/ag-ui", {**body, "messages": shown, **more})
 
 
+def pictured(value: str) -> dict[str, Any]:
+    """A message of AG-UI with a picture."""
+    source = {"type": "url" if "http" in value else "data", "value": value, "mimeType": "image/png"}
+    return {
+        "id": "u1",
+        "role": "user",
+        "content": [{"type": "text", "text": "?"}, {"type": "image", "source": source}],
+    }
+
+
 def rpc(method: str, params: Any = None, **more: Any) -> Ask:
     return post("/a2a", {"jsonrpc": "2.0", "id": 7, "method": method, "params": params, **more})
 
@@ -98,7 +110,7 @@ def message(*parts: Any, **more: Any) -> dict[str, Any]:
 class Kind:
     """An agent, the options of its app, and the requests that it gets, one after the other."""
 
-    agent: Callable[..., Agent[Any, Any]]
+    agent: Callable[..., Agent[Any, Any] | dict[str, Agent[Any, Any]]]
     asks: Sequence[Ask]
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
@@ -260,6 +272,12 @@ KINDS: dict[str, Kind] = {
         plays(WEATHER, ANSWER),
         [
             chat(),
+            chat(
+                user(
+                    {"type": "file", "mediaType": "image/png", "url": f"data:image/png;base64,{PICTURES[0]}"}
+                )
+            ),
+            get("/runs/{run}/events"),
             chat(user({"type": "file", "mediaType": "image/png", "url": "https://example.org/a.png"})),
             chat(user({"type": "file", "mediaType": "image/png", "url": "data:image/png;base64,!!"})),
             chat(answered()),
@@ -311,6 +329,9 @@ KINDS: dict[str, Kind] = {
             page({"id": "a1", "role": "assistant", "content": "hi"}),
             page(resume=[{"interruptId": "x", "status": "resolved", "payload": {"approved": True}}]),
             post("/ag-ui", {"threadId": "t"}),
+            *(page(pictured(value)) for value in PICTURES[1:]),
+            page(pictured(PICTURES[0])),
+            get("/runs/{run}/events"),
         ],
     ),
     "ag-ui-approvals": Kind(
@@ -363,16 +384,29 @@ KINDS: dict[str, Kind] = {
             rpc("CancelTask", {"id": "{run}"}),
         ],
     ),
+    "a-typed-answer": Kind(
+        plays(say(ToolCall("f", "final_answer", {"n": 1})), output_type=dict[str, int], output_mode="tool"),
+        [run(), chat(), page(), *(rpc(f"Send{how}Message", message()) for how in ("", "Streaming"))],
+    ),
+    "several-agents": Kind(
+        lambda clock: {name: scripted(f"of {name}", clock=clock) for name in "ab"},
+        [
+            *(run(agent=name) for name in (None, "a", "b", "c")),
+            get("/.well-known/agent-card.json"),
+            rpc("SendMessage", {"tenant": "b", **message()}),
+        ],
+        {"path": "/v1"},
+    ),
     "bounds": Kind(plays("x"), [run("x" * 100)], {"limits": Limits(body=64)}),
 }
 DURABLE = ("runs", "approvals", "owners", "a-guard", "ai-sdk-approvals", "a2a")
 
 
 async def answers(kind: Kind, database: str | None) -> list[str]:
-    agent, options = kind.agent(FakeClock(1000.0)), dict(kind.options)
-    served: Any = agent
+    served: Any = kind.agent(FakeClock(1000.0))
+    options = dict(kind.options)
     if database is not None:
-        served = DurableAgent(agent, "agent", database_url=database, version="v1", clock=FakeClock(1000.0))
+        served = DurableAgent(served, "agent", database_url=database, version="v1", clock=FakeClock(1000.0))
         options.pop("deps", None)
     path = options.get("path", "")
     lines: list[str] = []
@@ -419,7 +453,8 @@ def found_in(got: Any) -> dict[str, str]:
     tokens = dict.fromkeys(one or other for one, other in _TOKEN.findall(got.text))
     found = {f"{{{place}}}": token for place, token in enumerate(tokens)}
     ids = [one or other for one, other in _RUN.findall(got.text)]
-    return found | ({"{run}": ids[0]} if ids else {})
+    run_id = got.headers.get("x-run-id") or next(iter(ids), None)
+    return found | ({"{run}": run_id} if run_id else {})
 
 
 # What differs whenever it is asked again.

@@ -13,6 +13,7 @@ import ctypes
 import gc
 import importlib
 import json
+import marshal
 import os
 import selectors
 import signal
@@ -27,10 +28,10 @@ from typing import Any, NoReturn
 
 from .program import FOLLOWED, run_as_main
 
-# What the programs import, and what is loaded late inside of it: each of them would pay for it again. But for the
-# command line: it looks at its terminal as it is imported.
+# What the programs import, and what is loaded late inside of it: each of them would pay for it again.
 USED = (
     "anthropic",
+    "anyio._backends._asyncio",
     "dbos",
     "faiss",
     "hypothesis",
@@ -41,13 +42,15 @@ USED = (
     "psutil",
     "psycopg",
     "pytest",
-    "rich.progress",
-    "rich.table",
+    "sqlalchemy.dialects.sqlite",
     "starlette.testclient",
-    "typer.main",
+    "tests.docs.block",
     "uvicorn",
+    "wesichain.cli.app",
     "wesichain.durable",
+    "wesichain.edge.application",
     "wesichain.graph.sqlite",
+    "wesichain.kit",
     "wesichain.learning",
     "wesichain.llm.anthropic",
     "wesichain.llm.openai",
@@ -79,6 +82,7 @@ def warm() -> None:
     Agent(FunctionLlm(lambda _: "yes"), tools=[add], output_type=list[int])
     find_price("gpt-4o")  # reads the prices of all models
     load_encoder()
+    make_commands()
     assert threading.active_count() == 1
     gc.freeze()  # what is here stays: a child's collector need not look at it, and copy it by that
 
@@ -91,6 +95,13 @@ def load_encoder() -> None:
         return
     encoder.USE = cache(encoder.USE)
     encoder.USE(threads=1).encode(["a text"])
+
+
+def make_commands() -> None:
+    """Make the tree of the command line, which every command would make again."""
+    typer: Any = importlib.import_module("typer.main")
+    typer.get_command = cache(typer.get_command)
+    typer.get_command(importlib.import_module("wesichain.cli.app").app)
 
 
 class Server:
@@ -133,7 +144,7 @@ class Server:
             message, pipes = b"", []
         pid = self._pids.get(door)
         if message and pid is None:
-            self._begin(door, json.loads(message), pipes)
+            self._begin(door, marshal.loads(message), pipes)
         elif message and pid is not None:
             os.kill(pid, message[0])  # still ours: it was not waited for
         else:

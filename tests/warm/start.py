@@ -5,12 +5,14 @@ the libraries. A signal is passed on too; where this process is killed, the warm
 there is no warm process, or it cannot run the program as a fresh interpreter would, a fresh interpreter does.
 """
 
-import json
+import marshal
 import os
 import signal
-import socket
 import sys
 import time
+
+# What is under `socket`, and `marshal` in place of `json`: importing those two would be two thirds of this program.
+from _socket import AF_UNIX, SCM_RIGHTS, SOCK_SEQPACKET, SOL_SOCKET, socket
 
 PATIENCE = 300.0  # seconds until a program has begun: the first one waits for the imports
 GLANCE = 0.2  # a signal that comes just before a wait begins is noticed only when it is over: they are short
@@ -20,11 +22,12 @@ PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signa
 def main() -> None:
     _, address, *words = sys.argv
     job = {"words": words, "cwd": os.getcwd(), "env": dict(os.environ)}  # noqa: PTH109  # pathlib is not imported
-    door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    door = socket(AF_UNIX, SOCK_SEQPACKET)
     door.settimeout(PATIENCE)
     try:
         door.connect(f"\0{address}")  # a name without a file
-        socket.send_fds(door, [json.dumps(job).encode()], [0, 1, 2])
+        pipes = b"".join(pipe.to_bytes(4, sys.byteorder) for pipe in (0, 1, 2))
+        door.sendmsg([marshal.dumps(job)], [(SOL_SOCKET, SCM_RIGHTS, pipes)])
     except OSError:  # nobody is there, or the job is too large for one message
         run_afresh(words)
 
@@ -53,7 +56,7 @@ def main() -> None:
     end_as(status)
 
 
-def hear(door: socket.socket, until: float | None = None) -> bytes:
+def hear(door: socket, until: float | None = None) -> bytes:
     """What the warm process says next."""
     door.settimeout(GLANCE)
     while True:

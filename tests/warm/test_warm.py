@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.warm.client import ADDRESS, python, warm_process
+from tests.warm.client import ADDRESS, python, run, warm_process
 
 pytestmark = pytest.mark.skipif(ADDRESS not in os.environ, reason="there is no warm process on this system")
 SLEEPS = (
@@ -98,6 +98,17 @@ def is_warm(*more: str, **options: Any) -> str:
     command = [*python(), "-c", code, *more]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120, **options)
     return str(done.stdout)
+
+
+def test_a_program_is_handed_over_by_the_process_of_the_tests(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = "import os, sys; print(os.getcwd(), 'dbos' in sys.modules, flush=True); sys.exit('no')"
+    assert run("-c", code, cwd=folder, timeout=120) == (1, f"{folder} True\nno\n")
+    with pytest.raises(TimeoutError):
+        run("-c", SLEEPS, cwd=folder, timeout=0.5)
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    assert run("-c", code, cwd=folder, timeout=120) == (1, f"{folder} False\nno\n")
 
 
 def test_what_an_interpreter_reads_as_it_starts_is_read_by_a_fresh_one() -> None:

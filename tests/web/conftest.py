@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -29,18 +30,25 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def client(stored: Path, tmp_path: Path) -> Iterator[TestClient]:
-    copytree(stored, tmp_path, dirs_exist_ok=True)
+@contextmanager
+def viewing(folder: Path) -> Iterator[TestClient]:
+    """A client of a viewer of everything in a folder."""
     app = create_app(
-        tmp_path / "runs",
-        playbook=Playbook.open(tmp_path / "playbook", embedder(), sync=False),
-        approvals=tmp_path / "approvals",
+        folder / "runs",
+        playbook=Playbook.open(folder / "playbook", embedder(), sync=False),
+        approvals=folder / "approvals",
         token=TOKEN,
         hosts=["127.0.0.1:8321", "localhost"],
         prices=PRICES,
     )
     with TestClient(app, base_url=HOST, headers={"authorization": f"Bearer {TOKEN}"}) as client:
+        yield client
+
+
+@pytest.fixture
+def client(stored: Path, tmp_path: Path) -> Iterator[TestClient]:
+    copytree(stored, tmp_path, dirs_exist_ok=True)
+    with viewing(tmp_path) as client:
         yield client
 
 

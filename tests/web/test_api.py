@@ -35,28 +35,6 @@ def test_what_happens_to_the_files_is_seen_at_once(client: TestClient, tmp_path:
     assert client.get("/api/runs/rome").status_code == 404
 
 
-def test_pages_of_the_list_follow_each_other(client: TestClient) -> None:
-    seen: list[str] = []
-    before: str | None = ""
-    while before is not None:
-        answer = client.get(f"/api/runs?limit=1&before={before}").json()
-        seen += [one["id"] for one in answer["runs"]]
-        before = answer["next"]
-    assert sorted(seen) == ["failed-run", "oslo", "paris"]
-
-
-def test_pages_of_a_run_follow_each_other(client: TestClient) -> None:
-    whole = client.get("/api/runs/paris").json()["events"]
-    seen: list[Any] = []
-    cursor: int | None = 0
-    while cursor is not None:
-        answer = client.get(f"/api/runs/paris?limit=3&cursor={cursor}").json()
-        assert len(answer["events"]) <= 3
-        seen += answer["events"]
-        cursor = answer["next"]
-    assert seen == whole
-
-
 def test_a_run_whose_id_is_no_word_is_reached_by_its_file(client: TestClient, tmp_path: Path) -> None:
     odd = "../<b>odd</b>"
     record(tmp_path / "runs", run(odd, 1, at=NOON + 9))
@@ -72,20 +50,6 @@ def test_an_older_recording_of_the_same_id_is_reached_too(client: TestClient, tm
     assert ids[1].endswith("Z-paris")
     lengths = [len(client.get(f"/api/runs/{each}").json()["events"]) for each in ids]
     assert lengths == [8, 12]
-
-
-def test_a_torn_line_is_told_and_the_rest_is_shown(client: TestClient, tmp_path: Path) -> None:
-    path = next((tmp_path / "runs").glob("*paris.jsonl"))
-    lines = path.read_bytes().split(b"\n")
-    lines[3] = lines[3][:20]
-    lines.insert(5, b'{"kind":"recording_dropped","events":7,"reason":"the disk is full"}')
-    path.write_bytes(b"\n".join(lines))
-    answer = client.get("/api/runs/paris").json()
-    assert len(answer["events"]) == 11
-    torn, dropped = answer["problems"]
-    assert torn.startswith("21 bytes before byte ")
-    assert dropped == "7 events were not recorded: the disk is full"
-    assert client.get("/api/runs?tool=weather").json()["runs"], "the rest is counted"
 
 
 async def test_a_reader_of_a_silent_run_is_kept_and_told_when_its_file_is_gone(

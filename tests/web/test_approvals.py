@@ -10,23 +10,16 @@ from pathlib import Path
 import pytest
 
 from tests.trace.runs import NOON
-from wesichain.agent import AgentRuntime, Approve, ApproveWith, Completed, Decision, Interrupted, Refuse
+from wesichain.agent import AgentRuntime, Approve, Interrupted, Refuse
 from wesichain.core import to_json
 from wesichain.errors import ConfigError
 from wesichain.testing import FakeClock, ScriptedLlm
-from wesichain.tools import CancellationToken, tool
+from wesichain.tools import CancellationToken
 from wesichain.web import ApprovalFolder
 
 from .kit import interrupted
 
 pytestmark = pytest.mark.quick
-
-
-def test_an_empty_folder_has_nothing_and_makes_nothing(tmp_path: Path) -> None:
-    folder = ApprovalFolder(tmp_path / "none")
-    assert folder.pending() == ()
-    assert folder.token_status("x") == "unknown"
-    assert not (tmp_path / "none").exists()
 
 
 def stopped() -> Interrupted[str]:
@@ -67,32 +60,6 @@ def test_an_id_is_never_a_path_and_files_are_private(tmp_path: Path, run_id: str
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
     assert stat.S_IMODE((tmp_path / "in").stat().st_mode) == 0o700
     assert folder.take(run_id).run_id == run_id
-
-
-@pytest.mark.parametrize(
-    ("decision", "said"),
-    [
-        pytest.param(Approve(), "deleted /srv/report.txt", id="approved"),
-        pytest.param(ApproveWith({"path": "b"}), "deleted b", id="approved-with-other-arguments"),
-        pytest.param(Refuse("keep it"), "keep it", id="refused"),
-    ],
-)
-def test_the_run_goes_on_with_the_decision(tmp_path: Path, decision: Decision, said: str) -> None:
-    outcome = interrupted()
-    ApprovalFolder(tmp_path).put(outcome)
-    ApprovalFolder(tmp_path).decide(outcome.pending[0].token, decision)
-
-    @tool(approval=True)
-    async def delete(path: str) -> str:
-        """Delete a file."""
-        return f"deleted {path}"
-
-    folder = ApprovalFolder(tmp_path)
-    decisions = folder.decisions("waiting-run")
-    llm = ScriptedLlm(["done"])
-    ended = asyncio.run(AgentRuntime(llm, [delete]).resume(folder.take("waiting-run"), decisions))
-    assert isinstance(ended, Completed)
-    assert said in llm.requests[0].messages[-1].content
 
 
 def test_a_token_takes_one_decision_even_after_its_run_was_taken(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -12,9 +14,23 @@ from starlette.testclient import TestClient
 
 from wesichain.web import create_app
 
+from .conftest import viewing
 from .kit import HOST, TOKEN
 
 pytestmark = pytest.mark.quick
+
+
+@pytest.fixture(scope="module")
+def folder(stored: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One for all tests of this file: none of them gets in."""
+    return copytree(stored, tmp_path_factory.mktemp("guarded"), dirs_exist_ok=True)
+
+
+@pytest.fixture(scope="module")
+def client(folder: Path) -> Iterator[TestClient]:
+    with viewing(folder) as client:
+        yield client
+
 
 PATHS = [
     "/api/runs", "/api/runs/paris", "/api/runs/paris/events", "/api/diff?a=paris&b=oslo", "/api/stats",
@@ -34,9 +50,9 @@ PATHS = [
     ],
 )
 def test_the_api_wants_the_token(client: TestClient, authorization: str | None) -> None:
-    del client.headers["authorization"]
+    stranger = TestClient(client.app, base_url=HOST)
     for path in (*PATHS, f"/api/runs?token={TOKEN}"):
-        answer = client.get(path, headers={} if authorization is None else {"authorization": authorization})
+        answer = stranger.get(path, headers={} if authorization is None else {"authorization": authorization})
         assert answer.status_code == 401, path
         assert answer.headers["www-authenticate"] == "Bearer"
         assert "token" in answer.json()["error"]
@@ -144,9 +160,9 @@ IDS = (
 )  # fmt: skip
 
 
-def test_an_id_is_never_a_way_elsewhere(client: TestClient, tmp_path: Path) -> None:
-    secret = tmp_path / "secret.jsonl"
-    secret.write_bytes(next((tmp_path / "runs").iterdir()).read_bytes().replace(b"weather", b"canary"))
+def test_an_id_is_never_a_way_elsewhere(client: TestClient, folder: Path) -> None:
+    secret = folder / "secret.jsonl"
+    secret.write_bytes(next((folder / "runs").iterdir()).read_bytes().replace(b"weather", b"canary"))
     for path in ("/api/runs/{}", "/api/runs/{}/events", "/api/diff?a=paris&b={}"):
         for name in IDS:
             answer = client.get(path.format(name))

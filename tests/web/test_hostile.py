@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conftest import ROOT
+from tests.draws import chosen
 from tests.trace.runs import NOON
 from wesichain.core import (
     Decided,
@@ -53,9 +55,9 @@ XSS = [
 ]
 
 
-def hostile_run(text: str, number: int) -> list[Event]:
-    """A run with the text in every field that takes text."""
-    name = f"{text}-{number}"
+def hostile_run(text: str, number: int, name: str = "") -> list[Event]:
+    """A run with the text in every field that takes text, also in its id unless it has a name."""
+    name = name or f"{text}-{number}"
     call = ToolCall(name, text, {text: text, "list": [text]})
     spec = ToolSpec(text, text, {"type": "object", "title": text})
     usage = Usage(1, 1)
@@ -91,10 +93,25 @@ def hostile_run(text: str, number: int) -> list[Event]:
     ]
 
 
+def all_in_one() -> list[Event]:
+    """A run that has all of the texts in every field but its id; it begins and ends once."""
+    events = [event for number, text in enumerate(XSS) for event in hostile_run(text, number, "all")]
+    first, *middle, last = events
+    middle = [
+        one for one in middle if one.scope or (not isinstance(one, RunInterrupted) and not is_begin(one))
+    ]
+    return [replace(event, seq=seq) for seq, event in enumerate([first, *middle, last])]
+
+
+def is_begin(event: Event) -> bool:
+    return isinstance(event, RunStarted) and not event.resumed
+
+
 @pytest.fixture
 def hostile(tmp_path: Path) -> Iterator[Site]:
     for number, text in enumerate(XSS):
         record(tmp_path / "runs", hostile_run(text, number))
+    record(tmp_path / "runs", all_in_one())
     book = playbook(tmp_path / "playbook")
     for number, text in enumerate(XSS):
         told = text.replace("\0", "")
@@ -110,17 +127,17 @@ def hostile(tmp_path: Path) -> Iterator[Site]:
 
 def test_hostile_text_stays_text(page: Page, hostile: Site, tmp_path: Path) -> None:
     hostile.open(page)
-    wait_for_count(page, "a.run", len(XSS))
+    wait_for_count(page, "a.run", len(XSS) + 1)
     links: list[str] = page.evaluate(
         "[...document.querySelectorAll('a.run')].map(a => a.getAttribute('href'))"
     )
     assert all(link.startswith("#/runs/") for link in links)
-    for link in links:
+    for link in ("#/runs/all", *chosen(links, 3)):
         page.evaluate(f"location.hash = {link!r}")
         page.wait("document.querySelector('main').dataset.ready === 'runs'")
-        page.wait("document.querySelector('.item.interrupted')")
+        page.wait("document.querySelector('.item.interrupted') && !document.querySelector('.item:empty')")
         page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
-        page.wait("document.querySelectorAll('.message').length >= 6")
+        page.wait(f"document.querySelectorAll('.message').length >= {72 if link.endswith('all') else 6}")
         page.evaluate("delete document.querySelector('main').dataset.ready")
     ids = [link.rpartition("/")[2] for link in links]
     page.evaluate(f"location.hash = '#/diff?a={ids[0]}&b={ids[1]}'")
@@ -129,6 +146,7 @@ def test_hostile_text_stays_text(page: Page, hostile: Site, tmp_path: Path) -> N
     wait_for_count(page, ".bullet", (4 + 2 * len(XSS)))
     page.evaluate("location.hash = '#/approvals'")
     wait_for_count(page, ".approval", len(XSS))
+    assert "\\u202ealert(10)\\u202c" in page.text(), "text that hides is shown as it is"
     page.evaluate("location.hash = '#/stats'")
     page.wait("document.querySelector('.figures')")
     page.evaluate("location.hash = '#/?search=' + encodeURIComponent('<img src=x onerror=alert(1)>')")
@@ -144,23 +162,13 @@ def test_hostile_text_stays_text(page: Page, hostile: Site, tmp_path: Path) -> N
     is_clean(page, hostile)
 
 
-def test_text_that_hides_is_shown_as_it_is(page: Page, hostile: Site) -> None:
-    hostile.open(page, "#/approvals")
-    page.wait_for("\\u202ealert(10)\\u202c")
+PARSING = ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "DOMParser", "srcdoc"]
 
 
 def test_no_file_of_the_pages_parses_markup_or_reaches_out() -> None:
     for path in (ROOT / "src/wesichain/web/static").iterdir():
         text = path.read_text(encoding="utf-8")
-        for word in (
-            "innerHTML",
-            "outerHTML",
-            "insertAdjacentHTML",
-            "document.write",
-            "eval(",
-            "DOMParser",
-            "srcdoc",
-        ):
+        for word in PARSING:
             assert word not in text, f"{path.name}: {word}"
         outside = text.replace("http://www.w3.org/2000/svg", "")
         assert "http:" not in outside, path.name
@@ -174,14 +182,13 @@ def test_no_file_of_the_pages_parses_markup_or_reaches_out() -> None:
 
 
 def test_hostile_text_stays_text_in_an_export(page: Page, tmp_path: Path) -> None:
-    for number, text in enumerate(XSS):
-        record(tmp_path / "runs", hostile_run(text, number))
-    for number, recording in enumerate(sorted((tmp_path / "runs").iterdir())):
-        file = tmp_path / f"{number}.html"
-        file.write_text(export_html(load(recording)), encoding="utf-8")
-        page.open(file.as_uri())
-        page.wait(f"location.href.endsWith('/{number}.html') && document.querySelector('.item.interrupted')")
-        page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
-        page.wait("document.querySelectorAll('.message').length >= 6")
+    record(tmp_path, all_in_one())
+    (recording,) = tmp_path.glob("*.jsonl")
+    file = tmp_path / "all.html"
+    file.write_text(export_html(load(recording)), encoding="utf-8")
+    page.open(file.as_uri())
+    page.wait("document.querySelector('.item.interrupted') && !document.querySelector('.item:empty')")
+    page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    page.wait("document.querySelectorAll('.message').length >= 72")
     assert (page.errors, page.dialogs) == ([], [])
     assert [url for url in page.requests if not url.startswith("file:") and url != "about:blank"] == []

@@ -8,11 +8,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
 import pytest
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
 
 from tests.trace.runs import NOON, run
 from wesichain.core import (
@@ -34,76 +31,10 @@ from wesichain.trace import Recorder
 from wesichain.web.all_runs import AllRuns
 from wesichain.web.digests import digest
 from wesichain.web.marks import Mark, Marks, Scores
-from wesichain.web.queries import filter_of, number_of
-from wesichain.web.run_store import Filter, RunStore, is_marked, place_at, place_of, read_page, time_of
+from wesichain.web.run_store import Filter, RunStore, place_at, place_of, read_page, time_of
 from wesichain.web.workbench import _event_lines
 
 # --- questions of a page -----------------------------------------------------------------------------
-
-
-def asked(**query: str) -> Request:
-    return Request({"type": "http", "query_string": urlencode(query).encode(), "headers": []})
-
-
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [
-        ("1", 1),
-        ("10", 10),
-        ("0", None),
-        ("11", None),
-        ("-1", None),
-        ("x", None),
-        ("²", None),
-        ("1" * 17, None),
-    ],
-)
-def test_a_number_of_a_question(text: str, number: int | None) -> None:
-    if number is None:
-        with pytest.raises(HTTPException, match="400: limit is a whole number from 1 to 10"):
-            number_of(asked(limit=text), "limit", 5, least=1, most=10)
-    else:
-        assert number_of(asked(limit=text), "limit", 5, least=1, most=10) == number
-    assert number_of(asked(), "limit", 5, least=1, most=10) == 5
-    assert number_of(asked(at=str(2**53)), "at", 5) == 2**53
-
-
-def test_the_runs_that_are_asked_for() -> None:
-    given = {
-        "search": "s" * 201,
-        "status": "live",
-        "tool": "t" * 65,
-        "mark": "good",
-        "least_cost": "0.5",
-        "most_cost": "0",
-        "since": "1",
-        "until": "2",
-        "least_seconds": "3",
-    }
-    assert filter_of(asked(**given)) == Filter("s" * 200, "live", "t" * 64, "good", 0.5, 0.0, 1.0, 2.0, 3.0)
-    assert filter_of(asked()) == Filter()
-    for name, wrong, says in [
-        (
-            "status",
-            "odd",
-            "status is one of completed, failed, interrupted, unfinished, live, pending, running, cancelled",
-        ),
-        ("mark", "odd", "mark is one of good, bad, any, none"),
-        ("since", "-1", "since is a number from 0 on"),
-        ("since", "nan", "since is a number from 0 on"),
-        ("until", "x", "until is a number from 0 on"),
-    ]:
-        with pytest.raises(HTTPException) as refused:
-            filter_of(asked(**{name: wrong}))
-        assert (refused.value.status_code, refused.value.detail) == (400, says)
-
-
-@pytest.mark.parametrize(
-    ("mark", "fits"),
-    [(None, {"none"}), (Mark("r", good=True), {"any", "good"}), (Mark("r", good=False), {"any", "bad"})],
-)
-def test_marks_that_are_asked_for(mark: Mark | None, fits: set[str]) -> None:
-    assert {wanted for wanted in ("good", "bad", "any", "none") if is_marked(mark, wanted)} == fits
 
 
 # --- recordings --------------------------------------------------------------------------------------

@@ -33,18 +33,6 @@ USAGES = [
 ]
 
 
-def test_a_price_is_a_row_for_each_length_of_request() -> None:
-    assert price_rows(PRICES) == {
-        "plain": [(-1, 3.0, 15.0, 3.0, 3.0)],
-        "cached": [(-1, 3.0, 15.0, 0.3, 3.75)],
-        "tiered": [
-            (-1, 1.25, 10.0, 0.125, 1.25),
-            (200_000, 2.5, 15.0, 0.25, 2.5),
-            (1_000_000, 5.0, 20.0, 5.0, 5.0),
-        ],
-    }
-
-
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node to run the page's own script")
 def test_the_page_charges_what_a_budget_charges() -> None:
     pairs = [(usage, name) for usage in USAGES for name in PRICES]

@@ -115,6 +115,8 @@ KINDS: dict[str, Kind] = {
                     "limit=0",
                     "limit=1001",
                     "limit=x",
+                    "limit=²",
+                    "limit=11111111111111111",
                     "search=train",
                     "status=failed",
                     "status=odd",
@@ -126,6 +128,9 @@ KINDS: dict[str, Kind] = {
                     "since=2000000000",
                     "until=1",
                     "mark=good",
+                    "mark=odd",
+                    "since=nan",
+                    "until=-1",
                 )
             ),
             f"{RUNS}/paris",

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import NoReturn
 
 import typer
@@ -24,8 +25,11 @@ from wesichain.trace import neutralise, redact
 
 OK, FAILED, WRONG_USE, INTERRUPTED, CTRL_C = 0, 1, 2, 3, 130
 
-out = Console(highlight=False, soft_wrap=True)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+@cache
+def _console(*, stderr: bool) -> Console:
+    """Made when it is first needed: it looks at its terminal, and at the environment, as it is made."""
+    return Console(stderr=stderr, highlight=False, soft_wrap=True)
 
 
 def fail(message: object, status: int = WRONG_USE) -> NoReturn:
@@ -36,12 +40,12 @@ def fail(message: object, status: int = WRONG_USE) -> NoReturn:
 
 def print_line(form: str, text: str) -> None:
     """A line on standard error: the text, in place of `{}`, without its secrets and what could steer."""
-    err.print(form.replace("{}", escape(neutralise(redact(text)))))
+    _console(stderr=True).print(form.replace("{}", escape(neutralise(redact(text)))))
 
 
 def say(text: str = "") -> None:
     """A line on standard output, with nothing in it that could steer the terminal."""
-    out.print(escape(neutralise(text)))
+    _console(stderr=False).print(escape(neutralise(text)))
 
 
 def write(text: str) -> None:
@@ -65,6 +69,7 @@ def note(text: str) -> None:
 def progress() -> Progress:
     """A bar that counts what is done of many, and how long it took: on a terminal's standard error alone."""
     shown = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    err = _console(stderr=True)
     return Progress(*shown, console=err, disable=not err.is_terminal)
 
 
@@ -76,6 +81,7 @@ class Waiting:
 
     def begin(self, text: str) -> None:
         self.end()
+        err = _console(stderr=True)
         if not err.is_terminal or err.is_dumb_terminal:
             return
         said = TextColumn(f"[dim]{escape(neutralise(text, newlines=False))}[/dim]")
@@ -114,7 +120,7 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
         shown.add_column(column, overflow="fold")
     for row in rows:
         shown.add_row(*(escape(neutralise(str(cell))) for cell in row))
-    out.print(shown)
+    _console(stderr=False).print(shown)
 
 
 def on_ctrl_c(handler: Callable[[], object]) -> None:
