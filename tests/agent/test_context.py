@@ -275,6 +275,7 @@ class TestASummary:
         if isinstance(ended, Failed):
             assert "seconds" in str(ended.error)
         else:
+            assert isinstance(ended, Completed)
             assert (ended.stopped_by, on_limit) == ("seconds", "partial")
 
 
