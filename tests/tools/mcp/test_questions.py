@@ -265,7 +265,13 @@ async def test_another_process_goes_on(
         stored.write_text(to_json(outcome), encoding="utf-8")
         words = [*python(), "-c", ELSEWHERE, str(stored), str(notes), effect]
         done = await asyncio.to_thread(
-            subprocess.run, words, env={**ENV}, capture_output=True, text=True, timeout=120, check=False
+            subprocess.run,
+            words,
+            env={**ENV, "NOTES": str(notes)},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
         )
     assert said in done.stdout, done.stderr
     assert lines(notes).count("began hat") == began
