@@ -57,7 +57,7 @@ demo: $(DEMO_STAMP) ## the main job: a question, real tools, a correction, a loc
 	@echo "==> 'wesichain' is here: PYTHONPATH=src $(DEMO)/bin/python -m wesichain; with 'serve' it shows these runs in a browser"
 
 test: $(STAMP)   ## the test suite; the first time it installs what it needs into .venv
-	@echo "==> tests: some 11 minutes of CPU time"
+	@echo "==> tests: some 5 minutes of CPU time"
 	@$(BIN)/python -m pytest $(SPREAD) $(JOBS) -m "not slow and not model and not types" $(HANGS)
 
 test-quick: $(STAMP) ## what needs no process, server or database, and some files that do: each test with its first case
