@@ -92,6 +92,11 @@ def test_run_sync_works_again_and_again() -> None:
         pytest.param(lambda: "from a function", "from a function", id="a-function"),
         pytest.param(lambda task: f"about {task}", "about q", id="a-function-of-the-task"),
         pytest.param(lambda *, loud=False: f"loud: {loud}", "loud: False", id="a-function-with-options"),
+        pytest.param(
+            lambda ctx: f"cancelled: {ctx.cancellation.cancelled}",
+            "cancelled: False",
+            id="a-function-of-the-context",
+        ),
         pytest.param(lambda: None, None, id="a-function-with-nothing-to-say"),
         pytest.param(None, None, id="none"),
     ],

@@ -257,17 +257,26 @@ class TestASummary:
         assert isinstance(done, Completed)
         assert done.spent.steps == HOPS + 1
 
-    async def test_time_that_runs_out_meanwhile_ends_the_run(self) -> None:
+    @pytest.mark.parametrize("on_limit", ["fail", "answer", "partial"])
+    async def test_time_that_runs_out_meanwhile_ends_the_run(self, on_limit: Any) -> None:
         async def hang(_: Any) -> str:
             await asyncio.sleep(60)
             return "late"
 
         views = [Summarise(4_000, 1_500, llm=FunctionLlm(hang, model="s"))]
         ended = await Agent(
-            FunctionLlm(reader(), model="m"), tools=[look], context=views, budget=Budget(50, seconds=1.0)
+            FunctionLlm(reader(), model="m"),
+            tools=[look],
+            context=views,
+            budget=Budget(50, seconds=0.5),
+            on_limit=on_limit,
         ).outcome("read")
-        assert isinstance(ended, Failed)
-        assert "seconds" in str(ended.error)
+        assert not any(isinstance(event, ContextReduced) for event in ended.events), "nothing is sent"
+        if isinstance(ended, Failed):
+            assert "seconds" in str(ended.error)
+        else:
+            assert isinstance(ended, Completed)
+            assert (ended.stopped_by, on_limit) == ("seconds", "partial")
 
 
 async def test_the_last_word_is_asked_for_in_the_window_too() -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests.agent.kit import call, say
 from tests.draws import sampled
 from wesichain.agent import Agent, Approve, Completed, Failed, Interrupted, Outcome, replay
-from wesichain.core import LlmRequest, LlmResponse, Role, StepFailed, from_json, to_json
+from wesichain.core import LlmRequest, LlmResponse, ReActState, Role, StepFailed, from_json, to_json
 from wesichain.errors import BudgetExceededError, RunFailedError
 from wesichain.policy import Budget, FailFast
 from wesichain.testing import FunctionLlm, ScriptedLlm
@@ -149,7 +149,8 @@ async def test_every_question_goes_up_and_what_was_approved_is_done_once(shape: 
     assert asked == 3
 
 
-async def test_a_run_is_known_by_its_task_in_whatever_order_the_tool_starts_them() -> None:
+@pytest.mark.parametrize("task_of", [str, lambda who: [who], ReActState])
+async def test_a_run_is_known_by_its_task_in_whatever_order_the_tool_starts_them(task_of: Any) -> None:
     mail = Mail()
     writer = mail.writer(approval=True)
     names = ["ann", "bob", "cleo"]
@@ -159,7 +160,7 @@ async def test_a_run_is_known_by_its_task_in_whatever_order_the_tool_starts_them
         """Write letters, in another order each time."""
         names.reverse()
         order = tuple(names)
-        results = await asyncio.gather(*(writer.run(who, parent=ctx) for who in order))
+        results = await asyncio.gather(*(writer.run(task_of(who), parent=ctx) for who in order))
         outputs = {who: result.output for who, result in zip(order, results, strict=True)}
         return [outputs[who] for who in sorted(outputs)]
 

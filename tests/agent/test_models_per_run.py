@@ -135,12 +135,12 @@ def test_a_text_model_is_one_too() -> None:
 @pytest.mark.parametrize("typed", [False, True])
 def test_it_is_recorded_and_replayed_under_its_name_and_price(tmp_path: Path, typed: bool) -> None:
     budget = Budget(cost=10.0, prices={"own": (1.0, 1.0), "other": (50.0, 1.0)})
-    traits = LlmTraits(native_output=True) if typed else None
+    traits = LlmTraits(native_output=True, output_with_tools=True) if typed else None
     replies = [LlmResponse('{"name": "Oslo"}', usage=Usage(1_000, 0))]
 
     def agent(**options: Any) -> Agent[Any, Any]:
         output: Any = City if typed else str
-        return Agent(Named("own", []), output_type=output, budget=budget, **options)
+        return Agent(Named("own", []), tools=[delete], output_type=output, budget=budget, **options)
 
     live = agent(events=Recorder(tmp_path)).run_sync("q", model=Named("other", replies, traits))
     recording = load(next(tmp_path.glob("*.jsonl")))

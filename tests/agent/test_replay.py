@@ -286,3 +286,10 @@ def test_a_recording_that_goes_on_behind_its_end_is_refused(tmp_path: Path) -> N
         ReplayMismatchError, match="goes on behind an interruption, and the program now was not"
     ):
         asyncio.run(replay(twice, agent(FunctionLlm(never, model="m"))))
+    resumed, _ = decided(tmp_path, [TWO_PAYMENTS, "ok"], Approve(), Approve())
+    for whole, tools in ((recording, ()), (resumed, (add, pay))):
+        longer = replace(whole, events=(*whole.events, whole.events[-1]))
+        with pytest.raises(
+            ReplayMismatchError, match="now ends where the recording goes on with RunCompleted"
+        ):
+            asyncio.run(replay(longer, agent(FunctionLlm(never, model="m"), *tools)))

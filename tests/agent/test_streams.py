@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from tests.agent.kit import call, check_events, say
+from tests.agent.kit import add, call, check_events, say
 from tests.draws import draws
 from wesichain.agent import Agent, Approve, ApproveWith, Completed, Conversation, Interrupted, Refuse
 from wesichain.core import (
@@ -30,7 +30,8 @@ from wesichain.core import (
 )
 from wesichain.core.internal import Provide
 from wesichain.errors import ConfigError, RunInterruptedError
-from wesichain.testing import FakeClock, ScriptedLlm
+from wesichain.policy import Budget
+from wesichain.testing import FakeClock, FunctionLlm, ScriptedLlm
 from wesichain.tools import tool
 
 SCRIPT = [say(call("delete", {"path": "a"}), call("look", {})), say(call("ask", {"text": "why"})), "all done"]
@@ -273,3 +274,19 @@ async def test_misuse_is_named(wrong: str) -> None:
             _ = run.result
         async with agent.stream(outcome, decisions=right) as run:  # nothing was used up
             assert len([event async for event in run]) > 1
+
+
+async def test_a_run_without_pieces_waits_for_its_reader_too() -> None:
+    read, ahead = 0, list[int]()
+
+    def reply(request: LlmRequest) -> LlmResponse:
+        steps = sum(message.role is Role.TOOL for message in request.messages)
+        ahead.append(4 * steps - read)  # of each step's events there are four
+        return say(call("add", {"a": steps, "b": 1}, id=f"c{steps}")) if steps < 40 else LlmResponse("done")
+
+    async with Agent(FunctionLlm(reply), tools=[add], budget=Budget(50)).stream("q") as run:
+        async for _ in run:
+            read += 1
+    assert run.result.output == "done"
+    assert len(run.result.events) == read > 160
+    assert max(ahead) < 70, "it may be 64 events ahead, and its step"

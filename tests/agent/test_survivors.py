@@ -405,6 +405,38 @@ async def test_a_run_that_outlives_its_call_is_told_no_more() -> None:
     check_events(outcome.events)
 
 
+async def test_what_a_run_spends_after_its_call_is_its_own() -> None:
+    """The step of a model call that was cut off is given back to the run, and no more to the run above."""
+    asked = asyncio.Event()
+
+    async def hang(_: Any) -> str:
+        asked.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    inner = Agent(FunctionLlm(hang), name="inner")
+    left: list[Any] = []
+
+    @tool
+    async def leave(ctx: ToolContext) -> str:
+        """Leaves a run behind."""
+        left.append(asyncio.ensure_future(inner.outcome("t", parent=ctx)))
+        await asked.wait()
+        return "left"
+
+    @tool
+    async def look() -> str:
+        """Waits for the run."""
+        ended = await asyncio.wait_for(left[0], PATIENCE)
+        return f"{ended.spent.steps} steps"
+
+    agent = Agent(ScriptedLlm([say(call("leave")), say(call("look")), "x"]), tools=[leave, look])
+    outcome = await agent.outcome("q")
+    assert "0 steps" in [message.text for message in outcome.messages]
+    assert outcome.spent.steps == 3 + 1, "what its log has: it ended with the step of the run inside"
+    assert (await replayed(outcome, agent)).spent.steps == outcome.spent.steps
+
+
 # --- replay -----------------------------------------------------------------------------------------------
 
 

@@ -181,17 +181,18 @@ def test_what_is_not_the_value_is_refused(type_: Any, text: str, complaint: str)
 
 
 @pytest.mark.parametrize(
-    "value",
+    ("value", "why"),
     [
-        pytest.param(object(), id="an-object"),
-        pytest.param(float("nan"), id="nan"),
-        pytest.param({"a": {1, 2}}, id="a-set-inside"),
-        pytest.param("\ud800", id="a-lone-surrogate"),
+        pytest.param(object(), "object is not a value of this project and has no JSON", id="an-object"),
+        pytest.param(float("nan"), "the value has no JSON: ", id="nan"),
+        pytest.param({"a": {1, 2}}, "set is not a value of this project", id="a-set-inside"),
+        pytest.param("\ud800", "the text holds a lone surrogate", id="a-lone-surrogate"),
     ],
 )
-def test_what_has_no_json_is_refused(value: object) -> None:
-    with pytest.raises(CodecError):
+def test_what_has_no_json_is_refused(value: object, why: str) -> None:
+    with pytest.raises(CodecError) as caught:
         to_json(value)
+    assert str(caught.value).startswith(why)
 
 
 def test_a_value_that_holds_itself_is_refused() -> None:

@@ -134,7 +134,9 @@ class ModelTurn(Generic[OutT]):
 
     async def _prepare_request(self, phase: Thinking[OutT]) -> None:
         """Let views make what is sent fit, ask for tools that can change, and keep the order of a journal."""
-        run, context, may_ask = self._run, self.context, self.limit is None
+        run, limit, may_ask = self._run, self.limit, self.limit is None
+        # Out of time, nothing is sent any more.
+        context = None if limit is not None and limit.resource == "seconds" else self.context
         if self._delay:  # the rest that the provider was to have
             delay, self._delay = self._delay, 0.0
             await run.sleep(delay)

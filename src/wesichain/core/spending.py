@@ -27,13 +27,15 @@ class Usage:
     reasoning_tokens: int = field(default=0, metadata=OMIT)
 
     def __post_init__(self) -> None:
-        read, written = self.input_tokens, self.output_tokens
-        is_right = read.__class__ is int and written.__class__ is int and read >= 0 and written >= 0
-        for rare in (self.cache_read_tokens, self.cache_write_tokens, self.reasoning_tokens):
-            if rare != 0 or rare.__class__ is not int:
-                is_right = is_right and rare.__class__ is int and rare > 0
-        if not is_right:
-            raise CodecError(f"{self!r}: counts of tokens are whole numbers from 0 up")
+        for count in (
+            self.input_tokens,
+            self.output_tokens,
+            self.cache_read_tokens,
+            self.cache_write_tokens,
+            self.reasoning_tokens,
+        ):
+            if count.__class__ is not int or count < 0:
+                raise CodecError(f"{self!r}: counts of tokens are whole numbers from 0 up")
 
     @property
     def total_tokens(self) -> int:

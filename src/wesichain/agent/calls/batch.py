@@ -208,7 +208,7 @@ class Batch(Generic[OutT]):
                     result = await self._dispatch(prepared)  # as `_settle` does, in 3 % less of a hop's time
                     delay = self._arrive(index, prepared, result)
                     if delay is None:
-                        delay = await self._wait_for(prepared.call, result.error)
+                        await self._wait_for(prepared.call, result.error)
                     if delay or isinstance(self.slots[index], PreparedCall):
                         await self._settle(index, None, delay)
                     if self.waiting:
@@ -333,7 +333,7 @@ class Batch(Generic[OutT]):
     def _new_call(self, call: ToolCall, attempt: int, kept: Sequence[Child] = ()) -> OpenCall:
         return OpenCall(self.run, self._phase.messages, self.decisions, call, attempt, [*kept])
 
-    async def _settle(self, index: int, gate: asyncio.Semaphore | None, delay: float = 0.0) -> None:
+    async def _settle(self, index: int, gate: asyncio.Semaphore | None, delay: float | None = None) -> None:
         """One call to its end: its result, or the error for the model, is in its slot."""
         while True:
             if delay:
@@ -356,11 +356,13 @@ class Batch(Generic[OutT]):
                         self._is_over = True  # whoever waits for the place does not begin
                         raise
 
-    async def _run_once(self, index: int, prepared: PreparedCall) -> float:
-        """Run a call once; returns the seconds to wait before anything else."""
+    async def _run_once(self, index: int, prepared: PreparedCall) -> float | None:
+        """Run a call once; returns the seconds to wait before anything else, as `_arrive` does."""
         result = await self._dispatch(prepared)
         delay = self._arrive(index, prepared, result)
-        return await self._wait_for(prepared.call, result.error) if delay is None else delay
+        if delay is None:
+            await self._wait_for(prepared.call, result.error)
+        return delay
 
     def _arrive(self, index: int, prepared: PreparedCall, result: ToolResult) -> float | None:
         """A call was run once. Its slot then has its result, or that it is to be run again.
@@ -386,7 +388,7 @@ class Batch(Generic[OutT]):
         self._open.pop(call.id, None)
         return self._fail(index, prepared, result, error, None if opened is None else opened.limit)
 
-    async def _wait_for(self, call: ToolCall, error: Exception | None) -> float:
+    async def _wait_for(self, call: ToolCall, error: Exception | None) -> None:
         """A run inside the call waits, and so does the call. Other runs inside it are let finish."""
         opened = self._open[call.id]
         assert opened is not None, "it has runs"
@@ -394,7 +396,6 @@ class Batch(Generic[OutT]):
             await self.run.watch(opened.wait_until_idle(), grace=lambda: self._grace(call.id))
         self.waiting = {**self.waiting, call.id: opened.kept}
         self._end(call, sentences.WAITS, "waiting", error)
-        return 0.0
 
     def _end(
         self,

@@ -29,7 +29,6 @@ from wesichain.core import (
     LlmResponse,
     ModelResponded,
     OutputDelta,
-    Role,
     RunCompleted,
     RunFailed,
     RunInterrupted,
@@ -196,7 +195,7 @@ class ReplayEffects(Effects):
     async def _summary(self, step_id: int) -> LlmResponse:
         """The answer to a context view from the recording: what it put in place of what it cut out."""
         for index, event in self._unmatched(step_id):
-            if isinstance(event, ContextReduced) and not _is_trim(event):
+            if isinstance(event, ContextReduced):
                 await self._cursor.turn(index)
                 kind, colon, message = event.trouble.partition(": ")
                 if colon:
@@ -491,12 +490,6 @@ class ReplayEffects(Effects):
                 if isinstance(event, ToolCompleted | StepFailed) and event.call_id == call_id:
                     return index, inside
         return len(self._cursor.events), inside
-
-
-def _is_trim(event: ContextReduced) -> bool:
-    """Whether results of tools were shortened, which no model is asked about."""
-    kept = [message for cut in event.cuts for message in cut.messages]
-    return bool(kept) and all(message.role is Role.TOOL for message in kept)
 
 
 def _ends_of_runs(inside: Sequence[tuple[int, Event]]) -> dict[int, Event]:
