@@ -124,7 +124,9 @@ def daemon(note: str) -> int:
 
 
 @tool(isolate=True, description="Kill who started this.")
-def kill_above() -> None:
+def kill_above(group: bool = False) -> None:
+    if group:
+        os.killpg(os.getpgid(os.getppid()), signal.SIGKILL)
     os.kill(os.getppid(), signal.SIGKILL)
     time.sleep(60)
 

@@ -268,6 +268,9 @@ async def test_counting_many_calls_takes_little_memory() -> None:
         await tools.dispatch(call)
     assert len(tools._counters["add"].successes) <= 1001
     assert tools.stats("add").successes == 3000
+    await tools.dispatch(ToolCall("1", "fail", {"how": "by mistake"}))
+    assert tools._counters["fail"].failures == []
+    assert tools.stats("fail").failures == 1
 
 
 def test_several_threads_lose_no_call() -> None:

@@ -45,6 +45,7 @@ class TestABufferedSink:
     def test_hands_on_every_event_in_order(self) -> None:
         sink = CollectingSink()
         with BufferedSink(sink) as buffered:
+            assert buffered.flush(timeout=0)  # there is nothing to wait for
             for event in run(count=100):
                 buffered.emit(event)
             assert buffered.flush(timeout=10)

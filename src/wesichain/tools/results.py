@@ -118,7 +118,7 @@ class Counter:
                 self._total += sum(taken)
                 self._shortest = min(*taken, self._shortest)
                 self._longest = max(*taken, self._longest)
-                self._recent.extend(taken[-512:])
+                self._recent.extend(taken)
 
     def stats(self) -> ToolStats:
         self.sum_up()

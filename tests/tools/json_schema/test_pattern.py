@@ -87,6 +87,7 @@ def test_patterns_that_hang_others_are_matched_at_once(pattern: str) -> None:
         r"(?=x)([a-z]{1,3})*",
         r"(?=(a+)+b)",
         r"(?=x)((ab?)+c)*",
+        r"^((?=a)a+)*$",
     ],
 )
 def test_patterns_that_only_backtracking_could_match_are_refused_if_they_could_hang(pattern: str) -> None:
@@ -114,7 +115,20 @@ def test_the_rest_is_quick_because_long_texts_are_not_looked_at(pattern: str) ->
             assert time.process_time() - start < 2
 
 
-def test_a_text_too_long_for_its_pattern_is_told_so() -> None:
-    (issue,) = validate_json({"pattern": r"(?=a).*b.*c"}, "a" * 100_000)
-    assert issue.startswith("the value: expected at most ")
-    assert issue.endswith(" characters, got 100000")
+@pytest.mark.parametrize(
+    ("pattern", "longest"),
+    [
+        pytest.param(r"(?=a)b", 5_000_000, id="every-position-is-tried"),
+        pytest.param(r"^(?=a)b*", 5_000_000, id="but-not-behind-an-anchor"),
+        pytest.param(r"(?=a).*b", 2_236, id="a-repetition-has-a-square"),
+        pytest.param(r"(?=a).*b.*c", 170, id="two-have-a-cube"),
+        pytest.param(r"(?=a)(b|c)", 2_500_000, id="a-choice-is-twice-the-work"),
+        pytest.param(r"(?=a)b?", 2_500_000, id="so-is-what-may-be-missing"),
+        pytest.param(r"(?=a)b{2,5}", 1_250_000, id="each-number-of-times-is-once-the-work"),
+        pytest.param(r"(?=.*b)(?=.*c)", 2_236, id="the-costliest-look-ahead-counts"),
+    ],
+)
+def test_a_text_too_long_for_its_pattern_is_told_so(pattern: str, longest: int) -> None:
+    assert validate_json({"pattern": pattern}, "a" * (longest + 1)) == [
+        f"the value: expected at most {longest} characters, got {longest + 1}"
+    ]

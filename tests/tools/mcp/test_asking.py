@@ -20,6 +20,7 @@ from wesichain.tools.mcp import (
     Sampling,
     ServedChanges,
     ServedPrompt,
+    ServedResource,
     elicit,
     release_stream,
     roots,
@@ -139,6 +140,16 @@ async def test_what_a_client_lacks_is_named(made: Any, needs: str) -> None:
             assert (await client.call_tool(made.name, {})).is_error
 
 
+async def test_a_header_has_to_say_what_the_arguments_say() -> None:
+    region = {"type": "string", "x-mcp-header": "Region"}
+    there = JsonTool("there", "Go.", {"type": "object", "properties": {"region": region}}, str)
+    async with served(there) as url, Client(url, mode="auto") as client:
+        with pytest.raises(MCPError, match="Mcp-Param-Region"):
+            await client.session.call_tool("there", {"region": "eu"})
+        await client.list_tools()
+        assert "eu" in str(await client.call_tool("there", {"region": "eu"}))
+
+
 async def test_who_asks_by_itself_is_not_asked_again() -> None:
     async with served(erase, clerk(), approved=True) as url, Client(url, mode="legacy") as client:
         assert "erased a" in str(await client.call_tool("erase", {"path": "a"}))
@@ -192,9 +203,13 @@ async def test_changed_lists_are_announced_to_clients_of_older_protocols() -> No
 
     changes = ServedChanges()
     async with (
-        served(place, changes=changes) as url,
+        served(
+            place, prompts=[ServedPrompt("p", str)], resources=[ServedResource("a://b", str)], changes=changes
+        ) as url,
         Client(url, mode="legacy", message_handler=hear) as client,
     ):
+        can = client.server_capabilities
+        assert all(one and one.list_changed for one in (can.tools, can.prompts, can.resources))
         await client.list_tools()
         for announce in (changes.tools, changes.prompts, changes.resources):
             announce()
@@ -329,17 +344,8 @@ async def test_a_question_that_its_server_withdraws_is_open_no_longer() -> None:
     assert not calls.is_waiting("k")
 
 
-async def test_of_too_many_that_wait_the_oldest_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wesichain.tools.mcp.inflight._MOST_WAITING", 1)
+async def test_of_too_many_that_wait_the_server_gives_up_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("wesichain.tools.mcp.server._MOST_WAITING", 1)
-    calls = InFlightCalls()
-    for key in ("old", "new"):
-        call = calls.add(ToolContext(idempotency_key=key))
-        call.start(call.ask(Question("?", FORM)))
-        await asyncio.sleep(0)
-    await calls.trim()
-    assert (calls.is_waiting("old"), calls.is_waiting("new")) == (False, True)
-    await calls.close()
     async with (
         served(who) as url,
         Client(url, mode="auto", elicitation_callback=answers({"name": "A", "age": 1})) as client,
@@ -355,8 +361,10 @@ async def test_of_too_many_that_wait_the_oldest_are_given_up(monkeypatch: pytest
 
 async def test_a_question_goes_through_a_served_agent_to_its_client() -> None:
     async with served(who) as below, McpServer.http(below, approval=False) as server:
-        agent = Agent(ScriptedLlm([ToolCall("w", "who", {}), "asked"]), tools=server.tools, name="middle")
+        llm = ScriptedLlm([ToolCall("w", "who", {}), "asked"])
+        agent = Agent(llm, tools=server.tools, name="middle")
         user = answers({"name": "Ada", "age": 3})
         async with served(agent) as url, Client(url, mode="legacy", elicitation_callback=user) as client:
             assert "asked" in str((await client.call_tool("middle", TASK)).content)
     assert user.asked == ["Who are you?"]
+    assert llm.requests[1].messages[-1].text == '{"age":3,"name":"Ada"}'

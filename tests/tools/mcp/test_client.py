@@ -50,12 +50,14 @@ async def test_the_tools_of_a_server_of_the_official_sdk() -> None:
         assert [result.value for result in results] == [{"result": 2 * n} for n in range(20)]
 
 
-async def test_one_task_may_enter_and_another_leave() -> None:
+async def test_one_task_may_enter_and_another_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transports, "_PATIENCE", 20)
     server = raw("text")
     await asyncio.create_task(server.__aenter__())
     assert (await asyncio.create_task(call(server, "fine"))).value == "hello"
     await asyncio.create_task(server.__aexit__(None, None, None))
     assert len(asyncio.all_tasks()) == 1
+    assert server._transport._process.returncode == 0  # type: ignore[attr-defined]  # it left by itself
 
 
 # --- what comes back -----------------------------------------------------------------------------

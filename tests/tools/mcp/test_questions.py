@@ -186,6 +186,16 @@ async def test_leaving_the_server_gives_up_what_waits(notes: Path) -> None:
     await until(lambda: lines(notes) == ["began hat", "gave up hat"])
 
 
+async def test_a_server_hears_that_of_too_many_that_wait_the_oldest_is_given_up(
+    notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wesichain.tools.mcp.inflight._MOST_WAITING", 1)
+    async with shop(notes) as server:
+        await waits(orderer(server))
+        await waits(orderer(server, calls(("order", {"item": "shoe"})), "done"))
+        await until(lambda: lines(notes) == ["began hat", "began shoe", "gave up hat"])
+
+
 async def test_a_run_that_is_cancelled_while_it_goes_on_gives_its_request_up(notes: Path) -> None:
     async with shop(notes) as server:
         agent = orderer(server, calls(("guess", {})), "done")
@@ -287,6 +297,7 @@ async def test_a_durable_run_waits_and_goes_on_with_the_call_that_lives(notes: P
             (pending,) = await durable.pending()
             assert pending.question is not None
             assert pending.question.message == "Which size of hat?"
+            assert [server.tools[0].is_waiting(f"{run}:1:{pending.call.id}") for run in "rs"] == [True, False]
             await durable.approve("r", pending.token, Provide({"size": 3}))
             result = await durable.run("a hat", run_id="r")
         assert [source.value for source in result.sources] == ["red hat in 3"]

@@ -191,11 +191,19 @@ async def test_waiting_for_a_cancelled_task_is_not_the_caller_s_cancellation_eit
         await driven(wait())
 
 
+@pytest.mark.parametrize("has_been_awaited", [None, False, True])
 @in_virtual_time
-async def test_what_is_no_future_of_this_loop_is_an_error_inside_the_tool() -> None:
+async def test_what_is_yielded_and_is_no_awaited_future_is_an_error_inside_the_tool(
+    has_been_awaited: bool | None,
+) -> None:
+    future = asyncio.get_running_loop().create_future()
+
     class Odd:
         def __await__(self) -> Generator[Any, None, None]:
-            yield "not a future"
+            if has_been_awaited:
+                asyncio.get_running_loop().call_soon(future.set_result, None)
+                yield from future
+            yield "not a future" if has_been_awaited is None else future
 
     async def wait() -> str:
         try:
@@ -282,7 +290,9 @@ def test_an_abandoned_tool_does_not_hold_up_the_end_of_the_loop() -> None:
                 await driven(tool(), 0.01)
         return asyncio.get_running_loop()
 
-    assert run(main()).time() < len(STUBBORN) * GRACE + 3 * GRACE + 2 * SLACK
+    loop = run(main())
+    assert loop.time() < len(STUBBORN) * GRACE + 3 * GRACE + 2 * SLACK
+    assert asyncio.all_tasks(loop) == set()
 
 
 # --- the caller's cancellation -------------------------------------------------------------------

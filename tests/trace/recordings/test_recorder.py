@@ -42,6 +42,7 @@ from wesichain.core.internal import dataclass, to_jsonl
 from wesichain.errors import ConfigError
 from wesichain.trace import Recorder, Recording, Redactor, list_runs, load
 from wesichain.trace.recordings import run_file
+from wesichain.trace.recordings.folder import file_name
 
 
 def record(folder: Path, run_events: Sequence[Event], **options: Any) -> Recorder:
@@ -137,6 +138,10 @@ class TestTheName:
         assert path.name.isascii()
         assert load(path).run_id == run_id.replace("\ud800", "?")
         assert list_runs(folder)[0].status == "completed"
+
+    def test_ends_with_an_id_of_up_to_64_letters(self) -> None:
+        assert file_name("x" * 64, 0).endswith(f"Z-{'x' * 64}.jsonl")
+        assert "Z-id." in file_name("x" * 65, 0)
 
     def test_differs_for_ids_that_differ_by_case_alone(self, tmp_path: Path) -> None:
         for run_id in ("Run", "run", "RUN"):

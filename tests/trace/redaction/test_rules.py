@@ -255,7 +255,7 @@ def test_what_is_left_alone(text: str) -> None:
     [
         "an ordinary sentence of some length, with commas.", "{'a': 1}", '{"city": "Paris", "day": 1}', "a=b; c=d",
         "https://example.org/path?x=1", "12345678901234567890", "snake_case_words_in_a_row", "ünïcödé wörds", "x" * 40,
-        "a-b-c", "token", "monkeys", "Straße",
+        "a-b-c", "token", "monkeys", "Straße", "well-aged", "a redis-cli", "well-paid", "a mysql",
     ],
 )  # fmt: skip
 def test_an_ordinary_text_is_not_looked_through(text: str) -> None:

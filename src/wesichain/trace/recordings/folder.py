@@ -38,7 +38,7 @@ def _moment(seconds: int) -> str:
 
 def _tail(run_id: str) -> str:
     """The end of the file's name. An id that is not a plain word gives its hash: no dot is in a word."""
-    if (run_id.isalnum() and run_id.isascii() and len(run_id) <= 64) or re.fullmatch(_PLAIN_ID, run_id):
+    if re.fullmatch(_PLAIN_ID, run_id):
         return run_id + _SUFFIX
     from hashlib import sha256  # not needed for the ids that the runtime makes
 

@@ -29,10 +29,10 @@ def commands(text: str) -> Iterator[tuple[int, int]]:
             user, password = match.groups()
             if not (user.isdigit() and password.isdigit()):  # -u 1000:1000
                 yield match.span(2)
-    for line in _lines(text):
-        names = {match.group() for match in _regex(_COMMANDS).finditer(text, *line)}
+    for line in _regex(rf"(?:{_COMMANDS}).*").finditer(text):  # to the line's end
+        names = {match.group() for match in _regex(_COMMANDS).finditer(text, *line.span())}
         for name in sorted(names):
-            yield from (match.span(1) for match in _regex(_OPTION[name]).finditer(text, *line))
+            yield from (match.span(1) for match in _regex(_OPTION[name]).finditer(text, *line.span()))
 
 
 def may_hold_command(text: str) -> bool:
@@ -42,16 +42,6 @@ def may_hold_command(text: str) -> bool:
     return ("-p" in text and ("mysql" in text or "mariadb" in text or "sshpass" in text)) or (
         "-a" in text and "redis-cli" in text
     )
-
-
-def _lines(text: str) -> Iterator[tuple[int, int]]:
-    """The lines that hold a command: from where it stands to the line's end."""
-    found = _regex(_COMMANDS).search(text)
-    while found is not None:
-        end = text.find("\n", found.start())
-        end = len(text) if end < 0 else end
-        yield found.start(), end
-        found = _regex(_COMMANDS).search(text, end)
 
 
 # --- sentences --------------------------------------------------------------------------------------
