@@ -116,6 +116,16 @@ def test_advice_reaches_every_command_that_runs_an_agent(
     assert '"s1"' in events, "shown, or held back from this run to compare: either way it was advised"
 
 
+def test_a_domain_that_is_none_is_refused_before_the_first_question(
+    wesichain: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "book").mkdir()
+    told = ("--playbook", str(tmp_path / "book"), "--domain", "../x")
+    done = wesichain("chat", "--model", "openai:stub", *told, stdin="")
+    assert (done.status, done.out) == (2, "")
+    assert "'../x' is not a domain" in done.err
+
+
 def batch_events(folder: Path) -> str:
     async def read() -> str:
         async with DurableRuns(f"sqlite:///{folder}/tasks.runs.db") as runs:

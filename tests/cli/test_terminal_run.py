@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.cli.stub_server import call, serving, text
 from tests.cli.terminal import Terminal
 from tests.trace.runs import run
-from wesichain.cli.terminal_run import Watchable
+from wesichain.cli.terminal_run import AnswerPrinter, DisplayOptions, Printer, Watchable, Watched
 from wesichain.core import TextDelta
 from wesichain.trace import load
 
@@ -46,6 +50,7 @@ def test_ctrl_c_cancels_cleanly_and_keeps_the_recording(tools: str, home: Path) 
         terminal.press_ctrl_c()
         assert terminal.end() == 130
     assert "Traceback" not in terminal.shown
+    assert "cancelled; what happened until then is recorded" in terminal.shown
     (recording,) = (home / "runs").glob("*.jsonl")
     assert "run_interrupted" in recording.read_text(encoding="utf-8")
 
@@ -81,6 +86,20 @@ def test_pieces_of_text_are_joined_within_a_step_and_none_is_lost(tmp_path: Path
     (path,) = tmp_path.glob("*.jsonl")
     deltas = [event for event in load(path).events if isinstance(event, TextDelta)]
     assert [(event.step_id, event.text) for event in deltas] == [(1, "ab"), (2, "cd"), (2, "e")]
+
+
+@pytest.mark.parametrize(
+    ("options", "kind"), [({}, Watched), ({"quiet": True}, AnswerPrinter), ({"as_json": True}, Printer)]
+)
+def test_a_person_at_a_terminal_is_shown_a_run_once(
+    options: Any, kind: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    master, slave = pty.openpty()
+    with os.fdopen(slave, "w") as terminal:
+        monkeypatch.setattr("sys.stdout", terminal)
+        sinks = DisplayOptions(record=False, **options).sinks()
+    os.close(master)
+    assert [type(sink) for sink in sinks] == [kind]
 
 
 WRITER = """

@@ -111,6 +111,12 @@ async def test_a_queued_run_reads_its_conversation_and_adds_its_turn_after_an_ap
         assert (await texts(6))[-2:] == ["delete more", "answer 3"]
 
 
+async def test_a_client_that_is_closed_follows_no_run_any_more(url: str) -> None:
+    async with DurableAgent(Agent(FunctionLlm(lambda _: "late")), "talker", database_url=url) as client:
+        await client.enqueue("one", conversation=MemoryConversations().open("c"))
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
 async def test_a_budget_of_the_run_holds_over_its_resumes_in_another_process(url: str) -> None:
     @tool(approval=True)
     def ask(number: int) -> str:

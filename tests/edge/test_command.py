@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from select import select
 
 import httpx2
 import pytest
@@ -44,6 +45,7 @@ def started(folder: Path, *args: str) -> Iterator[httpx2.Client]:
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
+        assert select([process.stdout], [], [], 30)[0], "it never said where it is"
         url = process.stdout.readline().strip()
         with httpx2.Client(base_url=url, timeout=60, verify=False) as client:
             yield client

@@ -40,6 +40,8 @@ async def test_readers_of_a_log_end_when_it_is_closed_and_wait_when_it_is_opened
     await asyncio.sleep(0)
     assert not following.done()
     await log.append(events[3])
+    await asyncio.sleep(0)
+    assert following.done(), "an event wakes its readers"
     assert [event.seq for event in cast("Any", await following)] == [4]
     log.close()
     assert await anext(again, None) is None

@@ -50,6 +50,7 @@ class Rewriter:
 
     async def complete(self, request: LlmRequest) -> LlmResponse:
         self.seen.append(request.messages[-1].text)
+        self.schema = request.output_schema
         reply = self._replies.pop(0) if self._replies else {"instructions": "", "tools": []}
         return LlmResponse(content=reply if isinstance(reply, str) else dump_json(reply))
 
@@ -105,6 +106,8 @@ async def test_the_rewriter_sees_failed_runs_and_no_held_out_case() -> None:
     assert len(rest) == 5
     tools = {"pay": "Pay an amount."}
     assert facts == {"instructions": "You are a clerk.", "tools": tools, "tried without success": []}
+    schema = json.dumps(rewriter.schema)
+    assert schema.count('"additionalProperties": false') == schema.count('"type": "object"') == 2
     assert not [case.task for case in held if f'"{case.task}"' in shown]
 
 

@@ -15,7 +15,7 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, Json
 from typing_extensions import TypeAliasType
 
 from tests.core import values
@@ -97,6 +97,11 @@ class Holder(BaseModel):
     thing: Any
 
 
+class Renamed(BaseModel):
+    place: str = Field(alias="Place")
+    raw: Json[list[int]] = []
+
+
 class Record(TypedDict):
     id: int
     name: NotRequired[str]
@@ -165,6 +170,7 @@ STEPS: list[ReActStep] = [
         pytest.param(Point, Point(1, 2.5, ["n"], Point(3)), id="a-dataclass-of-itself"),
         pytest.param(Late, Late(1), id="a-frozen-dataclass"),
         pytest.param(Model, Model(when=datetime(2024, 1, 1, tzinfo=UTC), tags={"a"}, inner=Point(1)), id="a-pydantic-model"),
+        pytest.param(Renamed, Renamed.model_validate({"Place": "x", "raw": "[1]"}), id="a-pydantic-model-of-foreign-data"),
         pytest.param(Record, {"id": 1}, id="a-TypedDict"),
         pytest.param(int | None, None, id="an-option-that-is-not-there"),
         pytest.param(Optional[Point], Point(1), id="an-option"),  # noqa: UP045  # both spellings
@@ -175,6 +181,7 @@ STEPS: list[ReActStep] = [
         pytest.param(list[Message], MESSAGES, id="messages"),
         pytest.param(list[ReActStep], STEPS, id="steps"),
         pytest.param(ReActStep | None, FinalAnswer("x"), id="perhaps-a-step"),
+        pytest.param(list[ReActStep | Cat], [*STEPS, Cat("x")], id="steps-beside-another-type"),
         pytest.param(Usage, Usage(1, 2), id="usage"),
         pytest.param(ReActState, ReActState("q", STEPS, "a", 2), id="a-ReActState"),
         pytest.param(Annotated[list[int], Append], [1], id="annotated"),

@@ -119,6 +119,7 @@ async def test_there_is_a_partial_output_when(
 
 LIMITS = [
     pytest.param(None, {}, 10, id="the-system-says-ten"),
+    pytest.param(None, {"max_iters": 1}, 1, id="one-is-enough"),
     pytest.param(None, {"max_iters": 4}, 4, id="the-generator-outranks-the-system"),
     pytest.param(2, {"max_iters": 4}, 2, id="the-task-outranks-the-generator"),
     pytest.param(6, {"max_iters": 4}, 6, id="the-task-may-ask-for-more"),

@@ -110,6 +110,11 @@ def test_an_example_of_the_prompt_is_no_lesson() -> None:
     assert guard.refusal("Give day in centimetres, as a number.") == ""  # its words are nobody's
 
 
+def test_a_tool_whose_name_begins_with_that_of_another_can_be_named() -> None:
+    guard = LessonGuard([{"name": "book"}, {"name": "book_room"}], [])
+    assert guard.refusal("Call `book_room` with the day.") == ""
+
+
 def test_names_of_a_tool_and_its_parameter_are_nobodys_words() -> None:
     """A difference of databases names both, one behind the other, and so does a rule."""
     guard = LessonGuard([SPEC], ['the record should hold book_room {"day": "3 May"}'])

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 
 from tests.learning.kit import reflect, strategy
 from wesichain.core import ToolSpec, to_json
 from wesichain.learning import Playbook, PlaybookBullet, SemanticCurator
+from wesichain.learning.crediting import split
+from wesichain.learning.entities.bullets import Provenance
 from wesichain.learning.entities.conditions import BAD, GOOD, case_of, deciding, fits, marks_of
 
 PLAIN, GIFT = "send the parcel home today please {}", "send the archived parcel home today please {}"
@@ -61,6 +64,23 @@ def test_what_an_operator_wrote_is_never_split(playbook: Playbook) -> None:
     playbook.record(strategy(PLAIN.format(1), "a", "b", helpful=0, id="mine"), domain="shop")
     parts = split_by_hand(playbook)
     assert [item.id for item in parts] == ["mine"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "count"),
+    [
+        ({}, 2),
+        ({"provenance": Provenance()}, 0),
+        ({"ruling": "forced"}, 0),
+        ({"ruling": "quarantined"}, 0),
+        ({"condition": "-gift"}, 0),
+    ],
+    ids=str,
+)
+def test_what_is_split(changed: dict[str, Any], count: int) -> None:
+    cases = (case_of(GOOD, marks_of("a parcel")), case_of(BAD, marks_of("gift"))) * 20
+    bullet = strategy("send it", provenance=Provenance("reflector"), cases=cases)
+    assert len(split(replace(bullet, **changed), now=1.0)) == count
 
 
 def test_a_condition_is_a_word_that_is_there_or_not() -> None:

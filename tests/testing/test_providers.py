@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from tests import expected
+from tests.llm.test_providers import TestAnthropic as Messages
 from tests.llm.test_providers import TestChatCompletions as Sound
-from tests.llm.wires import ChatWire
+from tests.llm.wires import ChatWire, MessagesWire
 from tests.testing.test_store_contract import LAWS, laws_of
 from wesichain.core import LlmResponse, TextChunk, ToolCallChunk, Usage
 from wesichain.errors import LlmError, LlmResponseError
@@ -177,6 +178,20 @@ def test_a_broken_client_is_refused(law: str, change: Callable[[Any], Any]) -> N
     (name,) = (name for name in laws_of(suite) if law in name)
     with pytest.raises((AssertionError, IndexError)):
         getattr(suite, name)()
+
+
+def test_an_ending_that_nobody_knows_is_an_error_of_a_stream_too() -> None:
+    class Streams(Broken):
+        async def complete(self, request: Any) -> Any:
+            return await self._inner.complete(request)
+
+    class Wire(MessagesWire):
+        def client(self, url: str, **settings: Any) -> Any:
+            return Streams(super().client(url, **settings), of_error(LlmResponse("Done.")))
+
+    suite: Any = type("Suite", (Messages,), {"wire": Wire()})()
+    with pytest.raises(AssertionError):
+        suite.test_an_ending_that_nobody_knows_is_an_error_that_names_it()
 
 
 def test_a_wire_says_how_a_full_context_window_is_called() -> None:

@@ -62,6 +62,7 @@ def test_it_comes_to_the_same_end_wherever_its_process_dies(tmp_path: Path) -> N
     scenario = vouchers.scenario(tmp_path)
     with simulated(scenario, 5, Faults.none()) as trace:
         places = [fault.at for fault in trace.possible if fault.kind == "crash"]
+    assert "while it waited for an answer" in places
     for place in sampled(places, 2):
         with simulated(scenario, 5, Faults(only=(Fault("crash", place),))) as trace:
             assert trace.error is None, place

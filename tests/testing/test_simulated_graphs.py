@@ -120,6 +120,7 @@ def ends(trace: Trace) -> None:
 
 def test_it_comes_to_the_same_end_wherever_its_process_dies() -> None:
     scenario = orders.scenario()
+    assert {"checkpoint, before the write", "checkpoint, after the write"} <= {*places()}
     for place in places():
         with simulated(scenario, 3, Faults(only=(Fault("crash", place),))) as trace:
             assert trace.error is None, place

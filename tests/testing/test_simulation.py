@@ -37,6 +37,7 @@ from wesichain.testing import (
     simulate,
     simulate_sync,
 )
+from wesichain.testing.simulation.faults import FaultPlan
 from wesichain.testing.simulation.simulate import simulated
 from wesichain.trace import load
 
@@ -424,6 +425,13 @@ def test_where_many_faults_are_needed_one_at_another_place_may_do_as_well() -> N
     """Three of six would have to be done: four calls raise, or the run is cancelled once."""
     (kind,) = faulty(3)
     assert kind != "tool_raises"
+
+
+def test_a_run_is_cancelled_once_and_dies_as_often_as_it_may() -> None:
+    given = [Fault(kind, place) for kind in ("crash", "cancel") for place in "abc"]
+    plan = FaultPlan(1, Faults(only=tuple(given), most_crashes=2))
+    happened = [plan.at(place, [kind]) for kind in ("crash", "cancel") for place in "abc"]
+    assert happened == ["crash", "crash", None, "cancel", None, None]
 
 
 def test_the_faults_that_happen_are_those_that_are_given() -> None:

@@ -86,10 +86,10 @@ def credited(
 def split(bullet: PlaybookBullet, *, now: float) -> tuple[PlaybookBullet, ...]:
     """Two bullets for one whose tasks a word tells apart, each with the runs of its side; () where none does.
 
-    What an operator wrote or ruled on is left as it is.
+    What an operator wrote or ruled on is left as it is, and so is a part.
     """
     is_ours = bullet.provenance.author == "operator" or bullet.ruling in ("forced", "quarantined")
-    if is_ours or bullet.condition or bullet.lesson or bullet.section != "Strategies":
+    if is_ours or bullet.condition:
         return ()
     word = deciding(bullet.cases)
     if word is None:

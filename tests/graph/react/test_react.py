@@ -7,7 +7,7 @@ from functools import partial
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
 from typing_extensions import override
 
 from tests.graph.kit import T, stopped
@@ -72,6 +72,12 @@ def broken(x: int = 0) -> int:
     raise ValueError(f"no {x}")
 
 
+def _somebody(to: str) -> str:
+    if not to:
+        raise ValueError("a letter goes to somebody")
+    return to
+
+
 class Sends:
     """A tool that needs approval, and counts what it has done."""
 
@@ -80,7 +86,7 @@ class Sends:
 
     def tool(self) -> Any:
         @tool(name="send", approval=True)
-        def send(to: str) -> str:
+        def send(to: Annotated[str, AfterValidator(_somebody)]) -> str:
             """Send a letter."""
             self.sent.append(to)
             return f"sent to {to}"

@@ -38,7 +38,7 @@ from wesichain.core import (
     from_json,
     to_json,
 )
-from wesichain.errors import ConfigError, GraphError, GraphInterruptedError
+from wesichain.errors import ConfigError, GraphError, GraphInterruptedError, NodeFailedError
 from wesichain.graph import ExecutionOptions, MemoryCheckpointer, react_graph
 from wesichain.graph.sqlite import SqliteCheckpointer
 from wesichain.testing import FunctionLlm, ScriptedLlm, calls
@@ -314,16 +314,30 @@ async def test_an_agent_inside_asks_and_nothing_runs_twice(
     assert answers == ["1", "the clerk is done"]
 
 
-async def test_arguments_that_a_run_inside_cannot_follow_are_asked_for_again() -> None:
+@pytest.mark.parametrize(
+    "args",
+    [
+        pytest.param({"whom": "Bob"}, id="which-the-schema-shows"),
+        pytest.param({"to": ""}, id="which-the-tool-alone-knows"),
+    ],
+)
+async def test_arguments_that_a_run_inside_cannot_follow_are_asked_for_again(args: Any) -> None:
     office = Office()
     graph = office.graph(MemoryCheckpointer())
     await stopped(graph.invoke("q", T))
     with pytest.raises(GraphInterruptedError, match="the approved arguments do not fit"):
-        await graph.resume("t", ApproveWith({"whom": "Bob"}))
+        await graph.resume("t", ApproveWith(args))
     assert office.post.sent == []
     await stopped(graph.resume("t", True))
     assert (await graph.resume("t", True))["final_output"] == "Done."
     assert (office.post.sent, office.counted) == (["Ann", "Cleo"], [1])
+
+
+async def test_an_agent_inside_that_lacks_its_deps_is_the_nodes_failure() -> None:
+    clerk = Agent(ScriptedLlm([]), deps_type=dict, name="clerk")
+    graph = react_graph(llm=by_turn(calls(("clerk", {"task": "write"}))), tools=[clerk.as_tool()])
+    with pytest.raises(NodeFailedError, match="the agent 'clerk' needs deps of type dict: pass deps="):
+        await graph.invoke("q")
 
 
 async def test_calls_without_a_run_are_refused_in_words() -> None:

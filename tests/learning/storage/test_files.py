@@ -77,6 +77,7 @@ def test_a_bad_record_in_the_middle_is_named_and_the_rest_can_be_saved(
         assert ids(book.bullets("bank")) == ["other"]
         repaired = book.repair("shop")
         assert (repaired.kept, repaired.damaged) == (5, ("log.jsonl:4",))
+        assert (log_of(path).parent / "damaged.jsonl").read_bytes() == lines[3] + b"\n"
         assert ids(book.bullets("shop")) == ["0", "1", "3", "4"]
         book.record(note("next", id="next"), domain="shop")
     with open_at(path) as book:
