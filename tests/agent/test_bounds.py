@@ -220,6 +220,11 @@ def test_the_worst_case_is_near_the_bound(make: Any) -> None:
             id="answers-below",
         ),
         pytest.param(
+            AgentLimits(Budget(steps=5), below=(AgentLimits(Budget(steps=2), free_retries=3),)),
+            (5, 17, None, None, None, None),
+            id="free-retries-below",
+        ),
+        pytest.param(
             AgentLimits(
                 Budget(steps=5, seconds=10), request_tokens=1000, reply_tokens=100, prices=((1.0, 2.0),)
             ),

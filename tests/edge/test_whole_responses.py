@@ -363,6 +363,7 @@ KINDS: dict[str, Kind] = {
             rpc("SendStreamingMessage", message()),
             rpc("SendMessage", message({"url": "https://example.org/a.png"})),
             rpc("SendMessage", message(contextId="other", taskId="{run}")),
+            rpc("SendMessage", message(taskId="{run}")),
             rpc("SendMessage", 5),
             rpc("GetTask", {"id": {}}),
             rpc("GetTask", {"id": "x"}, id=True),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,16 @@ async def test_public_skills_load() -> None:
         for file in page["files"][:5]:
             with suppress(ToolExecutionError):  # not text
                 await call(tools_of(loaded), "read_skill", name=skill.name, file=file)
+
+
+async def test_a_file_is_read_in_pages(tmp_path: Path) -> None:
+    made = _skill(tmp_path, "forms", body="see the table")
+    for length in (20_000, 20_001):
+        (made / "table.txt").write_text("a" * (length - 1) + "z")
+        read = partial(call, tools_of(Skills(tmp_path)), "read_skill", name="forms", file="table.txt")
+        page = await read()
+        assert (len(page["text"]), page["next"]) == (20_000, None if length == 20_000 else 20_000)
+        assert (await read(start=length - 1))["text"] == "z"
 
 
 @draws(20)

@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
@@ -635,8 +636,9 @@ def test_a_violation_is_kept_where_its_scenario_and_invariants_can_be_imported(
     source = violation.test()
     assert "from tests.testing.test_simulation import KEPT\n" in source
     assert "faults=faults, invariants=[check_tree])" in source
-    with pytest.raises(ConfigError, match="cannot be imported: define it with 'def'"):
-        replace(violation, functions=(lambda trace: None,)).test()
+    for made, name in (lambda trace: None, "<lambda>"), (partial(check_tree), "functools.partial"):
+        with pytest.raises(ConfigError, match=f"{name}.* cannot be imported: define it with 'def'"):
+            replace(violation, functions=(made,)).test()
     with pytest.raises(ConfigError, match="no variable of a module"):
         replace(violation, scenario=replace(KEPT)).test()
     program = sys.modules["__main__"]
