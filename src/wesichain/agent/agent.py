@@ -191,10 +191,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
         history: Sequence[Message] = (),
         **options: Unpack[ConversationKeywords[DepsT_contra]],
     ) -> RunResult[OutT]:
-        """The answer to a task. A run that does not complete raises, with the outcome in the error.
-
-        `history`: messages before the task.
-        """
+        """The answer to a task. A run that does not complete raises, with the outcome in the error."""
         return result_of(await self.outcome(task, history, **options))
 
     def run_sync(
@@ -220,8 +217,7 @@ class Agent(Translated, Generic[DepsT_contra, OutT]):
     ) -> RunStream[RunResult[OutT]]:
         """The run, event by event: `async with agent.stream(task) as run: async for event in run: ...`.
 
-        Given an interrupted outcome and the decisions on its calls, it resumes that run. `history`: messages
-        before the task.
+        Given an interrupted outcome and the decisions on its calls, it resumes that run.
         """
         sinks = as_sinks(options.get("events"))
         if isinstance(task, Interrupted) and history:

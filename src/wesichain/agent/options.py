@@ -149,9 +149,10 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
 class RunOptions(Generic[DepsT]):
     """The options of one run, also when it is resumed.
 
+    A run that begins takes the task and a history beside these. `history`: messages before the task.
     `deps`: the caller's own world, for tools, instructions and checks; it is written nowhere.
-    `model`, `budget`: in place of the agent's. `settings`: over the agent's. All three hold when the run is
-    resumed.
+    `model`, `budget`: in place of the agent's. `settings`: over the agent's. Model, budget and settings hold
+    when the run is resumed.
     `cancellation`: stops the run, which never cancels it. `parent`: the context of the call that this run is
     inside of: it then spends from that run's account, is part of its log and waits with it.
     `events`: further sinks. `stream`: emit text as it comes. `run_id`: a name for the run. `instructions`:

@@ -174,6 +174,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         served before 2 (10 unless given). `delay` is in seconds. `key` is a customer or a tenant: keys take
         turns, and limits per key count by it.
         """
+        # pyright trusts the annotation, a caller may not.
         if model is not None and not isinstance(model, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigError(
                 f"model={model!r:.60}: another process may take a run from the queue, so its model is named, "
