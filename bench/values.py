@@ -1,4 +1,4 @@
-"""Values: what makes them, compared: our decorator, the standard library's, msgspec's structs.
+"""Values: our base class over structs of msgspec, compared with dataclasses of the standard library.
 
     python -m bench.values [--rounds N]
 
@@ -16,8 +16,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import msgspec
-
 import wesichain.agent  # noqa: F401  # to have its classes made
 from wesichain.core import (
     LlmRequest,
@@ -30,8 +28,7 @@ from wesichain.core import (
     ToolDispatched,
     Usage,
 )
-from wesichain.core.internal import constructor_of
-from wesichain.core.internal import dataclass as our_dataclass
+from wesichain.core.internal import Value
 
 HOP = (
     Usage,
@@ -71,19 +68,15 @@ def body_of(cls: Any) -> dict[str, Any]:
 
 
 def ours(cls: Any) -> Any:
-    return our_dataclass(frozen=True, slots=True)(type(cls.__name__, (), body_of(cls)))
+    make: Any = type(Value)
+    return make(cls.__name__, (Value,), body_of(cls), frozen=True)
 
 
 def standard(cls: Any) -> Any:
     return dataclasses.dataclass(frozen=True, slots=True)(type(cls.__name__, (), body_of(cls)))
 
 
-def struct(cls: Any) -> Any:
-    meta: Any = type(msgspec.Struct)
-    return meta(cls.__name__, (msgspec.Struct,), body_of(cls), frozen=True)
-
-
-MAKERS: dict[str, Callable[[Any], Any]] = {"ours": ours, "standard library": standard, "msgspec": struct}
+MAKERS: dict[str, Callable[[Any], Any]] = {"ours": ours, "standard library": standard}
 
 
 def seconds(action: Callable[[], object]) -> float:
@@ -92,13 +85,9 @@ def seconds(action: Callable[[], object]) -> float:
     return time.process_time() - started
 
 
-def making(maker: Callable[[Any], Any], *, quickly: bool) -> Callable[[], None]:
+def making(maker: Callable[[Any], Any]) -> Callable[[], None]:
     """Makes one instance of each value of a hop, with every field given, many times."""
-    made = [maker(cls) for cls in HOP]
-    makers: list[tuple[Any, list[Any]]] = [
-        (constructor_of(each) if quickly else each, [None] * len(plain_fields(cls)))
-        for each, cls in zip(made, HOP, strict=True)
-    ]
+    makers: list[tuple[Any, list[Any]]] = [(maker(cls), [None] * len(plain_fields(cls))) for cls in HOP]
 
     def run() -> None:
         for make, args in makers:
@@ -123,8 +112,7 @@ def main() -> int:
     actions: dict[str, Callable[[], object]] = {}
     for name, maker in MAKERS.items():
         actions[f"{name}: define"] = partial(_define, maker, classes)
-        actions[f"{name}: make"] = making(maker, quickly=False)
-    actions["ours: make, by constructor_of"] = making(ours, quickly=True)
+        actions[f"{name}: make"] = making(maker)
     best = dict.fromkeys(actions, float("inf"))
     for _ in range(rounds):
         for name, action in actions.items():

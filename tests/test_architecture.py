@@ -351,7 +351,7 @@ def test_nothing_but_the_command_line_imports_testing() -> None:
 
 
 def test_importing_the_front_door_loads_no_optional_dependency() -> None:
-    watched = [*OPTIONAL, "pydantic.main", "pydantic.type_adapter", "docstring_parser", "msgspec", "sqlite3"]
+    watched = [*OPTIONAL, "pydantic.main", "pydantic.type_adapter", "docstring_parser", "sqlite3"]
     watched += [f"wesichain.agent.{name}" for name in ("keywords", "replaying.replay", "wrapping", "hearing")]
     code = f"import sys, wesichain; print([name for name in {watched!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

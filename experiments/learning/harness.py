@@ -7,6 +7,7 @@ import gzip
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,7 +15,7 @@ from uuid import uuid4
 
 from wesichain.agent import Agent
 from wesichain.core import ToolCallingLlm, from_json, to_json
-from wesichain.core.internal import dataclass, dump_json, is_object
+from wesichain.core.internal import dump_json, is_object
 from wesichain.evals import Case, improve
 from wesichain.learning import (
     Embedder,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from wesichain.core.internal import dataclass, dump_json, parse_json
+from wesichain.core.internal import dump_json, parse_json
 from wesichain.errors import ToolError
 from wesichain.learning import Feedback
 from wesichain.tools import JsonTool, ToolContext

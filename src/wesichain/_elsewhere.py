@@ -271,16 +271,6 @@ def names_ours(words: Mapping[str, str], more: Iterable[str] = ()) -> Callable[[
     return decorate
 
 
-def init_names_ours(words: Mapping[str, str]) -> Callable[[type[T]], type[T]]:
-    """Let a class refuse a keyword that its constructor does not have with our word for what was meant."""
-
-    def decorate(cls: type[T]) -> type[T]:
-        setattr(cls, "__init__", names_ours(words)(cls.__init__))  # noqa: B010  # a checker allows no assignment
-        return cls
-
-    return decorate
-
-
 class Translated:
     """A class that answers another framework's method with the name of its own."""
 

@@ -32,6 +32,7 @@ from wesichain.core import (
     StepStarted,
     ToolDispatched,
 )
+from wesichain.core.internal import field
 from wesichain.errors import (
     BudgetExceededError,
     ToolExecutionError,
@@ -315,14 +316,10 @@ async def test_a_limit_two_levels_above_ends_the_lowest_run() -> None:
 class Noted(ObserveErrors):
     """Tells the model of every fault, and remembers them."""
 
-    __slots__ = ("seen",)
-
-    def __init__(self) -> None:
-        object.__setattr__(self, "seen", [])
+    seen: list[str] = field(default_factory=list[str])
 
     def on_tool_error(self, state: RunView, error: ToolFailedError) -> PolicyDecision:
-        seen: Any = self.seen  # type: ignore[attr-defined]  # a slot of its own
-        seen.append(str(error))
+        self.seen.append(str(error))
         return super().on_tool_error(state, error)
 
 

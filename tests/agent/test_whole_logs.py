@@ -685,9 +685,7 @@ async def run(kind: Kind, **options: Any) -> tuple[Agent[Any, Any], list[Event],
 
 def as_text(events: Sequence[Event], outcome: Outcome[Any]) -> str:
     """A line for each event, and one for the outcome; without what differs whenever the run is run again."""
-    lines = [
-        _line(event, "run_id", "duration_ms" if "tool_name" in event.__slots__ else "") for event in events
-    ]
+    lines = [_line(event, "run_id", "duration_ms" if hasattr(event, "tool_name") else "") for event in events]
     return "".join(f"{line}\n" for line in [*lines, _line(outcome, "run_id", "settings", "budget")])
 
 

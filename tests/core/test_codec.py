@@ -36,10 +36,10 @@ from wesichain.core import (
     to_json,
 )
 from wesichain.core.internal import (
-    OMIT,
     Decision,
     LogView,
     Spent,
+    Value,
     json_changes,
     parse_json,
     same,
@@ -53,14 +53,20 @@ def empty_of(field: Field[Any]) -> Any:
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 
+def may_be_left_out(value: Any, field: Field[Any]) -> bool:
+    omits = isinstance(value, Value) and value.__struct_config__.omit_defaults
+    has_default = field.default is not MISSING or field.default_factory is not MISSING
+    return omits and has_default and field.name not in value.__always__
+
+
 def reference(value: Any) -> Any:
     """The format, said in a few lines: `kind`, what is always there, then what is not empty."""
     if hasattr(value, "to_plain"):
         return reference(value.to_plain())
     if is_dataclass(value):
-        written = [field for field in fields(value) if "unwritten" not in field.metadata]
-        own = sorted(written, key=lambda field: "omit_empty" in field.metadata)
-        kept = [f for f in own if "omit_empty" not in f.metadata or getattr(value, f.name) != empty_of(f)]
+        written = [field for field in fields(value) if field.name not in getattr(value, "__unwritten__", ())]
+        own = sorted(written, key=lambda field: may_be_left_out(value, field))
+        kept = [f for f in own if not may_be_left_out(value, f) or getattr(value, f.name) != empty_of(f)]
         kind = getattr(value, "kind", None)
         head = {"kind": kind} if isinstance(kind, str) else {}
         return head | {field.name: reference(getattr(value, field.name)) for field in kept}
@@ -270,10 +276,9 @@ def test_a_class_that_refers_to_itself_is_written() -> None:
 def test_threads_that_write_the_first_value_of_a_class_write_it_alike() -> None:
     for _ in range(20):
 
-        @dataclass
-        class Leaf:
+        class Leaf(Value, omit_defaults=True):
             kind: ClassVar[str] = "leaf"
-            text: str = field(default="", metadata=OMIT)
+            text: str = ""
 
         Branch = make_dataclass("Branch", [("leaf", Leaf | None), ("leaves", tuple[Leaf, ...])])
         Trunk = make_dataclass("Trunk", [("branch", Branch), ("leaf", Leaf | None)])

@@ -128,7 +128,8 @@ def of(hint: Any) -> st.SearchStrategy[Any]:
     if origin in (dict, Mapping):
         return st.dictionaries(text, of(args[1]), max_size=2)
     hints = get_type_hints(hint)
-    return st.builds(hint, **{field.name: of(hints[field.name]) for field in fields(hint)})
+    of_fields = st.fixed_dictionaries({field.name: of(hints[field.name]) for field in fields(hint)})
+    return of_fields.map(lambda given: hint(**given))
 
 
 event = st.one_of([of(kind) for kind in get_args(Event)])

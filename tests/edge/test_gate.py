@@ -231,7 +231,7 @@ def test_the_number_that_a_reader_comes_back_with(given: str, number: int | None
         assert last_event_id(request) == number
 
 
-@pytest.mark.parametrize("name", Limits.__slots__)
+@pytest.mark.parametrize("name", Limits.__struct_fields__)
 def test_a_limit_is_above_zero(name: str) -> None:
     assert getattr(Limits(**{name: 1}), name) == 1
     with pytest.raises(ConfigError, match=f"Limits\\({name}=0\\) must be above zero"):

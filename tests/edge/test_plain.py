@@ -26,7 +26,7 @@ REFUND = say(ToolCall("r1", "refund", {"amount": 5}))
 
 
 def runs_of(agent: Agent[Any, Any], **more: Any) -> PlainRuns:
-    limits = Limits(**{name: more.pop(name) for name in [*more] if name in Limits.__slots__})
+    limits = Limits(**{name: more.pop(name) for name in [*more] if name in Limits.__struct_fields__})
     prices = {agent.runtime.model: Price(1_000_000, 0)}
     return PlainRuns(agent, Talks(MemoryConversations(), 1000), limits=limits, prices=prices, **more)
 

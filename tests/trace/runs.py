@@ -157,8 +157,8 @@ def events(
         st.builds(RunCompleted, *head, json_values, usages, **tail),
         st.builds(RunFailed, *head, texts, texts, usages, **tail),
         st.builds(RunInterrupted, *head, texts, usages, st.lists(pending, max_size=2).map(tuple), **tail),
-        st.builds(NodeStarted, *head, texts, **tail),
-        st.builds(NodeCompleted, *head, texts, times, st.lists(texts, max_size=2).map(tuple), **tail),
-        st.builds(NodeFailed, *head, texts, texts, texts, **tail),
+        st.builds(NodeStarted, *head, node=texts, **tail),
+        st.builds(NodeCompleted, *head, times, st.lists(texts, max_size=2).map(tuple), node=texts, **tail),
+        st.builds(NodeFailed, *head, texts, texts, node=texts, **tail),
         st.builds(CheckpointSaved, *head, ids, **tail),
     )

@@ -109,8 +109,12 @@ def test_a_run() -> None:
             id="a run that waits",
         ),
         pytest.param(ContentOmitted(*HEAD, "m", ("[no]", "[nor]")), "! [no]\n! [nor]\n", id="left out"),
-        pytest.param(NodeStarted(*HEAD, "plan"), "» node plan\n", id="a node"),
-        pytest.param(NodeFailed(*HEAD, "plan", "E", "why"), "! node plan: E: why\n", id="a failed node"),
+        pytest.param(NodeStarted(*HEAD, node="plan"), "» node plan\n", id="a node"),
+        pytest.param(
+            NodeFailed(*HEAD, node="plan", error="E", message="why"),
+            "! node plan: E: why\n",
+            id="a failed node",
+        ),
         pytest.param(StepStarted(*HEAD), "", id="what nobody wants to read"),
         pytest.param(
             ToolDispatched(*HEAD, ToolCall("c", "t", {}), scope="a/b"), "    → t {}\n", id="a nested run"
@@ -156,8 +160,8 @@ def test_nothing_that_is_said_can_steer_the_terminal(escape: str) -> None:
         RunCompleted(*HEAD, escape, Usage()),
         RunFailed(*HEAD, escape, escape, Usage()),
         RunInterrupted(*HEAD, escape, Usage(), (PendingCall(call, "t"),)),
-        NodeStarted(*HEAD, escape),
-        NodeFailed(*HEAD, escape, escape, escape),
+        NodeStarted(*HEAD, node=escape),
+        NodeFailed(*HEAD, node=escape, error=escape, message=escape),
     )
     assert not set(escape) & set("\x1b\x9b\u202e\r\x07") & set(told)
 

@@ -188,13 +188,13 @@ class TestTheTree:
         spans = Spans(name="pipeline")
         nodes: list[Event] = [
             RunStarted("r", 0, 0, NOON, "", "graph"),
-            NodeStarted("r", 1, 1, NOON, "plan"),
-            NodeStarted("r", 1, 2, NOON, "plan_b"),
-            NodeStarted("r", 1, 2, NOON, "tell"),
+            NodeStarted("r", 1, 1, NOON, node="plan"),
+            NodeStarted("r", 1, 2, NOON, node="plan_b"),
+            NodeStarted("r", 1, 2, NOON, node="tell"),
             RunStarted("r", 0, 3, NOON, "q", "small", scope="plan_b#1"),
             RunCompleted("r", 1, 4, NOON + 1, "x", Usage(), scope="plan_b#1"),
-            NodeFailed("r", 1, 5, NOON + 2, "plan", "ValueError", "no"),
-            NodeCompleted("r", 1, 6, NOON + 2, "plan_b", 2000.0),
+            NodeFailed("r", 1, 5, NOON + 2, node="plan", error="ValueError", message="no"),
+            NodeCompleted("r", 1, 6, NOON + 2, node="plan_b", duration_ms=2000.0),
             RunStarted("r", 0, 3, NOON, "q", "small", scope="plan#2", agent="late"),
             RunCompleted("r", 1, 4, NOON + 1, "x", Usage(), scope="plan#2"),
             RunCompleted("r", 1, 7, NOON + 3, None, Usage()),
@@ -214,8 +214,8 @@ class TestTheTree:
         spans.after(
             [
                 RunStarted("r", 0, 0, NOON, "", "graph"),
-                *(NodeStarted("r", 1, 1, NOON, "map") for _ in range(3)),
-                *(NodeCompleted("r", 1, 2, NOON + 1, "map", 1.0) for _ in range(4)),
+                *(NodeStarted("r", 1, 1, NOON, node="map") for _ in range(3)),
+                *(NodeCompleted("r", 1, 2, NOON + 1, node="map", duration_ms=1.0) for _ in range(4)),
                 RunCompleted("r", 1, 3, NOON + 2, None, Usage()),
             ]
         )

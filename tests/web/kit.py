@@ -75,22 +75,22 @@ def graph_run(run_id: str = "graph-run") -> list[Event]:
     def add(kind: Any, step: int, *args: Any, **more: Any) -> None:
         events.append(kind(run_id, step, len(events), NOON + len(events), *args, **more))
 
-    add(NodeStarted, 1, "prepare")
-    add(NodeCompleted, 1, "prepare", 12.0, ("messages",))
-    add(NodeStarted, 2, "model")
+    add(NodeStarted, 1, node="prepare")
+    add(NodeCompleted, 1, 12.0, ("messages",), node="prepare")
+    add(NodeStarted, 2, node="model")
     events.append(
         RunStarted(run_id, 0, len(events), NOON, "Which dishes?", "scripted", (SPEC,), scope="model")
     )
     for inner in hops(run_id, 1, scope="model"):
         events.append(replace(inner, seq=len(events)))
     add(RunCompleted, 2, "Soup, pasta, curry.", Usage(300, 15), scope="model")
-    add(NodeCompleted, 2, "model", 1500.0, ("messages",))
-    add(NodeStarted, 3, "tools")
-    add(NodeStarted, 3, "critic")
-    add(NodeCompleted, 3, "tools", 230.0, ("messages",))
-    add(NodeFailed, 3, "critic", "ValueError", "the plan has no vegetables")
-    add(NodeStarted, 4, "model")
-    add(NodeCompleted, 4, "model", 900.0, ("plan",))
+    add(NodeCompleted, 2, 1500.0, ("messages",), node="model")
+    add(NodeStarted, 3, node="tools")
+    add(NodeStarted, 3, node="critic")
+    add(NodeCompleted, 3, 230.0, ("messages",), node="tools")
+    add(NodeFailed, 3, "ValueError", "the plan has no vegetables", node="critic")
+    add(NodeStarted, 4, node="model")
+    add(NodeCompleted, 4, 900.0, ("plan",), node="model")
     add(RunCompleted, 4, {"plan": ["soup", "pasta", "curry"]}, Usage(300, 15))
     return events
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -82,10 +83,10 @@ def hostile_run(text: str, number: int, name: str = "") -> list[Event]:
         (StepFailed, (text, text, text, name, text), text),
         (StepFailed, (text, text, text), text),
         (RunFailed, (text, text, usage), text),
-        (NodeStarted, (text,), ""),
-        (NodeCompleted, (text, 1.0, (text,)), ""),
-        (NodeStarted, (text,), text),
-        (NodeFailed, (text, text, text), text),
+        (partial(NodeStarted, node=text), (), ""),
+        (partial(NodeCompleted, node=text), (1.0, (text,)), ""),
+        (partial(NodeStarted, node=text), (), text),
+        (partial(NodeFailed, node=text), (text, text), text),
         (RunInterrupted, (text, usage, (PendingCall(call, text),)), ""),
     ]
     return [

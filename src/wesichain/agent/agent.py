@@ -6,7 +6,6 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, cast, overload
 
@@ -14,7 +13,15 @@ from typing_extensions import TypeVar, Unpack
 
 from wesichain._elsewhere import AGENT, Translated, names_ours
 from wesichain.core import Advice, EventSink, Message, Part, Role, StrategySource, ToolCallingLlm
-from wesichain.core.internal import CancellationToken, Decision, advise, around, positions_of, running_loop
+from wesichain.core.internal import (
+    CancellationToken,
+    Decision,
+    advise,
+    around,
+    positions_of,
+    replace,
+    running_loop,
+)
 from wesichain.errors import ConfigError, ConversationError
 from wesichain.policy import SelfCorrect
 from wesichain.tools import Effect, Offered, RunContext, ToolRegistry

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
 from math import floor
 from typing import Any
 
-from wesichain.core.internal import AnyPrice, Price, dataclass
+from wesichain.core.internal import AnyPrice, Price, Value, field
 from wesichain.policy import (
     Budget,
     FailFast,
@@ -31,8 +30,7 @@ _PAYING = (
 )  # every retry is a step
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(Value):
     """The most that a run can spend, runs below it included; a field is None where nothing bounds it.
 
     `reasons` says for each such field why, and what would bound it. A model call that was cut off and is made
@@ -50,8 +48,7 @@ class Bounds:
     reasons: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-@dataclass(frozen=True, slots=True)
-class AgentLimits:
+class AgentLimits(Value):
     """What limits one agent, as far as its bounds depend on it; `below` are the agents that are its tools.
 
     `reply_tokens` and `request_tokens` are the most of one model call, None where nothing limits them.

@@ -25,11 +25,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import field, replace
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from wesichain.core import Action, Advice, AdviceShown, Decided, ErrorStep, LlmResponse, ToolCall
-from wesichain.core.internal import Decision, PendingCall, dataclass
+from wesichain.core.internal import Decision, Mutable, PendingCall, field, replace
 from wesichain.errors import (
     AgentError,
     BudgetExceededError,
@@ -70,8 +69,7 @@ _READY = (Observing, Idle)
 _ENDED = (Completed, Failed, Interrupted)
 
 
-@dataclass(slots=True, eq=False)
-class Drive(Generic[OutT]):
+class Drive(Mutable, Generic[OutT]):
     """Drives one run. Made for it, used once."""
 
     run: RunState[OutT]

@@ -20,8 +20,8 @@ from wesichain.core import (
 )
 from wesichain.core.internal import (
     CancellationToken,
+    Value,
     around,
-    dataclass,
     fit_request,
     from_plain,
     made,
@@ -38,8 +38,7 @@ OnText = Callable[[str], None]
 Checked: TypeAlias = tuple[T, str]  # an answer that checks have let pass, and its text
 
 
-@dataclass(frozen=True, slots=True)
-class JournalEntry(Generic[T]):
+class JournalEntry(Value, Generic[T]):
     """An input of the loop other than replies and results: its name, and how it is stored.
 
     `verb` names it: "instruct" (instructions that a function returns), "advise" (advice for a run), "check"

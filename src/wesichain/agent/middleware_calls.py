@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
 from typing_extensions import override
 
 from wesichain.core import LlmRequest, LlmResponse, ToolCall
-from wesichain.core.internal import NO_USAGE, CallToken, Spent, constructor_of, dataclass
+from wesichain.core.internal import NO_USAGE, CallToken, Mutable, Spent, replace
 from wesichain.errors import (
     AgentError,
     ConfigError,
@@ -27,26 +26,28 @@ from .effects import Caller, Effects, OnText
 from .rules.reply_judge import is_response
 from .run_state import CutOff, LimitAbove, RunState, Stopped
 
-_context = constructor_of(RunContext[Any], "step_id", "deps", "source")
 # Replies that nobody has paid for yet: the step, and when it was asked and answered.
 Arrived: TypeAlias = tuple[tuple[int, LlmResponse, float, float], ...]
 CallNext: TypeAlias = Callable[[Any], Coroutine[Any, Any, Any]]
 _PASSING = (AgentError, ConfigError, CutOff, ReplayMismatchError, LimitAbove, Stopped)  # they end the run
 
 
-@dataclass(slots=True, eq=False)
 class WrappedEffects(Effects):
     """The world behind middleware around model and tool calls: what it answers stands for the world.
 
     The first of `models` and of `tools` is the outermost.
     """
 
-    live: Effects
-    models: Sequence[Middleware]
-    tools: Sequence[Middleware]
-    run: RunState[Any] = field(init=False)
-    ctx: RunContext[Any] = field(init=False)  # from which the contexts of model calls differ in little
-    late: Arrived = field(default=(), init=False)  # replies that came after their middleware had answered
+    __slots__ = ("ctx", "late", "live", "models", "run", "tools")
+
+    run: RunState[Any]
+    ctx: RunContext[Any]  # from which the contexts of model calls differ in little
+
+    def __init__(self, live: Effects, models: Sequence[Middleware], tools: Sequence[Middleware]) -> None:
+        self.live = live
+        self.models = models
+        self.tools = tools
+        self.late: Arrived = ()  # replies that came after their middleware had answered
 
     @override
     def attach(self, run: RunState[Any]) -> None:
@@ -106,8 +107,7 @@ def overriding(middleware: Sequence[Middleware], method: str) -> tuple[Middlewar
     return tuple(one for one in middleware if getattr(type(one), method) is not plain)
 
 
-@dataclass(slots=True, eq=False)
-class _Question:
+class _Question(Mutable):
     """One request of the loop: the model calls that are made for it, of which it is given one reply.
 
     Which reply an answer was made from is known by its `usage`, which a changed reply still holds.
@@ -222,14 +222,16 @@ def _misused(request: Any) -> ConfigError:
     return ConfigError("call_next was called after wrap_model had answered; await it before that")
 
 
-@dataclass(slots=True, eq=False)
 class _Call(Caller):
     """One call of a tool, through its middleware."""
 
-    _effects: WrappedEffects
-    _prepared: PreparedCall
-    _ctx: ToolContext
-    _begun: bool = False
+    __slots__ = ("_begun", "_ctx", "_effects", "_prepared")
+
+    def __init__(self, effects: WrappedEffects, prepared: PreparedCall, ctx: ToolContext) -> None:
+        self._effects = effects
+        self._prepared = prepared
+        self._ctx = ctx
+        self._begun = False
 
     @override
     def context(self, call: object) -> ToolContext:
@@ -290,3 +292,11 @@ class _Call(Caller):
 
 async def _at_once(result: ToolResult) -> ToolResult:
     return result
+
+
+def _context(step: int, deps: Any, source: _Question) -> RunContext:
+    """The context of a model call. Its other fields come from `source.late()` when they are read."""
+    ctx = RunContext.__new__(RunContext)
+    for name, value in (("step_id", step), ("deps", deps), ("source", source)):
+        object.__setattr__(ctx, name, value)
+    return ctx

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from wesichain.context import ViewQuestion, ViewRequest, counter_of, inactive_below
 from wesichain.core import ContextReduced, Message, Usage
-from wesichain.core.internal import NO_USAGE, Cut, LogView
+from wesichain.core.internal import NO_USAGE, Cut, LogView, replace
 
 from .model_names import name_of_model
 from .phases import AnyPhase, Thinking

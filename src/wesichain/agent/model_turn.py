@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Generic, TypeVar, assert_never
 
 from wesichain.core import ContentOmitted, LlmRequest, LlmResponse, Message, Role
-from wesichain.core.internal import NO_SETTINGS, constructor_of
+from wesichain.core.internal import NO_SETTINGS, replace
 from wesichain.errors import (
     BudgetExceededError,
     CodecError,
@@ -28,8 +27,6 @@ from .run_state import PASSING, CutOff, FaultDecision, LimitAbove, RunState, Sto
 from .trail import Observed
 
 OutT = TypeVar("OutT")
-
-_request = constructor_of(LlmRequest)
 
 
 class ModelTurn(Generic[OutT]):
@@ -248,7 +245,7 @@ class ModelTurn(Generic[OutT]):
         fixed, asked = run.settings, NO_SETTINGS
         if run.own_settings is not None or fixed.model_settings is not NO_SETTINGS:
             asked = run.model_settings()
-        return _request(fixed.model, shown, run.specs(), fixed.judge.output.schema, (), asked)
+        return LlmRequest(fixed.model, shown, run.specs(), fixed.judge.output.schema, (), asked)
 
     def _take_reply(self, reply: LlmResponse) -> LlmResponse | ModelTransportError:
         """A reply that came, with its event and its price. One that ends in an error is no reply."""

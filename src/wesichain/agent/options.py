@@ -14,7 +14,7 @@ from typing_extensions import TypeVar
 from wesichain._elsewhere import AGENT, unknown_keyword
 from wesichain.context import ContextView, are_views
 from wesichain.core import Advice, Clock, EventSink, ModelSettings
-from wesichain.core.internal import NO_SETTINGS, CancellationToken, constructor_of, dataclass
+from wesichain.core.internal import NO_SETTINGS, CancellationToken, Value
 from wesichain.errors import ConfigError, PolicyConfigError
 from wesichain.middleware import Middleware
 from wesichain.policy import Budget, FailFast, PolicyEngine
@@ -39,8 +39,7 @@ Sinks: TypeAlias = EventSink | Iterable[EventSink] | None
 OnLimit: TypeAlias = Literal["fail", "partial", "answer"]
 
 
-@dataclass(frozen=True, slots=True)
-class LoopGuard:
+class LoopGuard(Value):
     """When the same call in a row is pointed out to the model, and when it ends the run."""
 
     tell_at: int = 3
@@ -50,8 +49,7 @@ class LoopGuard:
 GUARD = LoopGuard()
 
 
-@dataclass(frozen=True, slots=True)
-class AgentOptions(Generic[OutT, DepsT]):
+class AgentOptions(Value, Generic[OutT, DepsT]):
     """The options of a runtime, given once for all its runs.
 
     `policy`: what is made of faults; None lets the model's own preference decide, or FailFast.
@@ -145,8 +143,7 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class RunOptions(Generic[DepsT]):
+class RunOptions(Value, Generic[DepsT]):
     """The options of one run, also when it is resumed.
 
     A run that begins takes the task and a history beside these. `history`: messages before the task.
@@ -184,7 +181,6 @@ class RunOptions(Generic[DepsT]):
 
 
 NO_OPTIONS = RunOptions()
-_run_options = constructor_of(RunOptions)
 _INTERNAL = frozenset({"default_policy", "inner", "on_open"})
 
 # What the options of a run have to be; a check is made only for those that are given.
@@ -238,7 +234,7 @@ def run_options(given: Mapping[str, Any]) -> RunOptions:
         if check is not None and value is not None and not isinstance(value, check[0]):
             raise ConfigError(f"{name}={value!r}: use {check[1]}")
     try:
-        return _run_options(**given)
+        return RunOptions(**given)
     except TypeError:
         if "history" in given:  # of a resumption: who begins a run takes it beside its options
             raise ConfigError("an interrupted run has its history already; leave history= out") from None

@@ -15,9 +15,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Never, Self, TypeAlias, TypeVar, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Never, Self, TypeAlias, TypeVar
 
+from msgspec import StructMeta
 from typing_extensions import override
 
 from wesichain import errors
@@ -34,16 +35,17 @@ from wesichain.core import (
     Usage,
 )
 from wesichain.core.internal import (
-    OMIT,
     Decision,
     LogView,
     PendingCall,
     Spent,
-    constructor_of,
-    dataclass,
+    Value,
     events_in,
+    field,
+    force_setattr,
     from_plain,
     is_object,
+    replace,
     turn_of,
 )
 from wesichain.errors import AgentError, CodecError
@@ -59,9 +61,10 @@ _SCALARS = (str, int, float, bool)
 STATE_KEYS = frozenset({"input", "agent_scratchpad", "final_output", "iteration_count", "stopped_by"})
 
 
-@dataclass(frozen=True, slots=True)
-class RunInfo:
+class RunInfo(Value):
     """The facts that are the same in every phase of a run."""
+
+    __aside__: ClassVar[tuple[str, ...]] = ("events",)
 
     run_id: str
     task: str
@@ -78,11 +81,10 @@ class RunInfo:
     model: str = ""  # that the run has in place of the agent's
     settings: ModelSettings | None = None  # of this run, over those of its agent
     budget: Budget | None = None  # that the run has in place of the agent's
-    events: list[Any] = field(default_factory=list[Any], repr=False, compare=False)  # see `events_in`
+    events: list[Any] = field(default_factory=list[Any])  # see `events_in`
 
 
-@dataclass(frozen=True, slots=True)
-class Child:
+class Child(Value, omit_defaults=True):
     """A run inside a call that has not ended; when the call is entered again, it is reused or resumed.
 
     `number` counts the runs of an attempt as they were started; `branch` those of the tool's tasks that start
@@ -94,29 +96,43 @@ class Child:
     agent: str
     attempt: int
     outcome: Completed[Any] | Failed[Any] | Interrupted[Any]
-    number: int = field(default=1, metadata=OMIT)
-    branch: int = field(default=1, metadata=OMIT)
-    limit_level: int = field(default=0, metadata=OMIT)
+    number: int = 1
+    branch: int = 1
+    limit_level: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Unfinished:
+class Unfinished(Value, omit_defaults=True):
     """The work that an interrupted run has in hand: a reply, and what has become of its calls so far.
 
     A reply that is not `judged` had arrived when the run was stopped; it is looked at when the run goes on.
     `attempts` says how often each call was begun, `decisions` what people have decided on them.
     """
 
+    __always__: ClassVar[tuple[str, ...]] = ("done", "attempts", "decisions")
+
     reply: LlmResponse
     done: tuple[Observed, ...] = ()
-    judged: bool = field(default=True, metadata=OMIT)
-    children: tuple[Child, ...] = field(default=(), metadata=OMIT)
+    judged: bool = True
+    children: tuple[Child, ...] = ()
     attempts: Mapping[str, int] = field(default_factory=dict[str, int])
     decisions: Mapping[str, Decision] = field(default_factory=dict[str, Decision])
 
 
-@dataclass(frozen=True, slots=True)
-class AnyPhase:
+class _PhaseType(StructMeta):
+    """The type of the phases: a phase cannot be made by calling its class."""
+
+    if not TYPE_CHECKING:  # type checkers refuse the call for a field that nobody can give
+
+        def __call__(cls, *_: object, **__: object) -> Never:  # noqa: N805  # of a metaclass
+            raise TypeError(f"{cls.__name__} is made by a transition; begin with runtime.start(task)")
+
+
+def _maker_of(phase: Any) -> Any:
+    """The function that makes a phase, for transitions and for outcomes that are read."""
+    return partial(StructMeta.__call__, phase)
+
+
+class AnyPhase(Value, metaclass=_PhaseType):
     """The base of every phase. A phase is made by a transition: nobody else can make one."""
 
     if TYPE_CHECKING:  # what nobody can give
@@ -124,8 +140,9 @@ class AnyPhase:
     info: RunInfo
     trail: Trail
 
-    def __post_init__(self) -> None:
-        raise TypeError(f"{type(self).__name__} is made by a transition; begin with runtime.start(task)")
+    @override
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remade, (type(self), tuple(getattr(self, name) for name in self.__struct_fields__))
 
     @property
     def run_id(self) -> str:
@@ -145,7 +162,6 @@ class AnyPhase:
         return self.trail.steps
 
 
-@dataclass(frozen=True, slots=True)
 class _Ended(AnyPhase, Generic[OutT]):
     """A phase that ends the run."""
 
@@ -245,7 +261,6 @@ class _Ended(AnyPhase, Generic[OutT]):
         }
 
 
-@dataclass(frozen=True, slots=True)
 class Completed(_Ended[OutT]):
     """The run ended with an answer."""
 
@@ -265,7 +280,6 @@ class Completed(_Ended[OutT]):
         return saved.text, saved.text, saved.stopped_by
 
 
-@dataclass(frozen=True, slots=True)
 class Failed(_Ended[OutT]):
     """The run ended with an error; the scratchpad ends in an ErrorStep."""
 
@@ -292,7 +306,6 @@ class Failed(_Ended[OutT]):
         return (error,)
 
 
-@dataclass(frozen=True, slots=True)
 class Interrupted(_Ended[OutT]):
     """The run was stopped, or waits for approval; `AgentRuntime.resume` continues it.
 
@@ -324,8 +337,7 @@ class Interrupted(_Ended[OutT]):
         return saved.reason, saved.pending, saved.unfinished, saved.tally or Tally(), told
 
 
-@dataclass(frozen=True, slots=True)
-class _Saved:
+class _Saved(Value):
     """The fields of an outcome as they stand in JSON."""
 
     kind: str
@@ -376,10 +388,15 @@ class _Saved:
         return info, Trail.of([*self.messages], self.steps), self.spent, step
 
 
+def _remade(phase: Any, fields: tuple[Any, ...]) -> Any:
+    """A phase that was pickled or copied deeply."""
+    return _maker_of(phase)(*fields)
+
+
 # What makes them: a transition, or what was saved.
-completed_phase: Callable[..., Completed[Any]] = constructor_of(Completed)
-failed_phase: Callable[..., Failed[Any]] = constructor_of(Failed)
-interrupted_phase: Callable[..., Interrupted[Any]] = constructor_of(Interrupted)
+completed_phase: Callable[..., Completed[Any]] = _maker_of(Completed)
+failed_phase: Callable[..., Failed[Any]] = _maker_of(Failed)
+interrupted_phase: Callable[..., Interrupted[Any]] = _maker_of(Interrupted)
 _MAKERS = {"completed": completed_phase, "failed": failed_phase, "interrupted": interrupted_phase}
 
 Outcome: TypeAlias = Completed[OutT] | Failed[OutT] | Interrupted[OutT]
@@ -388,7 +405,6 @@ Outcome: TypeAlias = Completed[OutT] | Failed[OutT] | Interrupted[OutT]
 # --- the phases before the end ---------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
 class _Active(AnyPhase, Generic[OutT]):
     """A phase of a run that goes on: it can always fail or be interrupted."""
 
@@ -414,7 +430,6 @@ class _Active(AnyPhase, Generic[OutT]):
         raise CodecError("a phase can be written once its run has ended; before, write its steps or messages")
 
 
-@dataclass(frozen=True, slots=True)
 class Idle(_Active[OutT]):
     """A run that has not begun."""
 
@@ -422,7 +437,6 @@ class Idle(_Active[OutT]):
         return _thinking(self.info, self.trail)
 
 
-@dataclass(frozen=True, slots=True)
 class Thinking(_Active[OutT]):
     """The phase before a model call."""
 
@@ -444,12 +458,11 @@ class Thinking(_Active[OutT]):
         citations: tuple[Citation, ...] = (),
     ) -> Completed[OutT]:
         """End with an answer; `stopped_by` names the limit that made it the last word."""
-        answer = _message(_ASSISTANT, text, citations=citations) if citations else _message(_ASSISTANT, text)
+        answer = Message(_ASSISTANT, text, citations=citations) if citations else Message(_ASSISTANT, text)
         trail = self.trail.grown((answer,), (text,))
         return completed_phase(self.info, trail, spent, step, output, text, stopped_by)
 
 
-@dataclass(frozen=True, slots=True)
 class Acting(_Active[OutT]):
     """The reply's calls are to be run."""
 
@@ -461,15 +474,14 @@ class Acting(_Active[OutT]):
         for item in observed:
             call_id, content = item.call_id, item.parts or item.text
             if call_id is None:
-                messages.append(_message(Role.USER, content))
+                messages.append(Message(Role.USER, content))
             elif item.ok:
-                messages.append(_message(_TOOL, content, call_id))
+                messages.append(Message(_TOOL, content, call_id))
             else:  # a provider may want to know
-                messages.append(_message(_TOOL, content, call_id, is_error=True))
+                messages.append(Message(_TOOL, content, call_id, is_error=True))
         return _observing(self.info, self.trail.grown(messages, observed))
 
 
-@dataclass(frozen=True, slots=True)
 class Observing(_Active[OutT]):
     """The results are in; the model has not seen them yet."""
 
@@ -477,13 +489,12 @@ class Observing(_Active[OutT]):
         return _thinking(self.info, self.trail)
 
 
-_message = constructor_of(Message)
 _ASSISTANT, _TOOL = Role.ASSISTANT, Role.TOOL  # to look a member up takes a third of making the message
 # What only transitions may do: their makers know nothing of what nobody can give.
-begin = cast("Callable[[RunInfo, Trail], Idle[Any]]", constructor_of(Idle))  # the first phase of a run
-_thinking = cast("Callable[[RunInfo, Trail], Thinking[Any]]", constructor_of(Thinking))
-_acting = cast("Callable[[RunInfo, Trail, LlmResponse], Acting[Any]]", constructor_of(Acting))
-_observing = cast("Callable[[RunInfo, Trail], Observing[Any]]", constructor_of(Observing))
+begin: Callable[[RunInfo, Trail], Idle[Any]] = _maker_of(Idle)  # the first phase of a run
+_thinking: Callable[[RunInfo, Trail], Thinking[Any]] = _maker_of(Thinking)
+_acting: Callable[[RunInfo, Trail, LlmResponse], Acting[Any]] = _maker_of(Acting)
+_observing: Callable[[RunInfo, Trail], Observing[Any]] = _maker_of(Observing)
 
 Active: TypeAlias = Idle[OutT] | Thinking[OutT] | Acting[OutT] | Observing[OutT]
 Phase: TypeAlias = (
@@ -541,14 +552,14 @@ def resumed(
 def with_events(outcome: Outcome[OutT], events: list[Event]) -> Outcome[OutT]:
     """The same outcome with the whole log of a run that was recorded in several parts."""
     again: Any = copy(outcome)
-    object.__setattr__(again, "info", replace(outcome.info, events=events))
+    force_setattr(again, "info", replace(outcome.info, events=events))
     return again  # type: ignore[no-any-return]  # of the same class
 
 
 def with_output(outcome: Completed[Any], output: OutT, *, text: str | None = None) -> Completed[OutT]:
     """The same outcome with its typed answer, where it was read as data, or with another one."""
     again: Any = copy(outcome)
-    object.__setattr__(again, "output", output)
+    force_setattr(again, "output", output)
     if text is not None:
-        object.__setattr__(again, "text", text)
+        force_setattr(again, "text", text)
     return again  # type: ignore[no-any-return]  # of the same class

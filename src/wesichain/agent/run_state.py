@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import field, replace
 from math import inf
 from typing import Any, Generic, TypeGuard, TypeVar
 
@@ -14,10 +13,13 @@ from wesichain.core import Clock, LlmResponse, Message, ModelResponded, ModelSet
 from wesichain.core.internal import (
     NO_SETTINGS,
     CancellationToken,
+    Mutable,
     Spent,
     SystemClock,
+    Value,
     abandon,
-    dataclass,
+    field,
+    replace,
     stray_cancel,
 )
 from wesichain.errors import (
@@ -57,8 +59,7 @@ CALL_ENDED = "the call that it ran in has ended"
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
-class Settings(Generic[OutT]):
+class Settings(Value, Generic[OutT]):
     """The settings of a runtime, made once for all its runs."""
 
     name: str
@@ -84,8 +85,7 @@ class Settings(Generic[OutT]):
         return self.judge.registry
 
 
-@dataclass(frozen=True, slots=True)
-class FaultDecision:
+class FaultDecision(Value):
     """The decision on a fault, and whether it spends nothing."""
 
     decision: Retry | Reprompt
@@ -112,8 +112,7 @@ _MAKING = threading.RLock()
 PASSING = (AgentError, ConfigError, ReplayMismatchError, LimitAbove)  # what a model does not raise by itself
 
 
-@dataclass(slots=True, eq=False)
-class RunState(Generic[OutT]):
+class RunState(Mutable, Generic[OutT]):
     """The bookkeeping of one run. The loop is the only one that holds it."""
 
     settings: Settings[OutT]
@@ -405,8 +404,7 @@ def _is_decision(decision: Any) -> TypeGuard[PolicyDecision]:
             return False
 
 
-@dataclass(slots=True, eq=False)
-class _Link:
+class _Link(Mutable):
     """The link through which a context looks things up in its run."""
 
     _run: RunState[Any]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
@@ -30,8 +29,8 @@ from wesichain.core.internal import (
     SystemClock,
     around,
     check_settings,
-    constructor_of,
     other_models,
+    replace,
     traits_of,
 )
 from wesichain.errors import ConfigError, DuplicateToolError
@@ -66,7 +65,6 @@ OutT = TypeVar("OutT")
 
 _CLOCK: Clock = SystemClock()
 _WRAPPED = ("wrap_run", "wrap_model", "wrap_tool")
-_message, _info = constructor_of(Message), constructor_of(RunInfo)
 _USER = Role.USER  # to look a member up takes a third of making the message
 
 
@@ -297,11 +295,11 @@ class AgentRuntime(Generic[OutT]):
         text = self._instructions if instructions is None else instructions
         messages = opening(text, advice, self.settings.judge.output.prompt, history)
         first_new = len(messages)
-        messages.append(_message(_USER, question if content is None else content))
+        messages.append(Message(_USER, question if content is None else content))
         if scratchpad and not over:
             messages += messages_of(scratchpad)
         name, model = self.settings.name, self._reported
-        info = _info(run_id or self._new_id(), question, task, first_new, agent=name, model=model)
+        info = RunInfo(run_id or self._new_id(), question, task, first_new, agent=name, model=model)
         if counted or content is not None:
             info = replace(
                 info,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from wesichain.core import (
     Action,
@@ -18,35 +17,34 @@ from wesichain.core import (
     Thought,
     ToolCall,
 )
-from wesichain.core.internal import OMIT, LogView, constructor_of, dataclass, text_of
+from wesichain.core.internal import LogView, Value, text_of
 from wesichain.tools import ToolResult
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
+class Observed(Value, omit_defaults=True):
     """The observation of one call. `text` is what the model reads; without a call id it is a note to it."""
+
+    __always__: ClassVar[tuple[str, ...]] = ("call_id", "tool_name", "ok")
 
     value: JsonValue
     text: str
     call_id: str | None = None
     tool_name: str = ""
     ok: bool = True
-    parts: tuple[Part, ...] = field(default=(), metadata=OMIT)  # of a result that is more than text
-    finish: bool = field(default=False, metadata=OMIT)  # the tool returned `Finish`: this ends the run
+    parts: tuple[Part, ...] = ()  # of a result that is more than text
+    finish: bool = False  # the tool returned `Finish`: this ends the run
 
 
 def observed_of(call: ToolCall, result: ToolResult) -> Observed:
     """A result as it is kept."""
     value = result.value
-    return _observed(value, text_of(value), call.id, call.name, True, result.parts, result.finish)
+    return Observed(value, text_of(value), call.id, call.name, True, result.parts, result.finish)
 
 
 def failed(call: ToolCall, text: str) -> Observed:
     """The observation of a call that gave no result."""
     return Observed(text, text, call.id, call.name, ok=False)
 
-
-_observed = constructor_of(Observed)
 
 TrailItem: TypeAlias = LlmResponse | Observed | ReActStep | str  # a text is the answer
 
@@ -75,8 +73,7 @@ class _Log:
         return LogView(steps, ends[count])
 
 
-@dataclass(frozen=True, slots=True)
-class Trail:
+class Trail(Value):
     """How far a phase has come: a prefix of the run's log.
 
     `grown` returns the longer trail over the same log. Where another phase has already gone on from
@@ -90,7 +87,7 @@ class Trail:
     @staticmethod
     def of(messages: list[Message], steps: Sequence[ReActStep] = ()) -> Trail:
         """The trail of a run that begins here; the list of messages is its own from now on."""
-        return _trail(_Log(messages, [*steps]), len(messages), len(steps))
+        return Trail(_Log(messages, [*steps]), len(messages), len(steps))
 
     def grown(self, messages: Sequence[Message], items: Sequence[TrailItem]) -> Trail:
         log = self.log
@@ -100,7 +97,7 @@ class Trail:
             log = _Log(own, happened)
         own += messages
         happened += items
-        return _trail(log, len(own), len(happened))
+        return Trail(log, len(own), len(happened))
 
     def with_last_reply(self, message: Message, reply: LlmResponse, *, instead_of: LlmResponse) -> Trail:
         """The trail with another reply as its last; the old trail stays as it is.
@@ -110,11 +107,11 @@ class Trail:
         items = self.log.items[: self.happened]
         del items[-1 if isinstance(items[-1], LlmResponse) else -len(_steps_of(instead_of)) :]
         log = _Log([*self.log.messages[: self.length - 1], message], [*items, reply])
-        return _trail(log, self.length, len(log.items))
+        return Trail(log, self.length, len(log.items))
 
     def with_messages(self, messages: list[Message]) -> Trail:
         """The trail with other messages, whose list is its own from now on; the same has happened."""
-        return _trail(_Log(messages, self.log.items[: self.happened]), len(messages), self.happened)
+        return Trail(_Log(messages, self.log.items[: self.happened]), len(messages), self.happened)
 
     @property
     def messages(self) -> LogView[Message]:
@@ -127,9 +124,6 @@ class Trail:
     def messages_since(self, start: int) -> tuple[Message, ...]:
         """The messages from `start` on: the cost is that of the answer, not of the trail."""
         return () if start == self.length else tuple(self.log.messages[start : self.length])
-
-
-_trail = constructor_of(Trail)
 
 
 def _steps_of(item: TrailItem) -> Sequence[ReActStep]:

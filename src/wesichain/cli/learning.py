@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from wesichain.core.internal import dataclass, dump_json, home_folder, is_object
+from wesichain.core.internal import Value, dump_json, home_folder, is_object
 from wesichain.errors import ConfigError
 from wesichain.store import read_json_lines
 from wesichain.trace import find_run, load
@@ -19,8 +19,7 @@ from .playbooks import Using, opened
 from .terminal import fail, note, say
 
 
-@dataclass(frozen=True, slots=True)
-class _Label:
+class _Label(Value):
     """What is said of a run, and by whom."""
 
     run: str

@@ -6,7 +6,6 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 from uuid import uuid4
@@ -15,7 +14,7 @@ from typing_extensions import override
 
 from wesichain.agent import Agent, Completed, Decision, Failed, Interrupted, Outcome, RunMemory
 from wesichain.core import Event, EventSink, RunCompleted, StepStarted, TextDelta, ToolDispatched, to_json
-from wesichain.core.internal import dataclass, home_folder, text_of
+from wesichain.core.internal import Value, home_folder, replace, text_of
 from wesichain.errors import RunFailedError, RunInterruptedError
 from wesichain.tools import CancellationToken
 from wesichain.trace import ConsoleSink, Recorder, Recording
@@ -41,8 +40,7 @@ _PIECE = 0.25  # seconds of text that are recorded as one
 Program: TypeAlias = Agent[Any] | Callable[[AsyncExitStack], Awaitable[Agent[Any]]]
 
 
-@dataclass(frozen=True, slots=True)
-class DisplayOptions:
+class DisplayOptions(Value):
     """The settings of what a command shows of its runs, and where it keeps them."""
 
     as_json: bool = False

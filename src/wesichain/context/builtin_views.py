@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from wesichain.core import Message, Role, ToolCallingLlm
-from wesichain.core.internal import Cut, dataclass, text_of
+from wesichain.core.internal import Cut, Value, replace, text_of
 from wesichain.errors import AgentError, ConfigError
 
 from .tokens import CountTokens, check_counter, check_tokens, estimate_tokens
@@ -26,8 +25,7 @@ _TASK = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Value):
     """Above `max_tokens`, the oldest replies go, with their results, until `keep_tokens` are left.
 
     `keep_tokens` are three quarters of the window unless you say: to cut a good deal at a time keeps the
@@ -64,8 +62,7 @@ class Window:
         return [Cut(start, end) for start, end in seen.oldest(seen.tokens - keep)]
 
 
-@dataclass(frozen=True, slots=True)
-class ClearToolResults:
+class ClearToolResults(Value):
     """Above `over_tokens`, all but the newest `keep` results of tools are replaced by a line that says so.
 
     Short results stay, and so do those that the model has not seen yet.
@@ -98,8 +95,7 @@ class ClearToolResults:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class TrimResults:
+class TrimResults(Value):
     """A tool's result of more than `max_tokens` is cut in its middle; the cut is marked, with its size."""
 
     name = "TrimResults"
@@ -172,8 +168,7 @@ def _shortened(place: int, message: Message, max_tokens: int, count: CountTokens
     return Cut(place, place + 1, (replace(message, content=trimmed(message.text, max_tokens, count)),))
 
 
-@dataclass(frozen=True, slots=True)
-class Summarise:
+class Summarise(Value):
     """Above `over_tokens`, all but the newest `keep_tokens` is replaced by a summary, which a model writes.
 
     `llm` is that model; without one it is the run's own. The call spends no step, but tokens and money of the

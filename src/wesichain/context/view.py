@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, cast, runtime_checkable
 
 from typing_extensions import deprecated
 
 from wesichain.core import LlmRequest, Message, ToolCallingLlm
-from wesichain.core.internal import Cut, dataclass
+from wesichain.core.internal import Cut, Value
 from wesichain.errors import ConfigError
 
 from .tokens import CountTokens, estimate_tokens
@@ -17,8 +18,12 @@ if TYPE_CHECKING:
     from .visible_log import VisibleLog
 
 
-@dataclass(frozen=True, slots=True)
-class ViewQuestion:
+_RENAMED: Final = (
+    "wesichain.context.Question is called ViewQuestion; wesichain.core.Question is another thing"
+)
+
+
+class ViewQuestion(Value):
     """A model call that a view needs before it can cut, such as a summary, and the cuts that follow.
 
     Without an `llm` the run's own model is called. The run pays; in a replay the reply is read from the log.
@@ -29,14 +34,18 @@ class ViewQuestion:
     llm: ToolCallingLlm | None = None
 
 
-@deprecated("wesichain.context.Question is called ViewQuestion; wesichain.core.Question is another thing")
+@deprecated(_RENAMED)
 class Question(ViewQuestion):
     """The earlier name of `ViewQuestion`, deprecated: `wesichain.core` has a `Question`, too."""
 
+    def __post_init__(self) -> None:
+        warnings.warn(_RENAMED, DeprecationWarning, stacklevel=2)
 
-@dataclass(frozen=True, slots=True)
+
 class ViewRequest(LlmRequest):
     """A view's request, before a step: `view` is its number, `llm` the model instead of the run's own."""
+
+    __always__: ClassVar[tuple[str, ...]] = ("view", "llm")
 
     view: int = 0
     llm: ToolCallingLlm | None = None

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol, Self, TypeAlias, cast
 
 from wesichain.errors import CodecError
 
-from .dataclass import dataclass
+from .values import Value, force_setattr
 
 
 class BlobWriter(Protocol):
@@ -27,8 +27,7 @@ class BlobReader(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Value):
     """A text among other parts."""
 
     kind: ClassVar[str] = "text"
@@ -146,7 +145,7 @@ class _Media:
         if given is not None and type(given) is not bytes:
             if not isinstance(given, bytes | bytearray | memoryview):
                 raise CodecError(f"{self.kind}.data is {_named(given)}; read the file as bytes")
-            object.__setattr__(self, "data", bytes(cast("bytes", given)))
+            force_setattr(self, "data", bytes(cast("bytes", given)))
         if self.data is not None and not self.data:
             raise CodecError(f"{self.kind}.data is empty; a part needs content")
         if self.url is not None and not is_address(self.url):
@@ -154,7 +153,7 @@ class _Media:
                 f"{self.kind}.url is {str(self.url)[:60]!r}; give an http(s) address, or the bytes as data="
             )
         if not self.media_type:
-            object.__setattr__(self, "media_type", self._guess(default))
+            force_setattr(self, "media_type", self._guess(default))
         major, slash, minor = self.media_type.partition("/")
         if not (major and slash and minor) and self.media_type:
             raise CodecError(f"{self.kind}.media_type is {self.media_type!r}; write it like 'image/png'")
@@ -175,8 +174,7 @@ class _Media:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Image(_Media):
+class Image(Value, _Media):
     """A picture: its bytes, or the address where the model's provider finds it.
 
     `media_type` is found from the bytes (PNG, JPEG, GIF, WebP) where it is not given.
@@ -191,8 +189,7 @@ class Image(_Media):
         self._check("image", "")
 
 
-@dataclass(frozen=True, slots=True)
-class Document(_Media):
+class Document(Value, _Media):
     """A document: PDF, text, or any type that the model takes. Its file `name` is sent to the model."""
 
     kind: ClassVar[str] = "document"
@@ -205,8 +202,7 @@ class Document(_Media):
         self._check("", "text/plain" if self.data is not None and is_text(self.data) else "")
 
 
-@dataclass(frozen=True, slots=True)
-class Audio(_Media):
+class Audio(Value, _Media):
     """A sound. Without a `media_type` it is detected from the bytes (WAV, MP3, FLAC, Ogg)."""
 
     kind: ClassVar[str] = "audio"

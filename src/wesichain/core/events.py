@@ -9,20 +9,26 @@ node of a graph, the call that runs another agent. In each scope `RunStarted` is
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from typing import ClassVar, TypeAlias
 
 from wesichain.errors import ConfigError
 
 from .codec import JsonValue, is_object
 from .content import Part
-from .dataclass import OMIT, dataclass
 from .messages import LlmResponse, Message, ToolCall, ToolSpec
 from .spending import NO_USAGE, Usage
+from .values import Value
 
 
-@dataclass(frozen=True, slots=True)
-class RunEvent:
+class _Place(Value, omit_defaults=True, kw_only=True):
+    """The place of an event in a tree of runs, or in a graph."""
+
+    scope: str = ""
+    node: str = ""
+    task_id: str = ""
+
+
+class RunEvent(_Place):
     """The base of every event: the fields that all of them have.
 
     `node` and `task_id` name the branch of a graph that it belongs to: a node's own events have them, and all
@@ -34,13 +40,9 @@ class RunEvent:
     step_id: int
     seq: int
     at: float
-    scope: str = field(default="", kw_only=True, metadata=OMIT)
-    node: str = field(default="", kw_only=True, metadata=OMIT)
-    task_id: str = field(default="", kw_only=True, metadata=OMIT)
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Value):
     """A question of a call to a person in the middle of its work; `schema` has the fields of the answer."""
 
     message: str
@@ -54,8 +56,7 @@ class Question:
         return {**usual, **answer}
 
 
-@dataclass(frozen=True, slots=True)
-class PendingCall:
+class PendingCall(Value, omit_defaults=True):
     """A call that waits for a person. `token` is bound to exactly this call and is used once.
 
     `scope` names the agents above the run that the call belongs to, outermost first; `external`: nothing
@@ -66,46 +67,42 @@ class PendingCall:
 
     call: ToolCall
     token: str
-    expires_at: float | None = field(default=None, metadata=OMIT)
-    scope: tuple[str, ...] = field(default=(), metadata=OMIT)
-    external: bool = field(default=False, metadata=OMIT)
-    question: Question | None = field(default=None, metadata=OMIT)
-    parameters: Mapping[str, JsonValue] | None = field(default=None, metadata=OMIT)
+    expires_at: float | None = None
+    scope: tuple[str, ...] = ()
+    external: bool = False
+    question: Question | None = None
+    parameters: Mapping[str, JsonValue] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Approve:
+class Approve(Value):
     """Run the call with its arguments unchanged."""
 
     kind: ClassVar[str] = "approve"
 
 
-@dataclass(frozen=True, slots=True)
-class ApproveWith:
+class ApproveWith(Value):
     """Run the call with other arguments."""
 
     kind: ClassVar[str] = "approve_with"
     args: JsonValue
 
 
-@dataclass(frozen=True, slots=True)
-class Refuse:
+class Refuse(Value, omit_defaults=True):
     """Do not run the call; the reason is returned to the model."""
 
     kind: ClassVar[str] = "refuse"
-    reason: str = field(default="", metadata=OMIT)
+    reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Provide:
+class Provide(Value, omit_defaults=True):
     """The result of an external call (`external=True`), or its error.
 
     For a call that waits with a question: the answer to it.
     """
 
     kind: ClassVar[str] = "provide"
-    value: JsonValue = field(default=None, metadata=OMIT)
-    error: str | None = field(default=None, metadata=OMIT)
+    value: JsonValue = None
+    error: str | None = None
 
 
 Decision: TypeAlias = Approve | ApproveWith | Refuse | Provide
@@ -118,8 +115,7 @@ def check_decisions(given: object) -> None:
         raise ConfigError(f"give each decision for its token, {{token: Approve()}}, not {given!r}")
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
+class Decided(Value):
     """The decision on one call that waited."""
 
     token: str
@@ -127,7 +123,6 @@ class Decided:
     decision: Decision
 
 
-@dataclass(frozen=True, slots=True)
 class RunStarted(RunEvent):
     """A run starts, or is resumed after an interruption (`resumed`), with the decisions on its calls.
 
@@ -139,16 +134,15 @@ class RunStarted(RunEvent):
     kind: ClassVar[str] = "run_started"
     user_input: str
     model: str
-    tools: tuple[ToolSpec, ...] = field(default=(), metadata=OMIT)
-    resumed: bool = field(default=False, metadata=OMIT)
-    decisions: tuple[Decided, ...] = field(default=(), metadata=OMIT)
-    parts: tuple[Part, ...] = field(default=(), metadata=OMIT)  # of a task that is more than text
-    agent: str = field(default="", metadata=OMIT)
-    own_id: str = field(default="", metadata=OMIT)
-    instructions: str = field(default="", metadata=OMIT)
+    tools: tuple[ToolSpec, ...] = ()
+    resumed: bool = False
+    decisions: tuple[Decided, ...] = ()
+    parts: tuple[Part, ...] = ()  # of a task that is more than text
+    agent: str = ""
+    own_id: str = ""
+    instructions: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class StepStarted(RunEvent):
     """A model call starts. `messages`: those that are new in this request and in no earlier event.
 
@@ -158,12 +152,11 @@ class StepStarted(RunEvent):
     """
 
     kind: ClassVar[str] = "step_started"
-    messages: tuple[Message, ...] = field(default=(), metadata=OMIT)
-    follows: bool = field(default=False, metadata=OMIT)
-    free: bool = field(default=False, metadata=OMIT)
+    messages: tuple[Message, ...] = ()
+    follows: bool = False
+    free: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class TextDelta(RunEvent):
     """A piece of the reply's text, while it streams."""
 
@@ -171,7 +164,6 @@ class TextDelta(RunEvent):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
 class ModelResponded(RunEvent):
     """The whole reply, and what it cost at the price of its model.
 
@@ -181,11 +173,10 @@ class ModelResponded(RunEvent):
     kind: ClassVar[str] = "model_responded"
     response: LlmResponse
     duration_ms: float
-    cost: float = field(default=0.0, metadata=OMIT)
-    set_aside: bool = field(default=False, metadata=OMIT)
+    cost: float = 0.0
+    set_aside: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class OutputDelta(RunEvent):
     """The part of a typed answer that can be read so far, while it streams."""
 
@@ -193,8 +184,7 @@ class OutputDelta(RunEvent):
     value: JsonValue
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(Value, omit_defaults=True):
     """The messages from `start` up to `end` of a run's log, which its model sees no more, and what it sees.
 
     The first of `messages` takes the place of `start`, the next one that after it: there are at most as many.
@@ -202,10 +192,9 @@ class Cut:
 
     start: int
     end: int
-    messages: tuple[Message, ...] = field(default=(), metadata=OMIT)
+    messages: tuple[Message, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class ContextReduced(RunEvent):
     """A view has left something out of the requests from step `step_id` on: the log keeps it.
 
@@ -215,25 +204,23 @@ class ContextReduced(RunEvent):
 
     kind: ClassVar[str] = "context_reduced"
     view: str
-    cuts: tuple[Cut, ...] = field(default=(), metadata=OMIT)
-    cost: float = field(default=0.0, metadata=OMIT)
-    usage: Usage = field(default=NO_USAGE, metadata=OMIT)
-    trouble: str = field(default="", metadata=OMIT)
+    cuts: tuple[Cut, ...] = ()
+    cost: float = 0.0
+    usage: Usage = NO_USAGE
+    trouble: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class AdviceShown(RunEvent):
     """The instructions, of the first or of another `agent`, contain advice from earlier runs (`ids`)."""
 
     kind: ClassVar[str] = "advice_shown"
     ids: tuple[str, ...]
-    text: str = field(default="", metadata=OMIT)
-    held: tuple[str, ...] = field(default=(), metadata=OMIT)  # found, and held back to compare
-    agent: str = field(default="", metadata=OMIT)
-    tools: tuple[str, ...] = field(default=(), metadata=OMIT)  # offered before their like
+    text: str = ""
+    held: tuple[str, ...] = ()  # found, and held back to compare
+    agent: str = ""
+    tools: tuple[str, ...] = ()  # offered before their like
 
 
-@dataclass(frozen=True, slots=True)
 class ToolsOffered(RunEvent):
     """From step `step_id` on the model is offered these tools. The event is emitted before that step.
 
@@ -241,10 +228,9 @@ class ToolsOffered(RunEvent):
     """
 
     kind: ClassVar[str] = "tools_offered"
-    tools: tuple[ToolSpec, ...] = field(default=(), metadata=OMIT)
+    tools: tuple[ToolSpec, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class HandedOff(RunEvent):
     """The run continues as another agent, with its model and tools.
 
@@ -255,12 +241,11 @@ class HandedOff(RunEvent):
     kind: ClassVar[str] = "handed_off"
     source: str
     target: str
-    model: str = field(default="", metadata=OMIT)
-    tools: tuple[ToolSpec, ...] = field(default=(), metadata=OMIT)
-    instructions: str = field(default="", metadata=OMIT)
+    model: str = ""
+    tools: tuple[ToolSpec, ...] = ()
+    instructions: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class ContentOmitted(RunEvent):
     """Some of the content could not be sent to the model: `omitted` has the lines that were sent instead."""
 
@@ -269,7 +254,6 @@ class ContentOmitted(RunEvent):
     omitted: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
 class ToolDispatched(RunEvent):
     """A tool call starts, for the first time or again.
 
@@ -278,26 +262,24 @@ class ToolDispatched(RunEvent):
 
     kind: ClassVar[str] = "tool_dispatched"
     call: ToolCall
-    attempt: int = field(default=1, metadata=OMIT)
-    resumed: bool = field(default=False, metadata=OMIT)
+    attempt: int = 1
+    resumed: bool = False
 
     @property
     def call_id(self) -> str:
         return self.call.id
 
 
-@dataclass(frozen=True, slots=True)
 class ToolProgress(RunEvent):
     """How far a call has come, in its own words."""
 
     kind: ClassVar[str] = "tool_progress"
     call_id: str
     done: float
-    total: float | None = field(default=None, metadata=OMIT)
-    message: str = field(default="", metadata=OMIT)
+    total: float | None = None
+    message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class ToolCompleted(RunEvent):
     """A call gave a result. Of one with pictures or the like `parts` has it all, `value` says it in words."""
 
@@ -306,11 +288,10 @@ class ToolCompleted(RunEvent):
     tool_name: str
     value: JsonValue
     duration_ms: float
-    parts: tuple[Part, ...] = field(default=(), metadata=OMIT)
-    finish: bool = field(default=False, metadata=OMIT)  # the value is the run's own
+    parts: tuple[Part, ...] = ()
+    finish: bool = False  # the value is the run's own
 
 
-@dataclass(frozen=True, slots=True)
 class StepFailed(RunEvent):
     """A model call, a reply or a tool call went wrong, or a tool call ended without a result.
 
@@ -324,25 +305,23 @@ class StepFailed(RunEvent):
     error: str
     message: str
     decision: str
-    call_id: str | None = field(default=None, metadata=OMIT)
-    tool_name: str | None = field(default=None, metadata=OMIT)
-    duration_ms: float = field(default=0.0, metadata=OMIT)
-    free: bool = field(default=False, metadata=OMIT)
-    cause: str = field(default="", metadata=OMIT)  # the class of what a tool itself raised
+    call_id: str | None = None
+    tool_name: str | None = None
+    duration_ms: float = 0.0
+    free: bool = False
+    cause: str = ""  # the class of what a tool itself raised
 
 
-@dataclass(frozen=True, slots=True)
 class RunCompleted(RunEvent):
     """The run ended with an answer; `stopped_by` names the limit that made it the last word."""
 
     kind: ClassVar[str] = "run_completed"
     output: JsonValue
     usage: Usage
-    seconds: float = field(default=0.0, metadata=OMIT)  # at work, since the run began
-    stopped_by: str | None = field(default=None, metadata=OMIT)
+    seconds: float = 0.0  # at work, since the run began
+    stopped_by: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class RunFailed(RunEvent):
     """The run ended with an error."""
 
@@ -350,49 +329,47 @@ class RunFailed(RunEvent):
     error: str
     message: str
     usage: Usage
-    seconds: float = field(default=0.0, metadata=OMIT)
+    seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
 class RunInterrupted(RunEvent):
     """The run was stopped, or waits for a person."""
 
     kind: ClassVar[str] = "run_interrupted"
     reason: str
     usage: Usage
-    pending: tuple[PendingCall, ...] = field(default=(), metadata=OMIT)
-    seconds: float = field(default=0.0, metadata=OMIT)
+    pending: tuple[PendingCall, ...] = ()
+    seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
 class NodeStarted(RunEvent):
     """A node of a graph begins; `step_id` is the super-step."""
 
+    __always__: ClassVar[tuple[str, ...]] = ("node",)
+
     kind: ClassVar[str] = "node_started"
-    node: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class NodeCompleted(RunEvent):
     """A node gave its update; `keys` are the keys it wrote."""
 
+    __always__: ClassVar[tuple[str, ...]] = ("node", "duration_ms")
+
     kind: ClassVar[str] = "node_completed"
-    node: str = ""
     duration_ms: float = 0.0
-    keys: tuple[str, ...] = field(default=(), metadata=OMIT)
+    keys: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class NodeFailed(RunEvent):
     """A node raised, timed out or returned what is not an update."""
 
+    __always__: ClassVar[tuple[str, ...]] = ("node", "error", "message")
+
     kind: ClassVar[str] = "node_failed"
-    node: str = ""
     error: str = ""
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class CheckpointSaved(RunEvent):
     """The state after a super-step is safe."""
 

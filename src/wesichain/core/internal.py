@@ -26,10 +26,6 @@ from .content import made as made
 from .content import media_type_of as media_type_of
 from .content import omitted_line as omitted_line
 from .content import parts_of as parts_of
-from .dataclass import OMIT as OMIT
-from .dataclass import UNWRITTEN as UNWRITTEN
-from .dataclass import constructor_of as constructor_of
-from .dataclass import dataclass as dataclass
 from .equality import common_prefix as common_prefix
 from .equality import field_values as field_values
 from .equality import is_record as is_record
@@ -76,6 +72,7 @@ from .spending import PriceTier as PriceTier
 from .spending import Spent as Spent
 from .spending import cost_of as cost_of
 from .spending import is_price as is_price
+from .spending import unchecked_usage as unchecked_usage
 from .strict_schema import narrowed_schema as narrowed_schema
 from .strict_schema import strict_schema as strict_schema
 from .strict_schema import without_nulls as without_nulls
@@ -83,6 +80,11 @@ from .transcript import Transcript as Transcript
 from .transcript import text_of as text_of
 from .transcript import tool_message as tool_message
 from .transcript import turn_of as turn_of
+from .values import Mutable as Mutable
+from .values import Value as Value
+from .values import field as field
+from .values import force_setattr as force_setattr
+from .values import replace as replace
 from .waiting import GRACE as GRACE
 from .waiting import CallToken as CallToken
 from .waiting import CancellationToken as CancellationToken

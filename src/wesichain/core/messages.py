@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from enum import StrEnum
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from wesichain.errors import CodecError, ToolDefinitionError
 
 from .codec import JsonValue
 from .content import Content, Part, parts_of, text_of_content
-from .dataclass import OMIT, UNWRITTEN, dataclass
 from .settings import NO_SETTINGS, ModelSettings
 from .spending import NO_USAGE, Usage
+from .values import Value, force_setattr
 
 
 class Role(StrEnum):
@@ -29,11 +28,10 @@ def as_tuple(value: object, field: str) -> None:
     """Make a tuple of a list that a frozen value was given: it cannot be changed, and compares by value."""
     given: Any = getattr(value, field)
     if isinstance(given, list):
-        object.__setattr__(value, field, tuple(given))  # pyright: ignore[reportUnknownArgumentType]  # Any
+        force_setattr(value, field, tuple(given))  # pyright: ignore[reportUnknownArgumentType]  # Any
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(Value):
     """A tool call in a model's reply. `args` is any JSON value; text that is not JSON stays a string."""
 
     id: str
@@ -41,8 +39,7 @@ class ToolCall:
     args: JsonValue
 
 
-@dataclass(frozen=True, slots=True)
-class Citation:
+class Citation(Value, omit_defaults=True):
     """A source that a model names for a part of its answer; None of what the provider does not give.
 
     `text` is the passage, `source` the provider's name for the source where it is no address. `start` and
@@ -50,16 +47,15 @@ class Citation:
     cited document (Anthropic, Bedrock).
     """
 
-    text: str | None = field(default=None, metadata=OMIT)
-    url: str | None = field(default=None, metadata=OMIT)
-    title: str | None = field(default=None, metadata=OMIT)
-    source: str | None = field(default=None, metadata=OMIT)
-    start: int | None = field(default=None, metadata=OMIT)
-    end: int | None = field(default=None, metadata=OMIT)
+    text: str | None = None
+    url: str | None = None
+    title: str | None = None
+    source: str | None = None
+    start: int | None = None
+    end: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Value, omit_defaults=True):
     """One message. `opaque` is a provider's own data (signed reasoning), sent back to it unchanged.
 
     Content is a text, or parts: texts, images, documents, sounds. A role may be given as its text, calls and
@@ -68,23 +64,25 @@ class Message:
     that the model named.
     """
 
+    __always__: ClassVar[tuple[str, ...]] = ("content",)
+
     role: Role
     content: Content = ""
-    tool_call_id: str | None = field(default=None, metadata=OMIT)
-    tool_calls: tuple[ToolCall, ...] = field(default=(), metadata=OMIT)
-    reasoning: str = field(default="", metadata=OMIT)
-    opaque: JsonValue = field(default=None, metadata=OMIT)
-    is_error: bool = field(default=False, metadata=OMIT)
-    citations: tuple[Citation, ...] = field(default=(), metadata=OMIT)
+    tool_call_id: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    reasoning: str = ""
+    opaque: JsonValue = None
+    is_error: bool = False
+    citations: tuple[Citation, ...] = ()
 
     def __post_init__(self) -> None:
         if type(self.content) is not str:
-            object.__setattr__(self, "content", parts_of(self.content))
+            force_setattr(self, "content", parts_of(self.content))
         if type(self.tool_calls) is not tuple:
             as_tuple(self, "tool_calls")
         if type(self.role) is not Role:
             try:
-                object.__setattr__(self, "role", Role(self.role))
+                force_setattr(self, "role", Role(self.role))
             except ValueError:
                 names = ", ".join(Role)
                 raise CodecError(f"a message's role is {self.role!r}; use one of {names}") from None
@@ -101,18 +99,20 @@ FinishReason: TypeAlias = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolSpec:
+class ToolSpec(Value):
     """The description of a tool for a model. The root of `parameters` is always an object schema.
 
     `pure` says that a call has no effect, so that a text model may add a remark to it. It is neither sent nor
     recorded.
     """
 
+    __unwritten__: ClassVar[tuple[str, ...]] = ("pure",)
+    __aside__: ClassVar[tuple[str, ...]] = ("pure",)
+
     name: str
     description: str
     parameters: Mapping[str, Any]
-    pure: bool = field(default=False, compare=False, metadata=UNWRITTEN)
+    pure: bool = False
 
     def __post_init__(self) -> None:
         kind = self.parameters.get("type") if hasattr(self.parameters, "get") else None
@@ -123,8 +123,7 @@ class ToolSpec:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class LlmRequest:
+class LlmRequest(Value, omit_defaults=True):
     """A request to a model. `output_schema`: the JSON schema that the answer must have.
 
     `stop`: texts at which the reply ends, for models that take them (`LlmTraits.takes_stop`); those of
@@ -133,10 +132,10 @@ class LlmRequest:
 
     model: str
     messages: Sequence[Message]
-    tools: tuple[ToolSpec, ...] = field(default=(), metadata=OMIT)
-    output_schema: Mapping[str, Any] | None = field(default=None, metadata=OMIT)
-    stop: tuple[str, ...] = field(default=(), metadata=OMIT)
-    settings: ModelSettings = field(default=NO_SETTINGS, metadata=OMIT)
+    tools: tuple[ToolSpec, ...] = ()
+    output_schema: Mapping[str, Any] | None = None
+    stop: tuple[str, ...] = ()
+    settings: ModelSettings = NO_SETTINGS
 
     def __post_init__(self) -> None:
         if type(self.messages) is list:
@@ -145,8 +144,7 @@ class LlmRequest:
             as_tuple(self, "tools")
 
 
-@dataclass(frozen=True, slots=True)
-class LlmResponse:
+class LlmResponse(Value, omit_defaults=True):
     """A model's answer, as it came: the runtime, not the adapter, judges it.
 
     `parts` are the pictures and sounds that came with the text. `omitted` says what of the request the model
@@ -155,31 +153,31 @@ class LlmResponse:
     price holds.
     """
 
+    __always__: ClassVar[tuple[str, ...]] = ("content", "usage", "finish_reason")
+
     content: str = ""
-    tool_calls: tuple[ToolCall, ...] = field(default=(), metadata=OMIT)
+    tool_calls: tuple[ToolCall, ...] = ()
     usage: Usage = NO_USAGE
     finish_reason: FinishReason = "stop"
-    reasoning: str = field(default="", metadata=OMIT)
-    opaque: JsonValue = field(default=None, metadata=OMIT)
-    parts: tuple[Part, ...] = field(default=(), metadata=OMIT)
-    omitted: tuple[str, ...] = field(default=(), metadata=OMIT)
-    citations: tuple[Citation, ...] = field(default=(), metadata=OMIT)
-    model: str = field(default="", metadata=OMIT)
+    reasoning: str = ""
+    opaque: JsonValue = None
+    parts: tuple[Part, ...] = ()
+    omitted: tuple[str, ...] = ()
+    citations: tuple[Citation, ...] = ()
+    model: str = ""
 
     def __post_init__(self) -> None:
         if type(self.tool_calls) is not tuple:
             as_tuple(self, "tool_calls")
 
 
-@dataclass(frozen=True, slots=True)
-class TextChunk:
+class TextChunk(Value):
     """A piece of the reply's text."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCallChunk:
+class ToolCallChunk(Value):
     """A piece of the reply's call number `index`: name and id come once, the arguments in pieces."""
 
     index: int

@@ -10,17 +10,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from wesichain.errors import CodecError
 
 from .codec import is_object, parse_json
 from .content import Audio, Document, Image, Part, Text, made, omitted_line
-from .dataclass import dataclass
 from .events import Event
 from .messages import LlmRequest, LlmResponse, Message, StreamItem, ToolCall, ToolSpec
 from .settings import ModelSettings
+from .values import Value, replace
 
 HEADING = "What earlier runs of this task have shown; do it this way:"
 _MOST = 3  # pieces of advice from a source that only retrieves
@@ -55,8 +54,7 @@ class CompletionLlm(Protocol):
     async def complete_text(self, prompt: str, *, stop: Sequence[str]) -> str: ...
 
 
-@dataclass(frozen=True, slots=True)
-class LlmTraits:
+class LlmTraits(Value):
     """The traits of a model: the features that it supports, and those that it works better with."""
 
     observes_errors: bool = False  # faults are best told to it as observations (text ReAct)
@@ -148,8 +146,7 @@ class EventSink(Protocol):
     def emit(self, event: Event) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Strategy:
+class Strategy(Value):
     """One piece of advice from earlier runs, ready for a prompt."""
 
     id: str
@@ -165,8 +162,7 @@ class StrategySource(Protocol):
     def retrieve(self, task: str, *, domain: str, k: int = 3) -> Sequence[Strategy]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
+class Advice(Value):
     """A text for the instructions ("" where there is nothing to say), and what it is made of.
 
     `shown` are the ids of its lessons, `held` of lessons that were left out for comparison.

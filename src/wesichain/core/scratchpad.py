@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import ClassVar, TypeAlias
 
 from .codec import JsonValue
 from .content import Part
-from .dataclass import OMIT, dataclass
 from .messages import ToolCall
+from .values import Value
 
 
-@dataclass(frozen=True, slots=True)
-class Thought:
+class Thought(Value):
     """The model's words before it acted."""
 
     kind: ClassVar[str] = "thought"
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(Value):
     """A tool call that the model made."""
 
     kind: ClassVar[str] = "action"
     call: ToolCall
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(Value, omit_defaults=True):
     """An answer to the model, from a tool or from the policy.
 
     Of a result with pictures, documents or sounds, `parts` has all of it, and `value` tells it in words.
@@ -36,20 +32,18 @@ class Observation:
 
     kind: ClassVar[str] = "observation"
     value: JsonValue
-    call_id: str | None = field(default=None, metadata=OMIT)
-    parts: tuple[Part, ...] = field(default=(), metadata=OMIT)
+    call_id: str | None = None
+    parts: tuple[Part, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FinalAnswer:
+class FinalAnswer(Value):
     """The answer of the run."""
 
     kind: ClassVar[str] = "final_answer"
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorStep:
+class ErrorStep(Value):
     """The error that ended the run."""
 
     kind: ClassVar[str] = "error"

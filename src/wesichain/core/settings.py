@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field, fields, replace
 from math import isfinite
 from typing import Any, Final, Literal, TypeAlias
 
@@ -12,7 +11,7 @@ from typing_extensions import override
 from wesichain.errors import ConfigError
 
 from .codec import JsonValue
-from .dataclass import OMIT, dataclass
+from .values import Value, field, force_setattr, replace
 
 Reasoning: TypeAlias = Literal["low", "medium", "high", "off"]
 Caching: TypeAlias = Literal["auto", "off", "5m", "1h"]
@@ -21,8 +20,7 @@ _EFFORTS = ("low", "medium", "high", "off")
 _CACHES = ("auto", "off", "5m", "1h")
 
 
-@dataclass(frozen=True, slots=True)
-class ModelSettings:
+class ModelSettings(Value, omit_defaults=True):
     """Settings of a model call; a field that is left at its default is not sent.
 
     `reasoning` is an effort, `"off"`, or a number of tokens. `tool_choice` is `"auto"`, `"required"`,
@@ -32,22 +30,22 @@ class ModelSettings:
     `ConfigError` before a request is sent.
     """
 
-    temperature: float | None = field(default=None, metadata=OMIT)
-    max_tokens: int | None = field(default=None, metadata=OMIT)
-    top_p: float | None = field(default=None, metadata=OMIT)
-    seed: int | None = field(default=None, metadata=OMIT)
-    stop: tuple[str, ...] = field(default=(), metadata=OMIT)
-    reasoning: Reasoning | int | None = field(default=None, metadata=OMIT)
-    tool_choice: str | None = field(default=None, metadata=OMIT)
-    parallel_tool_calls: bool | None = field(default=None, metadata=OMIT)
-    service_tier: str | None = field(default=None, metadata=OMIT)
-    cache: Caching = field(default="auto", metadata=OMIT)
-    extra: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue], hash=False, metadata=OMIT)
+    temperature: float | None = None
+    max_tokens: int | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    reasoning: Reasoning | int | None = None
+    tool_choice: str | None = None
+    parallel_tool_calls: bool | None = None
+    service_tier: str | None = None
+    cache: Caching = "auto"
+    extra: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
 
     def __post_init__(self) -> None:
         stop: Any = self.stop  # a list may be given
         if isinstance(stop, list):
-            object.__setattr__(self, "stop", tuple(stop))  # pyright: ignore[reportUnknownArgumentType]  # Any
+            force_setattr(self, "stop", tuple(stop))  # pyright: ignore[reportUnknownArgumentType]  # Any
         for name, is_right, demand in _RULES:
             value = getattr(self, name)
             if value is not None and not is_right(value):
@@ -63,6 +61,10 @@ class ModelSettings:
         if "extra" in given:
             given["extra"] = {**self.extra, **other.extra}
         return replace(self, **given) if given else self
+
+    @override
+    def __hash__(self) -> int:
+        return hash(tuple(getattr(self, name) for name in _NAMES if name != "extra"))  # which is a mapping
 
     @override
     def __repr__(self) -> str:
@@ -111,5 +113,5 @@ _RULES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
         "a mapping of fields of the request's body",
     ),
 )
-_NAMES: Final = tuple(field.name for field in fields(ModelSettings))
+_NAMES: Final = ModelSettings.__struct_fields__
 NO_SETTINGS: Final = ModelSettings()

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from copy import copy
 from math import isfinite
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeAlias
+
+from typing_extensions import override
 
 from wesichain.errors import CodecError, PolicyConfigError
 
-from .dataclass import OMIT, constructor_of, dataclass
+from .values import Value, field, force_setattr
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Value, omit_defaults=True):
     """Tokens read and written.
 
     `input_tokens` are all that the provider read, `cache_read_tokens` and `cache_write_tokens` those of them
     that came from its cache or went into it. `reasoning_tokens` are output tokens that are not in the text.
     """
 
+    __always__: ClassVar[tuple[str, ...]] = ("input_tokens", "output_tokens")
+
     input_tokens: int = 0
     output_tokens: int = 0
-    cache_read_tokens: int = field(default=0, metadata=OMIT)
-    cache_write_tokens: int = field(default=0, metadata=OMIT)
-    reasoning_tokens: int = field(default=0, metadata=OMIT)
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
 
     def __post_init__(self) -> None:
         for count in (
@@ -47,7 +50,7 @@ class Usage:
             raise TypeError("usage is a value, not a method: write .usage, without parentheses")
 
     def __add__(self, other: Usage) -> Usage:
-        return _usage(
+        return unchecked_usage(
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
             self.cache_read_tokens + other.cache_read_tokens,
@@ -56,29 +59,40 @@ class Usage:
         )
 
 
-_usage = constructor_of(Usage)
+def unchecked_usage(*counts: int) -> Usage:
+    """A usage whose counts may be below zero: an account has given back what it will spend again."""
+    usage = copy(NO_USAGE)
+    for name, count in zip(Usage.__struct_fields__, counts, strict=False):
+        force_setattr(usage, name, count)
+    return usage
+
+
 NO_USAGE = Usage()
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
+class Spent(Value, omit_defaults=True):
     """The spending of a run up to one moment: counted as it happened, never recomputed."""
+
+    __always__: ClassVar[tuple[str, ...]] = ("steps", "usage", "tool_calls", "free_retries")
 
     steps: int = 0
     usage: Usage = NO_USAGE
     tool_calls: int = 0
     free_retries: int = 0
-    cost: float = field(default=0.0, metadata=OMIT)
-    seconds: float = field(default=0.0, metadata=OMIT)  # at work: waiting for a person does not count
+    cost: float = 0.0
+    seconds: float = 0.0  # at work: waiting for a person does not count
     # The tokens, by model, that no budget has a price for: `cost` is without them.
-    unpriced: Mapping[str, Usage] = field(default_factory=dict[str, Usage], hash=False, metadata=OMIT)
+    unpriced: Mapping[str, Usage] = field(default_factory=dict[str, Usage])
+
+    @override
+    def __hash__(self) -> int:  # without the mapping, which has none
+        return hash((self.steps, self.usage, self.tool_calls, self.free_retries, self.cost, self.seconds))
 
 
 _MILLION = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class PriceTier:
+class PriceTier(Value):
     """The price of a million tokens in a request whose input is longer than `over` tokens."""
 
     over: int
@@ -91,19 +105,20 @@ class PriceTier:
         _check_amounts(self)
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
+class Price(Value, omit_defaults=True):
     """The price of a million tokens: read, written, read from the provider's cache, written into it.
 
     Where no price is given for the cache, its tokens cost what others do that are read. `tiers` are the
     prices of long requests: all tokens of one are charged at the highest tier that its input is over.
     """
 
+    __always__: ClassVar[tuple[str, ...]] = ("cache_read", "cache_write")
+
     input: float
     output: float
     cache_read: float | None = None
     cache_write: float | None = None
-    tiers: tuple[PriceTier, ...] = field(default=(), metadata=OMIT)
+    tiers: tuple[PriceTier, ...] = ()
 
     def __post_init__(self) -> None:
         _check_amounts(self)

@@ -6,13 +6,12 @@ import re
 
 from wesichain.errors import ConfigError
 
-from .dataclass import dataclass
+from .values import Value
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-@dataclass(frozen=True, slots=True)
-class PromptTemplate:
+class PromptTemplate(Value):
     """A text with named holes. Values are put in once and never scanned for further holes."""
 
     text: str

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import replace
 
 from .codec import JsonValue, dump_json
 from .content import Part, parts_of
-from .dataclass import constructor_of
 from .events import ContextReduced, Cut, Event, HandedOff, ModelResponded, StepStarted, ToolCompleted
 from .messages import LlmResponse, Message, Role
+from .values import replace
 
-_message = constructor_of(Message)
 _ASSISTANT = Role.ASSISTANT  # to look a member up takes a third of making the message
 
 
@@ -25,13 +23,13 @@ def text_of(value: JsonValue) -> str:
 def turn_of(reply: LlmResponse) -> Message:
     """A reply as the model sees it in its next request."""
     content = (*parts_of(reply.content), *reply.parts) if reply.parts else reply.content
-    message = _message(_ASSISTANT, content, None, reply.tool_calls, reply.reasoning, reply.opaque)
+    message = Message(_ASSISTANT, content, None, reply.tool_calls, reply.reasoning, reply.opaque)
     return replace(message, citations=reply.citations) if reply.citations else message
 
 
 def tool_message(call_id: str, value: JsonValue, parts: tuple[Part, ...] = ()) -> Message:
     """A tool's result as the model sees it."""
-    return _message(Role.TOOL, parts or text_of(value), call_id)
+    return Message(Role.TOOL, parts or text_of(value), call_id)
 
 
 class Transcript:

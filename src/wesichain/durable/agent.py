@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from typing_extensions import Unpack, override
@@ -21,7 +20,7 @@ from wesichain.agent import (
     result_of,
 )
 from wesichain.core import Clock, Event, EventSink, Message, ModelSettings, Part, to_json
-from wesichain.core.internal import SystemClock
+from wesichain.core.internal import SystemClock, replace
 from wesichain.errors import ConfigError, DurableError, RunIdConflictError
 from wesichain.policy import Budget
 from wesichain.tools import Tool

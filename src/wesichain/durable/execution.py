@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
 from functools import partial
 from typing import Any, Generic, TypeVar
 
 from wesichain.agent import Agent, AnyModel, Completed, Interrupted, Outcome, RunOptions, with_output
 from wesichain.core import Advice, Clock, Event, EventSink, from_json
-from wesichain.core.internal import dataclass, from_plain, to_plain
+from wesichain.core.internal import Value, field, force_setattr, from_plain, to_plain
 from wesichain.errors import ConfigError, DurableError, ReplayMismatchError
 from wesichain.tools import CancellationToken, RunContext
 
@@ -51,8 +50,7 @@ class _EventList:
         return self.events.append, self.events.append
 
 
-@dataclass(frozen=True, slots=True)
-class Execution(Generic[OutT]):
+class Execution(Value, Generic[OutT]):
     """Runs the stretches of an agent's runs through the one loop, with a journal before the world."""
 
     agent: Agent[Any, OutT]
@@ -183,8 +181,8 @@ class Execution(Generic[OutT]):
             return with_output(outcome, self.agent.runtime.read_output(outcome.text))
         if isinstance(outcome, Interrupted) and row.run.status == "cancelled":
             # The loop alone makes outcomes; this one was read just now, and nobody else has it yet.
-            object.__setattr__(outcome, "reason", CANCELLED)
-            object.__setattr__(outcome, "pending", ())
+            force_setattr(outcome, "reason", CANCELLED)
+            force_setattr(outcome, "pending", ())
         return outcome
 
     def _work(self, store: Store, run: FinishedRun) -> Work:

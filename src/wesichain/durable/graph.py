@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from typing import Any, Generic, TypeVar, cast, get_args, get_type_hints
 
 from typing_extensions import Unpack, override
 
 from wesichain.core import Clock, Event, EventSink, JsonValue
-from wesichain.core.internal import Decision, SystemClock, dump_json, parse_json, to_plain
+from wesichain.core.internal import Decision, SystemClock, dump_json, parse_json, replace, to_plain
 from wesichain.errors import (
     CheckpointError,
     ConfigError,

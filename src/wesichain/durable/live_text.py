@@ -8,11 +8,10 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 
 from wesichain.core import Clock, Event, TextDelta
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import Value
 
 
-@dataclass(frozen=True, slots=True)
-class UnstoredEvent:
+class UnstoredEvent(Value):
     """An event that is not stored yet, or never is, and the number of the one that it comes after."""
 
     after: int

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
-from typing import Any
+from typing import Any, ClassVar
 
 from wesichain.agent import check_decision as check_call_decision
 from wesichain.core import Event, JsonValue, ToolCall, from_json, to_json
 from wesichain.core.internal import (
-    OMIT,
     Decision,
     PendingCall,
     Provide,
     RefusalOf,
-    dataclass,
+    Value,
     dump_json,
     from_plain,
     to_plain,
@@ -27,8 +25,7 @@ from .states import PendingDecision
 _GRAPH = "graph "  # begins the text of the ending of a graph's run, whose state is kept elsewhere
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Value):
     """A question of a node, which somebody answers."""
 
     id: str
@@ -36,17 +33,18 @@ class Question:
     value: JsonValue = None
 
 
-@dataclass(frozen=True, slots=True)
-class GraphEnding:
+class GraphEnding(Value, omit_defaults=True):
     """How a stretch of a graph's run ended, and what it told since its last step.
 
     Its state is with the checkpointer.
     """
 
+    __always__: ClassVar[tuple[str, ...]] = ("error",)
+
     kind: str  # completed, failed or interrupted
     error: str = ""
-    questions: tuple[Question, ...] = field(default=(), metadata=OMIT)
-    events: tuple[Event, ...] = field(default=(), metadata=OMIT)
+    questions: tuple[Question, ...] = ()
+    events: tuple[Event, ...] = ()
 
 
 def questions_of(interrupts: Iterable[Any]) -> tuple[Question, ...]:
@@ -89,8 +87,7 @@ def decisions_on(run_id: str, agent: str, ending: GraphEnding) -> list[PendingDe
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(Value):
     """A call that an agent in a node asks about, as its question shows it."""
 
     token: str

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 from wesichain.agent import Completed, Failed, Interrupted, Outcome
 from wesichain.core import Action, Event, RunStarted, from_json, to_json
-from wesichain.core.internal import PendingCall, dataclass
+from wesichain.core.internal import PendingCall, Value, replace
 from wesichain.errors import DurableError
 
 from .journal.inside import Inside
@@ -23,8 +23,7 @@ from .workflow_ids import Ending, read_ending, workflow_ids_of
 _OF_CALL = tuple(one.name for one in fields(PendingCall))  # what a decision says of the call that waits
 
 
-@dataclass(frozen=True, slots=True)
-class FinishedRun:
+class FinishedRun(Value):
     """A run that is over for now: where it stands, and the texts of its endings."""
 
     row: RunRow

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Self, TypeAlias, TypeVar
 
@@ -13,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from typing_extensions import Unpack
 
 from wesichain.core import Clock, Event, from_json, to_json
-from wesichain.core.internal import Decision, RefusalOf, SystemClock, check_decisions, home_folder
+from wesichain.core.internal import Decision, RefusalOf, SystemClock, check_decisions, home_folder, replace
 from wesichain.errors import ConfigError, DurableError
 
 from .questions import answers_order, check_decision, graph_ending

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Self
 
 from typing_extensions import Unpack
 
 from wesichain.core import Clock, Event
+from wesichain.core.internal import replace
 from wesichain.errors import ConfigError, RunIdConflictError
 from wesichain.tools import CancellationToken
 

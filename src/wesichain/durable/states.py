@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from typing_extensions import override
 
 from wesichain.core import JsonValue, ToolCall
-from wesichain.core.internal import OMIT, Question, dataclass
+from wesichain.core.internal import Question, Value
 from wesichain.errors import ConfigError, DurableError
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,127}")
@@ -63,8 +62,7 @@ class RunStatus(str):
         return f"RunStatus({str(self)!r}, version={self.version!r}, served={self.served})"
 
 
-@dataclass(frozen=True, slots=True)
-class RunSummary:
+class RunSummary(Value):
     """A run, as it is listed. Times are seconds since 1970, by the database's clock.
 
     `version` is the program that the run belongs to; `served`: whether a live worker serves it. `task`
@@ -94,9 +92,10 @@ class RunSummary:
     result: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PendingDecision:
+class PendingDecision(Value, omit_defaults=True):
     """A call that waits for a person, and the run it belongs to."""
+
+    __always__: ClassVar[tuple[str, ...]] = ("scope", "expires_at", "external", "question")
 
     run_id: str
     agent: str
@@ -106,8 +105,8 @@ class PendingDecision:
     expires_at: float | None = None
     external: bool = False  # nothing is run here: somebody provides the result
     question: Question | None = None  # it has begun, and somebody provides the answer to this
-    task: str = field(default="", metadata=OMIT)  # the beginning of what the run was asked
-    parameters: Mapping[str, JsonValue] | None = field(default=None, metadata=OMIT)  # of its arguments
+    task: str = ""  # the beginning of what the run was asked
+    parameters: Mapping[str, JsonValue] | None = None  # of its arguments
 
 
 _SHOWN = 500  # letters of a task, in lists

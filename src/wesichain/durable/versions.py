@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from copy import copy
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -18,6 +17,7 @@ from typing_extensions import override
 
 from wesichain.agent import Agent, AgentRuntime, LiveEffects, team_of
 from wesichain.core import JsonValue, ToolCall
+from wesichain.core.internal import replace
 from wesichain.errors import ConfigError, InvalidArgsError, UnknownToolError
 from wesichain.tools import JsonTool, PreparedCall, ToolContext, ToolRegistry, ToolSearch
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypedDict
 
 from wesichain.core import Clock, EventSink
-from wesichain.core.internal import dataclass, positions_of
+from wesichain.core.internal import Value, positions_of
 from wesichain.errors import ConfigError
 from wesichain.tools import CancellationToken
 
@@ -20,8 +20,7 @@ PRIORITY = 10  # of a run that is given none
 OnChange = Literal["wait", "adopt"]
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Value):
     """A stretch of a run, to be carried to its end: what was given and done before, and how to do more."""
 
     workflow_id: str
@@ -61,8 +60,7 @@ async def make_world(make: MakeWorld | None, run_id: str) -> Any:
     return await made if inspect.isawaitable(made) else made
 
 
-@dataclass(frozen=True, slots=True)
-class ServedProgram:
+class ServedProgram(Value):
     """An agent or a graph as it is served here."""
 
     serving: Serving

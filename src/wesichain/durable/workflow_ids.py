@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
 from hashlib import sha256
 from typing import Any, ClassVar
 
 from wesichain.agent import AnyModel, Completed, Decision, Failed, Interrupted, RunMemory, resolve_model
 from wesichain.core import Event, Message, ModelSettings, Part, Role, ToolSpec, from_json, to_json
-from wesichain.core.internal import OMIT, common_prefix, dataclass, is_array, is_object, same
+from wesichain.core.internal import Value, common_prefix, is_array, is_object, replace, same
 from wesichain.errors import ConfigError, DurableError
 from wesichain.policy import Budget
 from wesichain.tools import JsonTool, Tool
@@ -26,26 +25,22 @@ _FIRST_TAG = '{"kind":"go_on"'
 _SHORT = "~"  # begins the text of an ending that is kept as an addition
 
 
-@dataclass(frozen=True, slots=True)
-class Begin:
+class Begin(Value, omit_defaults=True):
     """The order to begin a run."""
 
     kind: ClassVar[str] = "begin"
     task: str
-    history: tuple[Message, ...] = field(default=(), metadata=OMIT)
-    parts: tuple[Part, ...] = field(default=(), metadata=OMIT)  # of a task that is more than text
-    earlier: tuple[Message, ...] = field(default=(), metadata=OMIT)  # of the conversation it is part of
-    model: str = field(
-        default="", metadata=OMIT
-    )  # in place of the agent's: PROVIDER:NAME, or an object's name
-    budget: Budget | None = field(default=None, metadata=OMIT)  # in place of the agent's
-    settings: ModelSettings | None = field(default=None, metadata=OMIT)  # over the agent's
-    tools: tuple[ToolSpec, ...] = field(default=(), metadata=OMIT)  # external ones, beside the agent's
-    conversation: str = field(default="", metadata=OMIT)  # the id of the one that it is part of
+    history: tuple[Message, ...] = ()
+    parts: tuple[Part, ...] = ()  # of a task that is more than text
+    earlier: tuple[Message, ...] = ()  # of the conversation it is part of
+    model: str = ""  # in place of the agent's: PROVIDER:NAME, or an object's name
+    budget: Budget | None = None  # in place of the agent's
+    settings: ModelSettings | None = None  # over the agent's
+    tools: tuple[ToolSpec, ...] = ()  # external ones, beside the agent's
+    conversation: str = ""  # the id of the one that it is part of
 
 
-@dataclass(frozen=True, slots=True)
-class Resume:
+class Resume(Value):
     """The order to go on with an interrupted run, with what people decided until then."""
 
     kind: ClassVar[str] = "resume_run"
@@ -53,8 +48,7 @@ class Resume:
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(Value):
     """How a stretch of a run ended, and what it told since its last step."""
 
     outcome: Completed[Any] | Failed[Any] | Interrupted[Any]
@@ -66,8 +60,7 @@ def new_id(run_id: str | None) -> str:
     return secrets.token_hex(16) if run_id is None else checked_id(run_id)
 
 
-@dataclass(frozen=True, slots=True)
-class NewTask:
+class NewTask(Value):
     """A task, a text or texts and parts, with the options of its run, as `run` and `enqueue` take them."""
 
     task: Any

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from wesichain.core.internal import Value
 from wesichain.errors import ConfigError
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Value):
     """The bounds of an app. Times are in seconds.
 
     `body`: bytes of a request's body, which has `body_seconds` to arrive. `connections`: requests at once;
@@ -32,6 +30,6 @@ class Limits:
     conversation_tokens: int = 100_000
 
     def __post_init__(self) -> None:
-        for name in self.__slots__:
+        for name in self.__struct_fields__:
             if not getattr(self, name) > 0:
                 raise ConfigError(f"Limits({name}={getattr(self, name)!r}) must be above zero")

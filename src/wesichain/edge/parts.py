@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from starlette.exceptions import HTTPException
@@ -27,7 +26,16 @@ from wesichain.core import (
     ToolDispatched,
 )
 from wesichain.core import Part as ContentPart
-from wesichain.core.internal import Decision, PendingCall, Provide, Refuse, is_array, is_object, parse_json
+from wesichain.core.internal import (
+    Decision,
+    PendingCall,
+    Provide,
+    Refuse,
+    Value,
+    is_array,
+    is_object,
+    parse_json,
+)
 from wesichain.errors import CodecError, ConfigError
 from wesichain.tools import JsonTool
 
@@ -35,31 +43,27 @@ from .bodies import task_of
 from .runs import Run, RunEnd, RunRegistry, words_of
 
 
-@dataclass(frozen=True, slots=True)
-class StepEnded:
+class StepEnded(Value):
     """The calls of the step have their results, or there are none."""
 
     step: int
 
 
-@dataclass(frozen=True, slots=True)
-class TextPiece:
+class TextPiece(Value):
     """A piece of the model's text in a step."""
 
     step: int
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReasoningPiece:
+class ReasoningPiece(Value):
     """The model's reasoning in a step."""
 
     step: int
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class CallBegan:
+class CallBegan(Value):
     """A call of a tool, or one that waits for a decision."""
 
     id: str
@@ -67,8 +71,7 @@ class CallBegan:
     args: JsonValue
 
 
-@dataclass(frozen=True, slots=True)
-class CallEnded:
+class CallEnded(Value):
     """The result of a call, or the error that came of it, or that a person refused it."""
 
     id: str

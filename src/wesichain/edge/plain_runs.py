@@ -7,7 +7,6 @@ import logging
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -15,7 +14,7 @@ from typing_extensions import override
 
 from wesichain.agent import Agent, Interrupted, Outcome, RunStream
 from wesichain.core import Event, EventSink, Message
-from wesichain.core.internal import Decision, Prices
+from wesichain.core.internal import Decision, Prices, replace
 from wesichain.errors import (
     ConfigError,
     DuplicateToolError,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Literal, Protocol, TypeAlias
 from uuid import uuid4
@@ -13,7 +12,7 @@ from starlette.exceptions import HTTPException
 
 from wesichain.agent import Completed, Conversations, Failed, Interrupted, Outcome, RunStream
 from wesichain.core import Event, HandedOff, Message, ModelResponded, Part, RunStarted
-from wesichain.core.internal import Decision, PendingCall, Prices, cost_of
+from wesichain.core.internal import Decision, PendingCall, Prices, Value, cost_of, field
 from wesichain.errors import (
     ApprovalExpiredError,
     BudgetExceededError,
@@ -31,8 +30,7 @@ Begin: TypeAlias = Callable[[dict[str, Any]], RunStream[Any]]  # given the optio
 State: TypeAlias = Literal["running", "waiting", "completed", "failed", "cancelled"]
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(Value):
     """A client's request for a run. `options` are keywords of `Agent.run`: deps, settings.
 
     `tools` are external tools, which the client runs. `history` are earlier messages that the client sends:
@@ -54,8 +52,7 @@ class Order:
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnd:
+class RunEnd(Value):
     """The outcome of a run that has ended or waits for decisions; `cost` is None where no price is known.
 
     `is_dropped`: the run was cancelled while it waited for decisions.

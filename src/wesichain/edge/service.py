@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from starlette.exceptions import HTTPException
@@ -13,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from wesichain.core import JsonValue, to_json
+from wesichain.core.internal import Value
 
 from .bodies import read_object
 from .event_stream import EventStream
@@ -26,8 +26,7 @@ _log = logging.getLogger("wesichain.edge")
 _NOBODY = ""  # the owner of runs whose callers have no identity
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
+class Service(Value):
     """The parts that every endpoint of an app has.
 
     `authorize` gives the identity of a caller, and `deps` the deps of the caller's run.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from starlette.exceptions import HTTPException
@@ -13,7 +12,7 @@ from typing_extensions import override
 
 from wesichain.agent import Outcome, RunMemory
 from wesichain.core import Event, OutputDelta, TextDelta
-from wesichain.core.internal import Decision, Prices
+from wesichain.core.internal import Decision, Prices, replace
 from wesichain.errors import ConfigError, DurableError, RunIdConflictError
 from wesichain.tools import CancellationToken
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from wesichain.core import JsonValue, RunCompleted
-from wesichain.core.internal import OMIT, dataclass, from_plain, is_object
+from wesichain.core.internal import Value, from_plain, is_object
 from wesichain.errors import CodecError, ConfigError
 from wesichain.store import read_json_lines
 from wesichain.trace import Recording
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Value, omit_defaults=True):
     """A task and what a good run of it is like. What is left out is not checked.
 
     `expected` is the answer (texts are compared without regard to case, spaces and a last full stop);
@@ -25,13 +23,13 @@ class Case:
 
     id: str
     task: str
-    expected: JsonValue = field(default=None, metadata=OMIT)
-    contains: tuple[str, ...] = field(default=(), metadata=OMIT)
-    excludes: tuple[str, ...] = field(default=(), metadata=OMIT)
-    tools: tuple[str, ...] = field(default=(), metadata=OMIT)
-    max_steps: int | None = field(default=None, metadata=OMIT)
-    rubric: str = field(default="", metadata=OMIT)
-    tags: tuple[str, ...] = field(default=(), metadata=OMIT)
+    expected: JsonValue = None
+    contains: tuple[str, ...] = ()
+    excludes: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    max_steps: int | None = None
+    rubric: str = ""
+    tags: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.id or not self.task.strip():

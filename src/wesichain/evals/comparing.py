@@ -11,7 +11,7 @@ from math import comb
 from random import Random
 from typing import TypeAlias
 
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import Value
 from wesichain.errors import ConfigError
 
 from .results import Result, by_case
@@ -21,8 +21,7 @@ _UNLIKELY = 0.05
 _Grouped: TypeAlias = Mapping[str, Sequence[Result]]
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Value):
     """The second version against the first, over the cases that both have.
 
     Shares are of cases passed; `low` and `high` bound their difference with 95 % confidence. Steps and tokens

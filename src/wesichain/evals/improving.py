@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field, replace
 from difflib import unified_diff
 from hashlib import sha256
 from importlib.resources import files
@@ -28,7 +27,17 @@ from wesichain.core import (
     ToolCompleted,
     ToolDispatched,
 )
-from wesichain.core.internal import dataclass, dump_json, is_array, is_object, parse_json, to_plain, traits_of
+from wesichain.core.internal import (
+    Value,
+    dump_json,
+    field,
+    is_array,
+    is_object,
+    parse_json,
+    replace,
+    to_plain,
+    traits_of,
+)
 from wesichain.errors import CodecError, ConfigError, LlmError
 from wesichain.policy import Budget
 
@@ -46,16 +55,14 @@ _CALLS = 12  # lines about the calls of a run
 _LONG = 500  # characters of a task, an answer or a reason
 
 
-@dataclass(frozen=True, slots=True)
-class AgentTexts:
+class AgentTexts(Value):
     """The texts of an agent that can be rewritten; `instructions` is None where a function makes them."""
 
     instructions: str | None
     tools: Mapping[str, str] = field(default_factory=dict[str, str])  # descriptions, by name
 
 
-@dataclass(frozen=True, slots=True)
-class Improvement:
+class Improvement(Value):
     """Rewritten texts, and what they are worth on held-out cases.
 
     `before` and `after` are shares of held-out cases passed, `lift` their difference, `low` and `high` its

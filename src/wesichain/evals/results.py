@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from wesichain.core import JsonValue, Usage, from_json
-from wesichain.core.internal import OMIT, dataclass
+from wesichain.core.internal import Value
 from wesichain.errors import CodecError, ConfigError
 
 from .scoring import Score
@@ -17,12 +16,13 @@ from .scoring import Score
 Status: TypeAlias = Literal["completed", "failed", "interrupted"]
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(Value, omit_defaults=True):
     """One run of one case. It passed if it completed and every score did.
 
     `cost` is None where the price of a model is not known.
     """
+
+    __always__: ClassVar[tuple[str, ...]] = ("scores", "output", "steps", "tool_calls", "usage", "seconds")
 
     case: str
     run_id: str
@@ -30,11 +30,11 @@ class Result:
     status: Status
     scores: tuple[Score, ...] = ()
     output: JsonValue = None
-    error: str = field(default="", metadata=OMIT)
+    error: str = ""
     steps: int = 0
     tool_calls: int = 0
     usage: Usage = Usage()
-    cost: float | None = field(default=None, metadata=OMIT)
+    cost: float | None = None
     seconds: float = 0.0
 
     @property
@@ -53,8 +53,7 @@ class Result:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Value):
     """Every run of an evaluation, in the order of cases and attempts."""
 
     results: tuple[Result, ...]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import field
 from typing import Any, TypeAlias
 
 from wesichain.agent import Agent, Completed, Outcome
 from wesichain.core import Action, JsonValue
-from wesichain.core.internal import OMIT, dataclass, dump_json, text_of, to_plain
+from wesichain.core.internal import Value, dump_json, text_of, to_plain
 from wesichain.errors import ConfigError, RunFailedError, RunInterruptedError
 from wesichain.policy import Budget
 
@@ -18,13 +17,12 @@ from .cases import Case
 ENOUGH = 0.5  # a value from here on is a pass
 
 
-@dataclass(frozen=True, slots=True)
-class Score:
+class Score(Value, omit_defaults=True):
     """The result of one check: a value from 0 to 1, and the reason."""
 
     name: str
     value: float
-    why: str = field(default="", metadata=OMIT)
+    why: str = ""
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.value <= 1.0:
@@ -40,8 +38,7 @@ Verdicts: TypeAlias = "bool | float | str | Score | None"
 Check: TypeAlias = "Callable[[Case, Completed[Any]], Verdicts | Awaitable[Verdicts]]"
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(Value):
     """A judge's verdict on an answer."""
 
     why: str

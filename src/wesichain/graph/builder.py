@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import (
     Any,
     Generic,
@@ -22,7 +21,7 @@ from warnings import warn
 
 from wesichain._elsewhere import GRAPH, Translated, names_ours
 from wesichain.core import Clock
-from wesichain.core.internal import positions_of
+from wesichain.core.internal import positions_of, replace
 from wesichain.errors import GraphDefinitionError, InvalidEdgeError, MissingNodeError
 from wesichain.store import Store
 

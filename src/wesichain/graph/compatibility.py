@@ -7,8 +7,8 @@ is named, with what to do about it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
+from wesichain.core.internal import replace
 from wesichain.errors import CheckpointError
 
 from .checkpoints.journal import Loaded, ThreadJournal

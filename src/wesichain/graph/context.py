@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import field, fields
+from dataclasses import fields
 from typing import Any, Generic, TypeAlias, cast
 
 from typing_extensions import TypeVar
 
 from wesichain.core import Clock, EventSink, JsonValue
-from wesichain.core.internal import Spent, SystemClock, dataclass, from_plain, to_plain
+from wesichain.core.internal import (
+    Mutable,
+    Spent,
+    SystemClock,
+    Value,
+    field,
+    force_setattr,
+    from_plain,
+    to_plain,
+)
 from wesichain.errors import ConfigError
 from wesichain.policy import Account, Budget
 from wesichain.store import Store
@@ -33,8 +42,7 @@ _LIMITS: Mapping[str, type[int] | tuple[type[int], type[float]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutionOptions:
+class ExecutionOptions(Value):
     """Limits and listeners of one run; None is the graph's default. Times are seconds.
 
     `cycle_detection`: the third time that a node sees an identical state within the last
@@ -68,7 +76,7 @@ class ExecutionOptions:
         for name in ("interrupt_before", "interrupt_after"):
             nodes = getattr(self, name)
             if isinstance(nodes, str):
-                object.__setattr__(self, name, (nodes,))
+                force_setattr(self, name, (nodes,))
             elif nodes is not None and not isinstance(nodes, Collection):
                 raise ConfigError(f"ExecutionOptions({name}={nodes!r}): use the names of nodes")
 
@@ -90,8 +98,7 @@ DEFAULTS = ExecutionOptions(max_steps=100, cycle_detection=True, cycle_window=20
 _SPENT = "spent"  # the name of what the agent of a task has spent
 
 
-@dataclass(slots=True, eq=False)
-class TaskRecord:
+class TaskRecord(Mutable):
     """The record of things that a task must not do again when it is run anew: plain data, by name.
 
     It is in its thread's log, where there is one, until the super-step is over. `unfinished` are the records
@@ -149,8 +156,7 @@ class TaskRecord:
         return self._once.get(once) if self.journal is None else self.journal.once(once)
 
 
-@dataclass(frozen=True, slots=True)
-class GraphContext(Generic[ContextT]):
+class GraphContext(Value, Generic[ContextT]):
     """The context of a node: the run that it is part of, as far as a node may know it.
 
     `context` is what the run was given (`graph.invoke(state, context=...)`); it is never stored.

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final, TypeAlias
 
 from typing_extensions import override
 
-from wesichain.core.internal import backoff_delay, dataclass
+from wesichain.core.internal import Value, backoff_delay, field
 from wesichain.errors import GraphError, MissingNodeError
 
 from .state.schema import Schema
@@ -25,8 +24,7 @@ Catches: TypeAlias = type[BaseException] | tuple[type[BaseException], ...] | Cal
 Migrate: TypeAlias = Callable[[dict[str, Any]], Mapping[str, Any] | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
+class Migration(Value):
     """How a thread of one version of the program becomes one of the next.
 
     `function` makes a state of the old version, as plain data, one of the new: changed in place, or returned.
@@ -42,8 +40,7 @@ def is_transient(error: BaseException) -> bool:
     return isinstance(error, ConnectionError | TimeoutError) or bool(getattr(error, "retryable", False))
 
 
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
+class RetryPolicy(Value):
     """How often a node is tried again, and after which errors.
 
     The n-th pause is `backoff * factor ** (n - 1)` seconds, at most `max_pause`, and by chance
@@ -66,8 +63,7 @@ class RetryPolicy:
         return seconds * (1 + self.jitter * chance)
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Value):
     """A node, and all that was said when it was added."""
 
     name: str
@@ -85,8 +81,7 @@ class Node:
     is_agent: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Router:
+class Router(Value):
     """A choice made after a node. `targets` maps what it returns to nodes; None: it returns their names."""
 
     call: Callable[..., Any]
@@ -94,8 +89,7 @@ class Router:
     wants_context: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Join:
+class Join(Value):
     """A node that runs once all of its sources have. It is known by what it says, not by its place."""
 
     sources: frozenset[str]

@@ -25,11 +25,10 @@ import inspect
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
-from dataclasses import field
 from typing import Any
 
 from wesichain.core import JsonValue, RunCompleted, RunFailed, RunInterrupted, RunStarted, Usage
-from wesichain.core.internal import around, constructor_of, dataclass
+from wesichain.core.internal import Mutable, around, field
 from wesichain.errors import (
     CodecError,
     CycleDetectedError,
@@ -54,13 +53,11 @@ from .state.schema import StateValues, copies
 from .state.updates import Send
 from .superstep import Done, Folded, Frontier, NodeTask, Position, advance, check_target, fold
 
-_position = constructor_of(Position)
 _NOTHING = OuterWrites()
 _BREATH = 0.001  # seconds of nodes that never wait, after which others on the loop get their turn
 
 
-@dataclass(slots=True, eq=False)
-class GraphRun:
+class GraphRun(Mutable):
     """One run of a graph. `position` is that after its last super-step, `outer` are the writes so far for the
     graph outside.
     """
@@ -114,7 +111,7 @@ class GraphRun:
     def _hand_over(self, at: Position, handed: OuterUpdate) -> None:
         """End where a node has addressed the graph outside: what was written by then goes with it."""
         folded = fold(self.frame.definition.schema, at.values, handed.done)
-        self.position = _position(folded.values, at.frontier, at.step)
+        self.position = Position(folded.values, at.frontier, at.step)
         if self.frame.folded is not None:
             self.outer |= _outer_writes(self.frame.folded, folded, handed.done)
             handed.ended = copies(folded.values), self.outer
@@ -142,7 +139,7 @@ class GraphRun:
             self._cycles.update(folded)
         frontier = advance(frame.definition, at.frontier, finished, targets)
         outer = None if frame.folded is None else _outer_writes(frame.folded, folded, done)
-        position, self.position = self.position, _position(folded.values, frontier, at.step + 1)
+        position, self.position = self.position, Position(folded.values, frontier, at.step + 1)
         for node in ran:
             self.visits[node] += 1
         if frame.journal is None and frame.log.tap is None and outer is None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from sys import maxsize
 from typing import Any, Generic, Protocol, TypeVar, cast, overload
 
 from wesichain._elsewhere import GRAPH_RUN, Translated, names_ours
 from wesichain.core import Clock, Event, EventSink
-from wesichain.core.internal import Spent, SystemClock, dataclass
+from wesichain.core.internal import Spent, SystemClock, Value, replace
 from wesichain.errors import CheckpointError, ConfigError, GraphError
 from wesichain.policy import Account, Budget
 from wesichain.store import Store
@@ -39,8 +38,7 @@ StateT = TypeVar("StateT")
 _NO_LIMIT = Budget(steps=maxsize)
 
 
-@dataclass(frozen=True, slots=True)
-class _How:
+class _How(Value):
     """The settings of a run beside its input: its options, its context, who streams it and who answers."""
 
     options: ExecutionOptions

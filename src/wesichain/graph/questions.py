@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
-from dataclasses import field
 from functools import cache
 from hashlib import sha256
-from typing import Any, Final, NoReturn
+from typing import Any, ClassVar, Final, NoReturn
 
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import Mutable, Value, field
 from wesichain.errors import CheckpointError, ConfigError, GraphError
 from wesichain.tools import validate_json
 
@@ -20,8 +19,7 @@ from .state.kinds import is_mapping
 from .superstep import NodeTask
 
 
-@dataclass(frozen=True, slots=True)
-class GraphInterrupt:
+class GraphInterrupt(Value):
     """A question that waits for an answer. The id is the same each time the same moment is replayed.
 
     `name` distinguishes it from the other questions of its task: that which `interrupt` was given, or its
@@ -29,6 +27,8 @@ class GraphInterrupt:
     with `default`. The rest is the graph's own: `memo` is kept for the node until the answer comes; `owner`
     and `task` say where in the thread the answer is stored, and are empty until the question is.
     """
+
+    __aside__: ClassVar[tuple[str, ...]] = ("memo", "owner", "task")
 
     id: str
     value: Any
@@ -38,23 +38,24 @@ class GraphInterrupt:
     expects: Mapping[str, Any] | None = None
     expires_at: float | None = None
     default: Any = None
-    memo: Any = field(default=None, kw_only=True, compare=False, repr=False)
-    owner: str = field(default="", kw_only=True, compare=False, repr=False)
-    task: str = field(default="", kw_only=True, compare=False, repr=False)
+    memo: Any = field(default=None, kw_only=True)
+    owner: str = field(default="", kw_only=True)
+    task: str = field(default="", kw_only=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(Value):
     """A question and the answer that it was given: by whom, as `resume(by=...)` said, and when.
 
     `is_default`: nobody gave it in time. It is known until the super-step of the question is over.
     """
 
+    __aside__: ClassVar[tuple[str, ...]] = ("is_default",)
+
     question: GraphInterrupt
     answer: Any
     by: str | None
     at: float
-    is_default: bool = field(default=False, compare=False, repr=False)
+    is_default: bool = False
 
 
 # --- asking ----------------------------------------------------------------------------------------
@@ -118,8 +119,7 @@ class Paused(BaseException):  # not an Exception: a node's `except Exception` mu
         self.problem = problem
 
 
-@dataclass(slots=True, eq=False)
-class TaskQuestions:
+class TaskQuestions(Mutable):
     """The questions of one task so far, and the answers to them: by name, on every replay.
 
     `frame` is that of the run, and `step` the super-step that the task is one of.

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Generator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field
 from typing import Any, Generic, Literal, TypeVar
 
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import Value, field
 from wesichain.errors import GraphError
 
 from .checkpoints.fold import Pending
@@ -21,8 +20,7 @@ from .superstep import NodeTask, fold
 StateT = TypeVar("StateT")
 
 
-@dataclass(frozen=True, slots=True)
-class TaskState:
+class TaskState(Value):
     """A task that is to run next, or has run, and its status."""
 
     id: str
@@ -31,8 +29,7 @@ class TaskState:
     error: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot(Generic[StateT]):
+class Snapshot(Value, Generic[StateT]):
     """The state of a thread at one checkpoint. `next` are the nodes that are still to run from there.
 
     It is empty at the end of a run alone: where all nodes of a step have run and the run stopped before the

@@ -7,10 +7,9 @@ planned, never in the order in which they finished, so that a run does not depen
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
-from wesichain.core.internal import constructor_of, dataclass, same
+from wesichain.core.internal import Value, field, same
 from wesichain.errors import ConflictingUpdateError, GraphError, NodeFailedError
 
 from .definition import END, START, Definition, Join
@@ -21,8 +20,7 @@ from .state.schema import Key, Schema, StateValues, put
 from .state.updates import NodeResult, NotAnUpdateError, Send, Write, is_overwrite, known_key, read_result
 
 
-@dataclass(frozen=True, slots=True)
-class NodeTask:
+class NodeTask(Value):
     """One run of one node. Its id is stable: the same plan gives the same ids (`Definition.task_ids`)."""
 
     id: str
@@ -34,14 +32,15 @@ class NodeTask:
         return not isinstance(self.payload, Unset)
 
 
-@dataclass(frozen=True, slots=True)
-class Frontier:
+class Frontier(Value):
     """The tasks to run next, and what waits: joins for their sources, deferred nodes for everything else."""
+
+    __aside__: ClassVar[tuple[str, ...]] = ("_by_id",)
 
     tasks: tuple[NodeTask, ...] = ()
     arrived: Mapping[Join, frozenset[str]] = field(default_factory=dict[Join, frozenset[str]])
     deferred: frozenset[str] = frozenset()
-    _by_id: dict[str, NodeTask] = field(default_factory=dict[str, NodeTask], compare=False, repr=False)
+    _by_id: dict[str, NodeTask] = field(default_factory=dict[str, NodeTask])
 
     @property
     def by_id(self) -> Mapping[str, NodeTask]:
@@ -51,8 +50,7 @@ class Frontier:
         return self._by_id
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(Value):
     """Where a run stands between two super-steps."""
 
     values: StateValues
@@ -66,8 +64,7 @@ Done: TypeAlias = tuple[NodeTask, NodeResult]
 # --- folding ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class StateChange:
+class StateChange(Value):
     """The change of one key: who wrote it, and how much of a list was there before (None: all is new)."""
 
     node: str
@@ -75,21 +72,12 @@ class StateChange:
     kept: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Folded:
+class Folded(Value):
     """The values after a super-step, and what changed. `dropped`: keys of one super-step that began anew."""
 
     values: StateValues
     changes: Mapping[str, StateChange]
     dropped: tuple[str, ...] = ()
-
-
-_task, _frontier_of, _folded, _change = (
-    constructor_of(NodeTask),
-    constructor_of(Frontier),
-    constructor_of(Folded),
-    constructor_of(StateChange),
-)
 
 
 def fold(schema: Schema, values: StateValues, done: Sequence[Done]) -> Folded:
@@ -99,7 +87,7 @@ def fold(schema: Schema, values: StateValues, done: Sequence[Done]) -> Folded:
         for name, value in result.writes:
             writers.setdefault(name, []).append((task, value))
     if not writers and not schema.per_step:
-        return _folded(values, {}, ())
+        return Folded(values, {}, ())
     after = dict(values)
     dropped = tuple(
         [name for name in schema.per_step if name not in writers and _reset(schema.keys[name], after)]
@@ -110,7 +98,7 @@ def fold(schema: Schema, values: StateValues, done: Sequence[Done]) -> Folded:
         key = schema.key(name)
         assert key is not None, "writes are checked when they are read"
         changes[name] = _fold_key(key, after, writes, fresh=key.per_step)
-    return _folded(after, changes, dropped)
+    return Folded(after, changes, dropped)
 
 
 def _reset(key: Key, data: dict[str, Any]) -> bool:
@@ -132,7 +120,7 @@ def _fold_key(
     if key.reducer is None or is_overwrite(first):
         put(after, key, first.value if is_overwrite(first) else first)
         if len(writes) == 1:
-            return _change(last, old)
+            return StateChange(last, old)
         base, writes = after[key.name], writes[1:]
     else:
         base = (key.start() if key.start is not None else UNSET) if fresh else old
@@ -141,7 +129,7 @@ def _fold_key(
     for task, value in writes:
         base = _reduced(key, base, value, task)
     put(after, key, base)
-    return _change(last, old)
+    return StateChange(last, old)
 
 
 def _chosen(key: Key, writes: Sequence[tuple[NodeTask, Any]]) -> Sequence[tuple[NodeTask, Any]]:
@@ -259,11 +247,11 @@ def _frontier(
         if not named and not sends:
             named, deferred = sorted(deferred, key=definition.order.__getitem__), frozenset()
     ids = definition.task_ids
-    tasks = [_task(ids[name], name) for name in named]
+    tasks = [NodeTask(ids[name], name) for name in named]
     tasks += [
         NodeTask(f"{ids[send.node]}#{index}", send.node, send.payload) for index, send in enumerate(sends)
     ]
-    return _frontier_of(tuple(tasks), arrived, deferred, {})
+    return Frontier(tuple(tasks), arrived, deferred, {})
 
 
 def check_target(definition: Definition, source: str, target: object) -> str | Send:

@@ -16,12 +16,11 @@ from typing import Protocol, runtime_checkable
 
 from typing_extensions import override
 
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import Value
 from wesichain.errors import ConfigError, ToolError
 
 
-@dataclass(frozen=True, slots=True)
-class FileLimits:
+class FileLimits(Value):
     """The bounds of a workspace: bytes of one file, bytes of all files, and how many files."""
 
     file_bytes: int = 1_000_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from typing_extensions import override
@@ -11,7 +10,7 @@ from typing_extensions import override
 from wesichain.agent import Capability
 from wesichain.context import CountTokens, VisibleLog, estimate_tokens
 from wesichain.core import Message, ToolCall
-from wesichain.core.internal import Cut, dataclass, text_of
+from wesichain.core.internal import Cut, Value, replace, text_of
 from wesichain.errors import ToolError
 from wesichain.middleware import CallTool, Middleware
 from wesichain.tools import ToolContext, ToolResult
@@ -42,8 +41,7 @@ class Offload(Capability):
             self.middleware = (_OffloadResults(files_of(files), long),)
 
 
-@dataclass(frozen=True, slots=True)
-class OffloadView:
+class OffloadView(Value):
     """A context view that replaces every long result by its beginning, its size and its path."""
 
     long: LongResults

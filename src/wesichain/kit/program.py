@@ -24,7 +24,7 @@ from wesichain.core import (
     ToolCall,
     ToolCallingLlm,
 )
-from wesichain.core.internal import dataclass, dump_json
+from wesichain.core.internal import Value, dump_json
 from wesichain.errors import CodecError, MissingDependencyError
 
 try:
@@ -38,8 +38,7 @@ _GRACE = 5.0  # seconds beyond the limit before the interpreter's process is kil
 _WORLD: Any = {"datetime": datetime.datetime(2000, 1, 1), "sleep": "zero", "random_start": {"seed": 0}}  # noqa: DTZ001  # frozen, in the interpreter's own zone
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramLimits:
+class ProgramLimits(Value):
     """The bounds of a program: calls, seconds that it computes (not those that it waits), and memory."""
 
     max_calls: int = 50

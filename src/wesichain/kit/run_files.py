@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from wesichain.context import CountTokens, estimate_tokens
 from wesichain.core import Message, Role, ToolCall
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import Value
 from wesichain.errors import ConfigError, ToolError
 from wesichain.tools import RunContext
 
@@ -140,8 +140,7 @@ _LEAST = 100  # tokens: less would be the words on the file alone
 READING = frozenset({"list_files", "read_file", "search_files", "read_skill"})
 
 
-@dataclass(frozen=True, slots=True)
-class LongResults:
+class LongResults(Value):
     """The results of more than `over_tokens`."""
 
     over_tokens: int = 2_000

@@ -11,7 +11,7 @@ from typing import Any
 from typing_extensions import TypedDict, override
 
 from wesichain.agent import Capability
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import Value
 from wesichain.errors import ConfigError, ToolError
 from wesichain.tools import RunContext, tool
 
@@ -32,8 +32,7 @@ _INSTRUCTIONS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Skill:
+class Skill(Value):
     """One skill: its name, its description, and its folder below the root."""
 
     name: str

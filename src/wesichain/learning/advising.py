@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 from wesichain.core import Advice
-from wesichain.core.internal import HEADING, dataclass
+from wesichain.core.internal import HEADING, Value
 from wesichain.errors import ConfigError
 
 from .entities.bullets import Fingerprints, PlaybookBullet, changed_tools, is_learned_warning, is_number
@@ -26,8 +26,7 @@ GENERAL = 0.15  # the same for what an operator wrote without an example of a ta
 _CHARACTERS_A_TOKEN = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Shares:
+class Shares(Value):
     """What a bullet on trial is shown to, and a trusted one is held back from: shares of the runs.
 
     `half_life`: after so many runs one counts half.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
+from wesichain.core.internal import replace
 from wesichain.errors import PlaybookError
 
 from .entities.bullets import PlaybookBullet, ToolCallingStrategy, changed_tools

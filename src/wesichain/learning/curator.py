@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from hashlib import sha256
 
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import Value, replace
 from wesichain.errors import ConfigError
 
 from .crediting import credited, joined, recorded, split
@@ -27,8 +26,7 @@ from .storage.journal import Delta, PlaybookChange
 _NEIGHBOURS = 64  # bullets about one intent that are looked at; merging keeps them fewer
 
 
-@dataclass(frozen=True, slots=True)
-class CuratorDelta:
+class CuratorDelta(Value):
     """What a merge or a consolidation did, or would do: ids of bullets, and the deltas written."""
 
     added: tuple[str, ...] = ()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from sys import maxsize
 from typing import Any
 from uuid import uuid4
 
 from wesichain.agent import AgentRuntime, Completed, LoopGuard, resolve_model
 from wesichain.core import Advice, Clock, CompletionLlm, ToolCallingLlm
+from wesichain.core.internal import replace
 from wesichain.errors import (
     AgentError,
     ConfigError,

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Protocol, TypeAlias, cast
 
 from wesichain.agent import Agent, resolve_model
 from wesichain.core import ToolCallingLlm
+from wesichain.core.internal import replace
 from wesichain.errors import ConfigError
 
 from .curator import SemanticCurator

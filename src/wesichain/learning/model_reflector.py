@@ -9,13 +9,12 @@ prompt is `prompts/reflect.md`, a file that can be read and replaced.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from wesichain.core import LlmRequest, LlmResponse, Message, Role, ToolCallingLlm
-from wesichain.core.internal import dataclass, dump_json, is_object, parse_json
+from wesichain.core.internal import Value, dump_json, is_object, parse_json, replace
 from wesichain.errors import CodecError, ConfigError, WesichainError
 from wesichain.trace import redact
 
@@ -38,8 +37,7 @@ _KINDS_WAITING = 32  # the longest waiting one goes
 _KINDS: Mapping[str, Lesson] = {kind: kind for kind in LESSONS if kind}
 
 
-@dataclass(frozen=True, slots=True)
-class _Case:
+class _Case(Value):
     """A run from which a rule may follow, and what was said about it."""
 
     task: TaskInput

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
 
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import Value, field
 from wesichain.errors import PlaybookError
 
 from .entities.bullets import PlaybookBullet, bullet_about, is_learned_warning
@@ -30,8 +29,7 @@ _TOOLS = re.compile(r"\btools:\s*(?P<names>[^;]+)")
 _ID = re.compile(r"\bid:\s*(?P<id>[^\s;]+)")
 
 
-@dataclass(frozen=True, slots=True)
-class PageLine:
+class PageLine(Value):
     """One line of a page: its text, the bullet that it was exported from, its tools, and where it stands."""
 
     text: str
@@ -40,8 +38,7 @@ class PageLine:
     is_shown: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class PageChange:
+class PageChange(Value):
     """The changes that a page makes to one domain of a playbook."""
 
     domain: str

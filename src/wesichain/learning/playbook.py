@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from functools import cache
 from os import PathLike
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing_extensions import override
 
 from wesichain._elsewhere import PLAYBOOK, Translated, names_ours
 from wesichain.core import Advice, Clock, StrategySource, ToolSpec
-from wesichain.core.internal import SystemClock
+from wesichain.core.internal import SystemClock, replace
 from wesichain.errors import PlaybookError
 
 from .advising import FLOOR, Shares, is_near, make_advice

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from hashlib import sha256
 from typing import Any
 
 from wesichain.core import to_json
-from wesichain.core.internal import dataclass, is_object
+from wesichain.core.internal import Value, field, is_object, replace
 from wesichain.errors import CodecError
 from wesichain.trace import redact
 
@@ -32,8 +31,7 @@ _TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 _NAME_IN_TEXT = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*[A-Za-z0-9_]|[A-Za-z_]")
 
 
-@dataclass(frozen=True, slots=True)
-class Reflection:
+class Reflection(Value):
     """What one run showed. The id is made from the run: reflecting on it again gives the same id.
 
     `worked` are the tools whose calls went well, `attempted` all that were called, both in order and

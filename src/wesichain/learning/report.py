@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import Value
 
 from .entities.feedback import Outcome
 
 
-@dataclass(frozen=True, slots=True)
-class RunRecord:
+class RunRecord(Value):
     """One task that was run: what came of it, and what it took."""
 
     task_id: str
@@ -20,8 +19,7 @@ class RunRecord:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class LearningSummary:
+class LearningSummary(Value):
     """What a batch came to; `records` has the tasks in the order in which they were run."""
 
     records: tuple[RunRecord, ...] = ()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from wesichain.core import Citation
-from wesichain.core.internal import is_array, is_object
+from wesichain.core.internal import is_array, is_object, replace
 from wesichain.llm.calls import as_object, as_objects
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 from wesichain.core import LlmRequest, LlmResponse, LlmTraits, ModelSettings, StreamItem, ToolCallingLlm
-from wesichain.core.internal import check_settings, fit_request, other_models, say_omitted, traits_of
+from wesichain.core.internal import check_settings, fit_request, other_models, replace, say_omitted, traits_of
 from wesichain.errors import ConfigError, LlmError, LlmRejectedError, LlmTransportError
 
 from .relay import relay, response_of

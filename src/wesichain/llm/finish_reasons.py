@@ -7,10 +7,10 @@ Only servers of others with OpenAI's chat API have words of their own, which mea
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from wesichain.core import FinishReason, LlmResponse, ToolCall
+from wesichain.core.internal import replace
 from wesichain.errors import LlmResponseError
 
 # "malformed": the provider could not read the call that the model wrote.

@@ -10,11 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from typing import Any
 
 from wesichain.core import LlmResponse, StreamItem, TextChunk, ToolCall, ToolSpec
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import Value, replace
 from wesichain.llm.citations import within
 from wesichain.llm.react_text.dialects import REACT, read_reply
 from wesichain.llm.react_text.native import AROUND_CALLS, CALL_START, INPUT_KEYS, TOOL_KEYS
@@ -28,8 +27,7 @@ _USE_INTERFACE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignText:
+class ForeignText(Value):
     """Reads the text of replies to one request.
 
     `name_of` gives the tool's own name for the one that the model was given. `tools` is empty where calls are

@@ -6,10 +6,9 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
-from dataclasses import dataclass
 
 from wesichain.core import Clock, LlmRequest, LlmResponse, ModelSettings, StreamItem, ToolCallingLlm, Usage
-from wesichain.core.internal import SystemClock, check_settings, other_models, traits_of
+from wesichain.core.internal import Mutable, SystemClock, check_settings, other_models, traits_of
 from wesichain.errors import ConfigError
 
 from .loops import PerLoop
@@ -19,8 +18,7 @@ _MINUTE = 60.0
 _CHARS_PER_TOKEN = 4
 
 
-@dataclass(slots=True, eq=False)
-class _Turn:
+class _Turn(Mutable):
     """When a request began, and the tokens it takes: guessed, until the reply tells them."""
 
     at: float

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 from wesichain.core import LlmRequest, LlmResponse, ToolCall
-from wesichain.core.internal import dump_json, is_object, parse_json, strict_schema, without_nulls
+from wesichain.core.internal import dump_json, is_object, parse_json, replace, strict_schema, without_nulls
 from wesichain.errors import CodecError
 
 Make: TypeAlias = Callable[[Mapping[str, Any]], dict[str, Any] | None]

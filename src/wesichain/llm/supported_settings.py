@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal, NamedTuple, TypeAlias
+from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 from wesichain.core import ModelSettings
-from wesichain.core.internal import NO_SETTINGS
+from wesichain.core.internal import NO_SETTINGS, Value, field
 from wesichain.errors import ConfigError
 
 # A demand is the name of a setting, or the name and a kind of value: "seed", "reasoning:tokens", "cache:1h".
@@ -185,13 +184,14 @@ TABLE = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class SupportedSettings:
+class SupportedSettings(Value):
     """What one model of one provider takes."""
+
+    __aside__: ClassVar[tuple[str, ...]] = ("rows",)
 
     provider: str
     model: str
-    rows: tuple[_Row, ...] = field(repr=False)
+    rows: tuple[_Row, ...] = field()
 
     @property
     def reasoning(self) -> ReasoningForm:

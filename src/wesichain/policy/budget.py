@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from itertools import islice
 from math import inf, isfinite
 from sys import maxsize
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from wesichain._elsewhere import BUDGET, init_names_ours
+from msgspec import StructMeta
+from typing_extensions import override
+
+from wesichain._elsewhere import BUDGET, unknown_keyword
 from wesichain.core import LlmResponse, Usage
 from wesichain.core.internal import (
     NO_USAGE,
@@ -17,20 +19,30 @@ from wesichain.core.internal import (
     Price,
     Prices,
     Spent,
-    constructor_of,
+    Value,
     cost_of,
-    dataclass,
+    field,
     is_object,
     is_price,
+    unchecked_usage,
 )
 from wesichain.errors import BudgetExceededError, CodecError, ConfigError, PolicyConfigError
 
 from .find_price import find_price
 
 
-@init_names_ours(BUDGET)
-@dataclass(frozen=True, slots=True)
-class Budget:
+class _BudgetType(StructMeta):
+    """The type of `Budget`: a keyword of another framework is answered with ours."""
+
+    if not TYPE_CHECKING:
+
+        def __call__(cls, *args: Any, **limits: Any) -> Any:  # noqa: N805  # of a metaclass
+            if not limits.keys() <= set(cls.__struct_fields__):
+                raise unknown_keyword(cls.__name__, limits, cls.__struct_fields__, BUDGET)
+            return super().__call__(*args, **limits)
+
+
+class Budget(Value, metaclass=_BudgetType):
     """The limits on what a run may spend. Every model call spends a step; None means no limit.
 
     `free_retries` is how many retries of a whole run may spend nothing, where a policy asks for it.
@@ -45,7 +57,11 @@ class Budget:
     seconds: float | None = None
     tool_calls: int | None = None
     free_retries: int = 3
-    prices: Prices = field(default_factory=dict[str, AnyPrice], hash=False)
+    prices: Prices = field(default_factory=dict[str, AnyPrice])
+
+    @override
+    def __hash__(self) -> int:  # without the mapping, which has none
+        return hash((self.steps, self.tokens, self.cost, self.seconds, self.tool_calls, self.free_retries))
 
     def __post_init__(self) -> None:
         if not _is_count(self.steps) or self.steps < 1:
@@ -83,7 +99,6 @@ def _is_count(value: object) -> bool:
 
 _FREE = (0.0, 0.0)
 _NO_TOKENS: dict[str, Usage] = {}  # never changed
-_usage, _spent = constructor_of(Usage), constructor_of(Spent)
 
 
 class Account:
@@ -183,8 +198,8 @@ class Account:
     def usage(self) -> Usage:
         details = self._details
         if details is None:
-            return _usage(self._input, self._output)
-        return _usage(
+            return unchecked_usage(self._input, self._output)
+        return unchecked_usage(
             self._input,
             self._output,
             details.cache_read_tokens,
@@ -194,13 +209,13 @@ class Account:
 
     def spent(self, now: float) -> Spent:
         """The spending up to now, on the monotonic clock that the account was opened with."""
-        usage = _usage(self._input, self._output) if self._details is None else self.usage
+        usage = self.usage
         seconds = int((self._before + now - self._started) * 1e6 + 0.5) / 1e6  # round() takes twice as long
         if self._elsewhere is None and self._price is _FREE:  # the usual: one model, of no given price
             unpriced = {self._model: usage} if self.steps else _NO_TOKENS  # also of replies without a usage
         else:
             unpriced = self._unpriced_by_model(usage)
-        return _spent(self.steps, usage, self.tool_calls, self.free_retries, self.cost, seconds, unpriced)
+        return Spent(self.steps, usage, self.tool_calls, self.free_retries, self.cost, seconds, unpriced)
 
     @property
     def deadline(self) -> float:
@@ -402,7 +417,7 @@ class Account:
 
 
 def _difference(all_: Usage, part: Usage) -> Usage:
-    return _usage(
+    return unchecked_usage(
         all_.input_tokens - part.input_tokens,
         all_.output_tokens - part.output_tokens,
         all_.cache_read_tokens - part.cache_read_tokens,

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import Value
 from wesichain.errors import PolicyConfigError
 
 
-@dataclass(frozen=True, slots=True)
-class OnceWithToolCatalog:
+class OnceWithToolCatalog(Value):
     """Tell the model what was wrong and show it the tools, once for each class of error."""
 
 
-@dataclass(frozen=True, slots=True)
-class N:
+class N(Value):
     """Tell the model what was wrong, at most n times for each class of error."""
 
     n: int
@@ -30,21 +28,18 @@ class N:
 RepromptStrategy: TypeAlias = OnceWithToolCatalog | N
 
 
-@dataclass(frozen=True, slots=True)
-class Fail:
+class Fail(Value):
     """End the run in Failed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(Value):
     """Send the same request, or run the same call, again after `delay` seconds."""
 
     consume_budget: bool = True
     delay: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Reprompt:
+class Reprompt(Value):
     """Tell the model what was wrong, as an observation, and let it think again."""
 
     strategy: RepromptStrategy
@@ -52,8 +47,7 @@ class Reprompt:
     delay: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Interrupt:
+class Interrupt(Value):
     """End the run in Interrupted, so that a person can look and resume."""
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
 from sys import maxsize
 from typing import Any, Protocol, TypeAlias
 
 from typing_extensions import override
 
 from wesichain.core import ReActStep
-from wesichain.core.internal import backoff_delay, dataclass
+from wesichain.core.internal import Value, backoff_delay, field, replace
 from wesichain.errors import (
     AgentError,
     InvalidModelActionError,
@@ -68,20 +67,16 @@ class PolicyEngine(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class FailFast(PolicyEngine):
+class FailFast(Value):
     """Every fault ends the run."""
 
-    @override
     def on_model_error(self, state: RunView, error: AgentError) -> PolicyDecision:
         return Fail()
 
-    @override
     def on_tool_error(self, state: RunView, error: ToolFailedError) -> PolicyDecision:
         return Fail()
 
 
-@dataclass(frozen=True, slots=True)
 class RepromptOnceWithToolCatalog(FailFast):
     """Show the model the tools once for each class of mistake; tools that fail end the run."""
 
@@ -90,7 +85,6 @@ class RepromptOnceWithToolCatalog(FailFast):
         return Reprompt(OnceWithToolCatalog())
 
 
-@dataclass(frozen=True, slots=True)
 class RepromptN(FailFast):
     """Tell the model of its mistakes, n times for each class of them; tools that fail end the run."""
 
@@ -104,27 +98,23 @@ class RepromptN(FailFast):
         return Reprompt(N(self.n))
 
 
-@dataclass(frozen=True, slots=True)
-class ObserveErrors(PolicyEngine):
+class ObserveErrors(Value):
     """Every fault goes back to the model as an observation, as long as the budget lasts.
 
     A request to a provider that cannot be reached is sent again instead, unless it was refused for good.
     """
 
-    @override
     def on_model_error(self, state: RunView, error: AgentError) -> PolicyDecision:
         if not isinstance(error, ModelTransportError):
             return Reprompt(N(maxsize))
         refused = isinstance(error.__cause__, LlmError) and not error.retryable
         return Fail() if refused else Retry(delay=error.retry_after or 0.0)
 
-    @override
     def on_tool_error(self, state: RunView, error: ToolFailedError) -> PolicyDecision:
         return Reprompt(N(maxsize))
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
+class Backoff(Value):
     """How long to wait before the next try: initial, times factor each time, at most `maximum`."""
 
     initial: float = 0.5
@@ -142,8 +132,7 @@ class Backoff:
         return backoff_delay(attempt, initial=self.initial, factor=self.factor, maximum=self.maximum)
 
 
-@dataclass(frozen=True, slots=True)
-class SelfCorrect(PolicyEngine):
+class SelfCorrect(Value):
     """Returns errors to the model that it can correct; others end the run. The default of `Agent`.
 
     Malformed or unknown calls, bad arguments, empty or cut replies and wrong typed answers: at most
@@ -159,7 +148,6 @@ class SelfCorrect(PolicyEngine):
         if not isinstance(given, int) or isinstance(given, bool) or given < 1:
             raise PolicyConfigError(f"SelfCorrect(attempts={given!r}): use 1 or more, or FailFast()")
 
-    @override
     def on_model_error(self, state: RunView, error: AgentError) -> PolicyDecision:
         if isinstance(error, ModelRefusedError):
             return Fail()
@@ -173,13 +161,11 @@ class SelfCorrect(PolicyEngine):
             return Fail()
         return Reprompt(N(maxsize))
 
-    @override
     def on_tool_error(self, state: RunView, error: ToolFailedError) -> PolicyDecision:
         return Reprompt(N(maxsize))
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Value):
     """One row of a `Recovery` table, where it differs from the table's own settings."""
 
     decision: PolicyDecision
@@ -191,8 +177,7 @@ class Rule:
 Table: TypeAlias = Mapping[type[BaseException], PolicyDecision | Rule]
 
 
-@dataclass(frozen=True, slots=True)
-class Recovery(PolicyEngine):
+class Recovery(Value):
     """One table for all that goes wrong: class of error -> decision.
 
     The row that is nearest in the exception's own line of classes decides, the tool's own exception before
@@ -233,11 +218,9 @@ class Recovery(PolicyEngine):
                     f"use Fail(), Interrupt() or a Reprompt"
                 )
 
-    @override
     def on_model_error(self, state: RunView, error: AgentError) -> PolicyDecision:
         return self._decide(state, error)
 
-    @override
     def on_tool_error(self, state: RunView, error: ToolFailedError) -> PolicyDecision:
         return self._decide(state, error)
 

@@ -15,15 +15,14 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 from typing_extensions import override
 
 from wesichain.core import Clock, JsonValue
-from wesichain.core.internal import SystemClock, dataclass, dump_json, is_array, is_object, parse_json
+from wesichain.core.internal import SystemClock, Value, dump_json, is_array, is_object, parse_json
 from wesichain.errors import ConfigError
 
 Namespace: TypeAlias = tuple[str, ...]
 _WORD = re.compile(r"\w+")
 
 
-@dataclass(frozen=True, slots=True)
-class StoreItem:
+class StoreItem(Value):
     """A value with its namespace and key, and the time at which it was put."""
 
     namespace: Namespace

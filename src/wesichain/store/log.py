@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
-from typing import Protocol
+from typing import ClassVar, Protocol
 
-from wesichain.core.internal import KEPT, dataclass
+from wesichain.core.internal import KEPT, Value, field, replace
 from wesichain.errors import WesichainError
 
 Conflict = Callable[[str], WesichainError]
@@ -28,8 +27,7 @@ _HASHES = re.compile(rf'"url":"{KEPT}([0-9a-f]{{64}})"')
 _TICK = 0.000_001  # seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Value):
     """One entry of a log. `body` is JSON text, which the log does not read.
 
     `owner` says whose it is: "" is the log itself. In a thread of a graph, the checkpoints of the graph have
@@ -40,16 +38,17 @@ class Entry:
     entry; any other finds them in the body, as base64.
     """
 
+    __aside__: ClassVar[tuple[str, ...]] = ("parts",)
+
     seq: int
     owner: str
     base: int
     at: float
     body: str
-    parts: Mapping[str, bytes] = field(default_factory=dict[str, bytes], compare=False, repr=False)
+    parts: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
 
 
-@dataclass(frozen=True, slots=True)
-class LogInfo:
+class LogInfo(Value):
     """A log: the number of its last entry, and when that was written."""
 
     name: str

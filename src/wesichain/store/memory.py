@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import replace
 from operator import attrgetter
 from threading import RLock
 
 from typing_extensions import override
+
+from wesichain.core.internal import replace
 
 from .log import Conflict, Entry, LogInfo, Logs, is_settled, not_before, numbered
 

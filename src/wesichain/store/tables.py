@@ -11,12 +11,11 @@ import asyncio
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 from typing_extensions import override
 
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import Value, replace
 from wesichain.errors import WesichainError
 
 from .log import Conflict, Entry, LogInfo, Logs, hashes, not_before, numbered
@@ -25,8 +24,7 @@ from .workers import SessionPool
 _MANY = 500  # values in a list of a query: SQLite once took a thousand at most
 
 
-@dataclass(frozen=True, slots=True)
-class TableSchema:
+class TableSchema(Value):
     """The schema of a client's tables, in words and in SQL, and the error that says they cannot be used.
 
     Migration number n takes tables of schema n to n + 1. `number` marks a SQLite file as the client's, and is
@@ -48,8 +46,7 @@ class TableSchema:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Value):
     """The names of a client's tables, and the column that says whose an entry is; `parts` "" keeps none.
 
     `find` is the condition on a name, with a question mark in its place; `key` makes of the name of a log

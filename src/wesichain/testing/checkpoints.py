@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from hashlib import sha256
 
+from wesichain.core.internal import replace
 from wesichain.errors import CheckpointError
 from wesichain.graph import Checkpointer, Entry
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from wesichain.agent import Agent, Outcome, replay
 from wesichain.core import JsonValue
-from wesichain.core.internal import dataclass, is_object
+from wesichain.core.internal import Value, is_object, replace
 from wesichain.errors import CodecError, ConfigError, ReplayMismatchError, WesichainError
 from wesichain.evals import Case, Check, Comparison, Judge, case_of, compare, evaluate
 from wesichain.trace import Recording, load
@@ -19,19 +18,20 @@ from .cassettes import is_cassette, read_cassette
 from .models import ScriptedLlm
 
 
-@dataclass(frozen=True, slots=True)
-class Drift:
+class Drift(Value):
     """One recording: `what` differs first ("" where nothing does), in which step, and how.
 
     `what` is "tool schema", "instructions", "request", or "replay" where the run cannot be replayed at all.
     """
+
+    __aside__: ClassVar[tuple[str, ...]] = ("recording",)
 
     path: str
     run_id: str
     what: str = ""
     step: int = 0
     message: str = ""
-    recording: Recording | None = field(default=None, repr=False, compare=False)
+    recording: Recording | None = None
 
     def to_plain(self) -> dict[str, JsonValue]:
         """The drift as plain data, as `wesichain drift --json` prints it."""

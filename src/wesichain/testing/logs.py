@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
 
 from typing_extensions import override
 
+from wesichain.core.internal import replace
 from wesichain.graph import Checkpointer, LogCheckpointer
 from wesichain.store import Entry, Logs
 

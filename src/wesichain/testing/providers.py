@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
-from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -34,7 +33,7 @@ from wesichain.core import (
     from_json,
     to_json,
 )
-from wesichain.core.internal import dataclass, parse_json, traits_of, turn_of
+from wesichain.core.internal import Value, parse_json, replace, traits_of, turn_of
 from wesichain.errors import LlmError, LlmRejectedError, LlmResponseError, LlmTransportError
 
 T = TypeVar("T")
@@ -51,8 +50,7 @@ TOOLS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderReply:
+class ProviderReply(Value):
     """A reply that a provider's server is to send, in words that every wire can write."""
 
     text: str = ""
@@ -64,8 +62,7 @@ class ProviderReply:
     reason: str = ""  # the provider's own word for how it ended, in place of the usual one
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Value):
     """A server's answer to one request; `cut` breaks the connection off after so many bytes."""
 
     status: int

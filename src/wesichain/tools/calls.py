@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace  # a context is a dataclass
 from functools import partial
 from math import inf
 from time import perf_counter
@@ -14,7 +14,7 @@ from types import coroutine
 from typing import Any, TypeAlias, cast
 
 from wesichain.core import JsonValue, ToolCall
-from wesichain.core.internal import CallToken, described
+from wesichain.core.internal import CallToken, Value, described
 from wesichain.errors import (
     ToolDispatchError,
     ToolError,
@@ -66,16 +66,16 @@ def compile_call(tool: Tool, counter: Counter, check: Callable[[ToolCall], Any])
                     return ToolResult(call.id, name, error=args)
         else:
             args = prepared.args
-        result: Any = DraftResult()
-        result.finish, result.parts = False, ()
+        draft = DraftResult()
+        draft.finish, draft.parts = False, ()
         waits = False
         started = perf_counter()
         try:
             if elsewhere is not None:
                 waits = True
-                await elsewhere(call.args, args, ctx, result)
+                await elsewhere(call.args, args, ctx, draft)
             else:
-                steps = attempt(args, ctx, result)
+                steps = attempt(args, ctx, draft)
                 for waits_for in steps:  # the first time that the tool waits, if it does at all
                     waits = True
                     await CallDrive(cast("Steps[None]", steps), waits_for, seconds=timeout)
@@ -89,15 +89,11 @@ def compile_call(tool: Tool, counter: Counter, check: Callable[[ToolCall], Any])
             counter.sum_up()
             _log_unexpected(name, error)
             return ToolResult(call.id, name, None, failure(tool, call.id, error), duration_ms)
-        result.call_id = call.id
-        result.name = name
-        result.error = None
-        result.duration_ms = duration_ms = (perf_counter() - started) * 1000
-        result.__class__ = ToolResult
+        duration_ms = (perf_counter() - started) * 1000
         note(duration_ms)
         if len(durations) > 1000:
             counter.sum_up()
-        return result  # type: ignore[no-any-return]  # it is one now
+        return ToolResult(call.id, name, draft.value, None, duration_ms, draft.finish, draft.parts)
 
     return perform
 
@@ -230,8 +226,7 @@ def _as_it_is(value: Any) -> JsonValue:
     return value  # type: ignore[no-any-return]  # it was rendered over there
 
 
-@dataclass(frozen=True, slots=True)
-class _TokenAbove:
+class _TokenAbove(Value):
     """Has the token of the call that a thread works for: to cancel in the thread ends the run, too."""
 
     token: CancellationToken

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import FrozenInstanceError, dataclass, field
 from typing import TYPE_CHECKING, Any, Generic
 
 from typing_extensions import TypeVar
 
 from wesichain.core import Event, Message
-from wesichain.core.internal import CancellationToken, Spent, dataclass
+from wesichain.core.internal import CancellationToken, Spent
 
 __all__ = ["CancellationToken", "RunContext", "ToolContext"]
 
@@ -80,3 +80,14 @@ class ToolContext(RunContext[DepsT_co], Generic[DepsT_co]):
         """Report progress of the call; it is emitted as an event."""
         if self.link is not None:
             self.link.progress(done, total, message)
+
+
+def _refuse(_: object, name: str, *__: object) -> None:
+    raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+
+for _cls in (RunContext, ToolContext):
+    # Those of the standard library raise a TypeError in a class with slots, for every name that is no field:
+    # `ToolContext[Deps](...)` would fail, since `typing` sets one and expects an AttributeError.
+    for _name in ("__setattr__", "__delattr__"):
+        setattr(_cls, _name, _refuse)

@@ -28,7 +28,7 @@ from typing_extensions import TypedDict, Unpack, override
 
 from wesichain._elsewhere import TOOL, likely
 from wesichain.core import JsonValue, ToolSpec
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import Value, force_setattr
 from wesichain.errors import InvalidArgsError, ToolDefinitionError
 
 from .context import DepsT_contra, RunContext, ToolContext
@@ -71,8 +71,7 @@ _OPTIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Isolation:
+class Isolation(Value):
     """The limits of an isolated tool: `@tool(isolate=Isolation(memory_mb=256, env=("API_KEY",)))`.
 
     `memory_mb` is what it may allocate beyond the interpreter it starts with, `cpu_seconds` what it may
@@ -99,7 +98,7 @@ class Isolation:
         for name in given:
             if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
                 raise ToolDefinitionError(f"Isolation: env has {name!r:.80}, which is no name of a variable")
-        object.__setattr__(self, "env", given)
+        force_setattr(self, "env", given)
 
 
 class ToolWarning(UserWarning):

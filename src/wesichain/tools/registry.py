@@ -6,13 +6,12 @@ import warnings
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import suppress
 from copy import copy
-from dataclasses import replace
 from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from wesichain.core import ToolCall, ToolSpec
-from wesichain.core.internal import constructor_of, narrowed_schema, without_nulls
+from wesichain.core.internal import narrowed_schema, replace, without_nulls
 from wesichain.errors import (
     ConfigError,
     DuplicateToolError,
@@ -47,9 +46,6 @@ ToolLike: TypeAlias = Tool | ToolSource | type[TypedTool[Any, Any]] | Callable[.
 Offered: TypeAlias = (
     Tool[DepsT] | ToolSource | type[TypedTool[Any, Any, DepsT]] | PlainFunction | partial[Any]
 )
-
-
-_prepared = constructor_of(PreparedCall)
 
 
 class ToolSet:
@@ -232,7 +228,7 @@ class ToolRegistry:
             args = self._check(call)
             if isinstance(args, InvalidArgsError):
                 return args
-        return _prepared(call, tool, args)
+        return PreparedCall(call, tool, args)
 
     def run(self, prepared: PreparedCall, ctx: ToolContext | None = None) -> Coroutine[Any, Any, ToolResult]:
         """Run a prepared call. A failure is a value; only the caller's own cancellation is raised."""

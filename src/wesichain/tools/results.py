@@ -7,15 +7,14 @@ from math import inf
 from typing import Any
 
 from wesichain.core import JsonValue, Part, ToolCall
-from wesichain.core.internal import dataclass, positions_of
+from wesichain.core.internal import Value, positions_of
 from wesichain.errors import ConfigError, ToolDispatchError
 
 from .context import RunContext
 from .definition import Tool
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedCall:
+class PreparedCall(Value):
     """A call whose tool is known and whose arguments are checked."""
 
     call: ToolCall
@@ -36,8 +35,7 @@ class PreparedCall:
             ) from error
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(Value):
     """The result of one call: a value, or an error. `finish`: the tool gave it as the run's own (`Finish`).
 
     Of a result with pictures, documents or sounds `parts` has all of it, and `value` tells it in words.
@@ -57,25 +55,16 @@ class ToolResult:
 
 
 class DraftResult:
-    """A result that is being written: it has the slots of a `ToolResult`, so that it can become one in place.
+    """What a tool has returned, while its call is being made: the result is made of it."""
 
-    A frozen dataclass fills its fields through `object.__setattr__`, which is a third of a quick call's cost;
-    to fill these and then say `draft.__class__ = ToolResult` is a fifth of that.
-    """
+    __slots__ = ("finish", "parts", "value")
 
-    __slots__ = ("call_id", "name", "value", "error", "duration_ms", "finish", "parts")  # noqa: RUF023  # the order of ToolResult
-
-    call_id: str
-    name: str
     value: JsonValue
-    error: ToolDispatchError | None
-    duration_ms: float
     finish: bool
     parts: tuple[Part, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolStats:
+class ToolStats(Value):
     """The statistics of one tool's calls; durations in milliseconds, percentiles over the last 512."""
 
     successes: int = 0

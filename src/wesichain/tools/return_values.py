@@ -7,14 +7,13 @@ from types import UnionType
 from typing import Any, Generic, TypeVar, Union, cast, get_args, get_origin
 
 from wesichain.core import Part, Text
-from wesichain.core.internal import MEDIA, dataclass, parts_of
+from wesichain.core.internal import MEDIA, Value, parts_of
 from wesichain.errors import CodecError, ToolSerializationError
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Finish(Generic[T]):
+class Finish(Value, Generic[T]):
     """Return this, and the run completes with `value` once the other calls of the same reply are done.
 
     The value is checked against the tool's declared type first (`-> Finish[Report]`, `-> str | Finish[str]`),

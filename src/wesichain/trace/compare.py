@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, cast
 from typing_extensions import override
 
 from wesichain.core import Event, JsonValue, OutputDelta, TextDelta, to_json
-from wesichain.core.internal import dataclass, json_changes
+from wesichain.core.internal import Value, json_changes
 
 from .recordings.recording import Recording, load
 from .redaction.redactor import Redactor
@@ -23,8 +23,7 @@ _ALIGNED = 2_000  # events a side; more are compared in order
 _SHOWN = 120
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Value):
     """One place in an event where the runs differ; None where a side has nothing there."""
 
     path: str
@@ -36,8 +35,7 @@ class Change:
         return f"{self.path}: {_shortened(self.left)} -> {_shortened(self.right)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Value):
     """An event of one run, and what the other has in its place: another one, or nothing."""
 
     left: Event | None

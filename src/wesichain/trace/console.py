@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import TextIO
 
 from wesichain.core import (
@@ -35,6 +34,7 @@ from wesichain.core.internal import (
     PendingCall,
     Provide,
     Refuse,
+    replace,
     text_of,
 )
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from wesichain.core import Event, to_json
+from wesichain.core.internal import replace
 from wesichain.errors import ConfigError
 from wesichain.trace import Recording, load, redact
 from wesichain.trace import RunSummary as RecordedRun

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from wesichain.agent import Agent, Approve, ApproveWith, Decision, Refuse
-from wesichain.core.internal import PendingCall, Prices, Provide, to_plain
+from wesichain.core.internal import PendingCall, Prices, Provide, Value, to_plain
 from wesichain.errors import (
     CodecError,
     ConfigError,
@@ -99,8 +98,7 @@ def create_app(
     return app
 
 
-@dataclass(frozen=True, slots=True)
-class _Viewer:
+class _Viewer(Value):
     """The handlers of the API. What reads files does so off the loop."""
 
     runs: AllRuns

@@ -17,14 +17,13 @@ from typing import Any, Literal, TypeAlias
 
 from wesichain.agent import Decision, Interrupted, check_decision
 from wesichain.core import Clock, from_json, to_json
-from wesichain.core.internal import PendingCall, SystemClock, dataclass
+from wesichain.core.internal import PendingCall, SystemClock, Value
 from wesichain.errors import CodecError, ConfigError
 
 TokenStatus: TypeAlias = Literal["waiting", "decided", "expired", "unknown"]
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingCall:
+class WaitingCall(Value):
     """A call that waits for a decision, and its run."""
 
     run_id: str
@@ -32,8 +31,7 @@ class WaitingCall:
     pending: PendingCall
 
 
-@dataclass(frozen=True, slots=True)
-class _Decided:
+class _Decided(Value):
     """A decision as it stands in its file."""
 
     token: str

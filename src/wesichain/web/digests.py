@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from pathlib import Path
 from threading import RLock
 from typing import Any
 
 from wesichain.core import Usage
-from wesichain.core.internal import Prices, is_object, parse_json
+from wesichain.core.internal import Mutable, Prices, field, is_object, parse_json
 from wesichain.errors import CodecError
 from wesichain.policy import find_cost
 from wesichain.trace import Figures
@@ -33,8 +33,7 @@ _COUNTED = frozenset(
 _COUNTS = tuple(one.name for one in fields(Usage))
 
 
-@dataclass(slots=True)
-class Digest:
+class Digest(Mutable):
     """A digest of one recording, nested runs included."""
 
     size: int = 0

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
 
 from wesichain.core import to_json
-from wesichain.core.internal import Prices
+from wesichain.core.internal import Prices, Value
 from wesichain.trace import Recording
 
 from .price_rows import price_rows
@@ -83,8 +82,7 @@ _TYPES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class StaticFile:
+class StaticFile(Value):
     """One file, ready to be sent."""
 
     content: bytes

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from wesichain.agent import Agent, Outcome, replay
 from wesichain.core import Event, EventSink, RunStarted, StepStarted
-from wesichain.core.internal import SystemClock
+from wesichain.core.internal import SystemClock, replace
 from wesichain.errors import ConfigError
 from wesichain.trace import Recording
 

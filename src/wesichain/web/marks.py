@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from wesichain.core import from_json, to_json
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import Value
 from wesichain.errors import CodecError, ConfigError
 from wesichain.evals import Result
 from wesichain.store import Lines
@@ -15,8 +15,7 @@ from wesichain.store import Lines
 _FILES = Lines(ConfigError)
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Value):
     """A person's verdict on a run."""
 
     run: str

@@ -6,7 +6,6 @@ import asyncio
 import os
 import re
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -15,7 +14,7 @@ from time import time
 from typing import Any, get_args
 
 from wesichain.core import Event
-from wesichain.core.internal import Prices, dump_json, to_plain
+from wesichain.core.internal import Prices, Value, dump_json, to_plain
 from wesichain.errors import ConfigError
 from wesichain.policy import find_cost, find_price
 from wesichain.trace import RunSummary, find_run, list_runs
@@ -38,8 +37,7 @@ _KINDS = frozenset(event.kind for event in get_args(Event))
 _FRESH = 120.0  # seconds for which a run without an end is called live after it was last written
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(Value):
     """Which runs a list has: those that match all fields."""
 
     search: str = ""
@@ -65,8 +63,7 @@ class Filter:
         return self != Filter(self.search)
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Value):
     """Some events of a file, each with its number and as the JSON it is written in."""
 
     events: list[tuple[int, bytes]]

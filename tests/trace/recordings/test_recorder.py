@@ -38,7 +38,7 @@ from wesichain.core import (
     ToolCompleted,
     Usage,
 )
-from wesichain.core.internal import dataclass, to_jsonl
+from wesichain.core.internal import to_jsonl
 from wesichain.errors import ConfigError
 from wesichain.trace import Recorder, Recording, Redactor, list_runs, load
 from wesichain.trace.recordings import run_file
@@ -470,7 +470,6 @@ class TestSecrets:
         assert list_runs(tmp_path)[0].result == "[redacted:environment]"
 
     def test_in_an_event_of_somebody_elses_are_looked_for_in_all_its_fields(self, tmp_path: Path) -> None:
-        @dataclass(frozen=True, slots=True)
         class Noted(ToolCompleted):
             note: str = ""
 

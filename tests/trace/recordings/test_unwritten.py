@@ -19,6 +19,7 @@ from tests.trace.runs import NOON, run
 from wesichain import Agent, tool
 from wesichain.agent import Approve, Interrupted
 from wesichain.core import (
+    AgentEvent,
     Event,
     ModelResponded,
     StepFailed,
@@ -28,20 +29,19 @@ from wesichain.core import (
     ToolDispatched,
     ToolProgress,
 )
-from wesichain.core.internal import constructor_of, events_in, forms_in, forms_to_jsonl, to_jsonl
+from wesichain.core.internal import events_in, forms_in, forms_to_jsonl, to_jsonl
 from wesichain.testing import FakeClock, ScriptedLlm, StreamingScriptedLlm, calls
 from wesichain.trace import CollectingSink, Recorder, Recording, list_runs, load
 from wesichain.trace.recordings.lines import Unwritten
 
-KINDS = get_args(Event)
+KINDS = get_args(AgentEvent)  # those of graphs are never kept as tuples
 USUAL = [StepStarted, ModelResponded, ToolDispatched, ToolCompleted, StepFailed, ToolProgress]
-CONSTRUCTORS = {kind: constructor_of(kind) for kind in KINDS}
 
 
 def entry(event: Event) -> tuple[Any, ...]:
     """The event as the log of a run keeps it."""
     own = [field.name for field in fields(event) if field.name not in ("run_id", "seq") and not field.kw_only]
-    return (CONSTRUCTORS[type(event)], *(getattr(event, name) for name in own))
+    return (type(event), *(getattr(event, name) for name in own))
 
 
 def outside_of_graphs(kind: Any) -> dict[str, Any]:

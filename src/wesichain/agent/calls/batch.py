@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -23,7 +22,7 @@ from wesichain.agent.rules.tally import short_result
 from wesichain.agent.run_state import LimitAbove, RunState, Stopped
 from wesichain.agent.trail import Observed, failed, observed_of
 from wesichain.core import ToolCall
-from wesichain.core.internal import GRACE, Decision, PendingCall, abandon, constructor_of
+from wesichain.core.internal import GRACE, Decision, PendingCall, abandon, replace
 from wesichain.errors import (
     BudgetExceededError,
     LoopDetectedError,
@@ -41,7 +40,6 @@ OutT = TypeVar("OutT")
 Slot: TypeAlias = PreparedCall | Observed | None
 
 _OPENING = threading.RLock()
-_context = constructor_of(ToolContext[Any], "step_id", "deps", "agent", "call_id", "attempt", "source")
 _NONE: dict[str, Any] = {}  # of a batch that nothing came before; never changed
 
 
@@ -309,8 +307,7 @@ class Batch(Generic[OutT]):
         call_id, attempt = call.id, self.attempts[call.id]
         if call_id in self.before:
             self._open[call_id] = self._new_call(call, attempt, self.before.pop(call_id))
-        run = self.run
-        return _context(run.step, run.deps, run.settings.name, call_id, attempt, self)
+        return _context(self, call_id, attempt)
 
     def late(self, ctx: ToolContext) -> dict[str, Any]:
         """The fields that a context was made without."""
@@ -551,3 +548,18 @@ class Batch(Generic[OutT]):
                 text = sentences.repeated(call.name, times)
                 self.notes = [*self.notes, Observed(text, text)]
         self.repeats = last, last_result, times
+
+
+_set = object.__setattr__  # of a frozen dataclass; its `__init__` would fill every field
+
+
+def _context(batch: Batch[Any], call_id: str, attempt: int) -> ToolContext:
+    """The context of a call. Its other fields come from `batch.late()` when they are read, which is rare."""
+    run, ctx = batch.run, ToolContext.__new__(ToolContext)
+    _set(ctx, "step_id", run.step)
+    _set(ctx, "deps", run.deps)
+    _set(ctx, "agent", run.settings.name)
+    _set(ctx, "call_id", call_id)
+    _set(ctx, "attempt", attempt)
+    _set(ctx, "source", batch)
+    return ctx

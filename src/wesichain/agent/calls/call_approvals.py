@@ -9,7 +9,6 @@ import json
 from collections import OrderedDict
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from wesichain.agent.phases import Acting, Interrupted
@@ -28,6 +27,7 @@ from wesichain.core.internal import (
     Refuse,
     check_decisions,
     is_object,
+    replace,
 )
 from wesichain.errors import ApprovalExpiredError, ConfigError
 from wesichain.tools import PreparedCall

@@ -13,7 +13,6 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from typing import Any, cast
 
 from wesichain.agent.effects import Effects
@@ -25,10 +24,12 @@ from wesichain.core.internal import (
     CallToken,
     Decision,
     LogView,
+    Mutable,
     PendingCall,
     Question,
     Spent,
-    dataclass,
+    field,
+    replace,
     running_loop,
 )
 from wesichain.errors import BudgetExceededError, RunInterruptedError, ToolError, ToolErrorKind
@@ -41,8 +42,7 @@ ITSELF = ""  # in place of an agent's name: the call itself waits, with a questi
 _NUMBERING = threading.RLock()  # runs may be started from a tool's thread
 
 
-@dataclass(slots=True, eq=False)
-class InnerRun:
+class InnerRun(Mutable):
     """The place of one run inside a call: its number within the attempt, and its outcome from before."""
 
     call: OpenCall
@@ -83,8 +83,7 @@ class InnerRun:
         )
 
 
-@dataclass(slots=True, eq=False)
-class OpenCall:
+class OpenCall(Mutable):
     """One attempt at one call that has not ended. Most calls need none: it is made when somebody looks."""
 
     run: RunState[Any]

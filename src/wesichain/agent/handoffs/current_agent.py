@@ -7,8 +7,8 @@ follows from it and from the functions of `DynamicTools`.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import field, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -39,7 +39,7 @@ from wesichain.core import (
     ToolsOffered,
     ToolSpec,
 )
-from wesichain.core.internal import LogView, dataclass, from_plain, to_plain
+from wesichain.core.internal import LogView, from_plain, replace, to_plain
 from wesichain.errors import AgentError, ConfigError, DuplicateToolError
 from wesichain.middleware import Middleware
 from wesichain.policy import Account
@@ -87,21 +87,34 @@ class TeamMember(Protocol):
         ...
 
 
-@dataclass(slots=True, eq=False)
 class CurrentAgent(Effects):
     """The effects of one run whose agent or tools can change."""
 
-    _opener: TeamMember  # with the model of this run, or with stand-ins for tools
-    _team: Mapping[str, Actor]
-    _runtime: TeamMember  # of whoever acts now
-    _reported: tuple[ToolSpec, ...] = ()  # the tools that the log has last
-    _tools: dict[str, ToolRegistry] = field(default_factory=dict[str, ToolRegistry])  # beside the agent's own
-    # What dynamic tools gave last, compiled.
-    _made: dict[int, tuple[Any, str, ToolRegistry]] = field(default_factory=dict[int, Any])
-    _run: RunState[Any] = field(init=False)
-    _first: Settings[Any] = field(init=False)  # whose time and limits are those of the whole run
-    _base: Settings[Any] = field(init=False)
-    _live: Effects = field(init=False)
+    __slots__ = (
+        "_base",
+        "_first",
+        "_live",
+        "_made",
+        "_opener",
+        "_reported",
+        "_run",
+        "_runtime",
+        "_team",
+        "_tools",
+    )
+
+    _run: RunState[Any]
+    _first: Settings[Any]  # whose time and limits are those of the whole run
+    _base: Settings[Any]
+    _live: Effects
+
+    def __init__(self, opener: TeamMember, team: Mapping[str, Actor], runtime: TeamMember) -> None:
+        self._opener = opener  # with the model of this run, or with stand-ins for tools
+        self._team = team
+        self._runtime = runtime  # of the agent that acts now
+        self._reported: tuple[ToolSpec, ...] = ()  # the tools that the log has last
+        self._tools: dict[str, ToolRegistry] = {}  # beside the agent's own
+        self._made: dict[int, tuple[Any, str, ToolRegistry]] = {}  # what dynamic tools gave last, compiled
 
     @override
     def attach(self, run: RunState[Any]) -> None:
@@ -262,7 +275,7 @@ class CurrentAgent(Effects):
         run, info, agent = self._run, phase.info, handoff.agent
         source, target = run.name, self._staged(agent)
         shown, task_at = await self._messages_for(phase, handoff)
-        ctx = replace(self._context(phase, run.step), agent=agent.name)
+        ctx = dataclasses.replace(self._context(phase, run.step), agent=agent.name)
         asked = run.effects.remember(instructions_at(run.step), lambda: self._prompt(agent, info.task, ctx))
         words, advice = await run.wait(asked), None
         if agent.has_playbook:

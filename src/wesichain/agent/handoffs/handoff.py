@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from wesichain.core import Advice, JsonValue, Message
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import Value
 from wesichain.errors import AgentError, ConfigError
 from wesichain.tools import JsonTool, RunContext
 
@@ -48,8 +48,7 @@ class Actor(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Handoff:
+class Handoff(Value):
     """An agent that a run may be handed off to: `Agent(..., handoffs=[Handoff(billing, description="...")])`.
 
     `description` tells the model when to; by default it is the agent's own. `history` is a function of the

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 from wesichain.core import (
@@ -19,10 +18,8 @@ from wesichain.core import (
     Thought,
     ToolCall,
 )
-from wesichain.core.internal import constructor_of, text_of
+from wesichain.core.internal import replace, text_of
 from wesichain.errors import ConfigError
-
-_message = constructor_of(Message)
 
 
 def opening(
@@ -35,7 +32,7 @@ def opening(
     text = instructions if advice is None else advice.under(instructions)
     if form:
         text = f"{text}\n\n{form}" if text else form
-    messages = [_message(Role.SYSTEM, text)] if text else []
+    messages = [Message(Role.SYSTEM, text)] if text else []
     if history:
         messages += [one for one in clean_history(history) if not text or one.role is not Role.SYSTEM]
     return messages

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from wesichain.context import estimate_tokens, tokens_of
 from wesichain.core import Message, Role, from_json, to_json
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import Value
 from wesichain.errors import CodecError, ConfigError, ConversationError
 
 
@@ -66,8 +66,7 @@ class Conversation:
         self.add(*messages)
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryWindow:
+class HistoryWindow(Value):
     """How much of a conversation a run sees; None is all of it.
 
     System messages always stay, and a call is never parted from its result.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
@@ -28,7 +28,7 @@ from wesichain.core import (
     ToolDispatched,
     ToolProgress,
 )
-from wesichain.core.internal import CancellationToken, to_plain
+from wesichain.core.internal import CancellationToken, replace, to_plain
 from wesichain.errors import (
     ReplayMismatchError,
 )

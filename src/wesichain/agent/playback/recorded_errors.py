@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, cast
 
 from typing_extensions import override
@@ -31,8 +30,7 @@ from wesichain.core import (
     ToolDispatched,
     Usage,
 )
-from wesichain.core.internal import OMIT
-from wesichain.core.internal import dataclass as record
+from wesichain.core.internal import Mutable, Value, field
 from wesichain.errors import (
     AgentError,
     BudgetExceededError,
@@ -62,15 +60,14 @@ def _text_of(error: Exception) -> str:
     return str(error.args[0])  # as it was: KeyError and its like would put quotes around it
 
 
-@record(frozen=True, slots=True)
-class RaisedError:
+class RaisedError(Value, omit_defaults=True):
     """An error, as far as it is recorded: the name of its class is compared with known ones, never loaded."""
 
     error: str
     message: str
-    retryable: bool = field(default=False, metadata=OMIT)
-    retry_after: float | None = field(default=None, metadata=OMIT)
-    cause: str = field(default="", metadata=OMIT)  # the class of what a tool itself raised
+    retryable: bool = False
+    retry_after: float | None = None
+    cause: str = ""  # the class of what a tool itself raised
 
     @classmethod
     def of(cls, error: BaseException) -> RaisedError:
@@ -155,8 +152,7 @@ def reemit(events: Sequence[Event], ctx: ToolContext) -> None:
         again.emit(index, event)
 
 
-@dataclass(slots=True, eq=False)
-class Reemission:
+class Reemission(Mutable):
     """Emits what happened inside a call again, and charges the caller what it spent, at the price of then.
 
     The events are those of the runs inside: their scope is the way down from the call.

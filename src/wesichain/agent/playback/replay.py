@@ -8,7 +8,6 @@ returned when its turn has come, so that calls side by side end in the order in 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -33,7 +32,7 @@ from wesichain.core import (
     RunStarted,
     StepStarted,
 )
-from wesichain.core.internal import Decision
+from wesichain.core.internal import Decision, replace
 from wesichain.errors import ReplayMismatchError
 from wesichain.policy import find_price
 

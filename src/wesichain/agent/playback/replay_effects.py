@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final, NoReturn, TypeVar
 
@@ -41,7 +40,7 @@ from wesichain.core import (
     ToolProgress,
     ToolsOffered,
 )
-from wesichain.core.internal import CancellationToken, PendingCall, Spent, to_plain
+from wesichain.core.internal import CancellationToken, PendingCall, Spent, replace, to_plain
 from wesichain.errors import (
     AgentError,
     BudgetExceededError,

@@ -18,14 +18,13 @@ from wesichain.core import (
     ToolDispatched,
     Usage,
 )
-from wesichain.core.internal import LogView, constructor_of, dataclass
+from wesichain.core.internal import LogView, Value
 from wesichain.errors import RunFailedError, RunInterruptedError
 
 OutT = TypeVar("OutT")
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Value):
     """Where an answer comes from: one tool's output."""
 
     tool_name: str
@@ -33,8 +32,7 @@ class Source:
     value: JsonValue
 
 
-@dataclass(frozen=True, slots=True)
-class RunResult(Translated, Generic[OutT]):
+class RunResult(Value, Translated, Generic[OutT]):
     """The result of a completed run."""
 
     outcome: Completed[OutT]
@@ -96,9 +94,6 @@ class RunResult(Translated, Generic[OutT]):
         )
 
 
-_run_result = constructor_of(RunResult[Any])
-
-
 def question_of(outcome: Completed[Any]) -> Message:
     """The user's message that began the run, with its parts."""
     first = outcome.messages[outcome.info.first_new]
@@ -111,7 +106,7 @@ def result_of(
 ) -> RunResult[OutT]:
     """The result of a completed run; any other raises. `decide`: how a person decides on its calls."""
     if isinstance(outcome, Completed):
-        return _run_result(outcome)
+        return RunResult(outcome)
     if isinstance(outcome, Failed):
         error = outcome.error
         raise RunFailedError(f"the run failed in step {error.step_id}: {error}", outcome) from error

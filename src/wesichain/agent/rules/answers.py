@@ -21,7 +21,7 @@ from typing import (
 )
 
 from wesichain.core import JsonValue, LlmTraits, ToolSpec
-from wesichain.core.internal import dataclass, dump_json, is_array, is_object, parse_json, text_of
+from wesichain.core.internal import Value, dump_json, is_array, is_object, parse_json, text_of
 from wesichain.errors import CodecError, ConfigError
 
 if TYPE_CHECKING:
@@ -34,8 +34,7 @@ FINAL_TOOL = "final_answer"
 _TAGGED = {"kind", "value"}
 
 
-@dataclass(frozen=True, slots=True)
-class Member(Generic[OutT]):
+class Member(Value, Generic[OutT]):
     """One type that an answer may have: the declared one, or one of a union."""
 
     name: str
@@ -71,8 +70,7 @@ class Member(Generic[OutT]):
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class OutputForm(Generic[OutT]):
+class OutputForm(Value, Generic[OutT]):
     """How an answer is asked for, and how it is read; what is wrong with one is a `CodecError`.
 
     It is a value of a declared type, or of one of several (`members`): as JSON text, or as the arguments of

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from wesichain.core.internal import dataclass, positions_of
+from wesichain.core.internal import Value, positions_of
 from wesichain.errors import AgentError, CodecError, ConfigError, ToolError
 from wesichain.tools import RunContext
 
@@ -28,8 +28,7 @@ class Refused(Exception):  # noqa: N818  # carries the error
         self.cause = cause
 
 
-@dataclass(frozen=True, slots=True)
-class Checks:
+class Checks(Value):
     """The checks of one runtime, in order: each is given what the one before it returned."""
 
     form: OutputForm[Any]

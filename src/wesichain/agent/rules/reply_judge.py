@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from wesichain.core import LlmResponse, ToolCall, ToolSpec, Usage
-from wesichain.core.internal import constructor_of, dataclass, is_object
+from wesichain.core.internal import Value, is_object, replace
 from wesichain.errors import (
     CodecError,
     ConfigError,
@@ -23,8 +22,7 @@ from .answers import OutputForm
 OutT = TypeVar("OutT")
 
 
-@dataclass(frozen=True, slots=True)
-class Answer(Generic[OutT]):
+class Answer(Value, Generic[OutT]):
     """The run is done."""
 
     output: OutT
@@ -33,16 +31,14 @@ class Answer(Generic[OutT]):
     call_id: str | None = None  # of the call that gave it, if one did
 
 
-@dataclass(frozen=True, slots=True)
-class Rejected:
+class Rejected(Value):
     """One call that cannot be run, and why."""
 
     call: ToolCall
     error: InvalidModelActionError
 
 
-@dataclass(frozen=True, slots=True)
-class CallPlan:
+class CallPlan(Value):
     """Calls to run, in order; `reply` has them with ids that are unique in the run."""
 
     reply: LlmResponse
@@ -50,8 +46,7 @@ class CallPlan:
     is_flawed: bool = False  # some of them cannot be run
 
 
-@dataclass(frozen=True, slots=True)
-class Malformed:
+class Malformed(Value):
     """Not an action at all. `reply` is what of it may stand in the history.
 
     Where it has calls, they are answers: `errors` says of each what is wrong with it, None if nothing is.
@@ -62,8 +57,7 @@ class Malformed:
     errors: Sequence[InvalidModelActionError | None] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(Value):
     """The provider has stopped in the middle, and is to be asked on with its text so far."""
 
     reply: LlmResponse
@@ -71,11 +65,8 @@ class Pause:
 
 Verdict: TypeAlias = Answer[OutT] | CallPlan | Malformed | Pause
 
-_plan, _answer = constructor_of(CallPlan), constructor_of(Answer[Any])
 
-
-@dataclass(frozen=True, slots=True)
-class ReplyJudge(Generic[OutT]):
+class ReplyJudge(Value, Generic[OutT]):
     """Judges replies for one runtime: it has the tools that a model may call, and the form of an answer."""
 
     registry: ToolRegistry
@@ -120,7 +111,7 @@ class ReplyJudge(Generic[OutT]):
                 others = [self._prepare(later, reply, step_id, excluded) for later in rest]
                 return CallPlan(reply, [*ready, prepared, *others], is_flawed=True)
             ready.append(prepared)
-        return _plan(reply, ready)
+        return CallPlan(reply, ready)
 
     def prepare(self, call: ToolCall, step_id: int) -> PreparedCall | Rejected:
         """One call, checked anew: after an approval, or when a run goes on in another process."""
@@ -149,7 +140,7 @@ class ReplyJudge(Generic[OutT]):
             invalid = _invalid(message, reply, step_id)
             invalid.__cause__ = error
             return Malformed(reply, invalid)
-        return _answer(output, reply.content, reply)
+        return Answer(output, reply.content, reply)
 
     def _half_answer(self, reply: LlmResponse, step_id: int) -> Malformed | None:
         """A reply that was cut, withheld or refused is not an answer, with or without text."""
@@ -205,7 +196,7 @@ class ReplyJudge(Generic[OutT]):
                     invalid.__cause__ = error
                     errors.append(invalid)
             else:
-                return _answer(output, self.output.text_of_call(call.name, call.args), reply, call.id)
+                return Answer(output, self.output.text_of_call(call.name, call.args), reply, call.id)
         return Malformed(reply, next(error for error in errors if error is not None), errors)
 
     def refused(self, answer: Answer[Any], cause: Exception, *, step_id: int) -> Malformed:

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 from zlib import crc32
 
 from wesichain.core import ReActStep, ToolCall, ToolSpec
-from wesichain.core.internal import OMIT, Cut
+from wesichain.core.internal import Cut, Mutable
 from wesichain.policy import N, OnceWithToolCatalog, RepromptStrategy, chain_of
 
 _KEPT = 500  # characters
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(Mutable, eq=True, omit_defaults=True):
     """Counts of one run. Plain data, so that an interrupted run takes a copy along.
 
     Its fields are set anew and never changed in place: what was copied stays as it was.
     """
+
+    __always__: ClassVar[tuple[str, ...]] = (
+        "faults",
+        "row",
+        "reprompts",
+        "tool_failures",
+        "excluded",
+        "last_call",
+        "last_result",
+        "repeats",
+        "free",
+        "limit",
+    )
 
     faults: dict[str, int] | None = None  # None, not an empty dict: most runs have none, and there are many
     row: dict[str, int] | None = None  # of them, those since the last step that went well
@@ -31,9 +42,9 @@ class Tally:
     repeats: int = 0
     free: bool = False  # the next model call spends no step: by the policy, and there was one left
     limit: str | None = None  # the limit that the run has met: what comes next is its last word
-    cuts: tuple[Cut, ...] = field(default=(), metadata=OMIT)  # what the model was no longer shown
-    found: tuple[str, ...] = field(default=(), metadata=OMIT)  # the tools that searches have found
-    advised: tuple[str, ...] = field(default=(), metadata=OMIT)  # the tools that advice says to call
+    cuts: tuple[Cut, ...] = ()  # what the model was no longer shown
+    found: tuple[str, ...] = ()  # the tools that searches have found
+    advised: tuple[str, ...] = ()  # the tools that advice says to call
 
     def in_order(self, tools: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
         """The tools as a model is offered them: what advice says to call before what it might try instead.
@@ -113,8 +124,7 @@ def _name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-@dataclass(slots=True, eq=False)
-class PolicyView:
+class PolicyView(Mutable):
     """The policy's view of a run."""
 
     _phase: Any

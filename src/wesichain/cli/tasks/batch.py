@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from wesichain.agent import Agent
 from wesichain.cli.terminal import CTRL_C, FAILED, INTERRUPTED, OK, note, on_ctrl_c, progress
 from wesichain.core import JsonValue
-from wesichain.core.internal import dataclass, dump_json, is_object, parse_json, to_plain
+from wesichain.core.internal import Value, dump_json, is_object, parse_json, to_plain
 from wesichain.errors import CodecError, ConfigError, RunFailedError, RunInterruptedError, WesichainError
 from wesichain.store import append_line, read_json_lines
 from wesichain.tools import CancellationToken
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from wesichain.durable import DurableAgent
 
 
-@dataclass(frozen=True, slots=True)
-class BatchTask:
+class BatchTask(Value):
     """A line of a file of tasks."""
 
     id: str

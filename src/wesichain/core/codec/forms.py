@@ -14,6 +14,7 @@ from types import CodeType, FunctionType
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from wesichain.core.log import LogView
+from wesichain.core.values import Mutable, Value
 
 
 class Shape(NamedTuple):
@@ -39,13 +40,21 @@ class Shape(NamedTuple):
 @cache
 def shape_of(cls: Any) -> Shape:
     kind = getattr(cls, "kind", None)
-    written = [field for field in fields(cls) if "unwritten" not in field.metadata]
-    sometimes = {field.name: _empty(field) for field in written if "omit_empty" in field.metadata}
+    written, sometimes = fields(cls), dict[str, Any]()
+    if issubclass(cls, Value | Mutable):
+        written = tuple(field for field in written if field.name not in cls.__unwritten__)
+        if cls.__struct_config__.omit_defaults:
+            named = [field for field in written if field.name not in cls.__always__]
+            sometimes = {field.name: _default(field) for field in named if _has_default(field)}
     always = tuple(field.name for field in written if field.name not in sometimes)
     return Shape(kind if isinstance(kind, str) else None, always, tuple(sometimes.items()))
 
 
-def _empty(field: Field[Any]) -> Any:
+def _has_default(field: Field[Any]) -> bool:
+    return field.default is not MISSING or field.default_factory is not MISSING
+
+
+def _default(field: Field[Any]) -> Any:
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 
@@ -92,7 +101,7 @@ class _EntryMakers(dict[Any, Callable[[str, int, Any], Any]]):
     """For each constructor of events the function that makes a form of `(constructor, step_id, at, ...)`."""
 
     def __missing__(self, constructor: Any) -> Callable[[str, int, Any], Any]:
-        cls = constructor.__wrapped__
+        cls = constructor
         # Fields that are given by name are those of runs inside others, and of graphs: a log has none.
         elsewhere = {field.name: "''" for field in fields(cls) if field.kw_only}
         known = elsewhere.keys() | {"run_id", "seq"}

@@ -10,7 +10,7 @@ import types
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from enum import EnumType
-from functools import cache
+from functools import cache, partial
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -105,7 +105,7 @@ def _schema(type_: Any) -> Schema:
     if hasattr(cls, "from_plain"):
         return _portable(cls)
     if is_dataclass(cls):
-        return _dataclass(cls)
+        return _record(cls)
     raise CodecError(f"{type_!r} is not a type that the codec reads")
 
 
@@ -151,29 +151,27 @@ def _portable(cls: Any) -> Schema:
     return {"type": "function-plain", "function": {"type": "with-info", "function": read}}
 
 
-def _dataclass(cls: Any) -> Schema:
+def _record(cls: Any) -> Schema:
     hints, kind = get_type_hints(cls), _kind_of(cls)
-    own: dict[str, Schema] = {}
+    parts: list[Schema] = []
     for field in fields(cls):
-        if field.init:
-            own[field.name] = schema = _schema(hints[field.name])
-            for default in ("default", "default_factory"):
-                if (made := getattr(field, default)) is not MISSING:
-                    own[field.name] = {"type": "default", "schema": schema, default: made}
-    schema = dataclass_schema(cls, own)
-    if kind is not None:  # it is looked at, and is no field of the value
+        schema = _schema(hints[field.name])
+        for default in ("default", "default_factory"):
+            if (given := getattr(field, default)) is not MISSING:
+                schema = {"type": "default", "schema": schema, default: given}
+        parts.append({"type": "dataclass-field", "name": field.name, "schema": schema})
+    if kind is not None:  # it is checked, and is no field of the value
         is_kind = {"type": "default", "schema": {"type": "literal", "expected": [kind]}, "default": kind}
-        about = {"type": "dataclass-field", "name": "kind", "schema": is_kind, "init_only": True}
-        schema["schema"]["fields"].append(about)
-    return {**schema, "post_init": hasattr(cls, "__post_init__")}
-
-
-def dataclass_schema(cls: Any, own: Mapping[str, Schema]) -> Schema:
-    """The schema of a dataclass, made of those of its fields."""
-    parts = [{"type": "dataclass-field", "name": name, "schema": schema} for name, schema in own.items()]
+        parts.append({"type": "dataclass-field", "name": "kind", "schema": is_kind, "init_only": True})
     arguments: Schema = {"type": "dataclass-args", "dataclass_name": cls.__name__, "fields": parts}
-    arguments["extra_behavior"] = "forbid"
-    return {"type": "dataclass", "cls": cls, "schema": arguments, "fields": list(own), "slots": True}
+    arguments |= {"extra_behavior": "forbid", "collect_init_only": True}
+    made: Schema = {"type": "no-info", "function": partial(_from_fields, cls)}
+    return {"type": "function-after", "function": made, "schema": arguments}
+
+
+def _from_fields(cls: Any, read: tuple[dict[str, Any], object]) -> Any:
+    """The value of its fields; what was only checked, the kind, comes beside them."""
+    return cls(**read[0])
 
 
 # --- errors --------------------------------------------------------------------------------------

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from hashlib import sha256
 
 from wesichain.agent import RaisedError
 from wesichain.core import Event, JsonValue, LlmRequest, LlmResponse, Part, Role, to_json
-from wesichain.core.internal import OMIT, dataclass, from_plain, is_object, parse_json
+from wesichain.core.internal import Value, from_plain, is_object, parse_json
 from wesichain.errors import BudgetExceededError, CodecError
 from wesichain.tools import PreparedCall, ToolContext
 
 
-@dataclass(frozen=True, slots=True)
-class MetLimit:
+class MetLimit(Value):
     """A limit of a run above, met by a run inside a call: `level` 1 is the run that made the call, 2 the one
     above that."""
 
@@ -47,24 +45,22 @@ class MetLimit:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class StepRecord:
+class StepRecord(Value, omit_defaults=True):
     """The record of a step: a reply, a value, or an error. `events`: those of runs inside it."""
 
-    reply: LlmResponse | None = field(default=None, metadata=OMIT)
-    value: JsonValue = field(default=None, metadata=OMIT)
-    raised: RaisedError | None = field(default=None, metadata=OMIT)
-    is_refusal: bool = field(default=False, metadata=OMIT)  # nothing was done: resuming the run asks again
-    is_unknown: bool = field(default=False, metadata=OMIT)  # it may have been done: never do it twice
-    is_finish: bool = field(default=False, metadata=OMIT)  # the tool said that its value is the run's
-    duration_ms: float = field(default=0.0, metadata=OMIT)
-    parts: tuple[Part, ...] = field(default=(), metadata=OMIT)  # of a result that is more than text
-    limit: MetLimit | None = field(default=None, metadata=OMIT)  # that ended the call
-    events: tuple[Event, ...] = field(default=(), metadata=OMIT)
+    reply: LlmResponse | None = None
+    value: JsonValue = None
+    raised: RaisedError | None = None
+    is_refusal: bool = False  # nothing was done: resuming the run asks again
+    is_unknown: bool = False  # it may have been done: never do it twice
+    is_finish: bool = False  # the tool said that its value is the run's
+    duration_ms: float = 0.0
+    parts: tuple[Part, ...] = ()  # of a result that is more than text
+    limit: MetLimit | None = None  # that ended the call
+    events: tuple[Event, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class JournalRecord:
+class JournalRecord(Value, omit_defaults=True):
     """A deed, what it answers to, and when: wall time, and seconds of the run's own time, at its end.
 
     `by` is the version of the program that did it; `told` are the run's events since the record before.
@@ -74,8 +70,8 @@ class JournalRecord:
     at: float
     elapsed: float
     entry: StepRecord
-    by: str = field(default="", metadata=OMIT)
-    told: tuple[Event, ...] = field(default=(), metadata=OMIT)
+    by: str = ""
+    told: tuple[Event, ...] = ()
 
 
 def read_record(text: str) -> JournalRecord:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from typing_extensions import override
 
 from wesichain.core import Clock, Event
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import Value
 from wesichain.durable.store.step_table import LostRunError
 from wesichain.errors import ReplayMismatchError
 from wesichain.tools import CancellationToken
@@ -33,8 +33,7 @@ LiveModelCall: TypeAlias = Callable[[int, int, Sequence[Event]], AbstractContext
 MAX_STEP = 4 * 1024 * 1024  # bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Value):
     """The program of a run: its version, and whether what is asked of a step must be the same again."""
 
     version: str = ""

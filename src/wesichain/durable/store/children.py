@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import Value
 from wesichain.durable.states import RunState, RunSummary
 
 from .database import Database
@@ -56,8 +56,7 @@ _MANY = f"{_COLUMNS} WHERE "
 _ORDER = " ORDER BY c.created_at DESC, c.id DESC LIMIT :limit"
 
 
-@dataclass(frozen=True, slots=True)
-class NewChild:
+class NewChild(Value):
     """A run that begins inside another, or goes on there."""
 
     id: str
@@ -65,8 +64,7 @@ class NewChild:
     agent: str
 
 
-@dataclass(frozen=True, slots=True)
-class ChildResult:
+class ChildResult(Value):
     """How a run inside another ended."""
 
     id: str
@@ -74,8 +72,7 @@ class ChildResult:
     error: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ChildRow:
+class ChildRow(Value):
     """A run inside another as it is listed, and the run at the top.
 
     `scope` is that of its events in the log, of a run that an older version listed; else it is empty.

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import Value
 
 from .database import Database
 from .dbos_tables import (
@@ -84,8 +84,7 @@ _FORGET = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(Value):
     """A process that runs runs, how often it has said that it lives, and for how many seconds that holds."""
 
     executor: str
@@ -95,8 +94,7 @@ class Lease:
     seconds: float = 0.0  # of a process of an older version: not known
 
 
-@dataclass(frozen=True, slots=True)
-class ServedVersion:
+class ServedVersion(Value):
     """A version of an agent that a living process serves."""
 
     agent: str

@@ -7,13 +7,13 @@ which of them it is in. What changes together changes in one transaction.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, fields
+from dataclasses import fields
 from math import ceil
 from typing import Any, TypedDict
 
 import sqlalchemy as sa
 
-from wesichain.core.internal import dataclass, dump_json
+from wesichain.core.internal import Value, dump_json, field
 from wesichain.durable.states import RunState, RunSummary
 from wesichain.errors import DurableError
 
@@ -85,8 +85,7 @@ def queue_of(agent: str) -> str:
     return f"{APPLICATION}.{agent}"
 
 
-@dataclass(frozen=True, slots=True)
-class NewRun:
+class NewRun(Value):
     """A run that is to begin. `asked` tells whether another with its id is the same."""
 
     run_id: str
@@ -100,8 +99,7 @@ class NewRun:
     task: str = ""  # as lists show it
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(Value):
     """What lists show of a run that has ended or waits, so that they need not read its ending."""
 
     error: str | None = None
@@ -117,8 +115,7 @@ class Note:
 NOTED = tuple(one.name for one in fields(Note))  # the columns of a note
 
 
-@dataclass(frozen=True, slots=True)
-class WorkflowResult:
+class WorkflowResult(Value):
     """How a workflow has ended: its outcome and the text of its ending, or the error that refused it."""
 
     outcome: str  # completed, failed or interrupted
@@ -128,8 +125,7 @@ class WorkflowResult:
     value: Any = None  # the outcome itself, for a caller in this process
 
 
-@dataclass(frozen=True, slots=True)
-class RunStats:
+class RunStats(Value):
     """The numbers of one queue, for an autoscaler."""
 
     queue: str
@@ -140,8 +136,7 @@ class RunStats:
     workers: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RunTotal:
+class RunTotal(Value):
     """The number of runs in a state, and what they have cost in sum; None where no cost is known."""
 
     state: str
@@ -149,8 +144,7 @@ class RunTotal:
     cost: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class RunRow:
+class RunRow(Value):
     """A run as it is listed, and what else those need to know who change it."""
 
     run: RunSummary
@@ -191,8 +185,7 @@ _SEARCHED = " || ' ' || ".join(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RunPage:
+class RunPage(Value):
     """A page of a list of runs: in a state, of an agent, as the filters say, behind a place, so many."""
 
     limit: int

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import Value
 from wesichain.errors import ConfigError
 
 from .database import Database
@@ -39,8 +39,7 @@ from .ledger import queue_of
 Per = Literal["queue", "worker", "key"]
 
 
-@dataclass(frozen=True, slots=True)
-class Concurrency:
+class Concurrency(Value):
     """How many runs are active at once: in each worker, in all workers, and of each key in all workers.
 
     A key is given to `enqueue`; runs without one are not counted by it.
@@ -56,8 +55,7 @@ class Concurrency:
                 raise ConfigError(f"Concurrency({name}={value!r}) must be a whole number above zero")
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
+class Rate(Value):
     """How many runs may begin within any so many seconds, counted for the queue, a worker or each key."""
 
     runs: int
@@ -95,8 +93,7 @@ def rates_of(given: Rate | tuple[int, float] | Sequence[Rate] | None) -> tuple[R
 _WATCH = "UPDATE wesichain_suspects SET watched = :executor WHERE id = :id"
 
 
-@dataclass(frozen=True, slots=True)
-class Serving:
+class Serving(Value):
     """An agent that a process serves, as one version of its program, and the limits of its queue."""
 
     agent: str
@@ -114,8 +111,7 @@ class Serving:
         return is_counted or any(rate.per != "worker" for rate in self.rates)
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
+class Claimed(Value):
     """A row that is this process's to run, and the token by which DBOS knows that."""
 
     id: str

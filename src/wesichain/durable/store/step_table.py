@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import Value
 
 from .children import ChildResult, NewChild, keep_children
 from .database import Database
@@ -18,8 +18,7 @@ CANCELLED = "the run was cancelled"
 _VALUES = ("id", "owner", "number", "name", "text", "began", "ended")  # of a step, in its statement
 
 
-@dataclass(frozen=True, slots=True)
-class StepRow:
+class StepRow(Value):
     """A step to be written: of which workflow and owner, its number, name and text, and when it was."""
 
     id: str

@@ -10,7 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import Value
 from wesichain.errors import DurableError, MissingDependencyError
 
 try:
@@ -29,8 +29,7 @@ from .queue import Queue
 from .step_table import StepTable
 
 
-@dataclass(frozen=True, slots=True)
-class Payload:
+class Payload(Value):
     """The input of a workflow, and its ending."""
 
     order: str

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 from typing_extensions import override
 
 from wesichain.core import Clock
-from wesichain.core.internal import SystemClock, dataclass
+from wesichain.core.internal import SystemClock, Value
 from wesichain.errors import CheckpointError
 from wesichain.store import Entry, Logs, MemoryLogs
 
@@ -16,8 +16,7 @@ from .fold import rebased
 from .parts import as_kept
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadInfo:
+class ThreadInfo(Value):
     """A thread: the number of its last entry, and when that was written."""
 
     thread_id: str

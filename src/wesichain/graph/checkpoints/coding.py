@@ -11,7 +11,6 @@ import types
 from binascii import a2b_base64, b2a_base64
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, MutableSequence, Sequence, Set
-from dataclasses import dataclass
 from enum import Enum, EnumType, Flag
 from functools import cache, partial
 from importlib import import_module
@@ -32,7 +31,7 @@ from typing import (
 )
 
 from wesichain.core import Message, Part, ReActStep, ToolCall, Usage
-from wesichain.core.internal import Decision, check_depth, dump_json, from_plain, to_plain
+from wesichain.core.internal import Decision, Mutable, check_depth, dump_json, from_plain, to_plain
 from wesichain.errors import CodecError
 from wesichain.graph.state.kinds import (
     build_dataclass,
@@ -50,8 +49,7 @@ from wesichain.graph.state.kinds import (
 Code: TypeAlias = Callable[[Any], Any]
 
 
-@dataclass(slots=True, eq=False)
-class Coder:
+class Coder(Mutable):
     """How values of one type are written and read. `item`, `entry`: how the parts of a list or dict are."""
 
     encode: Code

@@ -13,11 +13,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
 from typing import Any
 
 from wesichain.core import Clock, JsonValue
-from wesichain.core.internal import Spent, dataclass, dump_json, from_plain, to_plain
+from wesichain.core.internal import Spent, Value, dump_json, field, from_plain, replace, to_plain
 from wesichain.errors import CheckpointError
 from wesichain.graph.definition import Definition
 from wesichain.graph.questions import Answered, GraphInterrupt, quoted, unquoted
@@ -50,8 +49,7 @@ _REBASE_LEAST = 65_536  # and not before they have this many characters
 _OTHER_NOTES = {"error", "questions", "answer", "did", "asked", "answers"}  # than a result
 
 
-@dataclass(frozen=True, slots=True)
-class OuterWrites:
+class OuterWrites(Value):
     """The writes of an inner graph so far, for the graph outside: the names of the keys that it wrote, and
     its writes to those that have a reducer there, in order.
     """
@@ -63,8 +61,7 @@ class OuterWrites:
         return OuterWrites(self.keys | more.keys, (*self.writes, *more.writes))
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(Value):
     """A checkpoint, read. What it says comes from the log, under the names that nodes have in this program.
 
     `refusal`: why this program cannot go on with its values; `stored` are those as plain data then.

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from binascii import Error, a2b_base64, b2a_base64
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
-from wesichain.core.internal import KEPT, MEDIA, dump_json, is_object, parse_json
+from wesichain.core.internal import KEPT, MEDIA, dump_json, is_object, parse_json, replace
 from wesichain.graph.state.kinds import is_list
 from wesichain.store import Entry
 

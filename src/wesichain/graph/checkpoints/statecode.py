@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple, get_args
 
-from wesichain.core.internal import dataclass, dump_json, same
+from wesichain.core.internal import Value, dump_json, same
 from wesichain.errors import CheckpointError, CodecError
 from wesichain.graph.definition import START, Definition, Join, task_id
 from wesichain.graph.state.kinds import is_dict, is_mapping
@@ -20,8 +20,7 @@ from .coding import ANYTHING, Coder, coder_of, excerpt, list_of, text_of
 from .deltas import delta
 
 
-@dataclass(frozen=True, slots=True)
-class StoredPayload:
+class StoredPayload(Value):
     """The payload of a Send as it is stored, where this program cannot read it: `error` says why, if it has
     the node.
     """

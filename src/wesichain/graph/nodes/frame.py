@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import field
 from functools import partial
 from typing import Any, TypeVar
 
 from wesichain.core import Clock
-from wesichain.core.internal import abandon, dataclass
+from wesichain.core.internal import Value, abandon, field
 from wesichain.errors import CheckpointError, GraphInterruptedError, GraphTimeoutError
 from wesichain.graph.checkpoints.journal import ThreadJournal
 from wesichain.graph.context import ExecutionOptions, GraphContext, TaskRecord
@@ -22,8 +21,7 @@ from wesichain.policy import Account
 from wesichain.store import Store
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(Value):
     """One run's graph, limits, log and journal. `scope` is the way down to it from the outermost graph.
 
     `is_alone`: nobody else can be waiting on the event loop. `on_stop` are called with the error and the

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import field, replace
 from functools import partial
 from random import random
 from typing import Any, NamedTuple, TypeAlias
 
 from wesichain.core import JsonValue
-from wesichain.core.internal import GRACE, TEXT_LISTENER, CallHook, around, dataclass
+from wesichain.core.internal import GRACE, TEXT_LISTENER, CallHook, Mutable, around, field, replace
 from wesichain.errors import GraphError, GraphTimeoutError, NodeFailedError
 from wesichain.graph.checkpoints.journal import OuterWrites
 from wesichain.graph.context import IN_PLACE, GraphContext, TaskRecord
@@ -106,8 +105,7 @@ class _ThreadCall:
         running.add_done_callback(_look_at)
 
 
-@dataclass(slots=True, eq=False)
-class NodeRun:
+class NodeRun(Mutable):
     """One run of one task. Made for it, used once. `is_alone`: nobody can be waiting while the node runs."""
 
     frame: Frame

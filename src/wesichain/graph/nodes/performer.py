@@ -6,11 +6,10 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from itertools import chain
 from typing import Any, Final, NoReturn
 
-from wesichain.core.internal import abandon
+from wesichain.core.internal import abandon, replace
 from wesichain.errors import CheckpointError, GraphError, NodeFailedError
 from wesichain.graph.checkpoints.fold import Pending
 from wesichain.graph.questions import GraphInterrupt, Paused

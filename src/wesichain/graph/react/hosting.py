@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import replace
 from enum import StrEnum
 from sys import maxsize
 from typing import Any
@@ -25,7 +24,7 @@ from wesichain.agent import (
     check_decision,
 )
 from wesichain.core import Event, PromptTemplate, ToolCallingLlm
-from wesichain.core.internal import PendingCall, RefusalOf, dataclass, from_plain, to_plain
+from wesichain.core.internal import PendingCall, RefusalOf, from_plain, replace, to_plain
 from wesichain.errors import (
     CodecError,
     ConfigError,
@@ -259,7 +258,6 @@ class ToolFailurePolicy(StrEnum):
         return FailFast() if self is ToolFailurePolicy.FAIL_FAST else _Continue()
 
 
-@dataclass(frozen=True, slots=True)
 class _Continue(FailFast):
     """Returns the errors of tools to the model; everything else ends the run."""
 

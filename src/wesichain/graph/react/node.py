@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from wesichain.agent import Agent, LoopGuard
 from wesichain.core import Message, PromptTemplate, Role, ToolCallingLlm
-from wesichain.core.internal import positions_of, read_state, state_update, write_state
+from wesichain.core.internal import positions_of, read_state, replace, state_update, write_state
 from wesichain.errors import ConfigError, GraphDefinitionError, NodeFailedError
 from wesichain.graph.context import GraphContext
 from wesichain.graph.state.kinds import is_items, is_mapping

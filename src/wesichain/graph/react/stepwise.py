@@ -8,7 +8,6 @@ stored, as a snapshot whose messages and steps are keys of the state: whoever re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Annotated, Any, TypedDict, cast
 
 from wesichain.agent import (
@@ -25,7 +24,7 @@ from wesichain.agent import (
     RunOptions,
 )
 from wesichain.core import Clock, ErrorStep, Event, Message, PromptTemplate, ReActStep, Role, ToolCallingLlm
-from wesichain.core.internal import PendingCall, read_state, to_plain, write_state
+from wesichain.core.internal import PendingCall, read_state, replace, to_plain, write_state
 from wesichain.errors import ConfigError, GraphError, NodeFailedError
 from wesichain.graph.builder import GraphBuilder
 from wesichain.graph.checkpoints.checkpointer import Checkpointer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
 
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import Value
 
 from .kinds import is_items, is_mapping, is_some
 from .owned import AppendOnlyList
@@ -24,8 +24,7 @@ class Unset:
 UNSET: Final = Unset()
 
 
-@dataclass(frozen=True, slots=True)
-class Reducer:
+class Reducer(Value):
     """A named fold. `fold(old, new)` is pure: it returns the folded value and changes neither.
 
     `zero` makes the value that the first write is folded into; without one the first write is the value.
@@ -36,8 +35,7 @@ class Reducer:
     zero: Zero | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Overwrite(Generic[T]):
+class Overwrite(Value, Generic[T]):
     """As an annotation, the default: a key keeps one value. As a value, it passes the reducer by:
 
     `return {"messages": Overwrite([])}` sets the key, whatever its reducer and its siblings' writes.
@@ -46,7 +44,6 @@ class Overwrite(Generic[T]):
     value: T
 
 
-@dataclass(frozen=True, slots=True)
 class ReplacedValue(Overwrite[T]):
     """A key's value in a whole state that a node returned, where no write says what became of it.
 
@@ -85,8 +82,7 @@ Add: Final = Reducer("Add", _add)
 """`old + new`: numbers add up, texts and lists join."""
 
 
-@dataclass(frozen=True, slots=True)
-class Marker:
+class Marker(Value):
     """A remark on a key, beside its reducer: `Annotated[list[str], Append, PerStep]`."""
 
     name: str

@@ -19,7 +19,7 @@ from typing import (
     get_type_hints,
 )
 
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import Value
 from wesichain.errors import GraphDefinitionError
 
 from .kinds import build_dataclass, fields_of, is_dataclass_type, is_mapping, is_model, is_typed_dict
@@ -37,8 +37,7 @@ class Form(Enum):
     PYDANTIC = "pydantic"
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(Value):
     """One key of a state: its type, how writes are folded, and where it starts."""
 
     name: str

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import isclose
 from typing import Any, TypeAlias, TypeGuard
 
-from wesichain.core.internal import constructor_of, dataclass, same
+from wesichain.core.internal import Value, same
 
 from .kinds import is_dict, is_items, is_list, is_mapping, is_tuple
 from .owned import AppendOnlyList, StateView, clone, is_copied, plain_list
@@ -14,16 +14,14 @@ from .reducers import UNSET, Append, Overwrite, Reducer, ReplacedValue
 from .schema import Key, Schema, StateValues
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(Value):
     """Run a node in the next super-step on a payload of its own, rather than on the shared state."""
 
     node: str
     payload: Any
 
 
-@dataclass(frozen=True, slots=True)
-class StateUpdate:
+class StateUpdate(Value):
     """An update together with where to go next.
 
     `values` is a partial mapping or a whole state. `goto` names nodes (or holds `Send`s) that run
@@ -41,8 +39,7 @@ class StateUpdate:
 Write: TypeAlias = tuple[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class NodeResult:
+class NodeResult(Value):
     """The result of a node: writes in order, each value the run's own, and where to go."""
 
     writes: tuple[Write, ...] = ()
@@ -50,7 +47,6 @@ class NodeResult:
 
 
 NOTHING = NodeResult()
-_result = constructor_of(NodeResult)
 
 
 class NotAnUpdateError(ValueError):
@@ -82,7 +78,7 @@ def read_result(
     if schema.holds(returned) or returned is view:
         return NodeResult(tuple(_differences(schema, returned, values, values if before is None else before)))
     if is_mapping(returned):
-        return _result(tuple(_writes(schema, returned, view, values)))
+        return NodeResult(tuple(_writes(schema, returned, view, values)))
     if is_items(returned):
         many = [read_result(schema, item, view=view, values=values, before=before) for item in returned]
         writes = [write for one in many for write in one.writes]

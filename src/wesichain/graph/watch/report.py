@@ -6,13 +6,12 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from typing_extensions import override
 
 from wesichain.core import Clock, Event, EventSink, StepFailed, ToolCompleted, ToolDispatched
-from wesichain.core.internal import CheckpointSaved, NodeCompleted, NodeFailed, NodeStarted
+from wesichain.core.internal import CheckpointSaved, NodeCompleted, NodeFailed, NodeStarted, replace
 from wesichain.trace import Redactor
 
 from .observer import Observer
@@ -45,17 +44,19 @@ class RunReport:
     # --- what happens ------------------------------------------------------------------------------
 
     def node_started(self, step: int, node: str, task: str, view: Any) -> None:
-        self.log.emit(NodeStarted, self._scope, step, node, task_id=task)
+        self.log.emit(NodeStarted, self._scope, step, node=node, task_id=task)
         self._call("on_node_start", node, view)
 
     def node_completed(
         self, step: int, node: str, task: str, *, duration_ms: float, keys: tuple[str, ...], returned: Any
     ) -> None:
-        self.log.emit(NodeCompleted, self._scope, step, node, duration_ms, keys, task_id=task)
+        about = {"node": node, "task_id": task}
+        self.log.emit(NodeCompleted, self._scope, step, duration_ms, keys, **about)
         self._call("on_node_end", node, returned, duration_ms)
 
     def node_failed(self, step: int, node: str, task: str, error: BaseException) -> None:
-        self.log.emit(NodeFailed, self._scope, step, node, type(error).__name__, str(error), task_id=task)
+        about = {"node": node, "task_id": task}
+        self.log.emit(NodeFailed, self._scope, step, type(error).__name__, str(error), **about)
         self._call("on_error", node, error)
 
     def checkpoint_saved(self, step: int, checkpoint: str, nodes: Sequence[str]) -> None:

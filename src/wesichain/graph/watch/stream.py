@@ -11,15 +11,14 @@ from typing import Any, Final, Generic, Literal, Self, TypeAlias, TypeVar, get_a
 from typing_extensions import override
 
 from wesichain.core import Event, EventSink, TextDelta
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import Value
 from wesichain.errors import ConfigError, GraphInterruptedError
 
 Mode: TypeAlias = Literal["events", "values", "updates", "messages", "custom"]
 _MODES: tuple[Mode, ...] = get_args(Mode)
 
 
-@dataclass(frozen=True, slots=True)
-class StreamItem:
+class StreamItem(Value):
     """Something that happened in a run. `subgraph` is the scope of the graph that it happened in, "" outside.
 
     `data` is by mode: an event; the state after a super-step; what a node wrote; a piece of a model's text;

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, fields
+from dataclasses import fields
 from hashlib import sha256
-from typing import Any, Self, TypeAlias, cast
+from typing import Any, ClassVar, Self, TypeAlias, cast
 
 from typing_extensions import override
 
 from wesichain.core import Strategy, ToolSpec
-from wesichain.core.internal import OMIT, UNWRITTEN, dataclass, dump_json, is_array, is_object
+from wesichain.core.internal import Value, dump_json, field, force_setattr, is_array, is_object
 from wesichain.errors import CodecError
 
 from .evidence import EvidenceTally
@@ -22,8 +22,7 @@ _ROUNDING = 0.01  # by which a rate may differ from that of the counts
 DATA_MODEL = "1.3.0"  # major: fields changed; minor: optional fields added or no longer written
 
 
-@dataclass(frozen=True, slots=True)
-class Provenance:
+class Provenance(Value, omit_defaults=True):
     """Where a bullet comes from.
 
     `author` is who worded it: "operator" (a person, or code of the application), "reflector" (from the
@@ -31,14 +30,41 @@ class Provenance:
     that a user asked or a tool returned is shown to another run.
     """
 
-    author: str = field(default="operator", metadata=OMIT)
-    task: str = field(default="", metadata=OMIT)
-    reflection: str = field(default="", metadata=OMIT)
-    model: str = field(default="", metadata=OMIT)
+    author: str = "operator"
+    task: str = ""
+    reflection: str = ""
+    model: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PlaybookBullet(Strategy):
+class _BulletDetails(Strategy, kw_only=True, omit_defaults=True):
+    """What a bullet has beside its id and content."""
+
+    # what is shown
+    text: str = field(default="", init=False)
+    section: Section = "Strategies"
+    tool_sequence: tuple[str, ...] = ()
+    helpful_count: int = 0
+    harmful_count: int = 0
+    tags: tuple[str, ...] = ()
+    stage: Stage = "shadow"
+    ruling: Ruling = "none"
+    created_at: float = 0.0
+    last_updated: float = 0.0
+    example_task: str = ""
+    lesson: Lesson = ""
+    parameter: str = ""
+    sources: tuple[str, ...] = ()
+    # NAME=HASH of each tool's schema
+    fingerprints: tuple[str, ...] = ()
+    # +HASH or -HASH of a word that its tasks have, or lack
+    condition: str = ""
+    # runs that followed it, as `conditions` keeps them
+    cases: tuple[str, ...] = ()
+    tally: EvidenceTally = EvidenceTally()
+    provenance: Provenance = Provenance()
+
+
+class PlaybookBullet(_BulletDetails):
     """One piece of advice. `content` never changes once it is recorded; the counters only grow.
 
     Without an id the bullet gets one made from its content and what it is about. `stage` is set by the
@@ -47,31 +73,12 @@ class PlaybookBullet(Strategy):
     `parameter` which parameter of its tool they are about, and `sources` are hashes of the runs that gave it.
     """
 
+    __always__: ClassVar[tuple[str, ...]] = ("id", "content")
+    __unwritten__: ClassVar[tuple[str, ...]] = ("text",)
+    __aside__: ClassVar[tuple[str, ...]] = ("text",)
+
     id: str = ""
     content: str = ""
-    # what is shown
-    text: str = field(default="", init=False, repr=False, compare=False, kw_only=True, metadata=UNWRITTEN)
-    section: Section = field(default="Strategies", kw_only=True, metadata=OMIT)
-    tool_sequence: tuple[str, ...] = field(default=(), kw_only=True, metadata=OMIT)
-    helpful_count: int = field(default=0, kw_only=True, metadata=OMIT)
-    harmful_count: int = field(default=0, kw_only=True, metadata=OMIT)
-    tags: tuple[str, ...] = field(default=(), kw_only=True, metadata=OMIT)
-    stage: Stage = field(default="shadow", kw_only=True, metadata=OMIT)
-    ruling: Ruling = field(default="none", kw_only=True, metadata=OMIT)
-    created_at: float = field(default=0.0, kw_only=True, metadata=OMIT)
-    last_updated: float = field(default=0.0, kw_only=True, metadata=OMIT)
-    example_task: str = field(default="", kw_only=True, metadata=OMIT)
-    lesson: Lesson = field(default="", kw_only=True, metadata=OMIT)
-    parameter: str = field(default="", kw_only=True, metadata=OMIT)
-    sources: tuple[str, ...] = field(default=(), kw_only=True, metadata=OMIT)
-    # NAME=HASH of each tool's schema
-    fingerprints: tuple[str, ...] = field(default=(), kw_only=True, metadata=OMIT)
-    # +HASH or -HASH of a word that its tasks have, or lack
-    condition: str = field(default="", kw_only=True, metadata=OMIT)
-    # runs that followed it, as `conditions` keeps them
-    cases: tuple[str, ...] = field(default=(), kw_only=True, metadata=OMIT)
-    tally: EvidenceTally = field(default=EvidenceTally(), kw_only=True, metadata=OMIT)
-    provenance: Provenance = field(default=Provenance(), kw_only=True, metadata=OMIT)
 
     def __post_init__(self) -> None:
         if not has_text(self.content):
@@ -168,15 +175,14 @@ class PlaybookBullet(Strategy):
             raise CodecError(f"a bullet that cannot be read: {error}") from None
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCallingStrategy(PlaybookBullet):
+class ToolCallingStrategy(PlaybookBullet, kw_only=True):
     """A bullet about a sequence of tools.
 
     `tool_success_rate` and `avg_iterations` are means over the runs that followed the sequence.
     """
 
-    tool_success_rate: float | None = field(default=None, kw_only=True, metadata=OMIT)
-    avg_iterations: float = field(default=0.0, kw_only=True, metadata=OMIT)
+    tool_success_rate: float | None = None
+    avg_iterations: float = 0.0
 
     @override
     def __post_init__(self) -> None:
@@ -246,7 +252,7 @@ def _rate(bullet: PlaybookBullet) -> float:
 
 
 def _set(bullet: PlaybookBullet, name: str, value: object) -> None:
-    object.__setattr__(bullet, name, value)
+    force_setattr(bullet, name, value)
 
 
 def _one_of(name: str, value: object, allowed: Sequence[str]) -> None:
@@ -288,7 +294,7 @@ _SPELLINGS = {section.casefold(): section for section in SECTIONS} | {
     "observation": "Observations",
 }
 _FIELDS = {
-    kind: tuple(item.name for item in fields(kind) if item.init)
+    kind: tuple(item.name for item in fields(kind) if item.name not in kind.__unwritten__)
     for kind in (PlaybookBullet, ToolCallingStrategy, Provenance, EvidenceTally)
 }
 

@@ -6,13 +6,12 @@ Runs fade: after `half_life` more of them one counts half.
 
 from __future__ import annotations
 
-from dataclasses import field, replace
 from math import log, sqrt
 
 import numpy as np
 import numpy.typing as npt
 
-from wesichain.core.internal import OMIT, dataclass
+from wesichain.core.internal import Value, replace
 
 LIMIT = 4.6  # how much likelier harm must be than help, as a logarithm, to withdraw a bullet
 LOSSES = 3  # runs with a lesson that failed in a row, which withdraw it too
@@ -21,8 +20,7 @@ _GRID = np.linspace(0.0025, 0.9975, 200)
 _LOGS = np.log(np.stack([_GRID, 1 - _GRID]))
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Value):
     """A bullet's evidence: fading counts of runs with it and without, and the difference in success.
 
     `low` and `high` are a 90 % interval of the lift. A side without runs may succeed at any rate, so that
@@ -38,8 +36,7 @@ class Evidence:
     high: float
 
 
-@dataclass(frozen=True, slots=True)
-class EvidenceTally:
+class EvidenceTally(Value, omit_defaults=True):
     """The fading counts of a bullet.
 
     `lost_helpful` and `lost_harmful` are how much of its counters has faded. `alarm` is the logarithm of how
@@ -47,15 +44,15 @@ class EvidenceTally:
     `withdrawn` how often it was taken back because it was losing.
     """
 
-    shown_runs: float = field(default=0.0, metadata=OMIT)
-    shown_successes: float = field(default=0.0, metadata=OMIT)
-    held_runs: float = field(default=0.0, metadata=OMIT)
-    held_successes: float = field(default=0.0, metadata=OMIT)
-    lost_helpful: float = field(default=0.0, metadata=OMIT)
-    lost_harmful: float = field(default=0.0, metadata=OMIT)
-    alarm: float = field(default=0.0, metadata=OMIT)
-    losses: int = field(default=0, metadata=OMIT)
-    withdrawn: int = field(default=0, metadata=OMIT)
+    shown_runs: float = 0.0
+    shown_successes: float = 0.0
+    held_runs: float = 0.0
+    held_successes: float = 0.0
+    lost_helpful: float = 0.0
+    lost_harmful: float = 0.0
+    alarm: float = 0.0
+    losses: int = 0
+    withdrawn: int = 0
 
     @property
     def is_alarming(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal, TypeAlias, cast
 
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import Value
 
 from .tasks import TaskOutput
 from .wording import one_line
@@ -14,8 +14,7 @@ Outcome: TypeAlias = Literal["success", "failure", "unknown"]
 Signal: TypeAlias = Literal["label", "tests", "execution", "self_check", "run", "none"]
 
 
-@dataclass(frozen=True, slots=True)
-class Feedback:
+class Feedback(Value):
     """True, False or nothing for each signal; `answer` is a right answer to compare with (a label).
 
     `why` says in words what was wrong or right. With `by="owner"`, the person who answers for the agent, the

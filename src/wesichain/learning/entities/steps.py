@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from wesichain.core import JsonValue
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import Value, force_setattr
 
 from .bullets import has_text, is_count, is_number
 
 TaskAction: TypeAlias = Literal["call_tool", "finish"]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolInvocation:
+class ToolInvocation(Value):
     """One call of a tool, and what became of it."""
 
     tool_name: str
@@ -34,8 +33,7 @@ class ToolInvocation:
             raise ValueError(f"duration_ms is 0 or more; got {self.duration_ms!r}")
 
 
-@dataclass(frozen=True, slots=True)
-class ReasoningStep:
+class ReasoningStep(Value):
     """One iteration, counted from 1: a thought, then a call or the end, then what was observed.
 
     A model may ask for several calls at once: `invocations` has them all, `tool_name` and `tool_args`
@@ -69,7 +67,7 @@ class ReasoningStep:
             raise ValueError(
                 f"iteration {self.iteration} ends the run without an observation: give the answer"
             )
-        object.__setattr__(self, "invocations", tuple(self.invocations))
+        force_setattr(self, "invocations", tuple(self.invocations))
 
     @property
     def calls(self) -> tuple[ToolInvocation, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
 from typing import Any
 
 from wesichain.core import (
@@ -17,7 +16,7 @@ from wesichain.core import (
     RunStarted,
     ToolsOffered,
 )
-from wesichain.core.internal import dataclass, dump_json, to_plain
+from wesichain.core.internal import Value, dump_json, field, force_setattr, replace, to_plain
 
 from .bullets import PlaybookBullet, fingerprints_of, has_text, is_count, is_number
 from .domains import check_domain
@@ -25,8 +24,7 @@ from .steps import ReasoningStep
 from .transcript import NO_ANSWER, read_steps, render
 
 
-@dataclass(frozen=True, slots=True)
-class TaskInput:
+class TaskInput(Value):
     """One task. `available_tools` narrows the registered tools; `max_iterations` overrides the limit.
 
     `playbook_bullets` are shown beside those that the generator retrieves; plain texts will do.
@@ -54,13 +52,12 @@ class TaskInput:
             raise ValueError(f"task {self.task_id!r}: available_tools and playbook_bullets are lists")
         given: Sequence[object] = self.playbook_bullets
         bullets = tuple(PlaybookBullet(content=item) if isinstance(item, str) else item for item in given)
-        object.__setattr__(self, "playbook_bullets", bullets)
+        force_setattr(self, "playbook_bullets", bullets)
         if self.available_tools is not None:
-            object.__setattr__(self, "available_tools", tuple(self.available_tools))
+            force_setattr(self, "available_tools", tuple(self.available_tools))
 
 
-@dataclass(frozen=True, slots=True)
-class TaskOutput:
+class TaskOutput(Value):
     """The outcome of a task; also of one that failed, with everything up to that point.
 
     `metadata["error"]` says why a run did not complete. `tools_used` has each tool once, in the order
@@ -89,13 +86,13 @@ class TaskOutput:
             raise ValueError(f"confidence lies between 0 and 1; got {self.confidence!r}")
         if not is_count(self.total_iterations):
             raise ValueError(f"total_iterations is 0 or more; got {self.total_iterations!r}")
-        object.__setattr__(self, "structured_trace", tuple(self.structured_trace))
+        force_setattr(self, "structured_trace", tuple(self.structured_trace))
         if self.structured_trace and len(self.structured_trace) != self.total_iterations:
             raise ValueError(
                 f"total_iterations is {self.total_iterations} and the trace of {self.task_id!r} has "
                 f"{len(self.structured_trace)} steps; there is one for each iteration"
             )
-        object.__setattr__(self, "tools_used", tuple(self.tools_used))
+        force_setattr(self, "tools_used", tuple(self.tools_used))
 
     @classmethod
     def of(cls, run: object, *, task_id: str | None = None, agent: str | None = None) -> TaskOutput:

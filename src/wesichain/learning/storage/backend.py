@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import Value
 from wesichain.errors import PlaybookError
 from wesichain.store import Lines
 
@@ -19,8 +19,7 @@ _LINES = Lines(PlaybookError, without_locks="; use Playbook.postgres(url)")
 append, exclusive, read_lines, write_file = _LINES.append, _LINES.exclusive, _LINES.read, _LINES.replace
 
 
-@dataclass(frozen=True, slots=True)
-class Repaired:
+class Repaired(Value):
     """The result of a repair: how many records were kept, and the places of those that could not be read."""
 
     kept: int

@@ -8,7 +8,7 @@ from itertools import islice
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from wesichain.core.internal import dataclass, dump_json
+from wesichain.core.internal import Value, dump_json
 from wesichain.errors import CorruptRecordError, PlaybookError
 from wesichain.learning.embedders import Embedder, Vectors
 from wesichain.learning.entities.bullets import PlaybookBullet, collapse
@@ -25,8 +25,7 @@ if TYPE_CHECKING:  # needs FAISS
 LONG = 10_000  # deltas; past it, and eight times the bullets, a log is worth compacting
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(Value):
     """A bullet and how similar its intent is to what was asked for (a cosine)."""
 
     bullet: PlaybookBullet

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
 from hashlib import sha256
 from typing import assert_never
 
 from wesichain.core import to_json
+from wesichain.core.internal import replace
 from wesichain.errors import CodecError, PlaybookError
 from wesichain.learning.entities.bullets import PlaybookBullet, has_text
 

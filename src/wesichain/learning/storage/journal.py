@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Any, Literal, TypeAlias
 
 from wesichain.core import to_json
-from wesichain.core.internal import dataclass, parse_json
+from wesichain.core.internal import Value, parse_json
 from wesichain.errors import CodecError
 from wesichain.learning.entities.bullets import DATA_MODEL, PlaybookBullet
 
@@ -23,8 +23,7 @@ GENESIS = "0" * 32
 _MARK = b'{"hash":"'
 
 
-@dataclass(frozen=True, slots=True)
-class PlaybookChange:
+class PlaybookChange(Value):
     """A change of a playbook: bullets gone, bullets as they are now, reflections taken in or out.
 
     `forgotten` are hashes of bullets that were erased, from all that stands before as well.
@@ -40,8 +39,7 @@ class PlaybookChange:
         return bool(self.puts or self.drops or self.merged or self.unmerged or self.forgotten)
 
 
-@dataclass(frozen=True, slots=True)
-class Delta:
+class Delta(Value):
     """One change as it was written. `seq` counts from 1; `prev` is the hash of the delta before."""
 
     seq: int
@@ -53,8 +51,7 @@ class Delta:
     change: PlaybookChange
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(Value):
     """The first line of a log: whose it is, and after which delta it begins; `states` lines follow."""
 
     domain: str
@@ -63,15 +60,13 @@ class Head:
     states: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(Value):
     """A part of the state that a log begins with."""
 
     change: PlaybookChange
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(Value):
     """Where a damaged line was taken out."""
 
     line: int

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from typing_extensions import Unpack
 
 from wesichain.core import LlmRequest, LlmTraits, ToolSpec
-from wesichain.core.internal import is_array, is_object
+from wesichain.core.internal import is_array, is_object, replace
 from wesichain.errors import ConfigError, LlmRejectedError, MissingDependencyError
 from wesichain.llm.calls import ToolNames
 from wesichain.llm.strict_forms import strict_form

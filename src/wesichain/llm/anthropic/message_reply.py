@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from typing_extensions import override
 
 from wesichain.core import LlmResponse, StreamItem, TextChunk, ToolCallChunk, Usage
-from wesichain.core.internal import is_array, is_object
+from wesichain.core.internal import Mutable, field, is_array, is_object
 from wesichain.llm import citations
 from wesichain.llm.calls import REFUSAL, ToolNames, as_object, as_string, read_args, sealed, whole_number
 from wesichain.llm.finish_reasons import ANTHROPIC
@@ -20,8 +19,7 @@ from wesichain.llm.transport.sse import SseEvent
 from .wire import OPAQUE
 
 
-@dataclass(slots=True)
-class _Block:
+class _Block(Mutable):
     """A content block while its pieces come: of text, of a thought, or of a call's arguments."""
 
     data: dict[str, Any]

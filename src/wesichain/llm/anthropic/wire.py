@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from wesichain.core import Audio, Content, Image, JsonValue, LlmRequest, Message, Role, ToolCall, ToolSpec
-from wesichain.core.internal import Media
+from wesichain.core.internal import Media, replace
 from wesichain.llm.block_turns import (
     assistant_blocks,
     cache_lifetime,

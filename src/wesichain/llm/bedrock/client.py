@@ -6,13 +6,13 @@ import asyncio
 import os
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
 from typing_extensions import Unpack
 
 from wesichain.core import LlmRequest, LlmTraits
+from wesichain.core.internal import Value, replace
 from wesichain.errors import ConfigError, MissingDependencyError
 from wesichain.llm.calls import ToolNames
 from wesichain.llm.supported_settings import supported
@@ -40,8 +40,7 @@ _TRAITS = LlmTraits(takes_stop=True, parallel_calls=True, images=True, documents
 _CLAUDE = replace(_TRAITS, native_output=True, output_with_tools=True, caching=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Account:
+class _Account(Value):
     """Where Bedrock is, and with what requests are signed; no credentials where a key is sent, or nothing."""
 
     url: str

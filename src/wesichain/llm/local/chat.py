@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
 from wesichain.core import LlmRequest, LlmResponse, Message, ModelSettings, Role, ToolCall, ToolSpec
-from wesichain.core.internal import dump_json, is_array, is_object, parse_json
+from wesichain.core.internal import Value, dump_json, field, is_array, is_object, parse_json
 from wesichain.errors import CodecError, ConfigError
 
 _FURTHER = ("top_k", "min_p", "presence_penalty", "frequency_penalty")  # what llama.cpp calls the same
 
 
-@dataclass(frozen=True, slots=True)
-class ChatRequest:
+class ChatRequest(Value):
     """A request with tools, and how the reply is wanted."""
 
     request: LlmRequest
@@ -136,8 +134,7 @@ def _call(call: object) -> ToolCall:
 # --- the reply ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Value):
     """How one reply is written, in a body of its own or in pieces."""
 
     model: str

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from wesichain.core import Message, Role
-from wesichain.core.internal import is_array, is_object, parse_json
+from wesichain.core.internal import Value, is_array, is_object, parse_json
 from wesichain.errors import CodecError
 
 _MOST = 4_096  # values, the newest; a grammar of more only slows the model down
@@ -24,8 +23,7 @@ _EDGE = ".:!?*_-\u2013\u2014\u2026/\\=#"
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,14})")
 
 
-@dataclass(frozen=True, slots=True)
-class GroundedValues:
+class GroundedValues(Value):
     """The values that ids may take, each once."""
 
     texts: tuple[str, ...] = ()

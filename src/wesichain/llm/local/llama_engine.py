@@ -10,17 +10,16 @@ import subprocess
 import sys
 import tempfile
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from wesichain.core.internal import Value
 from wesichain.errors import ConfigError, MissingDependencyError
 
 LOAD_SECONDS = 300.0
 
 
-@dataclass(frozen=True, slots=True)
-class EngineSettings:
+class EngineSettings(Value):
     """How a model is loaded. Threads 0: measure; port 0: any that is free; no key: open to all."""
 
     path: str
@@ -31,8 +30,7 @@ class EngineSettings:
     key: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Value):
     """Where a loaded model listens; `elsewhere`: in a process that is not ours to start again."""
 
     url: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,7 +17,7 @@ from wesichain.core import (
     TextChunk,
     Usage,
 )
-from wesichain.core.internal import NO_SETTINGS, streams_to_listener
+from wesichain.core.internal import NO_SETTINGS, Value, replace, streams_to_listener
 from wesichain.errors import ConfigError, LlmResponseError
 from wesichain.llm.calls import ToolNames, stops_of, tool_choice
 from wesichain.llm.foreign_text import ForeignText
@@ -36,8 +35,7 @@ from .prompt import chat_messages, has_thoughts, partial_answer, read_reply
 from .wire import ask, ask_stream
 
 
-@dataclass(frozen=True, slots=True)
-class Timings:
+class Timings(Value):
     """The work of one reply: tokens read anew, found again in the cache, and written; seconds of both."""
 
     read: int

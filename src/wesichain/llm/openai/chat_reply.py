@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from typing_extensions import override
@@ -18,7 +17,7 @@ from wesichain.core import (
     ToolCallChunk,
     Usage,
 )
-from wesichain.core.internal import dump_json, is_array, is_object
+from wesichain.core.internal import Mutable, dump_json, field, is_array, is_object, replace
 from wesichain.llm import citations
 from wesichain.llm.calls import (
     REFUSAL,
@@ -41,8 +40,7 @@ from .wire import OPAQUE
 _ECHOED = ("extra_content", "thought_signature")
 
 
-@dataclass(slots=True)
-class _Call:
+class _Call(Mutable):
     """A call while its pieces come."""
 
     place: int

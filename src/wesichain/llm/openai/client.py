@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from typing_extensions import Unpack
 
 from wesichain.core import LlmTraits
+from wesichain.core.internal import replace
 from wesichain.errors import ConfigError, MissingDependencyError
 from wesichain.llm.supported_settings import supported
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
-from dataclasses import replace
 from inspect import signature
 from itertools import count
 from typing import Any, Literal, cast
@@ -23,7 +22,7 @@ from wesichain.core import (
     ToolCall,
     ToolCallingLlm,
 )
-from wesichain.core.internal import check_settings, traits_of
+from wesichain.core.internal import check_settings, replace, traits_of
 from wesichain.errors import ConfigError
 from wesichain.llm.citations import within
 from wesichain.llm.relay import relay

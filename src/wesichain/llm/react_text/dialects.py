@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from wesichain.core import JsonValue, ToolSpec
-from wesichain.core.internal import dump_json, is_array, is_object
+from wesichain.core.internal import Value, dump_json, is_array, is_object, replace
 from wesichain.errors import ConfigError
 from wesichain.llm.calls import spaced_json
 
@@ -34,8 +33,7 @@ def _react_final(answer: str) -> str:
     return f"Final Answer: {answer}"
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
+class Dialect(Value):
     """One format. `form` is shown in the prompt, with the holes `{tool_names}` and `{answer}`;
     `hint` says it in one line to a model that got it wrong."""
 

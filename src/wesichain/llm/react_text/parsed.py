@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from wesichain.core import JsonValue
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import Value
 
 
-@dataclass(frozen=True, slots=True)
-class TextCall:
+class TextCall(Value):
     """A call in a reply. `input` is the text that `args` was read from.
 
     `is_bare`: the input is text that nothing delimits. `is_raw`: the values of `args` are texts, whatever the
@@ -51,8 +50,7 @@ class NoCallError(Exception):
         self.remark = remark
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(Value):
     """A reply, read. An action has `tool` and `args`, a final one `answer`, a malformed one `reason`.
 
     `calls` are all calls of an action, the first of which `tool` and `args` repeat: a reply in a native

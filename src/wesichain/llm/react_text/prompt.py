@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, assert_never
@@ -20,6 +19,7 @@ from wesichain.core import (
     Thought,
     ToolSpec,
 )
+from wesichain.core.internal import Value
 from wesichain.errors import ConfigError
 from wesichain.llm.calls import spaced_json
 
@@ -66,8 +66,7 @@ def render_prompt(
     return prompt.render(tools, question, scratchpad=prompt.scratchpad(steps), history=history)
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(Value):
     """A template and the dialect that it teaches.
 
     The template has the holes tools, tool_names, question and scratchpad. It may have instructions,

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from wesichain.core.internal import Mutable
 
 from .structure import TextReply
 
@@ -73,8 +74,7 @@ class ReasonedText(NamedTuple):
     is_final: bool = False
 
 
-@dataclass(slots=True)
-class ReasoningStyle:
+class ReasoningStyle(Mutable):
     """How a model marks its reasoning, as far as its replies have shown. Kept by its client.
 
     `opens_in_prompt`: only the end of its reasoning is marked, since the beginning stands in the prompt.

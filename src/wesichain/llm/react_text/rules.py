@@ -7,9 +7,9 @@ no text argument may be a placeholder. A tool that is not known is not pure.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from wesichain.core import JsonValue, ToolSpec
+from wesichain.core.internal import replace
 
 from .inputs import holds_data
 from .parsed import Parsed, TextCall, action, is_placeholder, malformed

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from wesichain.core import Action, FinalAnswer, JsonValue, Message, Observation, ReActStep, Role, Thought
-from wesichain.core.internal import content_as_text
+from wesichain.core.internal import Value, content_as_text
 
 # Marks on a reply that may be refused: the runtime hands them back with the message.
 UNREADABLE: JsonValue = {"react_text": "unreadable"}
 ANSWER: JsonValue = {"react_text": "answer"}
 
 
-@dataclass(frozen=True, slots=True)
-class TextQuestion:
+class TextQuestion(Value):
     """A question of the user."""
 
     text: str
@@ -24,8 +22,7 @@ class TextQuestion:
 TranscriptStep: TypeAlias = TextQuestion | ReActStep
 
 
-@dataclass(frozen=True, slots=True)
-class TextTranscript:
+class TextTranscript(Value):
     """A request, taken apart. `question` is what is asked now, `steps` what was done about it so far."""
 
     instructions: str

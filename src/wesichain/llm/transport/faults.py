@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from math import isfinite
-from typing import Any
+from typing import Any, ClassVar
 
-from wesichain.core.internal import is_array, is_object, parse_json
+from wesichain.core.internal import Value, is_array, is_object, parse_json
 from wesichain.errors import CodecError, LlmError, LlmRejectedError, LlmResponseError, LlmTransportError
 from wesichain.llm.calls import as_object, as_objects
 
@@ -44,14 +43,15 @@ _STATUS_OF = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Value):
     """Whom a client asks. No text made here holds the key, or more of the address than its host."""
+
+    __aside__: ClassVar[tuple[str, ...]] = ("key",)
 
     host: str
     model: str
     key_variable: str
-    key: str = field(default="", repr=False)
+    key: str = ""
     is_borrowed: bool = False  # the SDK's client, and its key, are the caller's own
 
     def refused(self, status: int, body: str, *, headers: Mapping[str, str], now: float) -> LlmError:

@@ -11,14 +11,13 @@ import ssl
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Protocol, TypeAlias
 
 import httpx2
 
 from wesichain.core import JsonValue, LlmResponse, StreamItem, ToolCall, to_json
-from wesichain.core.internal import around, is_object, name_reply, parse_json
+from wesichain.core.internal import Value, around, is_object, name_reply, parse_json, replace
 from wesichain.errors import CodecError, ConfigError, LlmError, LlmResponseError, LlmTransportError
 from wesichain.llm.calls import ToolNames, as_string
 from wesichain.llm.finish_reasons import Ending, ending_of, with_ending
@@ -34,8 +33,7 @@ _DRAIN_SECONDS = 0.1
 _ERROR_BYTES = 65_536  # of an error's body: enough to say what was wrong
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderRoute:
+class ProviderRoute(Value):
     """A way to a provider: whom it reaches, how to post a body there, and what the SDK raises.
 
     `post` is given the body, whether the reply is to be streamed, and the key for this request where a
@@ -295,8 +293,7 @@ def certificates() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-@dataclass(frozen=True, slots=True)
-class _Link:
+class _Link(Value):
     """A line, and the keeper that an event loop closes when it ends, and the connections with it."""
 
     line: ProviderRoute

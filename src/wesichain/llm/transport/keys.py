@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from inspect import isawaitable, iscoroutinefunction
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
+from wesichain.core.internal import Value
 from wesichain.errors import ConfigError
 
 PLACEHOLDER = "no-key"  # the SDKs insist on a key; a server that asks for none ignores it
@@ -44,8 +44,7 @@ def asked_key(key: Key | None) -> Callable[[], Awaitable[str]] | None:
     return ask
 
 
-@dataclass(frozen=True, slots=True)
-class KeyAccount:
+class KeyAccount(Value):
     """Where a provider lives by default, and the environment variables that say otherwise."""
 
     url: str

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol, Self, TypedDict
 from typing_extensions import override
 
 from wesichain.core import Clock, JsonValue, LlmRequest, LlmResponse, LlmTraits, ModelSettings, StreamItem
-from wesichain.core.internal import SystemClock, dataclass, say_omitted, streams_to_listener
+from wesichain.core.internal import SystemClock, Value, say_omitted, streams_to_listener
 from wesichain.errors import ConfigError, LlmRejectedError
 from wesichain.llm.calls import ToolNames, checked_options
 from wesichain.llm.foreign_text import ForeignText
@@ -64,8 +64,7 @@ class WriteRequest(Protocol):
     ) -> dict[str, Any]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Adapter:
+class Adapter(Value):
     """One provider's API: how a request is written, and how a reply is read.
 
     `reply` makes the object that reads one reply, whole or streamed; `settings` are those of the model.

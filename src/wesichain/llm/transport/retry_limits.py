@@ -6,12 +6,11 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from math import inf
 from typing import TypeVar
 
 from wesichain.core import Clock
-from wesichain.core.internal import SystemClock, backoff_delay
+from wesichain.core.internal import SystemClock, Value, backoff_delay, field
 from wesichain.errors import ConfigError, LlmError
 
 T = TypeVar("T")
@@ -21,8 +20,7 @@ _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 8.0
 
 
-@dataclass(frozen=True, slots=True)
-class RetryLimits:
+class RetryLimits(Value):
     """Limits in number and in seconds.
 
     `retries` come after the first attempt. `deadline` bounds silence: how long no byte may come. `total` is

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from wesichain.core.internal import Value
 from wesichain.errors import LlmResponseError
 
 
-@dataclass(frozen=True, slots=True)
-class SseEvent:
+class SseEvent(Value):
     """One event: its data lines joined, and its name if it has one."""
 
     data: str

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import field
-from typing import Any
+from typing import Any, ClassVar
 
 from wesichain.agent import RaisedError
 from wesichain.core import (
@@ -22,19 +21,20 @@ from wesichain.core import (
     ToolsOffered,
     ToolSpec,
 )
-from wesichain.core.internal import common_prefix, dataclass, dump_json, to_plain
+from wesichain.core.internal import Value, common_prefix, dump_json, field, to_plain
 from wesichain.errors import ReplayMismatchError
 from wesichain.tools import ToolResult
 from wesichain.trace import Recording, Redactor
 
 
-@dataclass(frozen=True, slots=True)
-class _Exchange:
+class _Exchange(Value):
     """A request to a model, and the reply or the error that came of it."""
+
+    __aside__: ClassVar[tuple[str, ...]] = ("reply",)
 
     messages: Sequence[Message]
     key: str
-    reply: LlmResponse | StepFailed = field(compare=False)
+    reply: LlmResponse | StepFailed = field()
 
 
 class Tape:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from types import coroutine
 from typing import Any, NamedTuple
 
 from typing_extensions import override
 
 from wesichain.core import Event, EventSink, LlmRequest, LlmResponse, ToolCall
-from wesichain.core.internal import CancellationToken, running_loop
+from wesichain.core.internal import CancellationToken, replace, running_loop
 from wesichain.errors import LlmTransportError, ToolExecutionError, ToolTimeoutError
 from wesichain.testing.seams import RunTool, Seam
 from wesichain.tools import PreparedCall, Tool, ToolContext, ToolResult

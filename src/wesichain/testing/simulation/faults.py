@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Sized
-from dataclasses import field, fields
-from typing import Any, Self
+from typing import ClassVar, Self
 
 from typing_extensions import override
 
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import Value
 from wesichain.errors import ConfigError
 
 from .loop import draw
@@ -18,29 +17,24 @@ from .loop import draw
 _ENABLED = 0.45
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Value):
     """One fault that happened: its kind (a field of `Faults`) and the boundary at which it happened.
 
     `after` is how many events the run had before.
     """
 
+    __aside__: ClassVar[tuple[str, ...]] = ("after",)
+
     kind: str
     at: str
-    after: int = field(default=0, compare=False, repr=False)
+    after: int = 0
 
     @override
     def __str__(self) -> str:
         return f"{_SENTENCES[self.kind]} ({self.at})"
 
 
-def _rate(default: float, sentence: str) -> Any:
-    """How likely a kind of fault is, and what a report says of one that happened."""
-    return field(default=default, metadata={"sentence": sentence})
-
-
-@dataclass(frozen=True, slots=True)
-class Faults:
+class Faults(Value):
     """How likely each kind of fault is at each of its boundaries, from 0 (never) to 1.
 
     For every seed some of the kinds are switched on, drawn from the seed. `most_crashes` limits how often the
@@ -63,21 +57,21 @@ class Faults:
     crash:           the process dies at an event or inside a tool, and another resumes from what was stored
     """
 
-    tool_raises: float = _rate(0.15, "the tool raised before it did anything")
-    tool_hangs: float = _rate(0.10, "the tool did nothing until its timeout")
-    tool_late: float = _rate(0.15, "the tool did its work, and its result came after the timeout")
-    tool_twice: float = _rate(0.20, "the call was delivered a second time")
-    node_raises: float = _rate(0.10, "the node raised before it did anything")
-    node_hangs: float = _rate(0.08, "the node did nothing until its timeout")
-    node_late: float = _rate(0.10, "the node did its work, and returned after its timeout")
-    model_errs: float = _rate(0.10, "the provider failed")
-    model_cut: float = _rate(0.06, "the reply was cut")
-    model_malformed: float = _rate(0.06, "the reply was malformed")
-    person_late: float = _rate(0.20, "the answer came late")
-    person_twice: float = _rate(0.25, "the answer was given twice")
-    person_never: float = _rate(0.15, "nobody answered")
-    cancel: float = _rate(0.03, "the run was cancelled")
-    crash: float = _rate(0.06, "the process died")
+    tool_raises: float = 0.15
+    tool_hangs: float = 0.10
+    tool_late: float = 0.15
+    tool_twice: float = 0.20
+    node_raises: float = 0.10
+    node_hangs: float = 0.08
+    node_late: float = 0.10
+    model_errs: float = 0.10
+    model_cut: float = 0.06
+    model_malformed: float = 0.06
+    person_late: float = 0.20
+    person_twice: float = 0.25
+    person_never: float = 0.15
+    cancel: float = 0.03
+    crash: float = 0.06
     most_crashes: int = 2
     only: tuple[Fault, ...] | None = None
 
@@ -96,7 +90,24 @@ class Faults:
         return cls(**{**dict.fromkeys(KINDS, 0.0), **rates})  # type: ignore[arg-type]  # rates of kinds
 
 
-_SENTENCES = {one.name: str(one.metadata["sentence"]) for one in fields(Faults) if one.metadata}
+# What a report says of a fault that happened.
+_SENTENCES = {
+    "tool_raises": "the tool raised before it did anything",
+    "tool_hangs": "the tool did nothing until its timeout",
+    "tool_late": "the tool did its work, and its result came after the timeout",
+    "tool_twice": "the call was delivered a second time",
+    "node_raises": "the node raised before it did anything",
+    "node_hangs": "the node did nothing until its timeout",
+    "node_late": "the node did its work, and returned after its timeout",
+    "model_errs": "the provider failed",
+    "model_cut": "the reply was cut",
+    "model_malformed": "the reply was malformed",
+    "person_late": "the answer came late",
+    "person_twice": "the answer was given twice",
+    "person_never": "nobody answered",
+    "cancel": "the run was cancelled",
+    "crash": "the process died",
+}
 KINDS = tuple(_SENTENCES)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Sequence
 from copy import copy
-from dataclasses import replace
 from functools import partial, wraps
 from typing import Any, TypeGuard, cast
 
+from wesichain.core.internal import replace
 from wesichain.errors import ConfigError, GraphError, GraphInterruptedError
 from wesichain.graph import Checkpointer, Entry, ExecutionOptions, Graph
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import Value
 
 from .faults import FaultPlan
 from .loop import EPOCH, VirtualLoop
@@ -25,8 +25,7 @@ class SimulatedQuestion(NamedTuple):
     expires_at: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Answers:
+class Answers(Value):
     """What people have answered, by the keys of the questions. `is_repeated`: they answer a second time."""
 
     given: Mapping[str, Any]

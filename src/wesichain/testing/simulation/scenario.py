@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
 from inspect import signature
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeGuard
 
 from typing_extensions import override
 
 from wesichain.agent import Agent
 from wesichain.core import Event, JsonValue
-from wesichain.core.internal import Decision, PendingCall, Spent, dataclass
+from wesichain.core.internal import Decision, PendingCall, Spent, Value, field
 from wesichain.errors import ConfigError
 from wesichain.graph import Graph, GraphInterrupt
 from wesichain.trace import Recording
@@ -27,8 +26,7 @@ Person: TypeAlias = Callable[[PendingCall], Decision | None] | Callable[[GraphIn
 Invariant: TypeAlias = "Callable[[Trace], object]"
 
 
-@dataclass(frozen=True, slots=True)
-class Effect:
+class Effect(Value):
     """One time that a tool's own code was run. `ended` is "returned", "raised" or "cut" (it never ended).
 
     `key` is the idempotency key of the call: a call that is run again, or delivered twice, has the same.
@@ -74,8 +72,7 @@ class ToolEffects(Mapping[str, tuple[Effect, ...]]):
         return f"ToolEffects({self._by_tool!r})"
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(Value):
     """One simulated run: what an invariant looks at.
 
     `events` are those of all processes, in order; `effects` the executions of each tool; `spent` and
@@ -84,6 +81,8 @@ class Trace:
     the scenario's world function returned for this seed; `faults` are those that happened, `possible` all
     that could have: each kind of fault at each boundary that the run came to. `turns`: of its event loop.
     """
+
+    __aside__: ClassVar[tuple[str, ...]] = ("possible", "turns")
 
     seed: int
     run_id: str
@@ -95,8 +94,8 @@ class Trace:
     faults: tuple[Fault, ...] = ()
     processes: int = 1
     error: BaseException | None = None
-    possible: tuple[Fault, ...] = field(default=(), repr=False)
-    turns: int = field(default=0, repr=False)
+    possible: tuple[Fault, ...] = ()
+    turns: int = 0
 
     @property
     def recording(self) -> Recording:
@@ -104,8 +103,7 @@ class Trace:
         return Recording(self.run_id, self.events)
 
 
-@dataclass(frozen=True, slots=True)
-class Scenario:
+class Scenario(Value):
     """A task for an agent or a graph, the people and the world around it, and what must always hold.
 
     `agent`: an agent or a graph, or a function that makes one. The function is called for every process, so

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, TypeAlias
 
 from wesichain.core import to_json
+from wesichain.core.internal import Mutable, replace
 from wesichain.errors import ConfigError
 from wesichain.testing.seams import installed
 
@@ -161,8 +161,7 @@ async def _run_to_end(run: SimulatedRun) -> None:
 _Shown: TypeAlias = tuple[Trace, BaseException]
 
 
-@dataclass(slots=True)
-class _Shrinking:
+class _Shrinking(Mutable):
     """Looks for the fewest faults that still break an invariant with this seed."""
 
     scenario: Scenario

@@ -6,15 +6,14 @@ import re
 import sys
 import traceback
 from collections.abc import Iterator
-from dataclasses import field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from typing_extensions import override
 
 from wesichain.core import Event, JsonValue
-from wesichain.core.internal import NodeFailed, dataclass
+from wesichain.core.internal import NodeFailed, Value, field, replace
 from wesichain.errors import ConfigError
 from wesichain.trace import Recorder, Recording, find_run
 
@@ -24,13 +23,14 @@ from .scenario import Invariant, Scenario
 _FAULT = "simulated fault"  # the name of a fault on the timeline of a recording
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(Value):
     """An invariant that did not hold, with a seed that shows it and the fewest faults that still do.
 
     `invariant` is the name of the function, `error` what it raised; `count` says how many of the seeds broke
     it. `recording` is the run with these faults alone.
     """
+
+    __aside__: ClassVar[tuple[str, ...]] = ("scenario", "functions")
 
     seed: int
     invariant: str
@@ -38,8 +38,8 @@ class Violation:
     faults: tuple[Fault, ...]
     recording: Recording
     count: int = 1
-    scenario: Scenario | None = field(default=None, repr=False, compare=False)
-    functions: tuple[Invariant, ...] = field(default=(), repr=False, compare=False)
+    scenario: Scenario | None = None
+    functions: tuple[Invariant, ...] = ()
 
     @property
     def message(self) -> str:
@@ -88,7 +88,8 @@ class Violation:
     def _faults_before(self, place: int, last: Event) -> Iterator[Event]:
         for fault in self.faults:
             if max(1, fault.after) == place:
-                yield NodeFailed(last.run_id, last.step_id, last.seq, last.at, _FAULT, fault.kind, str(fault))
+                about = {"node": _FAULT, "error": fault.kind, "message": str(fault)}
+                yield NodeFailed(last.run_id, last.step_id, last.seq, last.at, **about)
 
     def test(self) -> str:
         """The source of a pytest that fails as long as the violation is there.
@@ -160,13 +161,14 @@ def _importable(module: str, name: str) -> str:
     return Path(file).stem
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Value):
     """The result of a simulation: how many runs were made, one for each seed, and what did not hold."""
+
+    __aside__: ClassVar[tuple[str, ...]] = ("faults",)
 
     runs: int
     violations: tuple[Violation, ...] = ()
-    faults: Faults = field(default_factory=Faults, repr=False)
+    faults: Faults = field(default_factory=Faults)
 
     @property
     def ok(self) -> bool:

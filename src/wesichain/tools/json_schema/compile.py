@@ -12,7 +12,7 @@ from itertools import repeat
 from math import inf
 from typing import Any
 
-from wesichain.core.internal import check_depth, dataclass, dump_json, is_array, is_object, parse_json
+from wesichain.core.internal import Value, check_depth, dump_json, is_array, is_object, parse_json
 from wesichain.errors import CodecError, ToolDefinitionError
 
 from . import applicators as apply
@@ -24,8 +24,7 @@ from .references import METASCHEMA, References
 from .shape import children, is_schema
 
 
-@dataclass(frozen=True, slots=True)
-class Validator:
+class Validator(Value):
     """A compiled schema."""
 
     _root: SchemaNode

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from typing_extensions import override
 
 from wesichain.core import JsonValue
-from wesichain.core.internal import check_depth, dataclass, dump_json, is_array, is_object, parse_json
+from wesichain.core.internal import Value, check_depth, dump_json, is_array, is_object, parse_json
 from wesichain.errors import CodecError
 
 MAX_ISSUES = 10
@@ -18,8 +18,7 @@ MAX_TEXT = 80
 Path: TypeAlias = tuple[str | int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Issue:
+class Issue(Value):
     """One fault: the way to the field, and what is expected there."""
 
     path: Path

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import inf
 
+from wesichain.core.internal import Mutable, Value
 from wesichain.errors import ToolDefinitionError
 
 from .issues import shorten
@@ -23,8 +23,7 @@ MAX_PATTERN = 2_000
 _WORK = 5_000_000  # the steps that a guarded pattern may take: about 0.1 s
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(Value):
     """A compiled pattern. A text longer than `longest` is not looked at, and does not match."""
 
     source: str
@@ -99,8 +98,7 @@ _PIECE = re.compile(
 )
 
 
-@dataclass(slots=True, eq=False)
-class _Section:
+class _Section(Mutable):
     """A group, a look-around or the whole: how many ways there are to match a text of n characters."""
 
     fixed: int = 1  # the ways are at most fixed * n ** open

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
-from wesichain.core.internal import is_array, is_object
+from wesichain.core.internal import Mutable, field, is_array, is_object
 from wesichain.errors import ToolDefinitionError
 
 from .issues import shorten
@@ -17,8 +16,7 @@ _INDEX = re.compile("[0-9]{1,9}")
 METASCHEMA = "https://json-schema.org/draft/2020-12/schema"
 
 
-@dataclass(slots=True)
-class Resource:
+class Resource(Mutable):
     """A schema with an identity of its own (`$id`), and the anchors inside it."""
 
     uri: str

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from wesichain.core import LlmRequest, Message, Role, ToolCallingLlm
-from wesichain.core.internal import Decision, Provide, Question, dataclass, is_array, is_object
+from wesichain.core.internal import Decision, Provide, Question, Value, is_array, is_object
 from wesichain.errors import ConfigError, ToolError, WesichainError
 from wesichain.tools.json_schema.compile import validate
 
@@ -35,8 +35,7 @@ class OnElicit(Protocol):
     def __call__(self, message: str, schema: Mapping[str, Any], /) -> Awaitable[Mapping[str, Any] | None]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Sampling:
+class Sampling(Value):
     """Lets a server call a model, within limits.
 
     `llm` replies; None is the model of the run whose call asks, on that run's budget and in its log
@@ -56,8 +55,7 @@ class Sampling:
             raise ConfigError("the limits of Sampling have to be 1 or more")
 
 
-@dataclass(frozen=True, slots=True)
-class Callbacks:
+class Callbacks(Value):
     """What one server may ask for: `elicit` and `sample` are called by the SDK."""
 
     _server: str

@@ -6,7 +6,7 @@ from binascii import a2b_base64
 from typing import Any, assert_never
 
 from wesichain.core import Audio, Document, Image, Message, Role
-from wesichain.core.internal import Media, dataclass, dump_json, parse_json
+from wesichain.core.internal import Media, Value, dump_json, parse_json
 from wesichain.errors import CodecError, ToolError, ToolErrorKind
 
 from .encode import WRAPPED
@@ -14,8 +14,7 @@ from .sdk import types
 from .text import bounded, label
 
 
-@dataclass(frozen=True, slots=True)
-class McpResource:
+class McpResource(Value):
     """A resource of a server, read by its `uri`; that of a template has places, `notes://{day}`."""
 
     uri: str
@@ -25,8 +24,7 @@ class McpResource:
     size: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class McpPrompt:
+class McpPrompt(Value):
     """A prompt of a server; `arguments` says of each whether it is needed."""
 
     name: str

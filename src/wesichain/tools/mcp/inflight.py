@@ -10,10 +10,9 @@ import asyncio
 from collections import Counter
 from collections.abc import Coroutine
 from contextvars import ContextVar
-from dataclasses import field
 from typing import Any
 
-from wesichain.core.internal import Decision, Question, dataclass, dump_json
+from wesichain.core.internal import Decision, Mutable, Question, dump_json, field
 from wesichain.tools.context import ToolContext
 
 _MOST_WAITING = 256  # requests that wait for a person; the oldest are given up first
@@ -22,8 +21,7 @@ _NO_CALL = object()
 _current: ContextVar[object] = ContextVar("wesichain.mcp.call_in_flight", default=None)
 
 
-@dataclass(slots=True, eq=False)
-class OpenQuestion:
+class OpenQuestion(Mutable):
     """A question of a server, and the future of its answer. `number` counts equal questions of one call."""
 
     question: Question
@@ -31,8 +29,7 @@ class OpenQuestion:
     answer: asyncio.Future[Decision]
 
 
-@dataclass(slots=True, eq=False)
-class InFlightCall:
+class InFlightCall(Mutable):
     """One request to the server, for one call of a run (`ctx`)."""
 
     ctx: ToolContext | None

@@ -11,7 +11,7 @@ from typing import Any
 from typing_extensions import TypedDict, override
 
 from wesichain.core import ToolCallingLlm
-from wesichain.core.internal import dataclass, dump_json
+from wesichain.core.internal import Value, dump_json
 from wesichain.errors import CodecError, ConfigError, ToolDefinitionError
 from wesichain.tools.context import ToolContext
 from wesichain.tools.definition import Effect, Tool
@@ -71,8 +71,7 @@ class McpTool(JsonTool):
         return self.has_open_call is not None and self.has_open_call(key)
 
 
-@dataclass(frozen=True, slots=True)
-class ToolSelection:
+class ToolSelection(Value):
     """The options of a server, with their defaults."""
 
     name: str = ""

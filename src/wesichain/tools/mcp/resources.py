@@ -5,11 +5,10 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
 from typing import Any
 from urllib.parse import unquote
 
-from wesichain.core.internal import dataclass, is_array, positions_of
+from wesichain.core.internal import Value, field, is_array, positions_of
 from wesichain.errors import ConfigError
 from wesichain.tools.json_schema.issues import preview
 
@@ -21,8 +20,7 @@ _MOST_VALUES = 100  # that the protocol lets a completion have
 _PLACE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-@dataclass(frozen=True, slots=True)
-class ServedResource:
+class ServedResource(Value):
     """A resource: `read()` returns text or bytes, or an awaitable of them.
 
     Where the address has places, `notes://{day}`, `read` takes them by name. `complete` suggests values for
@@ -56,8 +54,7 @@ class ServedResource:
         return {name: unquote(value) for name, value in found.groupdict().items()} if found else None
 
 
-@dataclass(frozen=True, slots=True)
-class ServedPrompt:
+class ServedPrompt(Value):
     """A prompt: `render(**arguments)` returns a text, or a list of texts and parts, each one message.
 
     `complete` suggests values for arguments: a list an argument, or a function of what has been typed (and,

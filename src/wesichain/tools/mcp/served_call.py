@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import field
 from typing import Any, ClassVar, TypeVar, get_args
 from uuid import uuid4
 
@@ -17,12 +16,13 @@ from wesichain.core import Message, Role
 from wesichain.core.internal import (
     Approve,
     Decision,
+    Mutable,
     PendingCall,
     Provide,
     Question,
     Refuse,
-    dataclass,
     dump_json,
+    field,
 )
 from wesichain.errors import ToolError, ToolErrorKind
 from wesichain.tools.json_schema.compile import validate
@@ -52,8 +52,7 @@ class MissingCapabilityError(ToolError):
         return MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, str(self), data)
 
 
-@dataclass(slots=True, eq=False)
-class ServedCall:
+class ServedCall(Mutable):
     """One request and its client. Messages to the client are sent in order, and before the result.
 
     It is the `link` of a tool's context: `ctx.progress(...)` is sent from here. With protocol 2026-07-28 a

@@ -29,14 +29,13 @@ import inspect
 import sys
 from collections.abc import Coroutine, Generator
 from contextlib import suppress
-from dataclasses import field
 from math import inf
 from types import FrameType
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from typing_extensions import override
 
-from wesichain.core.internal import dataclass, stray_cancel
+from wesichain.core.internal import Mutable, field, stray_cancel
 
 T = TypeVar("T")
 Steps: TypeAlias = Coroutine[Any, Any, T] | Generator[Any, Any, T]
@@ -54,8 +53,7 @@ class OutOfTimeError(Exception):
         self.abandoned = abandoned
 
 
-@dataclass(slots=True, eq=False)
-class CallDrive(Generic[T]):
+class CallDrive(Mutable, Generic[T]):
     """Await this to carry a coroutine, which yielded what it waits for at its last step, to its end."""
 
     _coro: Steps[T]

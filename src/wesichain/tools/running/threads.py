@@ -14,13 +14,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import field
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from typing_extensions import override
 
-from wesichain.core.internal import Delivery, dataclass
+from wesichain.core.internal import Delivery, Mutable, field
 
 T = TypeVar("T")
 
@@ -39,8 +38,7 @@ def in_thread(function: Callable[[], T]) -> asyncio.Future[T]:
     return future
 
 
-@dataclass(slots=True, eq=False)
-class _Job:
+class _Job(Mutable):
     """One call; to run it gives what its caller is told."""
 
     _function: Callable[[], Any]

@@ -9,7 +9,6 @@ texts, numbers and booleans get the same answer sooner from `validate_python`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
 from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, get_args, get_origin
 
@@ -21,7 +20,7 @@ from pydantic_core import ErrorDetails, to_jsonable_python
 from typing_extensions import TypedDict, override
 
 from wesichain.core import JsonValue
-from wesichain.core.internal import dataclass, dump_json, is_array, is_object, parse_json
+from wesichain.core.internal import Mutable, dump_json, field, is_array, is_object, parse_json
 from wesichain.errors import CodecError, ToolDefinitionError
 from wesichain.tools.json_schema.compile import Validator, compile_schema
 from wesichain.tools.json_schema.issues import Issue, Path, RejectedError, as_text, no_such_field, preview
@@ -33,8 +32,7 @@ from .signature import ABSENT, REQUIRED, Parameter, Signature, collected, union_
 _CONFIG = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
-@dataclass(slots=True, eq=False)
-class Arguments:
+class Arguments(Mutable):
     """The arguments of one tool: `schema` describes them, `check` judges them.
 
     `extras` is the name of **kwargs: where fields without a parameter go. `known` are the only fields there

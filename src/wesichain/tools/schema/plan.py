@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from wesichain.core import JsonValue, ToolSpec
+from wesichain.core.internal import Value, replace
 
 from .describe import signature_line
 from .output import Output
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 _NO_SIGNATURE = Signature(())
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaPlan:
+class SchemaPlan(Value):
     """How a tool is described, checked and rendered. `signature`: of a function, how it is called.
 
     `check` raises `RejectedError`, `render` raises `ToolSerializationError`. `quick`, where there is one, may

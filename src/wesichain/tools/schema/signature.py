@@ -9,13 +9,12 @@ import types
 import typing
 from collections import abc
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
 from inspect import Parameter as Kind
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import typing_extensions
 
-from wesichain.core.internal import dataclass
+from wesichain.core.internal import Value, field
 from wesichain.errors import ToolDefinitionError
 
 REQUIRED = Kind.empty
@@ -28,8 +27,7 @@ class _Absent:
 ABSENT: Any = _Absent
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(Value):
     """One parameter that the model fills in."""
 
     name: str
@@ -37,8 +35,7 @@ class Parameter:
     default: Any = REQUIRED
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(Value):
     """The parameters and return type of a callable. `context`: the parameter that gets the tool's context."""
 
     parameters: tuple[Parameter, ...]
@@ -273,8 +270,7 @@ def union_members(annotation: Any) -> tuple[Any, ...]:
     return (type(None) if annotation is None else annotation,)
 
 
-@dataclass(frozen=True, slots=True)
-class Docstring:
+class Docstring(Value):
     """The description, without sections, and one text a parameter."""
 
     description: str = ""

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, TypeAlias
 
@@ -26,7 +25,7 @@ from wesichain.core import (
     TextDelta,
     ToolCall,
 )
-from wesichain.core.internal import CallHook, around
+from wesichain.core.internal import CallHook, Mutable, around
 from wesichain.errors import RunInterruptedError
 from wesichain.trace.redaction.redactor import Redactor
 
@@ -52,8 +51,7 @@ _CALLS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 Attributes: TypeAlias = dict[str, str | int]
 
 
-@dataclass(slots=True)
-class _Run:
+class _Run(Mutable):
     """The span of a run, in the task that it runs in, and what was current there before."""
 
     span: Span
@@ -336,8 +334,7 @@ class Instrumentation(CallHook):
         return _conversing(_conversation.get() or ("" if run is None else run.conversation))
 
 
-@dataclass(slots=True, eq=False)
-class _Listener(EventSink):
+class _Listener(Mutable):
     """Receives the events of one run."""
 
     receive: Callable[[Event, _Listener], None]
@@ -345,7 +342,6 @@ class _Listener(EventSink):
     conversation: str
     run: _Run | None = None  # once it has begun
 
-    @override
     def emit(self, event: Event) -> None:
         self.receive(event, self)
 

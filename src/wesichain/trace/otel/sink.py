@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
 
 from wesichain._version import __version__
 from wesichain.core import (
@@ -27,7 +26,7 @@ from wesichain.core import (
     ToolCompleted,
     ToolDispatched,
 )
-from wesichain.core.internal import NodeCompleted, NodeFailed, NodeStarted, Transcript
+from wesichain.core.internal import Mutable, NodeCompleted, NodeFailed, NodeStarted, Transcript, field
 
 from .api import Span, SpanKind, Tracer, TracerProvider, get_tracer, set_span_in_context
 from .conventions import agent_name, handoff_of, model_name, provider_of_model, wants_content
@@ -36,8 +35,7 @@ from .spans import SpanWriter
 _MOST_INTERRUPTED = 1_000  # runs whose messages are kept in case that they are resumed
 
 
-@dataclass(slots=True)
-class _Run:
+class _Run(Mutable):
     """The open spans of one run, or of a run nested in it."""
 
     span: Span

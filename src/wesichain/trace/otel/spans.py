@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from wesichain.core import (
@@ -17,14 +16,13 @@ from wesichain.core import (
     ToolCall,
     ToolSpec,
 )
-from wesichain.core.internal import dump_json
+from wesichain.core.internal import Value, dump_json
 
 from .api import Span, Status, StatusCode
 from .conventions import definitions_of, messages_of, reply_of, usage_of
 
 
-@dataclass(frozen=True, slots=True)
-class SpanWriter:
+class SpanWriter(Value):
     """Writes attributes by the conventions; messages, arguments and results only with `content`.
 
     `clean` removes secrets from what was not redacted before.

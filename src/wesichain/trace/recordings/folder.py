@@ -11,7 +11,7 @@ from os import PathLike
 from pathlib import Path
 
 from wesichain.core import Clock, Usage, from_json
-from wesichain.core.internal import SystemClock, dataclass
+from wesichain.core.internal import SystemClock, Value
 from wesichain.errors import CodecError, ConfigError
 
 from .format import RecordedEnd, Status, read_header
@@ -86,8 +86,7 @@ def find_run(folder: str | PathLike[str], run_id: str) -> Path:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class RunSummary:
+class RunSummary(Value):
     """A run as a list shows it. `steps`, `usage` and `result` are there once it has ended."""
 
     path: Path

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import ClassVar, Literal, TypeAlias
 
 from wesichain.core import Event, JsonValue, RunCompleted, RunFailed, RunInterrupted, Usage
-from wesichain.core.internal import BlobReader, dataclass, from_plain, is_object, parse_json, text_of
+from wesichain.core.internal import BlobReader, Value, from_plain, is_object, parse_json, text_of
 from wesichain.errors import CodecError
 
 VERSION = 1
@@ -49,8 +49,7 @@ def _text(value: JsonValue) -> str:
         return ""
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(Value):
     """The head of a recording: its format, and the facts that a list of runs shows."""
 
     kind: ClassVar[str] = "recording"
@@ -61,8 +60,7 @@ class Header:
     user_input: str  # its beginning
 
 
-@dataclass(frozen=True, slots=True)
-class Dropped:
+class Dropped(Value):
     """Events that should stand here and could not be kept."""
 
     kind: ClassVar[str] = "recording_dropped"
@@ -70,8 +68,7 @@ class Dropped:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedEnd:
+class RecordedEnd(Value):
     """How the run ended, in few words: what a list of runs shows of it."""
 
     kind: ClassVar[str] = "recording_ended"

