@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
+import msgspec
 from doors import public_names
 
 # Keywords that are declared once for several functions: where their defaults and their words are.
@@ -139,10 +140,31 @@ def all_hints(typed_dict: Any) -> dict[str, object]:
 
 
 def signature_of(value: object) -> inspect.Signature | None:
+    if isinstance(value, msgspec.StructMeta):
+        return struct_signature(value)
     try:
         return inspect.signature(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return None
+
+
+def struct_signature(cls: msgspec.StructMeta) -> inspect.Signature:
+    """The fields of a struct with their annotations as they are written; msgspec resolves them."""
+    kinds = {True: inspect.Parameter.KEYWORD_ONLY, False: inspect.Parameter.POSITIONAL_OR_KEYWORD}
+    declared = dataclasses.fields(cls)  # type: ignore[arg-type]  # our values and states
+    fields = [f for f in declared if not f.name.startswith("_") and f.default is not msgspec.UNSET]
+    return inspect.Signature(
+        [
+            inspect.Parameter(f.name, kinds[f.kw_only], default=default_of_field(f), annotation=f.type)
+            for f in sorted(fields, key=lambda field: field.kw_only)
+        ]
+    )
+
+
+def default_of_field(field: dataclasses.Field[Any]) -> object:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory
+    return inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
 
 
 def options_of(value: object, words: str) -> Iterator[Option]:

@@ -7,6 +7,7 @@ import dataclasses
 import inspect
 import json
 import pickle
+import typing
 from collections.abc import Callable
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -247,3 +248,8 @@ def test_pydantic_reads_describes_and_writes_it_as_a_dataclass() -> None:
         adapter.validate_python([{"a": "one"}])
     with pytest.raises(ValidationError, match="negative"):
         TypeAdapter(Checked).validate_python({"n": -1})
+
+
+def test_a_value_in_the_metadata_of_a_field_does_not_change_how_pydantic_reads_it() -> None:
+    adapter = TypeAdapter(typing.Annotated[list[int], Point(1)])
+    assert adapter.validate_python(["1"]) == [1]

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from .handoffs.handoff import Actor, Handoff
     from .memory.stores import RunMemory
+else:  # for `help` and `inspect.signature`, which resolve annotations
+    Redactor = Actor = Handoff = RunMemory = Any
 
 DepsT = TypeVar("DepsT", default=Any)
 OutT = TypeVar("OutT", default=Any)

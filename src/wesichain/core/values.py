@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from inspect import get_annotations
-from typing import Any, ClassVar, TypeVar, get_type_hints, overload
+from typing import Any, ClassVar, TypeVar, get_origin, get_type_hints, overload
 
 from msgspec import NODEFAULT, UNSET, Struct
 from msgspec import field as struct_field
@@ -96,7 +96,8 @@ class _DataclassSample:
     item: int
 
 
-_Factory: type[Any] = type(_Sample.__struct_defaults__[0])
+_factory: Any = _Sample.__struct_defaults__[0]
+_Factory: type[Any] = type(_factory)
 _FIELD: Any = dataclasses.fields(_DataclassSample)[0]._field_type  # type: ignore[attr-defined]  # marks a field
 
 
@@ -110,8 +111,10 @@ class Value(Struct, frozen=True):
     __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]] = _DataclassFields()  # type: ignore[assignment]  # gives one
 
     @classmethod
-    def __get_pydantic_core_schema__(cls, _: Any, handler: Any) -> Any:
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
         """Read, describe and write it, for pydantic, as a dataclass with the same fields."""
+        if (get_origin(source) or source) is not cls:
+            return handler(source)  # a value in the metadata of `Annotated`, such as a reducer
         fields = dataclasses.fields(cls)
         types = get_type_hints(cls, include_extras=True)
         parts = [(one.name, types[one.name], _dataclass_field(cls, one.name, one.type)) for one in fields]
@@ -123,17 +126,14 @@ class Value(Struct, frozen=True):
         def read(given: Any, read_plain: Any) -> Any:
             return given if isinstance(given, cls) else converted(read_plain(given), cls)
 
-        inner = handler.generate_schema(plain)
-        return {
-            "type": "function-wrap",
-            "function": {"type": "no-info", "function": read},
-            "schema": inner,
-            "serialization": {
-                "type": "function-plain",
-                "function": lambda value: converted(value, plain),
-                "return_schema": inner,
-            },
-        }
+        def written(value: Any) -> Any:
+            return converted(value, plain)
+
+        schema: Any = handler.generate_schema(plain)
+        made: dict[str, Any] = {"type": "function-wrap", "schema": schema}
+        made["function"] = {"type": "no-info", "function": read}
+        made["serialization"] = {"type": "function-plain", "function": written, "return_schema": schema}
+        return made
 
     @override
     def __init_subclass__(cls, **config: Any) -> None:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 Program: TypeAlias = "Agent[Any, Any] | Graph[Any] | DurableAgent[Any] | DurableGraph[Any]"
 Person: TypeAlias = Callable[[PendingCall], Decision | None] | Callable[[GraphInterrupt], Any]
-Invariant: TypeAlias = "Callable[[Trace], object]"
 
 
 class Effect(Value):
@@ -101,6 +100,9 @@ class Trace(Value):
     def recording(self) -> Recording:
         """The run as a recording, which `Recorder` writes and the viewer opens."""
         return Recording(self.run_id, self.events)
+
+
+Invariant: TypeAlias = Callable[[Trace], object]
 
 
 class Scenario(Value):
