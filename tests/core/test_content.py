@@ -12,18 +12,7 @@ from hypothesis import given
 
 from tests.core import values
 from tests.draws import draws
-from wesichain.core import (
-    Audio,
-    Document,
-    Image,
-    LlmTraits,
-    Message,
-    Role,
-    Text,
-    Usage,
-    from_json,
-    to_json,
-)
+from wesichain.core import Audio, Document, Image, Message, Role, Text, Usage, from_json, to_json
 from wesichain.core.internal import (
     content_as_text,
     described,
@@ -32,6 +21,7 @@ from wesichain.core.internal import (
     parts_of,
 )
 from wesichain.errors import CodecError
+from wesichain.llm import LlmTraits
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\x00" * 8
 

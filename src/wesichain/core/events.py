@@ -19,6 +19,29 @@ from .messages import LlmResponse, Message, ToolCall, ToolSpec
 from .spending import NO_USAGE, Usage
 from .values import Value
 
+__all__ = [
+    "AdviceShown",
+    "AgentEvent",
+    "ContentOmitted",
+    "ContextReduced",
+    "Decided",
+    "Event",
+    "HandedOff",
+    "ModelResponded",
+    "OutputDelta",
+    "RunCompleted",
+    "RunFailed",
+    "RunInterrupted",
+    "RunStarted",
+    "StepFailed",
+    "StepStarted",
+    "TextDelta",
+    "ToolCompleted",
+    "ToolDispatched",
+    "ToolProgress",
+    "ToolsOffered",
+]
+
 
 class _Place(Value, omit_defaults=True, kw_only=True):
     """The place of an event in a tree of runs, or in a graph."""
