@@ -1,4 +1,4 @@
-"""Internal: what the rooms of the framework share and applications do not need. Any version may change it."""
+"""Internal names that the packages of the framework share. Any version may change them."""
 
 from typing import TYPE_CHECKING
 
