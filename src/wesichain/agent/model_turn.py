@@ -176,7 +176,8 @@ class ModelTurn(Generic[OutT]):
     ) -> Phase[OutT] | None:
         """Take the transition that a reply leads to; None asks the same again."""
         run, self.last_reply = self._run, reply
-        if isinstance(verdict, CallPlan):  # as in the loop: a class pattern costs more
+        # As in the loop: class patterns cost more, and `isinstance` where it is none.
+        if type(verdict) is not Answer and isinstance(verdict, CallPlan):
             if verdict.is_flawed:
                 return self._settle(phase, verdict)
             sound = verdict.reply

@@ -349,7 +349,7 @@ class AgentRuntime(Generic[OutT]):
         if inner is not None and inner.outcome is not None:
             return self._reenter(inner, inner.outcome, given)
         advice, instructions = given.advice, given.instructions
-        if isinstance(task, Idle):
+        if type(task) is Idle:
             idle = cast("Idle[OutT]", task)
         else:
             idle = self._start_with(given, history, task, given.run_id or self.new_id(inner))
