@@ -74,7 +74,6 @@ from .trail import Observed
 
 OutT = TypeVar("OutT")
 
-_READY = (Observing, Idle)
 _ENDED = (Completed, Failed, Interrupted)
 
 
@@ -96,12 +95,7 @@ class Drive(Mutable, Generic[OutT]):
     _has_begun: bool = field(default=False, init=False)
     _held: Completed[OutT] | None = field(default=None, init=False)  # a completion that is not emitted yet
     _was_interrupted: bool = field(default=False, init=False)  # in the middle of its calls
-    _previous: Phase[OutT] = field(init=False)  # the one before
-
-    def __post_init__(self) -> None:
-        self._previous = phase = self.phase
-        if phase.info.step or phase.trail.length > 2:  # a run from before, or a history: its ids are taken
-            self.run.used_ids.update((call.id, None) for call in _calls_before(phase))
+    _previous: Phase[OutT] | None = field(default=None, init=False)  # the one before the end
 
     def resume_from(
         self, outcome: Interrupted[OutT], decided: tuple[Decided, ...], decisions: Mapping[str, Decision]
@@ -132,28 +126,30 @@ class Drive(Mutable, Generic[OutT]):
             self.run.driven_by(task)
         if not self._has_begun:
             self.begin()
-        run, phase = self.run, self.phase
-        turn, pressure = self.turn, run.pressure
+        run, previous = self.run, self.phase
+        phase, turn, pressure = previous, self.turn, run.pressure
         while True:
             try:
                 if pressure is not None and not isinstance(phase, _ENDED):
                     await run.wait(pressure())
-                # A class pattern that fits makes a set, a list and a tuple: more than to look does.
-                if isinstance(phase, Thinking):
+                # Nobody derives from the phases: `isinstance` of a struct takes ten times as long where it is
+                # none, and a class pattern makes a set, a list and a tuple.
+                if type(phase) is Thinking:
                     following: Phase[OutT] = await turn.think(phase)
-                elif isinstance(phase, Acting):
+                elif type(phase) is Acting:
                     following = await self._act(phase)
-                elif isinstance(phase, _READY):
+                elif type(phase) is Observing or type(phase) is Idle:
                     following = phase.think()
                 else:  # it has ended
                     break
             except BaseException as cause:  # noqa: BLE001  # every way to end a run, a bug of ours included
                 following = await self._broken(cast("Active[OutT]", phase), cause)
-            self._previous = phase
+            previous = phase
             self.phase = phase = following
             if once:
                 break
         if self.outcome is None and isinstance(phase, _ENDED):
+            self._previous = previous
             self._record_end(phase)
         return self.outcome
 
@@ -521,7 +517,8 @@ class PastRun(Generic[OutT]):
         raise ConfigError("the run has ended, and nothing goes on from there; see its outcome")
 
 
-def _calls_before(phase: AnyPhase) -> Iterator[ToolCall]:
+def calls_before(phase: AnyPhase) -> Iterator[ToolCall]:
+    """The calls of a run from before, or of a history."""
     for message in phase.messages:
         yield from message.tool_calls
     if phase.info.opened_by:  # its messages may have been left behind with the agent before

@@ -178,7 +178,7 @@ class LiveEffects(Effects):
         self, request: LlmRequest, *, step_id: int, on_text: OnText | None
     ) -> Coroutine[Any, Any, LlmResponse]:
         llm, takes_all = self._llm, self._takes_all
-        if isinstance(request, ViewRequest):
+        if type(request) is not LlmRequest and isinstance(request, ViewRequest):  # the first look is quick
             llm, takes_all = request.llm or llm, False
         if made.any and not takes_all:  # else every message is text, or can be sent as it is
             return self._ask_fitted(llm, request, on_text)

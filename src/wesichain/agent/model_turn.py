@@ -176,11 +176,13 @@ class ModelTurn(Generic[OutT]):
     ) -> Phase[OutT] | None:
         """Take the transition that a reply leads to; None asks the same again."""
         run, self.last_reply = self._run, reply
-        if isinstance(verdict, CallPlan):  # as in the loop: a class pattern costs more
+        # As in the loop: class patterns cost more, and `isinstance` where it is none.
+        if type(verdict) is not Answer and isinstance(verdict, CallPlan):
             if verdict.is_flawed:
                 return self._settle(phase, verdict)
             sound = verdict.reply
-            run.tally.row = None  # a good step
+            if run.tally.row is not None:  # to set a field of a struct takes ten times as long as to look
+                run.tally.row = None  # a good step
             calls: Any = verdict.calls  # none of a sound plan is rejected
             self.slots = [*calls]
             self.follows = sound is reply is not self.carried_over
@@ -255,7 +257,8 @@ class ModelTurn(Generic[OutT]):
         if reply.finish_reason == "error":
             error = LlmResponseError(f"it ended with an error: {reply.content:.200}", retryable=True)
             return _unreachable(error, run.step)
-        run.tally.free = False
+        if run.tally.free:
+            run.tally.free = False
         cost = run.account.spend_reply(reply)
         run.emitter.model_responded(run.step, reply, int((run.now() - run.asked_at) * 1e6) / 1000, cost)
         if reply.omitted:

@@ -6,6 +6,7 @@ import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
+from functools import cache
 from types import GenericAlias, UnionType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, cast, get_origin
 
@@ -264,13 +265,8 @@ def signature_with(
     """
     own = inspect.signature(function)
     parameters = {name: one for name, one in own.parameters.items() if one.kind is not one.VAR_KEYWORD}
-    for one in fields(options):
-        if one.name not in parameters and one.name not in _INTERNAL:
-            factory: Any = one.default_factory
-            default = one.default if factory is MISSING else factory()
-            parameters[one.name] = inspect.Parameter(
-                one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=one.type
-            )
+    for name, one in _parameters_of(options).items():
+        parameters.setdefault(name, one)
     for name, default in (defaults or {}).items():
         known = parameters.get(name)
         if known is None:
@@ -278,6 +274,20 @@ def signature_with(
         else:
             parameters[name] = known.replace(default=default)
     return own.replace(parameters=[*parameters.values()])
+
+
+@cache
+def _parameters_of(options: type) -> Mapping[str, inspect.Parameter]:
+    """The options that are a user's to give, as parameters of a function."""
+    parameters: dict[str, inspect.Parameter] = {}
+    for one in fields(options):
+        if one.name not in _INTERNAL:
+            factory: Any = one.default_factory
+            default = one.default if factory is MISSING else factory()
+            parameters[one.name] = inspect.Parameter(
+                one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=one.type
+            )
+    return parameters
 
 
 def as_sinks(events: Sinks) -> tuple[EventSink, ...]:

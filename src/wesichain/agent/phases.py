@@ -434,7 +434,7 @@ class Idle(_Active[OutT]):
     """A run that has not begun."""
 
     def think(self) -> Thinking[OutT]:
-        return _thinking(self.info, self.trail)
+        return replace(_THINKING, info=self.info, trail=self.trail)
 
 
 class Thinking(_Active[OutT]):
@@ -445,7 +445,7 @@ class Thinking(_Active[OutT]):
         text, calls = reply.content, reply.tool_calls
         is_kept = text or calls or reply.finish_reason == "pause"  # a pause may have no text
         turn = (turn_of(reply),) if is_kept else ()
-        return _acting(self.info, self.trail.grown(turn, (reply,)), reply)
+        return replace(_ACTING, info=self.info, trail=self.trail.grown(turn, (reply,)), reply=reply)
 
     def complete(
         self,
@@ -460,7 +460,16 @@ class Thinking(_Active[OutT]):
         """End with an answer; `stopped_by` names the limit that made it the last word."""
         answer = Message(_ASSISTANT, text, citations=citations) if citations else Message(_ASSISTANT, text)
         trail = self.trail.grown((answer,), (text,))
-        return completed_phase(self.info, trail, spent, step, output, text, stopped_by)
+        return replace(
+            _COMPLETED,
+            info=self.info,
+            trail=trail,
+            spent=spent,
+            step=step,
+            output=output,
+            text=text,
+            stopped_by=stopped_by,
+        )
 
 
 class Acting(_Active[OutT]):
@@ -479,22 +488,29 @@ class Acting(_Active[OutT]):
                 messages.append(Message(_TOOL, content, call_id))
             else:  # a provider may want to know
                 messages.append(Message(_TOOL, content, call_id, is_error=True))
-        return _observing(self.info, self.trail.grown(messages, observed))
+        return replace(_OBSERVING, info=self.info, trail=self.trail.grown(messages, observed))
 
 
 class Observing(_Active[OutT]):
     """The results are in; the model has not seen them yet."""
 
     def think(self) -> Thinking[OutT]:
-        return _thinking(self.info, self.trail)
+        return replace(_THINKING, info=self.info, trail=self.trail)
 
 
 _ASSISTANT, _TOOL = Role.ASSISTANT, Role.TOOL  # to look a member up takes a third of making the message
-# What only transitions may do: their makers know nothing of what nobody can give.
-begin: Callable[[RunInfo, Trail], Idle[Any]] = _maker_of(Idle)  # the first phase of a run
-_thinking: Callable[[RunInfo, Trail], Thinking[Any]] = _maker_of(Thinking)
-_acting: Callable[[RunInfo, Trail, LlmResponse], Acting[Any]] = _maker_of(Acting)
-_observing: Callable[[RunInfo, Trail], Observing[Any]] = _maker_of(Observing)
+# Transitions replace the fields of these: to call `_maker_of(...)` takes three times as long.
+_IDLE: Idle[Any] = _maker_of(Idle)(None, None)
+_THINKING: Thinking[Any] = _maker_of(Thinking)(None, None)
+_ACTING: Acting[Any] = _maker_of(Acting)(None, None, None)
+_OBSERVING: Observing[Any] = _maker_of(Observing)(None, None)
+_COMPLETED: Completed[Any] = _maker_of(Completed)(None, None, None, 0, None, "")
+
+
+def begin(info: RunInfo, trail: Trail) -> Idle[Any]:
+    """The first phase of a run."""
+    return replace(_IDLE, info=info, trail=trail)
+
 
 Active: TypeAlias = Idle[OutT] | Thinking[OutT] | Acting[OutT] | Observing[OutT]
 Phase: TypeAlias = (
@@ -514,7 +530,7 @@ def handed_over(
     """The phase in which another agent goes on, which is shown these messages; what happened stays."""
     opened_by = phase.info.opened_by or phase.info.agent
     info = replace(phase.info, agent=agent, opened_by=opened_by, first_new=first_new)
-    return _thinking(info, phase.trail.with_messages(messages))
+    return replace(_THINKING, info=info, trail=phase.trail.with_messages(messages))
 
 
 def resumed(
@@ -542,11 +558,11 @@ def resumed(
     )
     unfinished = outcome.unfinished
     if unfinished is None or not unfinished.judged:
-        return _thinking(info, outcome.trail)
+        return replace(_THINKING, info=info, trail=outcome.trail)
     if reply is None:
-        return _acting(info, outcome.trail, unfinished.reply)
+        return replace(_ACTING, info=info, trail=outcome.trail, reply=unfinished.reply)
     trail = outcome.trail.with_last_reply(turn_of(reply), reply, instead_of=unfinished.reply)
-    return _acting(info, trail, reply)
+    return replace(_ACTING, info=info, trail=trail, reply=reply)
 
 
 def with_events(outcome: Outcome[OutT], events: list[Event]) -> Outcome[OutT]:

@@ -16,7 +16,6 @@ from wesichain.core.internal import (
     Clock,
     Mutable,
     Spent,
-    SystemClock,
     Value,
     abandon,
     field,
@@ -126,6 +125,10 @@ class RunState(Mutable, Generic[OutT]):
     deps: Any
     scope: tuple[str, ...]
     own_settings: ModelSettings | None  # of this run, over those of whoever acts in it
+    now: Callable[[], float]
+    remembers: bool
+    has_own_clock: bool  # durations are by a clock that was injected, not by a journal
+    is_bare: bool  # nothing but its end can end a wait
     # A set, but one that the garbage collector need not look at.
     used_ids: dict[str, None] = field(default_factory=dict[str, None], init=False)
     task: asyncio.Task[Any] | None = field(default=None, init=False)
@@ -138,17 +141,6 @@ class RunState(Mutable, Generic[OutT]):
     asked_at: float = field(default=0.0, init=False)  # when the model was last called
     _cancels: int = field(default=0, init=False)
     _offer: tuple[tuple[ToolSpec, ...], int, tuple[ToolSpec, ...]] = field(default=((), -1, ()), init=False)
-    now: Callable[[], float] = field(init=False)
-    remembers: bool = field(init=False)
-    has_own_clock: bool = field(init=False)  # durations are by a clock that was injected, not by a journal
-    is_bare: bool = field(init=False)  # nothing but its end can end a wait
-
-    def __post_init__(self) -> None:
-        clock = self.settings.clock
-        self.now = clock.monotonic
-        self.remembers = self.effects.remembers
-        self.has_own_clock = type(clock) is not SystemClock and not self.remembers
-        self.is_bare = self._token is None and not self.account.is_timed
 
     @property
     def name(self) -> str:

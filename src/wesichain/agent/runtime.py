@@ -33,7 +33,7 @@ from wesichain.tools import ToolContext, ToolRegistry, ToolSet
 
 from .calls.call_approvals import UsedTokens, with_decided_args
 from .calls.open_call import InnerRun, OpenCall
-from .drive import Drive, OpenRun, PastRun
+from .drive import Drive, OpenRun, PastRun, calls_before
 from .effects import Effects, LiveEffects, complete_effects
 from .emitter import Emitter, Listener, listeners, signed
 from .memory.history import is_over, messages_of, opening, question_of
@@ -342,10 +342,11 @@ class AgentRuntime(Generic[OutT]):
         if inner is not None and inner.outcome is not None:
             return self._reenter(inner, inner.outcome, given)
         advice, instructions = given.advice, given.instructions
-        if isinstance(task, Idle):
+        if type(task) is Idle:
             idle = cast("Idle[OutT]", task)
         else:
-            idle = self._start_with(given, history, task, given.run_id or self.new_id(inner))
+            run_id = given.run_id or (None if inner is None else inner.run_id)
+            idle = self._start_with(given, history, task, run_id)
         tally = None if advice is None or not advice.tools else Tally(advised=advice.tools)
         drive, middleware = self._drive(idle, given, inner, tally)
         if advice is not None:
@@ -455,6 +456,8 @@ class AgentRuntime(Generic[OutT]):
             raise
         if options.stream or inner is not None:
             self._attach_reader(run, options, inner, middleware)
+        if phase.info.step or phase.trail.length > 2:  # a run from before, or a history: its ids are taken
+            run.used_ids.update((call.id, None) for call in calls_before(phase))
         return Drive(run, phase, inner, ModelTurn(run, phase, options.stream)), middleware
 
     def _opened(
@@ -525,9 +528,22 @@ class AgentRuntime(Generic[OutT]):
         deps = options.deps
         if parent is not None or self.deps.is_declared or self.transfers:
             deps = self.deps_of(options, needed=effects.needs_deps)
-        counts = Tally() if tally is None else tally
+        remembers = effects.remembers
         run = RunState(
-            settings, effects, emitter, account, token, info.step, counts, deps, scope, info.settings
+            settings,
+            effects,
+            emitter,
+            account,
+            token,
+            info.step,
+            Tally() if tally is None else tally,
+            deps,
+            scope,
+            info.settings,
+            settings.clock.monotonic,
+            remembers,
+            type(settings.clock) is not SystemClock and not remembers,
+            token is None and not account.is_timed,
         )
         if inner is not None:
             inner.call.run_began(inner.number, run)

@@ -90,9 +90,6 @@ from .spending import Spent as Spent
 from .spending import cost_of as cost_of
 from .spending import is_price as is_price
 from .spending import unchecked_usage as unchecked_usage
-from .strict_schema import narrowed_schema as narrowed_schema
-from .strict_schema import strict_schema as strict_schema
-from .strict_schema import without_nulls as without_nulls
 from .transcript import Transcript as Transcript
 from .transcript import text_of as text_of
 from .transcript import tool_message as tool_message
@@ -120,6 +117,9 @@ if TYPE_CHECKING:
     from .state import read_state as read_state
     from .state import state_update as state_update
     from .state import write_state as write_state
+    from .strict_schema import narrowed_schema as narrowed_schema
+    from .strict_schema import strict_schema as strict_schema
+    from .strict_schema import without_nulls as without_nulls
 else:
     __getattr__ = lazy_getattr(
         __name__,
@@ -127,5 +127,6 @@ else:
             "..home": ("home_folder",),
             "..sockets": ("is_loopback", "listening_socket"),
             "..state": ("read_state", "state_update", "write_state"),
+            "..strict_schema": ("narrowed_schema", "strict_schema", "without_nulls"),
         },
     )

@@ -136,6 +136,7 @@ class Definition:
         self.migrations = migrations or {}
         self.context_type = context_type
         self.task_ids = {name: task_id(name) for name in nodes}
+        self.may_defer = frozenset(name for name, node in nodes.items() if node.defer)
         self.joins_of: dict[str, tuple[Join, ...]] = {}
         for join in joins:
             for source in join.sources:

@@ -194,10 +194,10 @@ def advance(
             if complete:
                 named[join.target] = None
     for chosen in targets:
-        if isinstance(chosen, Send):
-            sends.append(chosen)
-        else:
+        if isinstance(chosen, str):
             named[chosen] = None
+        else:
+            sends.append(chosen)
     named.pop(END, None)
     return _frontier(definition, list(named), sends, arrived, frontier.deferred)
 
@@ -241,8 +241,8 @@ def _frontier(
 ) -> Frontier:
     if len(named) > 1:
         named.sort(key=definition.order.__getitem__)
-    if deferred or any(definition.nodes[name].defer for name in named):
-        deferred = deferred.union(name for name in named if definition.nodes[name].defer)
+    if deferred or not definition.may_defer.isdisjoint(named):
+        deferred = deferred.union(definition.may_defer.intersection(named))
         named = [name for name in named if name not in deferred]
         if not named and not sends:
             named, deferred = sorted(deferred, key=definition.order.__getitem__), frozenset()
@@ -256,9 +256,12 @@ def _frontier(
 
 def check_target(definition: Definition, source: str, target: object) -> str | Send:
     """A target that there is; anything else is an error that names the place."""
-    name = target.node if isinstance(target, Send) else target
-    if isinstance(target, str | Send) and (name in definition.nodes or (name == END and target is name)):
+    if isinstance(target, str):
+        if target in definition.nodes or target == END:
+            return target
+    elif isinstance(target, Send) and target.node in definition.nodes:
         return target
+    name = target.node if isinstance(target, Send) else target
     known = ", ".join(map(repr, definition.nodes))
     where = "the entry" if source not in definition.nodes else f"node {source!r}"
     raise GraphError(f"{where} leads to {name!r}, which is not a node; the nodes: {known}", node=source)

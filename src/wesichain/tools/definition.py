@@ -42,7 +42,7 @@ Result = TypeVar("Result")
 Effect: TypeAlias = Literal["pure", "idempotent", "once"]
 Approval: TypeAlias = bool | Callable[[Any], bool] | Callable[[RunContext[Any], Any], bool]
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+_NAME = r"[A-Za-z_][A-Za-z0-9_.-]{0,63}"  # compiled with the first tool
 _MAX_MESSAGE = 2_000
 
 
@@ -66,9 +66,6 @@ _OPTIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
         "a number of bytes above 0",
     ),
 }
-
-
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Isolation(Value):
@@ -96,7 +93,7 @@ class Isolation(Value):
             )
         given: tuple[Any, ...] = tuple(names)  # pyright: ignore[reportUnknownArgumentType,reportUnknownVariableType]  # any value at all
         for name in given:
-            if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
+            if not isinstance(name, str) or not (name.isascii() and name.isidentifier()):
                 raise ToolDefinitionError(f"Isolation: env has {name!r:.80}, which is no name of a variable")
         force_setattr(self, "env", given)
 
@@ -208,7 +205,7 @@ class Tool(ABC, Generic[DepsT_contra]):
     def configure(self, name: str, description: str, **options: Unpack[ToolOptions]) -> None:
         """Set and check what all tools have; raises `ToolDefinitionError`."""
         given: Any = name
-        if not isinstance(given, str) or not _NAME.fullmatch(given):
+        if not isinstance(given, str) or not re.fullmatch(_NAME, given):
             raise ToolDefinitionError(
                 f"tool {shorten(str(name))!r}: a tool's name is a letter or '_' and then up to 63 letters, "
                 f"digits, '_', '-' and '.'; pass name=..."

@@ -11,7 +11,7 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from wesichain.core import ToolCall, ToolSpec
-from wesichain.core.internal import narrowed_schema, replace, without_nulls
+from wesichain.core.internal import replace
 from wesichain.errors import (
     ConfigError,
     DuplicateToolError,
@@ -259,6 +259,8 @@ class ToolRegistry:
         except InvalidArgsError as error:
             rejected = error
             if self._is_strict:
+                from wesichain.core.internal import without_nulls  # loaded with the first strict form
+
                 with suppress(InvalidArgsError):
                     return tool.check(without_nulls(tool.spec.parameters, call.args))
         except Exception as error:  # noqa: BLE001  # a validator of the user's may raise anything
@@ -282,6 +284,8 @@ class ToolRegistry:
 def _spec_of(tool: Tool, *, strict: bool) -> ToolSpec:
     spec = tool.spec
     if strict:
+        from wesichain.core.internal import narrowed_schema  # loaded with the first strict form
+
         spec = replace(spec, parameters=narrowed_schema(spec.parameters))
     return replace(spec, pure=True) if tool.effect == "pure" else spec
 

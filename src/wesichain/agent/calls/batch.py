@@ -207,7 +207,7 @@ class Batch(Generic[OutT]):
                     delay = self._arrive(index, prepared, result)
                     if delay is None:
                         await self._wait_for(prepared.call, result.error)
-                    if delay or isinstance(self.slots[index], PreparedCall):
+                    if delay or type(self.slots[index]) is PreparedCall:
                         await self._settle(index, None, delay)
                     if self.waiting:
                         return  # those behind it run after it

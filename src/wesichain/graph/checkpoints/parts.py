@@ -21,8 +21,10 @@ _HAS_BYTES = '"data":"'
 
 def as_kept(store: object, entries: Sequence[Entry]) -> Sequence[Entry]:
     """Entries as a store takes them: with the bytes of parts beside the text, if it keeps those."""
-    has_bytes = any(_HAS_BYTES in entry.body for entry in entries)
-    return [*map(apart, entries)] if has_bytes and getattr(store, "keeps_parts", False) else entries
+    for entry in entries:
+        if _HAS_BYTES in entry.body:
+            return [*map(apart, entries)] if getattr(store, "keeps_parts", False) else entries
+    return entries
 
 
 def apart(entry: Entry) -> Entry:

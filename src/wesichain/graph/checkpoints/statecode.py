@@ -352,7 +352,7 @@ class _Naming:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, CodecError | RecursionError):
+        if error is not None and isinstance(error, CodecError | RecursionError):
             raise _refused(self._node, self._key, error) from error
 
 

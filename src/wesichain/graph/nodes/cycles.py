@@ -79,7 +79,10 @@ class CycleWatch:
         if self._opaque:
             return set()
         try:
-            return {(task.node, hash((self._total, fingerprint(task.payload)))) for task in frontier.tasks}
+            return {
+                (task.node, hash((self._total, fingerprint(task.payload) if task.is_sent else 0)))
+                for task in frontier.tasks
+            }
         except TypeError:  # of a value whose sameness nobody can tell
             return set()
 

@@ -353,11 +353,14 @@ class NodeRun(Mutable):
             frame.log.give("updates", self.node.name, frame.scope, shown)
 
     def _read(self, returned: Any) -> NodeResult:
-        *others, last = returned if is_list(returned) and returned else (returned,)
-        if isinstance(last, StateUpdate) and last.up > 0:
-            if not self.frame.is_inner:
-                raise NotAnUpdateError(f"it returned up={last.up}, and there is no graph outside this one")
-            raise OuterUpdate(replace(last, up=last.up - 1), self._read(others))
+        if returned.__class__ is not dict:
+            *others, last = returned if is_list(returned) and returned else (returned,)
+            if isinstance(last, StateUpdate) and last.up > 0:
+                if not self.frame.is_inner:
+                    raise NotAnUpdateError(
+                        f"it returned up={last.up}, and there is no graph outside this one"
+                    )
+                raise OuterUpdate(replace(last, up=last.up - 1), self._read(others))
         schema, values = self.frame.definition.schema, self.at.values
         if not self.task.is_sent:
             return read_result(schema, returned, view=self._view, values=values)

@@ -30,7 +30,7 @@ def is_mapping(value: object) -> TypeGuard[Mapping[Any, Any]]:
 
 def is_items(value: object) -> TypeGuard[Sequence[Any]]:
     """A sequence of items: a list or the like, and not a text."""
-    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+    return value.__class__ is list or (isinstance(value, Sequence) and not isinstance(value, str | bytes))
 
 
 def is_some(value: object) -> TypeGuard[Set[Any]]:

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from typing_extensions import override
 
-from .kinds import fields_of, is_dataclass_type, is_dict, is_model, is_tuple, kind_of
+from .kinds import fields_of, is_dataclass_type, is_dict, is_model
 
 Copier: TypeAlias = Callable[[Any], Any]
 
@@ -76,13 +76,16 @@ def plain_list(value: Any) -> Any:
 
 def clone(value: Any) -> Any:
     """A copy down to what cannot be changed."""
-    copy = _copier(kind_of(value))
+    kind: Any = type(value)
+    copy = _copier(kind)
     return value if copy is None else copy(value)
 
 
 def is_copied(value: Any) -> bool:
     """Whether a value that the run owns is lent as a copy: it could be changed in place."""
-    return _copier(kind_of(value)) is not None and not (is_tuple(value) and _all_shared(value))
+    kind: Any = type(value)
+    copy = _copier(kind)
+    return copy is not None and not (copy is _copy_tuple and _all_shared(value))
 
 
 def _all_shared(items: Iterable[Any]) -> bool:

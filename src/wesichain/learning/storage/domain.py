@@ -237,5 +237,5 @@ def rank(match: Match) -> tuple[float, int]:
     is_warning = bullet.section == "Pitfalls"
     if is_warning:
         for_it, against = against, for_it
-    evidence = for_it / max(1, for_it + against) - is_warning
-    return round(match.similarity + _WEIGHT * evidence, 3), -bullet.tool_count
+    evidence = for_it / (for_it + against or 1) - is_warning
+    return round(match.similarity + _WEIGHT * evidence, 3), -len(bullet.tool_sequence)

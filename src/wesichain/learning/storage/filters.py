@@ -46,6 +46,9 @@ def parse_where(where: Mapping[str, Any] | None) -> Filter:
             _check(field, name, value)
             conditions.append((field, OPERATORS[name], value))
 
+    if not conditions:
+        return lambda *_: True
+
     def passes(bullet: PlaybookBullet, domain: str) -> bool:
         return all(
             compare(domain if field == "domain" else getattr(bullet, field), value)

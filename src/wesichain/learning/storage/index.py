@@ -37,6 +37,7 @@ class VectorIndex:
         self._keys: dict[str, bytes] = {}  # the hash of each bullet's text, by the bullet's id
         self._waiting: dict[str, str] = {}  # texts that are not embedded yet, by the bullet's id
         self._rows: dict[str, int] = {}  # of the vectors in FAISS, by the bullet's id, in their order
+        self._names: list[str] = []  # the ids of the bullets, by row
         self._unsaved: set[str] = set()
 
     @property
@@ -60,7 +61,8 @@ class VectorIndex:
         self._unsaved.difference_update(ids)
         if gone:
             self._vectors.remove_ids(np.array(gone, dtype=np.int64))
-            self._rows = {name: row for row, name in enumerate(self._rows)}
+            self._names = [*self._rows]
+            self._rows = {name: row for row, name in enumerate(self._names)}
 
     def sync(self, bullets: Iterable[PlaybookBullet]) -> None:
         """Hold exactly these bullets."""
@@ -92,7 +94,7 @@ class VectorIndex:
             scores, rows = self._vectors.search(query, count)
         finally:
             _faiss.omp_set_num_threads(threads)
-        names, nearest = [*self._rows], list[int](rows[0].tolist())
+        names, nearest = self._names, list[int](rows[0].tolist())
         return list(zip([names[row] for row in nearest], scores[0].clip(-1.0, 1.0).tolist(), strict=True))
 
     # --- the cache ---
@@ -129,6 +131,7 @@ class VectorIndex:
         self._vectors.add(vectors)
         for name in ids:
             self._rows[name] = len(self._rows)
+            self._names.append(name)
             del self._waiting[name]
 
 

@@ -98,11 +98,11 @@ def _read_messages(reasoned: ReasonedText, *, truncated: bool) -> Parsed:
 
 
 def find_dialect(dialect: str | Dialect) -> Dialect:
+    if isinstance(dialect, str) and dialect in DIALECTS:
+        return DIALECTS[dialect]
     if isinstance(dialect, Dialect):
         return dialect
-    if dialect not in DIALECTS:
-        raise ConfigError(f"there is no dialect {dialect!r}; choose one of {', '.join(DIALECTS)}")
-    return DIALECTS[dialect]
+    raise ConfigError(f"there is no dialect {dialect!r}; choose one of {', '.join(DIALECTS)}")
 
 
 # --- calls in one line: `Action: search[x]`, `Action: search(query="x")` ----------------------------

@@ -14,7 +14,9 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from operator import itemgetter
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
+
+from wesichain.core.internal import Value
 
 from .inputs import JSON_START, tidy
 from .native import CALL_START, TOOL_KEYS, json_calls, read_native
@@ -28,7 +30,7 @@ QUOTED = (
 DECIDES = ("action", "input", "final", "answer", "call")  # the marks that make a reply a call or an answer
 
 
-class Section(NamedTuple):
+class Section(Value):
     """A marker's place in the reply: where it begins, where its text begins, and where that ends.
 
     `whole` is what a whole call says, or why it cannot be read.
