@@ -55,19 +55,19 @@ class DisplayOptions(Value):
 
     def sinks(self) -> list[EventSink]:
         """Where the events of a run go: the terminal or a pipe, and a recording."""
-        shown: list[EventSink] = [Printer()] if self.as_json else []
+        shown: list[EventSink] = [JsonPrinter()] if self.as_json else []
         if self.is_watched:
-            shown.append(Watched())
+            shown.append(ConsoleDisplay())
         if not self.as_json and (self.quiet or not sys.stdout.isatty()):
             shown.append(AnswerPrinter())
-        return [*shown, Watchable(self.folder)] if self.record else shown
+        return [*shown, LiveRecorder(self.folder)] if self.record else shown
 
     @property
     def folder(self) -> Path:
         return self.runs or home_folder() / "runs"
 
 
-class Printer(EventSink):
+class JsonPrinter(EventSink):
     """Every event as a line of JSON, for machines, as long as one reads them."""
 
     @override
@@ -76,40 +76,40 @@ class Printer(EventSink):
             print(to_json(event), flush=True)
 
 
-class Watchable(EventSink):
-    """A recording that can be watched from another process while the model writes: its text, in a few pieces.
+class LiveRecorder(EventSink):
+    """A recorder whose recordings show the text of a reply in other processes while the model writes it.
 
-    Pieces that come within a quarter of a second are one: every piece of its own would be most of the file.
+    Pieces of one reply that arrive within a quarter of a second are recorded as one, at the time of the
+    first: single pieces would make up most of the file.
     """
 
     def __init__(self, folder: Path) -> None:
         self._recorder = Recorder(folder, deltas=True)
         self._held: TextDelta | None = None
-        self._since = 0.0
 
     @override
     def emit(self, event: Event) -> None:
-        held = self._held
+        held, self._held = self._held, None
         if isinstance(event, TextDelta):
-            if held is None:
-                self._since = event.at
-            elif (held.run_id, held.scope, held.step_id) == (event.run_id, event.scope, event.step_id):
-                event = replace(event, text=held.text + event.text)
-            else:
-                self._recorder.emit(held)
-            self._held = event
-            if event.at - self._since < _PIECE:
-                return
-            event, self._held = self._held, None
-        elif held is not None:
+            latest = event.at
+            if held is not None and _reply_of(held) == _reply_of(event):
+                event, held = replace(held, text=held.text + event.text), None
+            if latest - event.at < _PIECE:
+                self._held = event
+        if held is not None:
             self._recorder.emit(held)
-            self._held = None
-        self._recorder.emit(event)
+        if self._held is None:
+            self._recorder.emit(event)
 
     def close(self) -> None:
         if self._held is not None:
             self._recorder.emit(self._held)
         self._recorder.close()
+
+
+def _reply_of(piece: TextDelta) -> tuple[str, str, int]:
+    """The reply that a piece of text belongs to."""
+    return piece.run_id, piece.scope, piece.step_id
 
 
 class AnswerPrinter(EventSink):
@@ -121,7 +121,7 @@ class AnswerPrinter(EventSink):
             write(text_of(event.output))
 
 
-class Watched(EventSink):
+class ConsoleDisplay(EventSink):
     """The run as it happens, for a person; while nothing happens, what it waits for.
 
     Where standard output is a pipe, the person's is standard error: the pipe gets the answer alone.
@@ -195,7 +195,7 @@ def _execute(
         outcome, pressed = asyncio.run(running)
     finally:
         for sink in events:
-            if isinstance(sink, Watchable):
+            if isinstance(sink, LiveRecorder):
                 sink.close()
     if outcome is None:
         return CTRL_C if pressed else INTERRUPTED
