@@ -7,9 +7,11 @@ import hmac
 import os
 import signal
 import sys
+from socket import socket
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typing_extensions import override
 
 from wesichain.core.internal import is_loopback, listening_socket
 from wesichain.errors import ConfigError, MissingDependencyError
@@ -78,13 +80,20 @@ async def _serve(target: str, host: str, port: int, *, token: str | None, cors: 
                 app, log_level="warning", ws="none", server_header=False, timeout_graceful_shutdown=_GRACE
             )
             name = f"[{host}]" if ":" in host else host
-            who = "those who have the token" if token else "this machine alone"
-            note(f"{target}, for {who}; Ctrl-C ends it")
-            print(f"http://{name}:{listener.getsockname()[1]}{path}", flush=True)
+            address = f"http://{name}:{listener.getsockname()[1]}{path}"
+
+            class Server(uvicorn.Server):
+                @override
+                async def startup(self, sockets: list[socket] | None = None) -> None:
+                    await super().startup(sockets)
+                    who = "clients with the token" if token else "this machine only"
+                    note(f"{target}, for {who}; Ctrl-C ends it")
+                    print(address, flush=True)
+
             # Once its requests have ended, the server raises the signal again: what the agent has opened is
             # closed on the way out.
             signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(OK))
-            await uvicorn.Server(config).serve(sockets=[listener])
+            await Server(config).serve(sockets=[listener])
 
 
 def _bearer(token: str | None) -> Any:
