@@ -34,7 +34,6 @@ app = typer.Typer(
 )
 
 Run = Annotated[str, typer.Argument(help="The id of a run.")]
-STATUSES = ("pending", "running", "completed", "failed", "interrupted", "cancelled")
 Token = Annotated[str, typer.Argument(help="The token of a waiting call, as 'runs show' prints it.")]
 
 
@@ -43,7 +42,11 @@ def list_(
     *,
     database_url: Url = None,
     status: Annotated[
-        str | None, typer.Option(help="pending, running, completed, failed, interrupted or cancelled.")
+        str | None,
+        typer.Option(
+            help="pending, running, completed, failed, interrupted or cancelled; with --runs also live or "
+            "unfinished."
+        ),
     ] = None,
     agent: OfAgent = None,
     search: Annotated[
@@ -60,8 +63,8 @@ def list_(
     """The runs, the newest first."""
     from wesichain.durable import DurableRuns  # it takes a second to load: no other command pays for it
 
-    if status is not None and status not in STATUSES:
-        fail(f"{status!r} is no state of a run: {', '.join(STATUSES)}")
+    if status is not None and status not in Filter.STATUSES:
+        fail(f"--status {status!r}: use one of {', '.join(Filter.STATUSES)}")
     durable = DurableRuns(database_url, agent=agent)
     store = RunStore(home_folder() / "no recordings" if runs is None else folder(runs))
     wanted = Filter(search, status or "", tool)

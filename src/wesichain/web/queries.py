@@ -15,8 +15,7 @@ from wesichain.errors import CodecError
 from .all_runs import AllRuns, AnyRun
 from .run_store import Filter
 
-STATUSES = ("", "completed", "failed", "interrupted", "unfinished", "live", "pending", "running", "cancelled")
-MARKS = ("", "good", "bad", "any", "none")
+MARKS = ("good", "bad", "any", "none")
 
 
 async def run_of(runs: AllRuns, id: str) -> AnyRun:
@@ -53,7 +52,7 @@ def filter_of(request: Request) -> Filter:
     query = request.query_params
     return Filter(
         query.get("search", "")[:200],
-        _one_of(request, "status", STATUSES),
+        _one_of(request, "status", Filter.STATUSES),
         query.get("tool", "")[:64],
         _one_of(request, "mark", MARKS),
         _amount(request, "least_cost"),
@@ -66,8 +65,8 @@ def filter_of(request: Request) -> Filter:
 
 def _one_of(request: Request, name: str, values: tuple[str, ...]) -> str:
     value = request.query_params.get(name, "")
-    if value not in values:
-        raise HTTPException(HTTPStatus.BAD_REQUEST, f"{name} is one of {', '.join(values[1:])}")
+    if value and value not in values:
+        raise HTTPException(HTTPStatus.BAD_REQUEST, f"{name} is one of {', '.join(values)}")
     return value
 
 

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from threading import RLock
 from time import time
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 from wesichain.core import Event
 from wesichain.core.internal import Prices, Value, dump_json, to_plain
@@ -38,7 +38,17 @@ _FRESH = 120.0  # seconds for which a run without an end is called live after it
 
 
 class Filter(Value):
-    """Which runs a list has: those that match all fields."""
+    """Which runs a list has: those that match all fields.
+
+    A `status` is one of `STATUSES`; `live` also stands for durable runs that are running.
+    """
+
+    # fmt: off
+    STATUSES: ClassVar[tuple[str, ...]] = (
+        "pending", "running", "completed", "failed", "interrupted", "cancelled",  # of durable runs
+        "live", "unfinished",  # of recordings, as are completed, failed and interrupted
+    )
+    # fmt: on
 
     search: str = ""
     status: str = ""
