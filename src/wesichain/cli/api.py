@@ -16,7 +16,7 @@ from typing_extensions import override
 from wesichain.core.internal import is_loopback, listening_socket
 from wesichain.errors import ConfigError, MissingDependencyError
 
-from .loading import opened
+from .loading import open_target
 from .options import AgentName, Host, Port
 from .terminal import OK, note
 
@@ -36,7 +36,7 @@ def api(
     token: Annotated[
         str | None,
         typer.Option(
-            help="What clients send as a bearer token; 16 characters or more.", show_default=f"${_VARIABLE}"
+            help="The bearer token that clients send: 16 characters or more.", show_default=f"${_VARIABLE}"
         ),
     ] = None,
     cors: Annotated[
@@ -71,8 +71,8 @@ async def _serve(target: str, host: str, port: int, *, token: str | None, cors: 
         raise MissingDependencyError("an agent over HTTP", package="uvicorn", extra="edge") from error
     from wesichain.edge import create_app
 
-    async with opened(target) as agent:
-        # Without a token, a page whose name was made to point here could use it.
+    async with open_target(target) as agent:
+        # Without a token, other host names are refused: DNS rebinding would let any web page use it.
         hosts = [] if token else ["127.0.0.1", "localhost", "[::1]", host]
         app = create_app(agent, authorize=_bearer(token), cors=cors, hosts=hosts, path=path)
         with listening_socket(host, port) as listener:
@@ -90,14 +90,14 @@ async def _serve(target: str, host: str, port: int, *, token: str | None, cors: 
                     note(f"{target}, for {who}; Ctrl-C ends it")
                     print(address, flush=True)
 
-            # Once its requests have ended, the server raises the signal again: what the agent has opened is
-            # closed on the way out.
+            # After its requests have ended, the server raises the signal again. Exit then, so that
+            # the agent's context managers are closed.
             signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(OK))
             await Server(config).serve(sockets=[listener])
 
 
 def _bearer(token: str | None) -> Any:
-    """Let those pass who send the token, in the one header that is for it."""
+    """Accept requests with the token in exactly one Authorization header; all requests without a token."""
     if token is None:
         return None
     expected = f"Bearer {token}".encode()
