@@ -1,4 +1,4 @@
-"""The server: the viewer on a socket of this machine, with a token that only its printed address has."""
+"""The server of the viewer, with a token in its printed address."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def run_server(
     allow_remote: bool = False,
     announce: Callable[[str], object] = print,
 ) -> None:
-    """Serve the viewer until it is stopped (Ctrl-C). Port 0 takes a free one; `announce` gets the address.
+    """Serve the viewer until Ctrl-C. Port 0 uses a free port. `announce` is called with the address.
 
-    Only this machine can reach it. `allow_remote=True` lets others in, who need the token too; then
-    `hosts` says by which names.
+    Only this machine can reach it. `allow_remote=True` allows others, which need the token too; `hosts` are
+    then the names by which they reach it.
     """
     if token is not None and not re.fullmatch(r"[A-Za-z0-9_~.-]{16,}", token):
         raise ConfigError("a token has 16 or more letters, digits and any of '_-.~'; leave it out to get one")
