@@ -49,14 +49,14 @@ class DisplayOptions(Value):
     runs: Path | None = None  # the folder of recordings; by default the user's own
 
     @property
-    def is_shown_live(self) -> bool:
+    def is_live(self) -> bool:
         """Whether the run is shown live, so that its end need not be printed again."""
         return not (self.as_json or self.quiet) and (sys.stdout.isatty() or sys.stderr.isatty())
 
     def sinks(self) -> list[EventSink]:
         """The sinks of a run: the terminal or a pipe, and a recording."""
         shown: list[EventSink] = [JsonPrinter()] if self.as_json else []
-        if self.is_shown_live:
+        if self.is_live:
             shown.append(ConsoleDisplay())
         if not self.as_json and (self.quiet or not sys.stdout.isatty()):
             shown.append(AnswerPrinter())
@@ -190,7 +190,7 @@ def _execute(
     program: Program, start: Start, shown: DisplayOptions, conversation: RunMemory | None = None
 ) -> int:
     events = shown.sinks()
-    running = _run(program, start, events, stream=shown.is_shown_live, conversation=conversation)
+    running = _run(program, start, events, stream=shown.is_live, conversation=conversation)
     try:
         outcome, pressed = asyncio.run(running)
     finally:
@@ -237,7 +237,7 @@ def _end(outcome: Outcome[Any], shown: DisplayOptions, *, pressed: bool) -> int:
         case Completed():
             return OK
         case Failed(error=error):
-            if not shown.is_shown_live:
+            if not shown.is_live:
                 print_line("[red]failed:[/red] {}", str(error))
             if shown.record:
                 note(f"the run is recorded: wesichain trace show {outcome.run_id[:12]}")
@@ -252,6 +252,6 @@ def _end(outcome: Outcome[Any], shown: DisplayOptions, *, pressed: bool) -> int:
             if pressed:
                 note("cancelled; what happened until then is recorded" if shown.record else "cancelled")
                 return CTRL_C
-            if not shown.is_shown_live:
+            if not shown.is_live:
                 note(f"interrupted: {reason}")
             return INTERRUPTED
