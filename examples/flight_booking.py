@@ -47,12 +47,7 @@ def check(ctx: RunContext[Traveller], output: Booked | NotBooked) -> Booked | No
 
 ANN, SEAT = Traveller("Ann", limit=200), {"flight": "WN 87", "price": 95}
 CLAIM = calls(("final_Booked", {"flight": "WN 87"}))
-SCRIPT = [
-    calls(("find", {"city": "Oslo"})),
-    CLAIM,
-    calls(("book", SEAT)),
-    CLAIM,
-]  # claims it too early
+SCRIPT = [calls(("find", {"city": "Oslo"})), CLAIM, calls(("book", SEAT)), CLAIM]  # claims it too early
 MODEL = ScriptedLlm(SCRIPT)
 agent = Agent(
     MODEL, deps_type=Traveller, output_type=Booked | NotBooked, tools=[find, book], output_checks=[check]
