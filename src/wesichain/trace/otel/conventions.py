@@ -50,9 +50,9 @@ def provider_of_model(model: str) -> str:
 
 def provider_of(llm: object, model: str) -> str:
     """The provider of a client: from its `provider`, else its base URL, else the model name."""
-    name: Any = getattr(llm, "provider", None)
-    if isinstance(name, str) and name:
-        return _PROVIDERS.get(name, name)
+    provider: Any = getattr(llm, "provider", None)
+    if isinstance(provider, str) and provider:
+        return _PROVIDERS.get(provider, provider)
     inner = getattr(llm, "llm", None) or next(
         iter(getattr(llm, "models", ())), None
     )  # a client that wraps others
