@@ -13,7 +13,6 @@ from wesichain.core.internal import to_plain
 from wesichain.evals import Comparison, Judge, read_cases
 from wesichain.testing import (
     Drift,
-    Report,
     Scenario,
     compare_drift,
     drift_of,
@@ -99,15 +98,10 @@ def simulate(
     if tests is not None and report.violations:
         tests.write_text("\n\n".join(one.test() for one in report.violations), encoding="utf-8")
         note(f"written: {tests}")
-    _print(report, as_json=as_json)
-    raise typer.Exit(OK if report.ok else FAILED)
-
-
-def _print(report: Report, *, as_json: bool) -> None:
     if as_json:
         print_json(report.to_plain())
-        return
-    echo(str(report))
-    for violation in report.violations:
-        write("")
-        write(violation.test())
+    else:
+        echo(str(report))
+        for violation in report.violations:
+            write(f"\n{violation.test()}")
+    raise typer.Exit(OK if report.ok else FAILED)

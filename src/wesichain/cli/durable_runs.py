@@ -73,12 +73,7 @@ def list_(
 
 
 @app.command()
-def stats(
-    *,
-    database_url: Url = None,
-    agent: AgentFilter = None,
-    as_json: Json = False,
-) -> None:
+def stats(*, database_url: Url = None, agent: AgentFilter = None, as_json: Json = False) -> None:
     """Show the length of each queue and the number of its live workers, for people and autoscalers."""
     found = _query(database_url, lambda runs: runs.stats(), agent=agent)
     if as_json:

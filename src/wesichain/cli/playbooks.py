@@ -27,18 +27,13 @@ Domain = Annotated[str, typer.Argument(help="The domain, such as 'billing'.")]
 PlaybookFolder = Annotated[Path | None, typer.Option("--playbook", "--path", help="The playbook's folder.")]
 Bullet = Annotated[str, typer.Argument(help="The id of a bullet.")]
 EmbedderName = Annotated[
-    str | None,
-    typer.Option("--embedder", help="package.module:name; else the default."),
+    str | None, typer.Option("--embedder", help="package.module:name; else the default.")
 ]
 
 
 @contextmanager
 def open_playbook(
-    path: Path | None,
-    embedder: str | None = None,
-    *,
-    url: str | None = None,
-    create: bool = False,
+    path: Path | None, embedder: str | None = None, *, url: str | None = None, create: bool = False
 ) -> Generator[Playbook]:
     """Open the playbook. With `create`, the folder need not exist."""
     from wesichain.learning import Playbook
@@ -105,12 +100,7 @@ def list_(
 
 
 @app.command()
-def show(
-    bullet: Bullet,
-    *,
-    path: PlaybookFolder = None,
-    embedder: EmbedderName = None,
-) -> None:
+def show(bullet: Bullet, *, path: PlaybookFolder = None, embedder: EmbedderName = None) -> None:
     """Show a bullet with all its data."""
     with open_playbook(path, embedder) as book:
         found = book.get(bullet)
@@ -198,12 +188,7 @@ def record(
 
 
 @app.command()
-def quarantine(
-    bullet: Bullet,
-    *,
-    path: PlaybookFolder = None,
-    embedder: EmbedderName = None,
-) -> None:
+def quarantine(bullet: Bullet, *, path: PlaybookFolder = None, embedder: EmbedderName = None) -> None:
     """Stop using a bullet until it is promoted again."""
     with open_playbook(path, embedder) as book:
         found = book.quarantine(bullet)

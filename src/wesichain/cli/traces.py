@@ -32,7 +32,7 @@ from wesichain.trace import (
     load,
     parts_folder,
 )
-from wesichain.web import AllRuns, Filter, RunStore
+from wesichain.web import AllRuns, Filter, RunStore, export_html
 
 from .loading import chosen_model, load_agent, load_tools
 from .options import Database, Instructions, Json, NoRecord, Runs, Tools
@@ -239,10 +239,7 @@ def export(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output",
-            "-o",
-            help="FILE.html, or FILE.jsonl for a recording.",
-            show_default="RUN.html",
+            "--output", "-o", help="FILE.html, or FILE.jsonl for a recording.", show_default="RUN.html"
         ),
     ] = None,
     runs: Runs = None,
@@ -255,8 +252,6 @@ def export(
         if output.suffix == ".jsonl":
             _write_recording(found, output)
         else:
-            from wesichain.web import export_html
-
             output.write_text(export_html(found), encoding="utf-8")
         size = output.stat().st_size
     except OSError as error:

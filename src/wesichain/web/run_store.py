@@ -43,12 +43,10 @@ class Filter(Value):
     A `status` is one of `STATUSES`; `live` also stands for durable runs that are running.
     """
 
-    # fmt: off
     STATUSES: ClassVar[tuple[str, ...]] = (
-        "pending", "running", "completed", "failed", "interrupted", "cancelled",  # of durable runs
-        "live", "unfinished",  # of recordings, as are completed, failed and interrupted
+        *("pending", "running", "completed", "failed", "interrupted", "cancelled"),
+        *("live", "unfinished"),
     )
-    # fmt: on
 
     search: str = ""
     status: str = ""
