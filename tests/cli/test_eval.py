@@ -147,4 +147,6 @@ def test_a_comparison_in_lines() -> None:
         "in one of the two only: d, e",
     ]
     bare = Comparison(1, 1.0, 1.0, 0.0, 0.0, (), (), None, None)
-    assert _comparison_lines(bare) == ["over 1 cases: 100% -> 100%, a difference of +0.0% (95 %: +0.0% to +0.0%)"]
+    assert _comparison_lines(bare) == [
+        "over 1 cases: 100% -> 100%, a difference of +0.0% (95 %: +0.0% to +0.0%)"
+    ]
