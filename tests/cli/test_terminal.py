@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from wesichain.agent import Approve, ApproveWith, Refuse
-from wesichain.cli.terminal import ask_for_decisions
+from wesichain.cli.terminal import ask_for_decisions, confirm
 from wesichain.core import ToolCall
 from wesichain.core.internal import PendingCall, Provide, Question, dump_json
 from wesichain.tools import CancellationToken
@@ -124,3 +124,14 @@ async def test_nothing_is_asked_of_who_has_left_and_secrets_are_not_shown(keyboa
     assert "sk-proj" not in shown
     assert "secrets in the arguments are hidden here; the call has them" in shown
     assert "approve?" not in shown
+
+
+@pytest.mark.parametrize(
+    ("line", "is_yes"), [("y\n", True), ("Y\n", True), (" Yes \n", True), ("\n", False), ("no\n", False)]
+)
+def test_a_confirmation_is_a_yes_in_any_case(
+    keyboard: int, capsys: pytest.CaptureFixture[str], line: str, is_yes: bool
+) -> None:
+    os.write(keyboard, line.encode())
+    assert confirm("go on?") is is_yes
+    assert capsys.readouterr().err == "go on? [y/N]: "

@@ -14,7 +14,7 @@ from wesichain.errors import ConfigError
 
 from .loading import load_object
 from .options import Yes
-from .terminal import echo, fail, is_interactive, read_line, table
+from .terminal import confirm, echo, fail, is_interactive, table
 
 if TYPE_CHECKING:
     from wesichain.learning import Embedder, Playbook
@@ -262,7 +262,7 @@ def load(
         if not planned or dry_run:
             echo("nothing to change" if not planned else "nothing was changed")
             return
-        if is_interactive() and not yes and read_line("make these changes? [y/N]: ") not in ("y", "yes"):
+        if is_interactive() and not yes and not confirm("make these changes?"):
             echo("nothing was changed")
             return
         book.load(page)

@@ -146,6 +146,11 @@ def read_line(question: str) -> str | None:
     return line.rstrip("\n") if line else None
 
 
+def confirm(question: str) -> bool:
+    """Ask a yes-or-no question, outside an event loop; the default is no."""
+    return (read_line(f"{question} [y/N]: ") or "").strip().lower() in ("y", "yes")
+
+
 async def ask_line(question: str, stop: CancellationToken) -> str | None:
     """Read a line from the terminal without blocking the loop; None at its end, or if `stop` is cancelled.
 

@@ -11,7 +11,7 @@ import typer
 
 from wesichain.cli.loading import load_agent, load_object
 from wesichain.cli.options import AgentMaker, Checks, Json, JudgeModel, Workers, Yes
-from wesichain.cli.terminal import FAILED, OK, echo, is_interactive, note, print_json, read_line
+from wesichain.cli.terminal import FAILED, OK, confirm, echo, is_interactive, note, print_json
 from wesichain.core.internal import dump_json
 from wesichain.evals import Check, Improvement, Judge, read_cases
 from wesichain.evals import improve as improve_texts
@@ -58,10 +58,7 @@ def improve(
         print_json({**asdict(found), "tools": dict(found.tools)})
     else:
         _show(found)
-    agreed = found.passed and (
-        yes or (is_interactive() and read_line(f"write these texts to {out}? [y/N]: ") in ("y", "yes"))
-    )
-    if agreed:
+    if found.passed and (yes or (is_interactive() and confirm(f"write these texts to {out}?"))):
         out.write_text(dump_json({"instructions": found.instructions, "tools": dict(found.tools)}) + "\n")
         note(f"the texts are in {out}; put them into the agent")
     else:
