@@ -55,7 +55,7 @@ class Figures:
         self._recent.append(max(0.0, duration_ms))
 
     def quantile(self, share: float) -> float:
-        """The duration that a share of the calls did not exceed; 0 without calls."""
+        """The duration that a `share` of the calls did not exceed; 0 without calls."""
         ordered = sorted(self._recent)
         return ordered[max(0, ceil(share * len(ordered)) - 1)] if ordered else 0.0
 
