@@ -1,6 +1,6 @@
 """The targets of the Makefile for machines without make: python tasks.py [TASK].
 
-Needs Python 3.11 or newer and nothing else; the rest is installed into .venv from the locked requirements.
+Needs only Python 3.11 or newer; everything else is installed into .venv from the locked requirements.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def python_of(environment: str) -> Path:
 
 
 def run(*command: object, **variables: str) -> None:
-    """Run a command in the repository; this program ends with its status where that is not 0."""
+    """Run a command in the repository; exit with its status if that is not 0."""
     done = subprocess.run(
         [str(part) for part in command], cwd=ROOT, env={**os.environ, **variables}, check=False
     )
@@ -30,7 +30,7 @@ def run(*command: object, **variables: str) -> None:
 
 
 def environment(name: str, lock: str, *, editable: bool = False) -> Path:
-    """The Python of an environment with the packages of a lock; they are installed when the lock is newer."""
+    """The Python of an environment with the packages of a lock, which are installed if the lock is newer."""
     python, stamp, wanted = python_of(name), ROOT / name / ".installed", ROOT / "requirements" / lock
     if stamp.exists() and stamp.stat().st_mtime >= wanted.stat().st_mtime:
         return python
@@ -50,41 +50,41 @@ def dev() -> Path:
 
 
 def install() -> None:
-    """Create .venv with everything in it."""
+    """Create .venv with all dependencies."""
     dev()
 
 
 def demo() -> None:
-    """Answer a question with a local model and real tools, before and after a correction; no key."""
+    """Answer a question with a local model and real tools, then a task before and after a correction."""
     python = environment(".venv-demo", "demo.lock")
     models = os.environ.get("WESICHAIN_MODELS", str(ROOT / ".cache" / "models"))
     run(python, "-m", "wesichain", "demo", PYTHONPATH=str(ROOT / "src"), WESICHAIN_MODELS=models)
 
 
 def test() -> None:
-    """Run the test suite; the slow tests, a real model's answers and the types have tasks of their own."""
+    """Run the test suite, without the slow tests, the tests with a real model, and the type checks."""
     run(dev(), "-m", "pytest", "-n", "3", "--dist", "worksteal", "-m", "not slow and not model and not types")
 
 
 def test_model() -> None:
-    """Run the tests of what a real model answers: smollm2-135m, fetched the first time."""
+    """Run the tests with a real model: smollm2-135m, downloaded the first time."""
     run(dev(), "-m", "pytest", "-m", "model and not slow", "tests/llm/local")
 
 
 def test_slow() -> None:
-    """Run the slow tests (real models, soaks, the site in a browser), and laws with many more examples."""
+    """Run the slow tests (real models, soaks, the site in a browser), and longer property tests."""
     run(dev(), "-m", "pytest", "-m", "slow or hypothesis or sampled", WESICHAIN_THOROUGH="1")
 
 
 def lint() -> None:
-    """Check the format and the style of the code."""
+    """Check the format and the lint rules of the code."""
     python = dev()
     run(python, "-m", "ruff", "format", "--check", "--quiet", ".")
     run(python, "-m", "ruff", "check", "--quiet", ".")
 
 
 def types() -> None:
-    """Run both type checkers, on the code, on the blocks of the docs and on lines that they must refuse."""
+    """Run both type checkers on the code, on the code blocks of the docs, and on code that must fail."""
     python = dev()
     run(python, "-m", "mypy")
     run(python, "-m", "basedpyright")
@@ -93,7 +93,7 @@ def types() -> None:
 
 
 def check() -> None:
-    """Run all that must pass before a change lands: lint, types, test, test-model."""
+    """Run all checks that must pass before a change is merged: lint, types, test, test-model."""
     lint()
     types()
     test()
@@ -113,7 +113,7 @@ TASKS: dict[str, Callable[[], None]] = {
 
 
 def main(arguments: list[str]) -> None:
-    if sys.version_info < (3, 11):  # noqa: UP036  # whoever starts it may have another
+    if sys.version_info < (3, 11):  # noqa: UP036  # it may be started with another
         sys.exit(f"Python 3.11 or newer is needed; this is {sys.version.split()[0]}")
     if len(arguments) == 1 and arguments[0] in TASKS:
         TASKS[arguments[0]]()

@@ -23,13 +23,13 @@ from wesichain.policy import Price, cost_of
 
 HOPS = 50
 LOOK_BACK = 20  # blocks before a mark
-LEAST = 1024  # tokens of a prefix that is kept
+LEAST = 1024  # tokens; shorter prefixes are not cached
 CLAUDE = Price(3, 15, 0.3, 3.75)
 
 
 @dataclass
 class CountingServer:
-    """Asks for one more call until the run has had its hops, and counts tokens as the provider does."""
+    """Replies with a call until the run has its hops, and counts tokens as the provider does."""
 
     hops: int
     parallel: int = 1
@@ -56,7 +56,7 @@ class CountingServer:
         return {"content": calls, "stop_reason": "tool_use", "usage": usage}
 
     def count(self, body: dict[str, Any]) -> tuple[int, int, int]:
-        """Tokens that were fresh, read from the cache, and written into it."""
+        """New tokens, tokens read from the cache, and tokens written to it."""
         system = body.get("system", [])
         instructions = [{"type": "text", "text": system}] if isinstance(system, str) else system
         blocks = [*body.get("tools", ()), *instructions]
@@ -91,7 +91,7 @@ async def serve(server: CountingServer) -> AsyncIterator[CountingServer]:
                 writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(answer), answer))
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
-            pass  # the client has gone, or the bench is over
+            pass  # the client has gone, or the benchmark has ended
         finally:
             writer.close()
 
@@ -110,7 +110,7 @@ def look_up(page: int) -> str:
 
 
 async def run(*, caching: bool, hops: int = HOPS, parallel: int = 1) -> Usage:
-    """What a run of so many hops has used."""
+    """The usage of a run with a number of hops."""
     async with (
         serve(CountingServer(hops, parallel)) as server,
         AnthropicClient("claude-x", base_url=server.url, caching=caching) as llm,

@@ -62,7 +62,7 @@ def reorder(item: str, pieces: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task: its tools, its calls in rounds that depend on each other, and a program for it."""
+    """A task: its tools, its calls in rounds that depend on each other, and the program for it."""
 
     name: str
     tools: Sequence[Any]
@@ -162,7 +162,7 @@ count""",
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one way of doing a task sends: how many requests, and their tokens altogether."""
+    """The number of requests for a task, and the sum of their tokens."""
 
     requests: int
     tokens: int
@@ -185,7 +185,7 @@ async def cost_of(task: Task, replies: Sequence[Any], **options: Any) -> Cost:
 
 
 async def costs_of(task: Task) -> dict[str, Cost]:
-    """The cost of a task: a call in each reply; all calls that are independent in one; a program."""
+    """The cost of a task: one call per reply, all independent calls in one reply, and a program."""
     rounds = [
         [ToolCall(f"c{number}-{place}", name, args) for place, (name, args) in enumerate(calls)]
         for number, calls in enumerate(task.rounds)

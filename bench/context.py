@@ -1,4 +1,4 @@
-"""What a long run costs: a thousand hops with results of 4 kB in a window of 8,000 tokens, hop by hop.
+"""The cost per hop of a long run: a thousand hops with results of 4 kB in a window of 8,000 tokens.
 
 Run: python -m bench.context    (CPU of a hop; the best of several rounds, taken in turn)
 """
@@ -29,7 +29,7 @@ PAGE = "x" * 4_000
 
 
 class Reading:
-    """A model that asks for page after page, and looks at the clock whenever it is asked."""
+    """A model that calls for page after page, and records the time of each request."""
 
     model = "reading"
 
@@ -54,7 +54,7 @@ async def look(n: int) -> str:
 
 
 def run(views: Sequence[ContextView]) -> tuple[list[float], int]:
-    """Seconds of CPU that each hop took, and the tokens of the longest request that was looked at."""
+    """CPU seconds per hop, and the tokens of the longest request."""
     model = Reading()
     budget = Budget(steps=HOPS + 1)
     runtime: AgentRuntime[Any] = AgentRuntime(model, [look], budget=budget, context=views)

@@ -1,4 +1,4 @@
-"""How surely a local model does what the demo's correction says: the probability of each token of the value.
+"""How reliably a local model follows the correction of the demo: the probability of each token of the value.
 
     python -m bench.demo_margins [MODEL ...]
 
@@ -47,7 +47,7 @@ class ProbedLlm(LocalLlm):
 
 
 def margin_of(tokens: list[tuple[str, float]], value: str) -> float:
-    """The smallest probability among the tokens that spell a value; 0 where the reply does not have it."""
+    """The smallest probability of the tokens of a value; 0 if the reply does not contain it."""
     place = "".join(text for text, _ in tokens).find(value)
     if place < 0:
         return 0.0

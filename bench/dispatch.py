@@ -1,4 +1,4 @@
-"""Dispatch: what a checked call costs: to an async tool, a sync one, and one that returns at once.
+"""The cost of a validated call of an async tool, of a sync one, and of one that returns at once.
 
     python bench/dispatch.py [rounds]
 
@@ -8,7 +8,7 @@ Three ratios, each of CPU time, the sides run in turn, many times; a ratio is th
 - a sync tool, which runs in a thread, against an async tool and a bare `run_in_executor` together;
 - a sync tool with `blocking=False`, which runs on the loop, against an async tool.
 
-Exits with status 1 where one is above its limit.
+Exit status 1 if one exceeds its limit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from wesichain.tools import ToolContext, ToolSet, tool
 
 LIMITS = {"async / bare": 2.5, "sync / (async + executor)": 1.2, "at once / async": 1.1}
 CALLS = 2_000
-HOPS = 300  # of those that cross to a thread
+HOPS = 300  # of tools that run in a thread
 
 
 async def add(a: int, b: int) -> int:
@@ -41,7 +41,7 @@ def add_here(a: int, b: int) -> int:
 
 
 class AddArgs(TypedDict):
-    """The arguments, as a user would check them by hand."""
+    """The arguments, validated by hand."""
 
     a: int
     b: int
@@ -81,7 +81,7 @@ def dispatched(name: str) -> Callable[[int], Awaitable[None]]:
 
 
 async def cpu(work: Callable[[int], Awaitable[None]], count: int) -> float:
-    """Nanoseconds of CPU a call, of all threads."""
+    """CPU nanoseconds per call, of all threads."""
     start = time.process_time_ns()
     await work(count)
     return (time.process_time_ns() - start) / count
@@ -97,7 +97,7 @@ SIDES: dict[str, tuple[Callable[[int], Awaitable[None]], int]] = {
 
 
 async def measure(rounds: int) -> list[list[float]]:
-    """Each round, every side once."""
+    """Measure every side once per round."""
     for work, count in SIDES.values():  # warm up
         await work(count)
     return [[await cpu(work, count) for work, count in SIDES.values()] for _ in range(rounds)]

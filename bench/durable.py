@@ -1,4 +1,4 @@
-"""What durability costs, against bare DBOS with the same steps: CPU, wall time and bytes a step, a start.
+"""The cost of durability against plain DBOS with the same steps: CPU, wall time, bytes per step, start.
 
 Run: python -m bench.durable [URL] [--workers] [--sizes] [--large]    (a SQLite file unless a URL is given)
 
@@ -49,8 +49,8 @@ def agent(hops: int) -> Agent[Any, str]:
 
 
 async def ours(url: str) -> dict[str, float]:
-    """Runs of a durable agent, side by side."""
-    steps = 2 * HOPS + 2  # with the beginning and the answer
+    """Concurrent runs of a durable agent."""
+    steps = 2 * HOPS + 2  # with the start and the answer
     durable = DurableAgent(agent(HOPS), database_url=url, concurrency=SIDE_BY_SIDE)
     short = DurableAgent(agent(0), database_url=url)
     async with durable, short:
@@ -68,7 +68,7 @@ async def ours(url: str) -> dict[str, float]:
 
 
 async def bare(url: str) -> dict[str, float]:
-    """Workflows of DBOS with as many steps, whose outputs are as long."""
+    """DBOS workflows with as many steps and outputs of the same length."""
     from dbos import DBOS, DBOSPortableJSONSerializer
 
     Store(url).close()  # the same tables, and the same settings of a file
@@ -107,7 +107,7 @@ async def bare(url: str) -> dict[str, float]:
 
 
 def bytes_of(url: str, run_id: str) -> int:
-    """What the database keeps of a run, in all its stretches."""
+    """The bytes of a run in the database."""
     store = Store(url)
     prefix = "" if store.database.is_sqlite else "dbos."
     length = "LENGTH" if store.database.is_sqlite else "OCTET_LENGTH"
@@ -125,7 +125,7 @@ def bytes_of(url: str, run_id: str) -> int:
 
 
 async def sizes(url: str) -> None:
-    """What runs of several lengths, and of several approvals, keep."""
+    """The bytes of runs of several lengths, and with several approvals."""
     for hops in (10, 50, 200):
         async with DurableAgent(agent(hops), database_url=url) as durable:
             await durable.run("How is the weather?", run_id=f"size-{hops}")
@@ -158,7 +158,7 @@ def signer(pages: int) -> Agent[str]:
 
 
 async def work(url: str) -> None:
-    """Serve until there is nothing to do, and tell what that has cost."""
+    """Serve until the queue is empty, and return the cost."""
     async with DurableAgent(agent(HOPS), database_url=url, concurrency=SIDE_BY_SIDE) as durable:
         await durable.run("warm up")
         print("ready", flush=True)
@@ -169,7 +169,7 @@ async def work(url: str) -> None:
 
 
 async def workers(url: str, number: int) -> None:
-    """So many processes, and runs for all of them."""
+    """A number of worker processes, with runs for all."""
     steps, runs = 2 * HOPS + 2, 24
     command = [sys.executable, "-m", "bench.durable", "--work", url]
     made = [
@@ -206,7 +206,7 @@ async def workers(url: str, number: int) -> None:
 
 
 def fill(url: str, number: int) -> None:
-    """Put finished runs into a database, as copies of one, in the form in which they are kept."""
+    """Fill a database with copies of a finished run, in its stored form."""
     store = Store(url)
     prefix = "" if store.database.is_sqlite else "dbos."
     first = store.database.read("SELECT run FROM wesichain_runs WHERE agent = 'hops-0' LIMIT 1")[0].run
@@ -257,7 +257,7 @@ async def large(url: str) -> None:
 
 
 def measured(kind: str, url: str) -> dict[str, float]:
-    """One measurement, in a process of its own: DBOS is one for a process."""
+    """One measurement in its own process: DBOS is a singleton."""
     done = subprocess.run(
         [sys.executable, "-m", "bench.durable", f"--{kind}", url], capture_output=True, text=True, check=True
     )
@@ -291,7 +291,7 @@ def main() -> int:
 
 
 def compare(url: str, theirs: str) -> None:
-    """Interleaved, each in a process of its own."""
+    """Interleaved measurements, each in its own process."""
     pairs = [(measured("bare", theirs), measured("ours", url)) for _ in range(ROUNDS)]
     ratios = [one["cpu"] / two["cpu"] for one, two in pairs]
     for name in ("cpu", "wall"):

@@ -1,4 +1,4 @@
-"""The edge: 200 runs at once, each with a reader of its stream, beside the same runs without HTTP.
+"""An agent over HTTP: 200 concurrent runs with their streams, against the same runs without HTTP.
 
     python -m bench.edge [--runs 200] [--hops 10]
 
@@ -35,7 +35,7 @@ def agent(hops: int) -> Agent[Any, Any]:
 
     @tool(effect="pure", timeout=600)
     async def wait() -> str:
-        """Wait until told."""
+        """Wait for the signal."""
         await PAUSE.wait()
         return "waited"
 
@@ -51,7 +51,7 @@ def agent(hops: int) -> Agent[Any, Any]:
 
 
 async def bare(runs: int, hops: int) -> tuple[int, float]:
-    """The events of the runs, and the CPU seconds that they took."""
+    """The number of events of the runs, and their CPU seconds."""
     made, count = agent(hops), 0
 
     async def one() -> None:
@@ -90,7 +90,7 @@ async def measured(runs: int, hops: int) -> dict[str, float]:
     process = subprocess.Popen(command)
     try:
         watched = psutil.Process(process.pid)
-        # A connection that was kept may be one that the server has just closed: each request has its own.
+        # Each request has its own connection: the server may just have closed a kept one.
         limits = httpx2.Limits(max_connections=runs + 10, max_keepalive_connections=0)
         async with httpx2.AsyncClient(
             base_url=f"http://127.0.0.1:{port}", timeout=600, limits=limits

@@ -1,4 +1,4 @@
-"""What an agent's equipment costs: deps, one middleware and one context view, a hop, against the bare agent.
+"""The cost per hop of deps, a middleware and a context view, against the plain agent.
 
     python -m bench.equipped [rounds]
 
@@ -33,13 +33,13 @@ ROUNDS = 60
 
 @dataclass
 class Desk:
-    """The caller's world."""
+    """The caller's deps."""
 
     step: int
 
 
 class Counting:
-    """A model without memory: it adds one to the last result until it has counted to `HOPS`."""
+    """A stateless model: it adds one to the last result until it has counted to `HOPS`."""
 
     model = "counting"
 
@@ -96,7 +96,7 @@ SIDES: dict[str, dict[str, Any]] = {
 
 
 def seconds(run: Callable[[], Awaitable[Any]]) -> float:
-    """CPU time of one run."""
+    """The CPU time of a run."""
 
     async def timed() -> float:
         gc.collect()
@@ -110,7 +110,7 @@ def seconds(run: Callable[[], Awaitable[Any]]) -> float:
 
 
 def measure(rounds: int) -> dict[str, float]:
-    """The ratio of each side to the bare agent."""
+    """The ratio of each side to the plain agent."""
     bare, desk = agent(), Desk(1)
     sides = {name: agent(**options) for name, options in SIDES.items()}
     ratios: dict[str, list[float]] = {name: [] for name in sides}

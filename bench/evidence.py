@@ -1,4 +1,4 @@
-"""When is a model's lesson withdrawn? Simulated lives of a lesson, with labels that are sometimes wrong.
+"""When a model's lesson is withdrawn: simulations of a lesson, with labels that are sometimes wrong.
 
     python -m bench.evidence [--histories 1000] [--page docs/learning-evidence.md]
 
@@ -16,11 +16,11 @@ from random import Random
 from wesichain.learning import PlaybookBullet, Provenance, Reflection, ToolCallingStrategy
 from wesichain.learning.crediting import credited, settled
 
-RUNS = 60  # of a lesson's life
+RUNS = 60  # per simulation
 NOISES = (0.0, 0.1, 0.2)  # shares of wrong labels
 SEED = 20_261_117
 BEFORE = 8  # runs without it
-WORLDS = {  # how often runs succeed without the lesson, and with it
+WORLDS = {  # the success rates of runs without the lesson, and with it
     "right: 20 % become 95 %": (0.20, 0.95),
     "right, in hard tasks: 20 % become 70 %": (0.20, 0.70),
     "right, in very hard tasks: 10 % become 40 %": (0.10, 0.40),
@@ -43,7 +43,7 @@ def lesson() -> PlaybookBullet:
 
 
 def withdrawn_after(rates: tuple[float, float], noise: float, chance: Random) -> int | None:
-    """The number of runs after which the lesson was withdrawn; None where it was not."""
+    """The number of runs after which the lesson was withdrawn; None if it was not."""
     bullet = lesson()
     for number in range(1 - BEFORE, RUNS + 1):
         shown = number > 0

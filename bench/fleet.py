@@ -1,4 +1,4 @@
-"""What a fleet costs its Postgres: workers that wait for work, from 10 to 200, and half of them killed.
+"""The load of a fleet on its Postgres: 10 to 200 idle workers, and half of them killed.
 
 Run: python -m bench.fleet [--seconds S] [NUMBER ...]    (10 40 100 200 workers unless told otherwise)
 
@@ -58,7 +58,7 @@ def agent() -> Agent[Any, str]:
 
 
 async def work(url: str, number: int) -> None:
-    """Serve the agent as so many workers, until this process is killed."""
+    """Serve the agent with a number of workers, until this process is killed."""
     durable: Any = DurableAgent(agent(), database_url=url, concurrency=2, lease=LEASE)
     engines = []
     for _ in range(number):
@@ -94,7 +94,7 @@ def fleet(url: str, number: int) -> Iterator[list[subprocess.Popen[str]]]:
 
 @contextmanager
 def server() -> Iterator[tuple[str, int]]:
-    """A Postgres that takes as many connections as 200 workers hold; its URL and process id."""
+    """A Postgres server with connections for 200 workers; its URL and process id."""
     folder = Path(tempfile.mkdtemp(prefix="pg-"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -123,7 +123,7 @@ def _is_running(pid: int) -> bool:
 
 
 def cpu_of(postmaster: int) -> float:
-    """CPU seconds of the server and of all its processes that are there."""
+    """CPU seconds of the server and its child processes."""
     total = 0.0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -150,7 +150,7 @@ def seen(url: str) -> tuple[int, int, int]:
 
 
 def idle(url: str, postmaster: int, number: int, seconds: float) -> None:
-    time.sleep(12.0)  # until they are idle, and what was opened for the start is closed
+    time.sleep(12.0)  # until they are idle, and the connections of the start are closed
     before, cpu, began = seen(url), cpu_of(postmaster), time.monotonic()
     time.sleep(seconds)
     after, passed = seen(url), time.monotonic() - began
@@ -164,9 +164,9 @@ def idle(url: str, postmaster: int, number: int, seconds: float) -> None:
 
 
 async def killed(url: str, number: int, processes: list[subprocess.Popen[str]]) -> None:
-    """A run for each worker, half of the workers killed: how long until all runs are in other hands."""
+    """Kill half of the workers, each with a run; the time until others have taken over all runs."""
     durable = DurableAgent(agent(), database_url=url)
-    runs = number  # the other half has room for all of them
+    runs = number  # the other half can run all of them
     async with durable:
         for task in range(runs):
             await durable.enqueue(f"task {task}")

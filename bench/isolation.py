@@ -1,4 +1,4 @@
-"""Isolation: what a call of an isolated tool costs from a warm pool, in CPU of all processes.
+"""The cost of a call of an isolated tool with a warm pool, in CPU time of all processes.
 
     python bench/isolation.py [calls]
 
@@ -65,7 +65,7 @@ def add(a: int, b: int) -> int:
 
 
 def used_ms() -> float:
-    """Milliseconds of CPU so far, of this process and of those that wait for isolated calls."""
+    """CPU milliseconds so far, of this process and of the processes of isolated tools."""
     ours = resource.getrusage(resource.RUSAGE_SELF)
     total = ours.ru_utime + ours.ru_stime
     for pid in warm_processes():
@@ -77,7 +77,7 @@ def used_ms() -> float:
 
 
 def tools(folder: Path) -> dict[str, Tool]:
-    """The tools, by what is around them."""
+    """The tools, by their isolation."""
     sys.path.insert(0, str(folder))
     found: dict[str, Any] = {}
     for name, text in MODULES.items():

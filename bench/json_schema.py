@@ -1,4 +1,4 @@
-"""JSON Schema: our validator beside `jsonschema` and `jsonschema-rs`: speed, conformance, safety, size.
+"""Our JSON Schema validator against `jsonschema` and `jsonschema-rs`: speed, conformance, safety, size.
 
     python bench/json_schema.py
 
@@ -100,7 +100,7 @@ def conformance(compile_: Compile) -> str:
 
 
 def speed(compile_: Compile) -> tuple[float, float]:
-    """Microseconds of CPU to compile a schema, and to check a call, over the function schemas."""
+    """CPU microseconds to compile a schema, and to validate a call, over the function schemas."""
     tools = rows("bfcl_tools.jsonl")
     start = time.process_time()
     compiled = [(compile_(row["schema"]), row["valid_call"]) for row in tools]
@@ -115,7 +115,7 @@ def speed(compile_: Compile) -> tuple[float, float]:
 
 
 def import_cost(module: str) -> float:
-    """Milliseconds of CPU that importing a module adds to `import wesichain`."""
+    """CPU milliseconds that importing a module adds to `import wesichain`."""
 
     def cpu(statement: str) -> float:
         program = (
@@ -139,7 +139,7 @@ def size(distributions: list[str]) -> float:
 
 
 def safety(name: str) -> dict[str, str]:
-    """What a hostile schema or value does, each in a process of its own."""
+    """The results for hostile schemas and values, each in its own process."""
     verdicts: dict[str, str] = {}
     for attack in HOSTILE:
         command = [sys.executable, __file__, "--attack", name, attack]
@@ -167,7 +167,7 @@ def attack(name: str, which: str) -> None:
     except Exception as error:
         verdict = type(error).__name__
     print(verdict, flush=True)
-    os._exit(0)  # a value of that depth takes its time to fall apart
+    os._exit(0)  # deallocating a value of that depth takes long
 
 
 def _tell_of_visitors(listener: socket.socket) -> None:

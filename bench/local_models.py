@@ -89,7 +89,7 @@ def _evaluate(node: ast.expr) -> float:
 
 
 class Office:
-    """A shop's database and a folder of notes, real files both."""
+    """A shop's database and a folder of notes."""
 
     def __init__(self, folder: Path) -> None:
         self._notes = folder / "notes"
@@ -235,7 +235,7 @@ MODES = ("constrained", "text", "text, examples")
 
 
 def is_right(output: str, expected: str) -> bool:
-    """A number must occur, to three digits; a word must occur."""
+    """Whether the answer has the expected number, to three digits, or the expected word."""
     try:
         number = float(expected)
     except ValueError:
@@ -303,7 +303,7 @@ async def answer(agent: Agent[Any, str], question: dict[str, Any]) -> dict[str, 
 
 
 def cpu_seconds() -> float:
-    """What this process and the model's have worked so far: the same on a busy machine and an idle one."""
+    """CPU seconds so far, of this process and the model's."""
     me = psutil.Process()
     return sum(part.cpu_times().user + part.cpu_times().system for part in (me, *me.children()))
 
@@ -319,7 +319,7 @@ FAILURES = ("another tool first", "answered too early", "no answer", "wrong argu
 
 
 def failure(row: dict[str, Any]) -> str | None:
-    """What went wrong, as far as the trail tells without reading it; None if nothing did."""
+    """The kind of a failure, from the events of the run; None if there was none."""
     if row["ok"]:
         return None
     if not row["output"]:

@@ -1,4 +1,4 @@
-"""The playbook's figures: retrieving a strategy, recording a run, opening, by size.
+"""The cost of the playbook by size: retrieving a strategy, recording a run, opening.
 
     python bench/playbook.py [--sizes 1000,10000,100000]
 
@@ -34,7 +34,7 @@ WHERE = {"success_rate": {"$gte": 0.8}, "has_tool_sequence": True, "tool_count":
 
 
 class Filler:
-    """The default embedder for questions; random unit rows for the texts that fill the playbook."""
+    """The default embedder for questions; random unit vectors for the texts of the playbook."""
 
     name, dimension = UseEmbedder.name, UseEmbedder.dimension
 
@@ -66,7 +66,7 @@ def fill(book: Playbook, size: int) -> None:
 
 
 def median(act: Callable[[int], object], *, times: int) -> tuple[float, float]:
-    """CPU and wall milliseconds of one act."""
+    """CPU and wall milliseconds of an operation."""
     cpu, wall = list[float](), list[float]()
     for number in range(times):
         began = (time.process_time(), time.perf_counter())
@@ -84,7 +84,7 @@ def run(number: int) -> tuple[TaskInput, TaskOutput]:
 
 
 def measure(size: int, folder: Path) -> list[tuple[str, tuple[float, float]]]:
-    """The figures of a playbook with so many bullets in one domain."""
+    """The figures of a playbook with a number of bullets in one domain."""
     embedder = Filler()
     reflector, curator = GroundedReflector(), SemanticCurator()
     with Playbook.open(folder, embedder) as book:

@@ -1,4 +1,4 @@
-"""The text ReAct scanner: how much it reads a second, of real replies and of hostile ones.
+"""The throughput of the text ReAct scanner, on real replies and on hostile ones.
 
     python bench/react_parser.py [corpus folder]
 
@@ -39,7 +39,7 @@ HOSTILE = {
 
 
 def cpu(work: Callable[[], object]) -> float:
-    """Seconds of CPU, the least of several rounds."""
+    """CPU seconds, the minimum of several rounds."""
     best = float("inf")
     for _ in range(ROUNDS):
         start = time.process_time()
@@ -85,7 +85,7 @@ def throughput(texts: Sequence[str], dialect: str) -> float:
 
 
 def report_hostile() -> bool:
-    """Print the slowest of each kind; whether all that is promised is kept."""
+    """Print the slowest of each kind; return whether all limits are kept."""
     kept = True
     print(f"{'100 kB of':<20}{'slowest, ms':>12}{'MB/s':>8}")
     for name, piece in HOSTILE.items():

@@ -1,4 +1,4 @@
-"""What recording costs: a run of 100 hops with a recorder against the same run without a sink.
+"""The cost of recording: a run of 100 hops with a recorder against the same run without a sink.
 
 Run: python -m bench.recording    (CPU of one run, system time included; the best of several)
 """
@@ -25,7 +25,7 @@ LIMIT = 1.5
 
 
 class Hopping:
-    """A model that asks for the same tool again and again, then answers."""
+    """A model that calls the same tool repeatedly, then answers."""
 
     model = "hopping"
 
@@ -49,7 +49,7 @@ async def weather(city: str, day: int) -> dict[str, str | int]:
 
 
 def run(*sinks: EventSink) -> float:
-    """Seconds of CPU that one run takes."""
+    """CPU seconds of a run."""
     runtime = AgentRuntime(Hopping(), [weather], budget=Budget(steps=HOPS + 1), events=sinks)
     start = time.process_time()
     asyncio.run(runtime.run("How is the weather?"))
@@ -57,7 +57,7 @@ def run(*sinks: EventSink) -> float:
 
 
 def best(*makers: Callable[[], tuple[EventSink, ...]]) -> list[float]:
-    """The best round of each, taken in turn, so that a busy moment of the machine hits all alike."""
+    """The best round of each, measured in turn, so that a busy moment affects all alike."""
     rounds = [[run(*make()) for make in makers] for _ in range(ROUNDS)]
     return [min(column) for column in zip(*rounds, strict=True)]
 
@@ -95,7 +95,7 @@ def _size(event: Event) -> int:
 
 
 def _redaction(events: tuple[Event, ...]) -> float:
-    """Microseconds an event, of a redactor that has seen none of the texts before."""
+    """Microseconds per event, with a redactor that has none of the texts in its cache."""
     rounds: list[float] = []
     for _ in range(ROUNDS):
         redactor = Redactor()

@@ -1,4 +1,4 @@
-"""How values are represented: frozen dataclasses against structs and models, by measurement.
+"""Representations of values: frozen dataclasses against structs and models.
 
 Run: python -m bench.representation
 """
@@ -32,7 +32,7 @@ TIMES = 20_000
 
 
 def cpu(action: Callable[[], Any]) -> float:
-    """Microseconds of CPU for one call: the best of a round."""
+    """CPU microseconds of a call: the best of a round."""
     start = time.process_time()
     for _ in range(TIMES):
         action()
@@ -40,7 +40,7 @@ def cpu(action: Callable[[], Any]) -> float:
 
 
 def import_cost(statement: str) -> float:
-    """Milliseconds of CPU that an import adds to a bare interpreter."""
+    """CPU milliseconds that an import adds to a bare interpreter."""
     code = f"import time; s = time.process_time(); {statement}; print((time.process_time() - s) * 1000)"
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     runs = [

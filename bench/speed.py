@@ -1,11 +1,11 @@
-"""The figures that the runtime promises, against a minimal hand-written loop (baseline).
+"""The performance of the runtime against a minimal hand-written loop (baseline).
 
     python -m bench.speed [--rounds N] [--strict]
 
 CPU time of short turns that both sides take one after the other. A ratio is the median of the rounds' ratios,
 so that what slows the machine down for a while counts on both sides. Concurrent runs, the import and the leak
 check have processes of their own. A row over its limit is measured again, and is over if it is over again.
-Exits with status 1 where a row is over and --strict is given.
+With --strict, exit status 1 if a row exceeds its limit.
 
 The limits hold on machines of different make and under load: a processor changes what an interpreted line
 costs against the compiled validation of pydantic, and with it the ratios. They catch what many small losses
@@ -59,12 +59,12 @@ LIMITS = {
     "left by 10,000 runs: file descriptors": 0.0,
 }
 Run = Callable[[], Awaitable[Any]]
-Times = tuple[float, ...]  # one a round
+Times = tuple[float, ...]  # one per round
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One line of the table: what we take, what the baseline takes, and how many times that is."""
+    """A row of the table: our time, the time of the baseline, and their ratio."""
 
     what: str
     ours: str
@@ -128,7 +128,7 @@ SIDES = {"ours": by_agent, "baseline": by_hand}
 
 
 async def timed(run: Run, times: int) -> float:
-    """CPU microseconds of one run."""
+    """CPU microseconds of a run."""
     gc.collect()
     started = time.process_time()
     for _ in range(times):
@@ -137,7 +137,7 @@ async def timed(run: Run, times: int) -> float:
 
 
 async def in_turn(runs: Sequence[tuple[Run, int]], *, rounds: int) -> list[Times]:
-    """The times of each, one a round, measured in turn; the first round only warms up."""
+    """The times of each, one per round, measured in turn; the first round is a warm-up."""
     taken = [[await timed(run, times) for run, times in runs] for _ in range(rounds + 1)][1:]
     return [*zip(*taken, strict=True)]
 
@@ -154,7 +154,7 @@ def scaled(times: Times, divisor: float) -> Times:
 
 
 def further(long: Times, short: Times, *, hops: int) -> Times:
-    """The time of one hop more, round by round."""
+    """The time of an additional hop, per round."""
     return tuple((more - less) / hops for more, less in zip(long, short, strict=True))
 
 
@@ -177,7 +177,7 @@ async def loop_figures(rounds: int) -> list[Figure]:
 
 
 async def tool_figures(rounds: int) -> list[Figure]:
-    """A hop of a plain function: in a thread, where it may block, or here, where it is said not to."""
+    """A hop of a plain function: in a thread, or inline with `blocking=False`."""
     from bench.scenarios.counting import add_here, add_in_thread, count, counting_agent
 
     def hops(*tools: Any) -> Run:
@@ -203,7 +203,7 @@ async def tool_figures(rounds: int) -> list[Figure]:
 
 
 def children_in_turn(parts: Sequence[Sequence[str]], *, rounds: int) -> list[list[Times]]:
-    """Each number that each child prints, once a round, the children taken in turn."""
+    """The numbers printed by each child process, once per round, run in turn."""
     taken = [[child(*part) for part in parts] for _ in range(rounds)]
     return [[*zip(*column, strict=True)] for column in zip(*taken, strict=True)]
 
@@ -227,7 +227,7 @@ def concurrent_figures() -> list[Figure]:
 
 
 async def concurrent(side: str) -> list[float]:
-    """CPU seconds, and kilobytes a run that are held while all of them wait for their last reply."""
+    """CPU seconds, and kilobytes per run while all runs wait for their last reply."""
     run = SIDES[side](1, waits=True)
     await run()
     gc.collect()
@@ -248,7 +248,7 @@ def import_figure() -> Figure:
     code = "import time; s = time.process_time(); {}; print([time.process_time() - s])"
     statements = ("import wesichain", "import asyncio, json, pydantic")
     parts = [["-c", code.format(statement)] for statement in statements]
-    children_in_turn(parts, rounds=1)  # bytecode is cached from here on
+    children_in_turn(parts, rounds=1)  # to write the bytecode cache
     (ours,), (baseline,) = children_in_turn(parts, rounds=9)
     what = "import, against asyncio, json, pydantic"
     return compared(what, scaled(ours, 0.001), scaled(baseline, 0.001), unit="{:,.0f} ms")
@@ -282,9 +282,9 @@ async def recording_figure(rounds: int) -> Figure:
 
 
 async def leak() -> list[float]:
-    """What 10,000 runs leave behind: kilobytes a thousand runs, tasks, threads, file descriptors."""
+    """The leaks of 10,000 runs: kilobytes per thousand runs, tasks, threads, file descriptors."""
     run = by_agent(1)
-    for _ in range(LEAK_RUNS // 5):  # what grows once, such as caches and the allocator's pools
+    for _ in range(LEAK_RUNS // 5):  # let caches and the allocator's pools grow
         await run()
     before = (len(asyncio.all_tasks()), threading.active_count(), descriptors())
     sizes: list[int] = []
@@ -310,7 +310,7 @@ def leak_figures() -> list[Figure]:
 
 
 def resident() -> int:
-    """Bytes of memory that this process holds now (the peak, where the system does not say)."""
+    """The memory of this process in bytes (its peak, where the system has no current value)."""
     statm = Path("/proc/self/statm")
     if statm.exists():
         return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -342,7 +342,7 @@ def main() -> int:
     options.add_argument("--rounds", type=int, default=15)
     options.add_argument("--strict", action="store_true", help="fail where a limit is passed")
     options.add_argument("--json", action="store_true", help="one JSON object a line")
-    options.add_argument("--part", help=argparse.SUPPRESS)  # what the children are asked for
+    options.add_argument("--part", help=argparse.SUPPRESS)  # for child processes
     given = options.parse_args()
     match given.part:
         case None:
@@ -378,7 +378,7 @@ def report(parts: Sequence[Part], *, strict: bool, as_json: bool) -> int:
 
 
 def confirmed(part: Part) -> list[Figure]:
-    """The rows of a part; where one is over its limit, all are measured again and the better counts."""
+    """The rows of a part. If one exceeds its limit, all are measured again, and the better figures count."""
     figures = part()
     if all(figure.is_kept for figure in figures):
         return figures

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import wesichain.agent  # noqa: F401  # to have its classes made
+import wesichain.agent  # noqa: F401  # to create its classes
 from wesichain.core import (
     LlmRequest,
     LlmResponse,
@@ -45,14 +45,14 @@ TIMES = 5_000
 
 
 def loaded() -> list[type]:
-    """Every dataclass of ours that importing the agent has made."""
+    """All our dataclasses that are created by importing the agent."""
     modules = [module for name, module in sys.modules.items() if name.startswith("wesichain")]
     found = {each for module in modules for each in vars(module).values() if isinstance(each, type)}
     return [each for each in found if dataclasses.is_dataclass(each)]
 
 
 def plain_fields(cls: Any) -> list[dataclasses.Field[Any]]:
-    """The fields that its constructor takes by position, and so every maker can be given alike."""
+    """The positional fields of its constructor, which all kinds of classes accept."""
     return [field for field in dataclasses.fields(cls) if not field.kw_only]
 
 
@@ -86,7 +86,7 @@ def seconds(action: Callable[[], object]) -> float:
 
 
 def making(maker: Callable[[Any], Any]) -> Callable[[], None]:
-    """Makes one instance of each value of a hop, with every field given, many times."""
+    """Creates an instance of each value of a hop, with all fields, many times."""
     makers: list[tuple[Any, list[Any]]] = [(maker(cls), [None] * len(plain_fields(cls))) for cls in HOP]
 
     def run() -> None:

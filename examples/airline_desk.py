@@ -1,4 +1,4 @@
-"""An airline's desk: one agent greets and hands over to the one who can help; a refund waits for a person."""
+"""An airline's desk: an agent hands the run over to another that can help; a refund needs human approval."""
 
 import asyncio
 import sys
@@ -10,7 +10,7 @@ from wesichain.trace import ConsoleSink
 
 
 @dataclass
-class Booking:  # given to the run, and never written to its log
+class Booking:  # the deps of the run, which are not in its log
     reference: str
     seat: str
     fare: int
@@ -33,7 +33,7 @@ def seating(ctx: RunContext[Booking]) -> str:
     return f"You assign seats; the passenger has {ctx.deps.seat}. Money is the cashier's."
 
 
-# A script for each of them; with a model in the command line, such as openai:gpt-5-mini, that one.
+# Scripted, unless the command line names a model, such as openai:gpt-5-mini.
 greeting = ScriptedLlm([calls(("transfer_to_seats", {}))])
 moving = ScriptedLlm([calls(("move_seat", {"seat": "14C"})), calls(("transfer_to_cashier", {}))])
 paying = ScriptedLlm([calls(("refund", {"euros": 40})), "You have 14C, and 40 euros are on their way."])
@@ -50,7 +50,7 @@ async def main() -> None:
     task = "My seat is broken. May I have 14C, and something back?"
     try:
         result = await desk.run(task, deps=booking, events=ConsoleSink())
-    except RunInterruptedError as waiting:  # a call waits for a person, whoever of the three made it
+    except RunInterruptedError as waiting:  # a call of any of the three waits for approval
         agreed = {item.token: Approve() for item in waiting.outcome.pending}
         result = await desk.resume(waiting.outcome, agreed, deps=booking, events=ConsoleSink())
     print(f"{result.agent} answered; the passenger has {booking.seat}.")

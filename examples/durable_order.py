@@ -1,4 +1,4 @@
-"""A run that outlives its process: killed in the middle, it goes on where it was. No key needed.
+"""A durable run: its process is killed in the middle, and the next one continues it. No key needed.
 
 Run: python examples/durable_order.py
 """
@@ -19,7 +19,7 @@ PLAN = (calls(("reserve", {"item": "lamp"})), calls(("pay", {"amount": 30})), "Y
 
 
 def reply(request: LlmRequest) -> LlmResponse | str:
-    """A scripted model, which goes by how often it has spoken."""
+    """A scripted model: its reply depends on the number of its replies."""
     return PLAN[sum(message.role is Role.ASSISTANT for message in request.messages)]
 
 
@@ -41,7 +41,7 @@ async def pay(amount: int) -> str:
 
 
 def order(url: str) -> None:
-    """The whole program of a process: it says what it wants, not where it was."""
+    """The program of each process, which need not know how far the run has come."""
     durable = DurableAgent(Agent(FunctionLlm(reply), tools=[reserve, pay]), name="shop", database_url=url)
     result = asyncio.run(durable.run("Order a lamp.", run_id="order-1"))
     print(f"  {result.output}", flush=True)

@@ -1,4 +1,4 @@
-"""A flight booking: typed deps, an approval by a rule, an answer of two kinds; the model is scripted."""
+"""A flight booking: typed deps, an approval rule, and a union as output type; the model is scripted."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -47,7 +47,7 @@ def check(ctx: RunContext[Traveller], output: Booked | NotBooked) -> Booked | No
 
 ANN, SEAT = Traveller("Ann", limit=200), {"flight": "WN 87", "price": 95}
 CLAIM = calls(("final_Booked", {"flight": "WN 87"}))
-SCRIPT = [calls(("find", {"city": "Oslo"})), CLAIM, calls(("book", SEAT)), CLAIM]  # it claims, then books
+SCRIPT = [calls(("find", {"city": "Oslo"})), CLAIM, calls(("book", SEAT)), CLAIM]  # claims it too early
 MODEL = ScriptedLlm(SCRIPT)
 agent = Agent(
     MODEL, deps_type=Traveller, output_type=Booked | NotBooked, tools=[find, book], output_checks=[check]

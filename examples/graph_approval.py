@@ -1,4 +1,4 @@
-"""A person approves: the run stops before a payment, and goes on later, perhaps in another process."""
+"""Human approval: the run stops before a payment and is resumed later, perhaps in another process."""
 
 import asyncio
 import tempfile
@@ -22,7 +22,7 @@ def pay(to: str, amount: float) -> str:
 
 
 def assistant() -> Graph[Any]:
-    """The graph, as any process would make it."""
+    """The graph, built in every process."""
     paid = "Ann has her money."
     model = FunctionLlm(
         lambda r: paid if len(r.messages) > 2 else calls(("pay", {"to": "Ann", "amount": 20}))

@@ -1,4 +1,4 @@
-"""A calculator as a ReAct graph, over OpenAI's tool calling; without a key, a scripted model stands in.
+"""A calculator as a ReAct graph with an OpenAI model; without a key, the model is scripted.
 
 Run: OPENAI_API_KEY=... python examples/graph_calculator.py "What is (17 + 4) * 2?"
 """

@@ -1,4 +1,4 @@
-"""Watch a graph: every node and every tool call is a line on the console."""
+"""Watch a graph: each node and tool call is printed on the console."""
 
 from wesichain import GraphBuilder, ReActAgentNode, tool
 from wesichain.core import ReActState

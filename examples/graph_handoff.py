@@ -1,4 +1,4 @@
-"""A hand-off: a first agent decides who should go on, and a conditional edge leads there."""
+"""A handoff: the first agent chooses the next one, and a conditional edge leads there."""
 
 from typing import TypedDict
 

@@ -1,4 +1,4 @@
-"""Parallel research: a question is split, every part is looked into at once, and a last node writes it up."""
+"""Parallel research: the parts of a question are researched concurrently, and then combined."""
 
 import asyncio
 from typing import Annotated, TypedDict
@@ -10,7 +10,7 @@ from wesichain.graph import Append, Send
 class Research(TypedDict, total=False):
     question: str
     topics: list[str]
-    findings: Annotated[list[str], Append]  # several nodes write it in one super-step: it is folded
+    findings: Annotated[list[str], Append]  # several nodes write it in one super-step
     report: str
 
 
@@ -27,7 +27,7 @@ def fan_out(state: Research) -> list[Send]:
 
 
 async def look_up(task: dict[str, str]) -> Research:
-    await asyncio.sleep(0.1)  # all of them wait at the same time
+    await asyncio.sleep(0.1)  # the nodes wait concurrently
     return {"findings": [LIBRARY[task["topic"]]]}
 
 

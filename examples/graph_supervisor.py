@@ -1,4 +1,4 @@
-"""A supervisor: one agent gives work to others, which are its tools and draw on its budget."""
+"""A supervisor: an agent delegates to other agents, which are its tools and share its budget."""
 
 from wesichain import Agent, GraphBuilder, ReActAgentNode, tool
 from wesichain.core import ReActState

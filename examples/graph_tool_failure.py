@@ -1,4 +1,4 @@
-"""What a failing tool does: end the run with the state kept, or be told to the model."""
+"""A failing tool: end the run and keep the state, or return the error to the model."""
 
 from wesichain import GraphBuilder, ReActAgentNode, tool
 from wesichain.core import ReActState

@@ -1,4 +1,4 @@
-"""Code mode: the model writes one program over the tools, in place of twenty calls and twenty requests."""
+"""Code mode: the model writes one program that calls the tools, in place of twenty requests."""
 
 import sys
 
@@ -29,7 +29,7 @@ counts = await asyncio.gather(*[stock(item=name) for name in names])
 sum(counts)
 """
 # Scripted, unless the command line names a model, such as openai:gpt-5-mini. The local:qwen2.5-coder-0.5b
-# is not up to it: what it writes is no program.
+# cannot do this: it does not write a valid program.
 script = ScriptedLlm(
     [ToolCall("c1", "run_code", {"code": program}), f"There are {sum(STOCK.values())} pieces."]
 )

@@ -1,4 +1,4 @@
-"""Memory: what one run of a user has learned, another run of the same user knows, and nobody else."""
+"""Memory: facts from one run are available in other runs of the same user, and of nobody else."""
 
 import asyncio
 import sys
@@ -12,7 +12,7 @@ from wesichain.policy import Budget
 from wesichain.store import SqliteStore
 from wesichain.testing import ScriptedLlm
 
-# Scripted, unless the command line names a model. The local:qwen2.5-coder-0.5b is up to it.
+# Scripted, unless the command line names a model. The local:qwen2.5-coder-0.5b can do this.
 model = sys.argv[1] if len(sys.argv) > 1 else ""
 
 
@@ -25,7 +25,7 @@ memory = Memory(SqliteStore(f"{tempfile.mkdtemp()}/memory.db"), scope=lambda ctx
 
 async def ask(user: str, task: str, otherwise: ScriptedLlm) -> str:
     agent = Agent(model or otherwise, capabilities=[memory], budget=Budget(steps=6))
-    outcome = await agent.outcome(task, deps=user)  # a small model may find no end where nothing is known
+    outcome = await agent.outcome(task, deps=user)  # a small model may not end if it finds nothing
     answer = str(outcome.output) if isinstance(outcome, Completed) else "no answer"
     print(f"{user}: {answer}")
     return answer

@@ -1,4 +1,4 @@
-"""Long results are kept in files: the model is shown the beginning, and searches the file for the rest."""
+"""Long results are stored in files: the model receives the beginning, and searches the file for the rest."""
 
 import sys
 
@@ -18,7 +18,7 @@ def read_log() -> str:
 
 
 # Scripted, unless the command line names a model, such as openai:gpt-5-mini. The local:qwen2.5-coder-0.5b
-# was not done with it in ten minutes on two busy cores.
+# did not finish in ten minutes on two busy cores.
 script = ScriptedLlm(
     [
         ToolCall("c1", "read_log", {}),
@@ -39,7 +39,7 @@ agent = Agent(
 result = agent.run_sync("What is wrong with the server?")
 print(result.output)
 
-for event in result.events:  # the events name the file
+for event in result.events:  # the events have the name of the file
     if isinstance(event, ContextReduced):
         print(f"{event.view} shortened a result that is kept in:", *files.sizes())
 (kept,) = files.sizes()

@@ -1,4 +1,4 @@
-"""A plan that the model keeps while it works; it is in the events of the run, and comes back after a stop."""
+"""A plan that the model keeps while it works. It is in the events of the run, and survives interruptions."""
 
 import sys
 from typing import Any
@@ -22,7 +22,7 @@ def plan(*states: str) -> dict[str, Any]:
 
 
 # Scripted, unless the command line names a model, such as openai:gpt-5-mini. The local:qwen2.5-coder-0.5b
-# is not up to it: it does the items without writing a plan.
+# cannot do this: it does the items without writing a plan.
 script = ScriptedLlm(
     [
         ToolCall("c1", "write_plan", plan("in_progress", "pending")),

@@ -21,7 +21,7 @@ Orders of less than 50 euros are refunded at once. Answer with the code RF-7.
 """
 
 # Scripted, unless the command line names a model, such as openai:gpt-5-mini. The local:qwen2.5-coder-0.5b
-# is not up to it: it reads the skill, and then reads it again and again. The 1.5b is.
+# cannot do this: it reads the skill repeatedly. The 1.5b can.
 script = ScriptedLlm([ToolCall("c1", "read_skill", {"name": "refunds"}), "Refunded. The code is RF-7."])
 model = sys.argv[1] if len(sys.argv) > 1 else script
 

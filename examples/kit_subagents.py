@@ -1,4 +1,4 @@
-"""Subagents: one agent gives tasks to others; the tree has one budget, one log and one stop."""
+"""Subagents: an agent delegates tasks to others. They share the budget, the log and the cancellation."""
 
 import sys
 
@@ -16,7 +16,7 @@ def population(city: str) -> int:
     return PEOPLE[city]
 
 
-# Scripted, unless the command line names a model. The local:qwen2.5-coder-0.5b is up to it.
+# Scripted, unless the command line names a model. The local:qwen2.5-coder-0.5b can do this.
 looks = ScriptedLlm([ToolCall("c1", "population", {"city": "Paris"}), "2100000 people live in Paris."])
 asks = ScriptedLlm(
     [

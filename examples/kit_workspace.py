@@ -1,4 +1,4 @@
-"""A workspace: the agent reads and writes files of one folder, and none outside it."""
+"""A workspace: the agent reads and writes the files of one folder only."""
 
 import sys
 import tempfile
@@ -10,7 +10,7 @@ from wesichain.policy import Budget
 from wesichain.testing import ScriptedLlm
 
 # Scripted, unless the command line names a model, such as openai:gpt-5-mini. The local:qwen2.5-coder-0.5b
-# writes the right file, and then writes it again and again.
+# writes the right file, but repeatedly.
 script = ScriptedLlm(
     [
         ToolCall("c1", "read_file", {"path": "../secret.txt"}),  # refused: it is outside

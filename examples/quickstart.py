@@ -1,4 +1,4 @@
-"""The quickstart of the README, with a scripted model in the place of a real one: no key, no download."""
+"""The quickstart of the README with a scripted model: no key, no download."""
 
 from wesichain import Agent, tool
 from wesichain.testing import ScriptedLlm, calls

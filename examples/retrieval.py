@@ -1,4 +1,4 @@
-"""A retrieval agent over documents of its own: it answers with its sources; the model is scripted."""
+"""A retrieval agent: it answers from its documents, with their sources; the model is scripted."""
 
 import re
 from collections import Counter
@@ -49,7 +49,7 @@ def check(ctx: RunContext[Library], answer: Answer) -> Answer:
     return answer
 
 
-SCRIPT = [  # it cites what it has not found, is told so, and mends it
+SCRIPT = [  # it cites a source that it has not found, gets the error, and corrects it
     calls(("search", {"query": "where do guests pay the fee, and when"})),
     calls(("final_answer", {"text": "At the office by the crane, from eight to six.", "sources": ["fees"]})),
     calls(("final_answer", {"text": "At the office, from eight to six.", "sources": ["mooring", "office"]})),

@@ -1,4 +1,4 @@
-"""Doors: the modules that offer public names, and their names."""
+"""The modules that have public names, and these names."""
 
 from __future__ import annotations
 

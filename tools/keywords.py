@@ -1,7 +1,7 @@
 """Write src/wesichain/agent/keywords.py: the options of agents and runs as keywords, for type checkers.
 
-An option is written once, in src/wesichain/agent/options.py. Type checkers know keywords of a function from a
-TypedDict alone, which this makes of it. Run it after a change of an option: python tools/keywords.py
+Options are defined once, in src/wesichain/agent/options.py. Type checkers need them as TypedDicts, which this
+program generates. Run it after a change of an option: python tools/keywords.py
 """
 
 from __future__ import annotations

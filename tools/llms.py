@@ -1,4 +1,4 @@
-"""Writes docs/llms.txt: the pages of the site with a line on each, for programs that read documentation.
+"""Write docs/llms.txt: the pages of the site with a sentence on each, for language models.
 
 Run: python tools/llms.py    (a test compares the file with the pages)
 """
@@ -23,7 +23,7 @@ Import from the doors that the reference names. An agent: `Agent("PROVIDER:NAME"
 
 
 def sections() -> list[tuple[str, list[str]]]:
-    """The navigation of the site: headings, and the pages below each."""
+    """The navigation of the site: headings, and the pages of each."""
     _, _, tree = (HERE.parent / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")
     found: list[tuple[str, list[str]]] = []
     for line in tree.splitlines():
@@ -35,7 +35,7 @@ def sections() -> list[tuple[str, list[str]]]:
 
 
 def line_for(page: str) -> str | None:
-    """A link to a page with its title and its first sentence; None for one that the site makes."""
+    """A link to a page with its title and its first sentence; None for a generated page."""
     path = HERE / page
     if not path.exists():
         return None

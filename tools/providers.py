@@ -1,4 +1,4 @@
-"""Writes the table of what each client can do into docs/howto/providers.md, from the clients' own `traits`.
+"""Write the table of the clients' features into docs/howto/providers.md, from their `traits`.
 
 Run: python tools/providers.py    (a test compares the page with the code)
 """
@@ -24,11 +24,11 @@ LAST = (
     "takes_stop",
     "observes_errors",
     "opens_thinking",
-)  # what it would rather have stands behind what it can do
+)  # preferences come after features
 
 
 def clients() -> dict[str, Any]:
-    """A client for each row; none of them is asked anything."""
+    """A client for each row; no request is made."""
     return {
         "`OpenAiClient`, OpenAI and Azure": OpenAiClient("m"),
         "`OpenAiClient`, another server": OpenAiClient("m", base_url=SERVER),

@@ -1,4 +1,4 @@
-"""Writes docs/reference.md and docs/reference/: every public name, with its signature and parameters.
+"""Write docs/reference.md and docs/reference/: all public names, with signatures and parameters.
 
 Run: python tools/reference.py    (a test compares the pages with the code)
 """
@@ -37,7 +37,7 @@ def page_of(door: str) -> Path:
 
 
 def home_of(name: str, value: object) -> str:
-    """The door that a name is described at: the nearest to where it is written."""
+    """The module in whose page a name is described: the one closest to its definition."""
     written = getattr(value, "__module__", "") or ""
     doors = [door for door in DOORS[1:] if name in offered(door)]
     near = [door for door in doors if written == door or written.startswith(f"{door}.")]
@@ -53,7 +53,7 @@ def code(text: str) -> str:
 
 
 def described(value: object, words: str, *, is_whole: bool = True) -> list[str]:
-    """The docstring, with what it says of parameters in a table."""
+    """The docstring, with its sentences on parameters in a table."""
     options = [*options_of(value, words)]
     parts = paragraphs(words)
     in_table = {one for one in sentences(words) if any(about(option.name, one) for option in options)}
@@ -71,7 +71,7 @@ def described(value: object, words: str, *, is_whole: bool = True) -> list[str]:
 
 
 def members_of(value: type) -> Iterator[tuple[str, object, object]]:
-    """The public methods and properties that a class has beyond what it inherits from outside."""
+    """The public methods and properties of a class that are defined in this project."""
     for name in sorted(dir(value)):
         if name.startswith("_"):
             continue
@@ -125,7 +125,7 @@ def entry(name: str, value: object) -> list[str]:
 
 
 def value_line(name: str, value: object) -> str:
-    """An alias, a constant, or an object of one of our classes, which says what it is."""
+    """The line for an alias, a constant, or an object."""
     is_plain = isinstance(value, str | int | float | dict | frozenset)
     text = value_text(value) if is_plain else type_text(value)
     if text != "..." and len(text) <= 400 and "<" not in text:
@@ -137,7 +137,7 @@ def value_line(name: str, value: object) -> str:
 
 @cache
 def anchors(names: tuple[str, ...]) -> Mapping[str, str]:
-    """The anchor of each name's heading: names that differ in case alone are told apart by a number."""
+    """The anchor of each heading; names that differ only in case get a number."""
     found: dict[str, str] = {}
     for name in names:
         slug, number = name.lower(), 0

@@ -1,4 +1,4 @@
-"""Signatures: what the code says of a class or a function, as text: parameters, types, defaults, words."""
+"""Signatures of classes and functions as text: parameters, types, defaults, and their descriptions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, get_args
 import msgspec
 from doors import public_names
 
-# Keywords that are declared once for several functions: where their defaults and their words are.
+# TypedDicts of keywords, and the classes that have their defaults and descriptions.
 SETTINGS = {
     "LoopKeywords": "wesichain.agent:AgentOptions",
     "AgentKeywords": "wesichain.agent:AgentOptions",
@@ -29,7 +29,7 @@ LONGEST_ALIAS = 120  # characters
 
 @dataclasses.dataclass(frozen=True)
 class Option:
-    """One parameter: its name as a signature shows it, type, default, and what is said of it."""
+    """A parameter: its name, its name in a signature, type, default, and description."""
 
     name: str
     shown: str
@@ -43,7 +43,7 @@ def is_documented(value: object) -> bool:
 
 
 def doc_of(value: object) -> str:
-    """The docstring that somebody wrote for it; none is inherited or made up."""
+    """The docstring, unless it is inherited or generated."""
     if not is_documented(value):
         return ""
     text = inspect.cleandoc(value.__doc__ or "")
@@ -63,13 +63,13 @@ def sentences(text: str) -> list[str]:
 
 
 def about(name: str, text: str) -> str:
-    """The sentences of a docstring that speak of a parameter."""
+    """The sentences of a docstring that mention a parameter."""
     found = [one for one in sentences(text) if f"`{name}`" in one or f"`{name}=" in one]
     return " ".join(re.sub(rf"^`{name}`: (.)", lambda first: first[1].upper(), one) for one in found)
 
 
 def type_text(annotation: object, owner: object = None) -> str:
-    """A type as one would write it; an alias that cannot be imported is written out."""
+    """A type as source text; private aliases are expanded."""
     if annotation is UNSET:
         return ""
     if not isinstance(annotation, str):
@@ -83,13 +83,13 @@ def without_modules(text: str) -> str:
 
 
 def globals_of(owner: object) -> Mapping[str, object]:
-    """The names that stand for something in the annotations of a class or a function."""
+    """The namespace of the annotations of a class or a function."""
     function = inspect.unwrap(owner) if inspect.isroutine(owner) else owner
     return vars(sys.modules[function.__module__]) if is_documented(owner) else {}
 
 
 def written_out(name: str, names: Mapping[str, object]) -> str:
-    """What a private alias stands for; any other name as it is."""
+    """Expand a private alias; return any other name unchanged."""
     alias = names.get(name)
     if name in public_names() or inspect.isclass(alias) or not get_args(alias):
         return name
@@ -98,7 +98,7 @@ def written_out(name: str, names: Mapping[str, object]) -> str:
 
 
 def value_text(value: object) -> str:
-    """A default as one would write it: of a value with fields, those that are not as usual."""
+    """A default as source text; of a dataclass, only the fields that differ from their defaults."""
     if inspect.isclass(value) or inspect.isroutine(value):
         return getattr(value, "__name__", "...")
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -122,10 +122,10 @@ def default_text(owner: object, name: str, default: object) -> str:
 
 
 def settings_of(name: str) -> tuple[Mapping[str, object], object] | None:
-    """The keywords of a TypedDict, and the class that has their defaults and words."""
+    """The keywords of a TypedDict, and the class that has their defaults and descriptions."""
     if name not in SETTINGS:
         return None
-    importlib.import_module("wesichain.agent.keywords")  # which no program needs
+    importlib.import_module("wesichain.agent.keywords")  # not imported at run time
     door, _, owner = SETTINGS[name].partition(":")
     holder = getattr(importlib.import_module(door), owner)
     for module in [*sys.modules.values()]:
@@ -149,7 +149,7 @@ def signature_of(value: object) -> inspect.Signature | None:
 
 
 def struct_signature(cls: msgspec.StructMeta) -> inspect.Signature:
-    """The fields of a struct with their annotations as they are written; msgspec resolves them."""
+    """The signature of a struct with its annotations as source text; msgspec resolves them."""
     kinds = {True: inspect.Parameter.KEYWORD_ONLY, False: inspect.Parameter.POSITIONAL_OR_KEYWORD}
     declared = dataclasses.fields(cls)  # type: ignore[arg-type]  # our values and states
     fields = [f for f in declared if not f.name.startswith("_") and f.default is not msgspec.UNSET]
@@ -168,7 +168,7 @@ def default_of_field(field: dataclasses.Field[Any]) -> object:
 
 
 def options_of(value: object, words: str) -> Iterator[Option]:
-    """The parameters of a class or a function, keywords that are declared elsewhere among them."""
+    """The parameters of a class or a function, including those of TypedDicts."""
     signature, elsewhere = signature_of(value), words_elsewhere(value)
     for name, parameter in signature.parameters.items() if signature else ():
         if name in ("self", "cls"):
@@ -183,18 +183,18 @@ def options_of(value: object, words: str) -> Iterator[Option]:
         hints, holder = settings
         for option, hint in hints.items():
             default = default_text(holder, option, default_of(holder, option))
-            said = about(option, words) or about(option, doc_of(holder))
-            yield Option(option, option, type_text(hint), default, said)
+            text = about(option, words) or about(option, doc_of(holder))
+            yield Option(option, option, type_text(hint), default, text)
 
 
 def declared_in(annotation: str) -> tuple[Mapping[str, object], object] | None:
-    """The keywords that `Unpack[...]` stands for, and the class that has their defaults and words."""
+    """The keywords of `Unpack[...]`, and the class that has their defaults and descriptions."""
     declared = re.fullmatch(r"Unpack\[(\w+)(?:\[.*\])?\]", annotation)
     return settings_of(declared[1]) if declared else None
 
 
 def words_elsewhere(value: object) -> str:
-    """The words on keywords that a signature shows one by one, and the code declares as `Unpack[...]`."""
+    """The docstring that describes the keywords of `Unpack[...]` in a signature."""
     function: Any = value.__init__ if inspect.isclass(value) else value
     hints = getattr(inspect.unwrap(function), "__annotations__", {})
     for annotation in hints.values():
@@ -214,7 +214,7 @@ def default_of(holder: object, name: str) -> object:
 
 
 def heading(name: str, value: object) -> str:
-    """A signature on one line, or a parameter a line."""
+    """A signature on one line, or one parameter per line."""
     signature = signature_of(value)
     if signature is None:
         return name

@@ -1,4 +1,4 @@
-"""Hooks of the site: pages made of the repository's root and the examples, and words for the search."""
+"""MkDocs hooks: pages generated from the repository's root and the examples, and search keywords."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FROM_ROOT = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
 }
-# What else a page may link to outside of its folder, and the page that the site has for it.
+# Links out of docs/, and the pages of the site for them.
 ELSEWHERE = {
     **FROM_ROOT,
     "README.md": "README.md",
@@ -51,13 +51,13 @@ def examples() -> str:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Give a page its words for the search; a link out of the folder leads to the page that the site has."""
+    """Set the search keywords of a page, and replace links out of docs/ by links to pages of the site."""
     source: str = page.file.src_uri
-    page.meta["tags"] = WORDS.get(source, [])  # the search ranks them above titles
+    page.meta["tags"] = WORDS.get(source, [])  # the search ranks tags above titles
     is_from_root = source in FROM_ROOT.values()
     here = "" if is_from_root else posixpath.dirname(f"docs/{source}")
 
-    def mend(found: re.Match[str]) -> str:
+    def replaced(found: re.Match[str]) -> str:
         target = posixpath.normpath(posixpath.join(here, found[2]))
         there = ELSEWHERE.get(target)
         if there is None and is_from_root and target.startswith("docs/"):
@@ -66,4 +66,4 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
             return found[0]
         return found[1] + posixpath.relpath(there, posixpath.dirname(source) or ".") + found[3]
 
-    return LINK.sub(mend, markdown)
+    return LINK.sub(replaced, markdown)

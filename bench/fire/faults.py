@@ -1,4 +1,4 @@
-"""The faults: what the server does wrong, how often, and the tools it makes trouble with."""
+"""The faults of the server, and the tools of the runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ GAVE_UP = "I could not finish."  # what it says when it is asked for an answer a
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One kind of trouble. Not `forever`: it comes once, and the model then answers well."""
+    """A fault. Unless `forever`, it occurs once, and the model then answers well."""
 
     name: str
     title: str

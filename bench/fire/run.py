@@ -1,4 +1,4 @@
-"""The trial by fire: every contestant under every fault, one process each."""
+"""The trial by fire: each contestant with each fault, in a process each."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def rows_of(contestant: Contestant) -> tuple[Contestant, ...]:
 
 
 async def endure(contestant: Contestant, fault: Fault, python: Path, *, environ: dict[str, str]) -> Cell:
-    """One run in a process of its own, which is stopped when it has no end."""
+    """A run in its own process, which is stopped if it does not end."""
     async with MisbehavingServer(fault) as server:
         command = ("-m", "bench.fire.worker", contestant.name, server.url, fault.name)
 
@@ -85,7 +85,7 @@ def is_endless(server: MisbehavingServer) -> bool:
 
 
 def verdict(fault: Fault, cell: Cell) -> str:
-    """What the cell comes to: "recovered", "visible", "words", "silent" or "running"."""
+    """The verdict of a cell: "recovered", "visible", "words", "silent" or "running"."""
     match cell["ended"]:
         case "running":
             return "running"

@@ -1,4 +1,4 @@
-"""A chat completions server on loopback that misbehaves as told, and counts what it is asked."""
+"""A chat completions server on loopback that misbehaves, and counts its requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One framework, one fault: runs the agent and says how the caller saw it end."""
+"""A framework and a fault: runs the agent and prints how the run ended for the caller."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUESTION = "Add 1 and 2 and tell me the sum."
 async def attempt(
     adapter: Any, online: Callable[..., Any], url: str, fault: Fault, say: Callable[[Cell], None]
 ) -> None:
-    """Run under fire and say how it ended; who started this process ends it where the run has no end."""
+    """Run with the fault and print how it ended. The parent process stops a run that does not end."""
     functions = blocking_tools.TOOLS if getattr(adapter, "BLOCKING", False) else tools.TOOLS
     with contextlib.suppress(Exception):  # what is loaded at first use should not count
         await online(f"{url}/calm/v1", functions, tool_timeout=None)(QUESTION)

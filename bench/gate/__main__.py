@@ -77,7 +77,7 @@ def say(text: str) -> None:
 
 
 def python_of(commit: str, changed: list[str], folder: Path) -> str:
-    """The interpreter that runs the base: this one, or one with the packages it was locked to."""
+    """The interpreter for the base: this one, or one with the packages of its lock file."""
     if not changed:
         return sys.executable
     say(f"the base was locked to another {', '.join(changed)}: it gets an environment of its own")
@@ -104,7 +104,7 @@ def asked(revision: str) -> tuple[str, str]:
 
 
 def conclude(findings: Sequence[Finding], *, undecided: Sequence[str] = ()) -> int:
-    """Say what stands, and return the exit status."""
+    """Print the findings, and return the exit status."""
     for finding in findings:
         print(f"{finding.verdict.value.upper():<8} {finding.scenario} {finding.metric}: {finding.message}")
     verdicts = {finding.verdict for finding in findings}

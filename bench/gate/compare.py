@@ -32,19 +32,19 @@ NO_ROUNDS = Rounds()
 # A turn is a few runs of one side; the other side's turn follows at once, and the two make a ratio. Turns are
 # short, as the machine's mood changes quickly, and many, as their median is what counts.
 SAMPLE_SECONDS = 0.0002  # of CPU, at least, in one sample
-SAMPLES = 20  # in a turn, at most: the second largest of them is its p95
+SAMPLES = 20  # per turn, at most: the second largest is the p95
 TURN_SECONDS = 0.01  # of CPU, about, in a turn, at most
 TURNS = (2, 12)  # of each side in a round
 SIDE_SECONDS = 0.06  # of CPU, about, for one scenario and side in a round
 MEMORY_SECONDS = 0.025  # of CPU, about, for one scenario and side
-MEMORY_RUNS = (2, 20)  # at least and at most: what a run leaves behind adds up over them
+MEMORY_RUNS = (2, 20)  # minimum and maximum: leaks add up over the runs
 FIRST_SHARE = 0.8  # of the time, for the first measurement; the rest is there to confirm it
-FOCUS = 3  # scenarios, the worst, that are looked into at a time: one that is blocked is enough
+FOCUS = 3  # the number of worst scenarios that are measured at a time: one that is blocked is enough
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What was found out about one scenario."""
+    """The results for a scenario."""
 
     name: str
     rounds: Rounds = NO_ROUNDS
@@ -59,7 +59,7 @@ class Result:
 
     @property
     def has_failed(self) -> bool:
-        """Surely, on either side: there is nothing to compare."""
+        """Whether it fails on a side, so that there is nothing to compare."""
         return max(self.errors) >= SURE_ERRORS
 
     @property
@@ -68,7 +68,7 @@ class Result:
 
     @property
     def is_suspect(self) -> bool:
-        """Whether a second measurement is due, or under way."""
+        """Whether a second measurement is needed or running."""
         doubtful = is_suspect(self.rounds) or self.errors[1] > self.errors[0]
         return doubtful and not self.has_failed and not is_decided(self.again)
 
@@ -82,7 +82,7 @@ class Result:
 
 @dataclass(slots=True)
 class Comparison:
-    """Measures two sides against each other; `results` has what is known so far."""
+    """Compares two sides; `results` has the results so far."""
 
     base: Side
     tree: Side
@@ -126,13 +126,13 @@ class Comparison:
         return [name for name, result in self.results.items() if result.is_open]
 
     def _next(self) -> list[str]:
-        """Every open scenario until there is a first impression of each; then the worst of them."""
+        """All undecided scenarios, until each was measured once; then the worst of them."""
         names = self.open_names()
         fresh = [name for name in names if len(self.results[name].rounds) < MIN_ROUNDS]
         return fresh or self._worst_first(names)[:FOCUS]
 
     def _suspects(self, names: Iterable[str]) -> list[str]:
-        """Those that call for a second measurement."""
+        """The scenarios that need a second measurement."""
         return self._worst_first(name for name in names if self.results[name].is_suspect)
 
     def _worst_first(self, names: Iterable[str]) -> list[str]:
@@ -141,7 +141,7 @@ class Comparison:
     # --- memory --------------------------------------------------------------------------------------
 
     def measure_memory_again(self) -> None:
-        """What has grown, or failed, a second time: the smaller growth counts."""
+        """Measure memory growth and failures a second time: the smaller growth counts."""
         doubtful = [
             name
             for name, result in self.results.items()

@@ -20,7 +20,7 @@ PLAYBOOK = ("numpy", "faiss-cpu")
 
 
 def run_on(roots: Iterable[str] = (*CORE, *PLAYBOOK)) -> set[str]:
-    """The packages that the scenarios run on: these, and what they require in turn."""
+    """The packages of the scenarios, and their dependencies."""
     found: set[str] = set()
     wanted = list(roots)
     while wanted:
@@ -37,7 +37,7 @@ def run_on(roots: Iterable[str] = (*CORE, *PLAYBOOK)) -> set[str]:
 
 
 def pins(lock: str) -> dict[str, tuple[str, ...]]:
-    """The requirements in a lock file by package, as they are written there: one for each kind of system."""
+    """The requirements in a lock file, by package: one for each platform."""
     found: dict[str, tuple[str, ...]] = {}
     for line in lock.splitlines():
         if re.match(r"[A-Za-z0-9].*==", line):
@@ -50,12 +50,12 @@ Pins = Mapping[str, tuple[str, ...]]
 
 
 def differing(base: Pins, tree: Pins, names: Iterable[str]) -> list[str]:
-    """Those of the packages that the two locks have in different versions."""
+    """The packages with different versions in the two lock files."""
     return sorted(name for name in names if base.get(name) != tree.get(name))
 
 
 def install(requirements: Iterable[str], folder: Path) -> str | None:
-    """The Python of a new environment with these packages, or None where it cannot be made."""
+    """The Python of a new environment with these packages; None if it cannot be created."""
     python = folder / "bin" / "python"
     uv = Path(sys.executable).with_name("uv")
     tool = str(uv) if uv.exists() else shutil.which("uv")

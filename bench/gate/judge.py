@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from statistics import median
 
-MIN_ROUNDS = 2  # after these, what is clearly within the limits is not measured any more
-SURE_ROUNDS = 4  # so many rounds, every one of them with a loss, decide at once
+MIN_ROUNDS = 2  # after these, scenarios clearly within the limits are not measured again
+SURE_ROUNDS = 4  # this many rounds, all with a loss, decide at once
 MAX_ROUNDS = 8
 
 LIMITS = {"p50": 1.07, "p95": 1.10, "memory": 1.05}
 MEMORY_FLOOR = 8192  # bytes: a table that happens to be enlarged is not growth
-SURE_ERRORS = 2  # a scenario that failed is tried again; one that then does well is not blocked
+SURE_ERRORS = 2  # a failed scenario is tried again, and not blocked if that succeeds
 
 
 class Verdict(Enum):
@@ -33,7 +33,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One metric of one scenario that is worse than it was."""
+    """A metric of a scenario that is worse than in the base."""
 
     scenario: str
     metric: str  # p50, p95, memory, errors
@@ -46,7 +46,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """The ratios of tree to base, one of each a round."""
+    """The ratios of tree to base, per round."""
 
     p50: tuple[float, ...] = ()
     p95: tuple[float, ...] = ()
@@ -64,7 +64,7 @@ def allowed_below(rounds: int) -> int:
 
 
 def lower_bound(ratios: tuple[float, ...]) -> float:
-    """What the true ratio is above, with that confidence."""
+    """The lower bound of the true ratio, with that confidence."""
     return sorted(ratios)[allowed_below(len(ratios))]
 
 
@@ -83,7 +83,7 @@ def is_decided(rounds: Rounds) -> bool:
 
 
 def _is_clear(rounds: Rounds) -> bool:
-    """Less than half way to the limits, by the upper median: of two rounds, both."""
+    """Whether the upper median is below half of the limits: of two rounds, both."""
     return all(
         sorted(ratios)[len(ratios) // 2] < 1 + (LIMITS[metric] - 1) / 2
         for metric, ratios in (("p50", rounds.p50), ("p95", rounds.p95))
@@ -91,12 +91,12 @@ def _is_clear(rounds: Rounds) -> bool:
 
 
 def is_suspect(rounds: Rounds) -> bool:
-    """Whether these rounds by themselves would block."""
+    """Whether these rounds alone would block."""
     return is_worse(rounds.p95, LIMITS["p95"])
 
 
 def judge_cpu(scenario: str, rounds: Rounds, again: Rounds) -> list[Finding]:
-    """What the rounds say; what would be blocked stands only if the second measurement says so too."""
+    """The verdict of the rounds; a scenario is blocked only if the second measurement confirms it."""
     found: list[Finding] = []
     for metric, ratios, verdict in (
         ("p50", rounds.p50, Verdict.REVIEW),

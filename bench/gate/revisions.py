@@ -1,4 +1,4 @@
-"""Revisions: which one the working tree is compared with, and what it was made of."""
+"""Revisions: the base of the comparison, and its sources."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LOCK = "requirements/dev.lock"
 
 
 def git(root: Path, *arguments: str) -> str | None:
-    """What git says, or None where it has no answer."""
+    """The output of git, or None if it fails."""
     done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=False)
     return done.stdout.strip() if done.returncode == 0 else None
 
@@ -40,12 +40,12 @@ def base_revision(root: Path) -> tuple[str, str] | None:
 
 
 def is_shallow(root: Path) -> bool:
-    """Whether the clone was made without its history."""
+    """Whether the clone is shallow."""
     return git(root, "rev-parse", "--is-shallow-repository") == "true"
 
 
 def export(root: Path, commit: str, folder: Path) -> Path | None:
-    """The sources of a commit, as files in the folder; None where it has none."""
+    """Extract the sources of a commit into a folder; None if it has none."""
     done = subprocess.run(
         ["git", "archive", "--format=tar", commit, "src"], cwd=root, capture_output=True, check=False
     )
@@ -57,7 +57,7 @@ def export(root: Path, commit: str, folder: Path) -> Path | None:
 
 
 def lock_of(root: Path, commit: str | None) -> str:
-    """The lock file of a commit, or of the working tree; empty where there is none."""
+    """The lock file of a commit, or of the working tree; empty if there is none."""
     if commit is not None:
         return git(root, "show", f"{commit}:{LOCK}") or ""
     path = root / LOCK

@@ -1,4 +1,4 @@
-"""Sides: the two source trees, each built apart, and the processes that run them."""
+"""Sides: the two source trees, built separately, and their processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PATIENCE = 120.0  # seconds after which an answer is not waited for any more
+PATIENCE = 120.0  # seconds to wait for an answer
 MODULE = "bench.scenarios"
 
 
@@ -25,7 +25,7 @@ class CrashedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A source tree under a name. The scenarios themselves are the same for both: those of this checkout."""
+    """A named source tree. Both run the scenarios of this checkout."""
 
     name: str
     source: Path
@@ -54,14 +54,14 @@ def build(name: str, source: Path, folder: Path, *, python: str = sys.executable
 
 
 class Worker:
-    """A process of one side, started with the first question, and anew after it has crashed."""
+    """A process of a side, started with the first request, and again after a crash."""
 
     def __init__(self, side: Side) -> None:
         self._side = side
         self._process: subprocess.Popen[str] | None = None
 
     def ask(self, **question: Any) -> dict[str, Any]:
-        """Its answer; `error` in it says what a scenario raised."""
+        """Its answer; `error` is the exception of a scenario."""
         process = self._process = self._process or self._start()
         assert process.stdin is not None
         assert process.stdout is not None

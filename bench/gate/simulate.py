@@ -1,4 +1,4 @@
-"""How often the gate is wrong: thousands of runs of it over noise that was measured on identical code.
+"""The error rate of the gate: thousands of its runs over noise that was measured on identical code.
 
     python -m bench.gate.simulate [--runs N]      what the kept noise says
     python -m bench.gate.simulate --record N      measure the noise of this machine anew, N rounds
@@ -35,7 +35,7 @@ def read_noise() -> Noise:
 def gate_run(
     noise: Noise, chance: random.Random, *, loss: Mapping[str, float], scale: float = 1.0
 ) -> Verdict:
-    """One whole run of the gate over drawn rounds; the worst verdict of any scenario."""
+    """A run of the gate over random rounds; the worst verdict of all scenarios."""
     worst = Verdict.PASSED
     for name, ratios in noise.items():
 
@@ -65,14 +65,14 @@ def share(
     loss: Mapping[str, float] | None = None,
     scale: float = 1.0,
 ) -> float:
-    """The share of gate runs that end so."""
+    """The share of runs of the gate with this verdict."""
     chance = random.Random(seed)
     ends = [gate_run(noise, chance, loss=loss or {}, scale=scale) for _ in range(runs)]
     return ends.count(verdict) / runs
 
 
 def record(rounds: int) -> None:
-    """Measure this checkout against itself, and keep the ratios."""
+    """Measure this checkout against itself, and store the ratios."""
     names = [scenario.name for scenario in SCENARIOS if scenario.gated]
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)

@@ -1,4 +1,4 @@
-"""Waivers: losses that were looked at and accepted, for a time; bench/waivers.toml."""
+"""Waivers: losses that are accepted until a date, in bench/waivers.toml."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ METRICS = (*LIMITS, "errors")
 
 @dataclass(frozen=True, slots=True)
 class Waiver:
-    """Lets one metric of one scenario through until the end of a day."""
+    """Accepts a loss in one metric of a scenario until the end of a day."""
 
     scenario: str
     metric: str
@@ -24,7 +24,7 @@ class Waiver:
 
 
 def read_waivers(path: Path, scenarios: Iterable[str]) -> list[Waiver]:
-    """The rows of the file; one that is not complete, or names nothing that exists, ends the program."""
+    """The rows of the file. An incomplete row, or an unknown name, ends the program."""
     if not path.is_file():
         return []
     rows = tomllib.loads(path.read_text(encoding="utf-8")).get("waiver", [])
@@ -58,7 +58,7 @@ def _read(row: dict[str, object], number: int, scenarios: set[str]) -> Waiver:
 def waive(
     findings: Sequence[Finding], waivers: Sequence[Waiver], *, today: dt.date
 ) -> tuple[list[Finding], list[str]]:
-    """What still stands, and what is to be said about the waivers."""
+    """The losses that are not waived, and messages about the waivers."""
     said = [
         f"the waiver for {waiver.metric} of {waiver.scenario} expired on {waiver.expires} and is ignored"
         for waiver in waivers

@@ -1,4 +1,4 @@
-"""One side of the gate: a process that sets up scenarios and runs them when it is told to.
+"""A side of the gate: a process that sets up and runs scenarios on request.
 
 A line of JSON in, a line of JSON out: {"open": NAME}, {"runs": N, "samples": M}, {"memory": true, "runs": N}.
 """
@@ -22,7 +22,7 @@ WARM_UP = 0.01  # seconds of CPU
 
 
 class Bench:
-    """The scenario at hand."""
+    """The current scenario."""
 
     def __init__(self, scenarios: tuple[Scenario, ...], folder: Path) -> None:
         self._scenarios = {scenario.name: scenario for scenario in scenarios}
@@ -34,7 +34,7 @@ class Bench:
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
         try:
             return self._answer(asked)
-        except Exception as error:  # whatever a scenario raises is counted by whoever asked
+        except Exception as error:  # the other process counts exceptions
             return {"error": f"{type(error).__name__}: {str(error)[:200]}"}
 
     def _answer(self, asked: dict[str, Any]) -> dict[str, Any]:
@@ -50,7 +50,7 @@ class Bench:
         return {"samples": self._runner.run(self._samples(asked["runs"], asked["samples"]))}
 
     async def _warm_up(self) -> float:
-        """CPU seconds of one run, once what is built at first use is there."""
+        """CPU seconds of a run, after a warm-up."""
         best, spent, runs = float("inf"), 0.0, 0
         while spent < WARM_UP or (runs < 2 and spent < 10 * WARM_UP):
             seconds, _ = await sample(self._scenario, self._made, times=1)
@@ -62,7 +62,7 @@ class Bench:
 
 
 def main() -> None:
-    out = os.fdopen(os.dup(1), "w")  # a scenario that prints must not be taken for an answer
+    out = os.fdopen(os.dup(1), "w")  # the output of a scenario is not an answer
     os.dup2(2, 1)
     scenarios = importlib.import_module(sys.argv[1]).SCENARIOS
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:

@@ -1,1 +1,1 @@
-"""The same scenarios for every framework, each in an environment of its own: `python -m bench.peers`."""
+"""The same scenarios for every framework, each in its own environment: `python -m bench.peers`."""

@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--renew", action="store_true", help="only pin the newest versions anew")
     options = parser.parse_args()
     if options.quick and (options.results, options.docs) == (results.RESULTS, DOCS):
-        options.docs = environments.ROOT / "bench" / "results" / "quick"  # does not replace the real thing
+        options.docs = environments.ROOT / "bench" / "results" / "quick"  # does not replace the real page
         options.results = options.docs / "peers.json"
     if options.renew:
         environments.renew_pins()
@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def earlier(before: results.Results) -> list[results.Earlier]:
-    """The runs before, with the one that is now replaced."""
+    """The earlier runs, including the one that is replaced now."""
     runs = before.get("earlier", [])
     ours = next((row for row in rows_of(before) if row.name == environments.OURS.name), None)
     if ours is None or not (hop := ours.value("hop")) or not (further := ours.value("early")):

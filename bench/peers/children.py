@@ -14,11 +14,11 @@ from .environments import ROOT
 
 
 class StoppedError(Exception):
-    """The child said nothing for longer than it may."""
+    """The child wrote no line within its time limit."""
 
 
 class CrashedError(Exception):
-    """The child ended before it was done; the message is the last line of its standard error."""
+    """The child ended early; the message is the last line of its standard error."""
 
 
 async def lines_of(

@@ -1,4 +1,4 @@
-"""Environments: one virtual environment a contestant, installed from pinned requirements."""
+"""Environments: a virtual environment per contestant, with pinned requirements."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class InstallError(Exception):
 
 
 def select(only: str | None) -> tuple[Contestant, ...]:
-    """The contestants with these comma-separated names, always with the yardstick; all without."""
+    """The contestants with these comma-separated names, and the baseline; without names, all."""
     if not only:
         return CONTESTANTS
     names = set(only.split(","))
@@ -79,14 +79,14 @@ def select(only: str | None) -> tuple[Contestant, ...]:
 
 
 def child_environ(home: Path) -> dict[str, str]:
-    """A clean set of variables: no keys, no telemetry, byte code written and read as usual."""
+    """A clean set of variables: no keys, no telemetry, with bytecode caches."""
     home.mkdir(parents=True, exist_ok=True)
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "TMPDIR") if name in os.environ}
     return kept | NO_TELEMETRY | {"HOME": str(home), "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"}
 
 
 def prepare(name: str, cache: Path) -> Path:
-    """The Python of the environment, which is made, or made anew when its requirements changed."""
+    """The Python of the environment, which is created if its requirements have changed."""
     requirements = REQUIREMENTS / f"{name}.txt"
     folder = cache / name
     python = folder / "bin" / "python"
@@ -109,7 +109,7 @@ def prepare(name: str, cache: Path) -> Path:
 
 
 def renew_pins() -> None:
-    """Resolve every requirements/NAME.in anew into NAME.txt."""
+    """Resolve each requirements/NAME.in into NAME.txt."""
     uv = find_uv()
     if not uv:
         raise SystemExit("renewing the pins needs uv: pip install uv")

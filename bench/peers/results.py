@@ -1,4 +1,4 @@
-"""Results: what was measured, as it is written to and read from the results file."""
+"""Results: the content of the results file."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ RESULTS = Path(__file__).resolve().parents[2] / "docs" / "benchmarks" / "peers.j
 
 
 class Fact(TypedDict, total=False):
-    """One scenario of one contestant in one round: figures, or the error that stands for them."""
+    """A scenario of a contestant in a round: figures, or the error in their place."""
 
-    cpu: float  # seconds of CPU a run
-    bytes: float  # memory a run, where runs are held at once
+    cpu: float  # CPU seconds per run
+    bytes: float  # memory per concurrent run
     peak: float  # the most memory the process has held until then
     runs: int
-    spared: bool  # whether the tool was spared the malformed call
-    in_thread: bool  # whether the sync tool was run off the loop's thread
+    spared: bool  # whether the malformed call did not reach the tool
+    in_thread: bool  # whether the sync tool ran in another thread
     error: str
-    stopped: float  # CPU seconds after which it was
+    stopped: float  # after this many CPU seconds
 
 
 class Entry(TypedDict):
@@ -37,7 +37,7 @@ class Entry(TypedDict):
 
 
 class Cell(TypedDict):
-    """How one contestant ended under one fault."""
+    """How a contestant ended with a fault."""
 
     ended: str  # exception, status, text, running, crashed
     detail: str  # the class of the exception, the status, or the text
@@ -46,7 +46,7 @@ class Cell(TypedDict):
 
 
 class GraphForm(TypedDict):
-    """A shape of a graph, how large, with which kind of nodes, with checkpoints or without."""
+    """The shape and size of a graph, the kind of its nodes, and whether it has checkpoints."""
 
     shape: str
     size: int
@@ -55,14 +55,14 @@ class GraphForm(TypedDict):
 
 
 class GraphRow(GraphForm):
-    """Seconds of CPU a step of such a graph, by engine, in each round."""
+    """CPU seconds per step of such a graph, by engine, for each round."""
 
     wesichain: list[float]
     langgraph: list[float]
 
 
 class Graphs(TypedDict):
-    """Our graphs beside LangGraph's; what our file of a chat takes, as a multiple of its text."""
+    """Our graphs against LangGraph's; the size of our file of a chat, as a multiple of its text."""
 
     version: str  # LangGraph's
     rows: list[GraphRow]
@@ -71,7 +71,7 @@ class Graphs(TypedDict):
 
 
 class Earlier(TypedDict):
-    """A run of the measurement that a later one has replaced, as it was told."""
+    """A measurement that a later one has replaced."""
 
     date: str
     version: str  # ours
@@ -107,7 +107,7 @@ def save(results: Results, path: Path) -> None:
 
 
 def _written(results: Results) -> str:
-    """Two levels are laid out, the rest is a line each: small, and readable in a diff."""
+    """Two levels are indented, the rest is one line each: small, and readable in a diff."""
 
     def laid_out(value: object, depth: int) -> str:
         if depth == 0 or not value or not isinstance(value, dict | list):

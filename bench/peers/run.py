@@ -1,4 +1,4 @@
-"""The measurement: every contestant in turn, round after round, so that all share the weather."""
+"""The measurement: all contestants in turn, in each round, so that noise affects all alike."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FEWER_ROUNDS = ((10.0, 1), (3.0, 2))
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much to measure."""
+    """The extent of the measurement."""
 
     rounds: int = 6  # the fewest that give an interval of 95 %
     seconds: float = 0.25  # CPU for one scenario in one round, if a run does not take longer
@@ -60,7 +60,7 @@ async def measure(contestants: tuple[Contestant, ...], effort: Effort, *, cache:
 
 
 def measure_graphs(*, rounds: int, cache: Path) -> Graphs | None:
-    """Our graphs beside LangGraph's; in this process, which has all that they need."""
+    """Our graphs against LangGraph's, in this process, which has the packages of both."""
     from bench.graph import compare_rows, server
 
     try:
@@ -85,7 +85,7 @@ def empty_results(*, concurrent: int) -> Results:
 
 
 def install(contestants: tuple[Contestant, ...], *, cache: Path, results: Results) -> dict[str, Path]:
-    """The Python of every contestant; one that cannot be installed is noted with the reason."""
+    """The Python of each contestant; if one cannot be installed, the reason is recorded."""
     pythons: dict[str, Path] = {}
     for contestant in contestants:
         entry: Entry = {"title": contestant.name, "version": "", "statement": "", "note": "", "rounds": []}
@@ -98,7 +98,7 @@ def install(contestants: tuple[Contestant, ...], *, cache: Path, results: Result
 
 
 def worth_repeating(entry: Entry, scenario: str) -> bool:
-    """Not what failed before, and not for ever what takes long."""
+    """Skip scenarios that failed before, and limit those that take long."""
     past = [facts[scenario] for facts in entry["rounds"] if scenario in facts]
     if any("error" in fact for fact in past):
         return False
@@ -107,7 +107,7 @@ def worth_repeating(entry: Entry, scenario: str) -> bool:
 
 
 class Child:
-    """One contestant's processes of one round, one after the other."""
+    """The processes of a contestant in a round, one after the other."""
 
     def __init__(self, contestant: Contestant, python: Path, environ: dict[str, str], effort: Effort) -> None:
         self.contestant = contestant
@@ -132,7 +132,7 @@ class Child:
             facts["pydantic"] = await self.import_cost(PYDANTIC)
 
     async def collect(self, entry: Entry, facts: dict[str, Fact], *arguments: str) -> None:
-        """Run the worker and put what it says into the entry and the round's facts."""
+        """Run the worker and add its results to the entry and the round."""
         command = ["-m", "bench.peers.worker", self.contestant.name, *arguments]
         for option in ("seconds", "runs", "limit"):
             command += [f"--{option}", str(getattr(self.effort, option))]
@@ -158,7 +158,7 @@ class Child:
                 entry["unavailable"] = str(error)
 
     async def import_cost(self, statement: str) -> Fact:
-        """CPU seconds that the statement takes in a fresh interpreter."""
+        """CPU seconds of a statement in a new interpreter."""
         try:
             (seconds,) = [line async for line in self._lines("-c", TIME_IMPORT.format(statement))]
             return {"cpu": seconds}

@@ -1,4 +1,4 @@
-"""Scenarios: what every contestant is asked to do; standard library only."""
+"""Scenarios for all contestants; standard library only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Run = Callable[[str], Awaitable[str]]  # a question in, the answer out
 
 
 class Adapter(Protocol):
-    """What a module in `adapters/` offers."""
+    """The protocol of the modules in `adapters/`."""
 
     NAME: str  # as its makers write it
     VERSION: str
@@ -21,7 +21,7 @@ class Adapter(Protocol):
     # QUICK, the setting by which a sync tool is run at once; BEST and best(), the second row under fire
 
     def stub(self, script: Script) -> Run:
-        """An agent over a model of the framework's own kind that follows the script."""
+        """An agent with a model class of the framework that follows the script."""
         ...
 
     def online(

@@ -18,20 +18,20 @@ QUESTION = "Count up, one addition at a time, and tell me the sum."
 
 
 class Call(NamedTuple):
-    """The model wants `add`, with the arguments as JSON text: as providers send them."""
+    """A call of `add`, with the arguments as JSON text, as providers send them."""
 
     id: str
     arguments: str
 
     @property
     def args(self) -> dict[str, object]:
-        """Parsed anew each time, for frameworks whose clients hand arguments over parsed."""
+        """The parsed arguments, for frameworks whose clients parse them."""
         parsed: dict[str, object] = json.loads(self.arguments)
         return parsed
 
 
 class Answer(NamedTuple):
-    """The model is done."""
+    """The final answer of the model."""
 
     text: str
 
@@ -40,7 +40,7 @@ BAD_CALL = Call("call_bad", '{"a": "zero", "b": 1}')
 
 
 class Script:
-    """A model without memory: its next reply follows from the last tool result alone.
+    """A stateless model: its reply depends only on the last tool result.
 
     It therefore costs the same at every step, serves any number of runs at once, and a run only
     gets anywhere if the tool really ran and its result really came back.
@@ -60,7 +60,7 @@ class Script:
         self.quick = quick  # the sync tool is declared to return at once, where there is such a setting
         self.tool: Callable[..., Any] = plain_add if blocking else add  # what the agent is given
         self.gate = gate
-        self.steps = hops * 2 + 10  # a limit that no scenario reaches
+        self.steps = hops * 2 + 10  # above the need of any scenario
         self.answer = f"the sum is {hops}"
 
     async def next(self, result: str | None) -> Call | Answer:
@@ -84,7 +84,7 @@ class Script:
         else:
             try:
                 total = int(result)
-            except ValueError:  # an error message: say it properly now
+            except ValueError:  # an error message: make a valid call now
                 total = 0
         if total == self.hops:
             return Answer(f"the sum is {total}")
@@ -92,7 +92,7 @@ class Script:
 
 
 class Tally:
-    """How often the tool really ran, and where a sync one did."""
+    """The number of calls of the tool, and the thread of sync ones."""
 
     calls = 0
     main = threading.get_ident()
@@ -133,7 +133,7 @@ plain_add = _plain_add()  # the same as a sync function, under the same name
 
 
 def threaded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A tool as a loop without threads of its own would run it: a sync one in a thread."""
+    """The tool for a loop without threads: a sync one runs in a thread."""
     if inspect.iscoroutinefunction(function):
         return function
 
@@ -156,7 +156,7 @@ def add_blocking(a: int, b: int) -> int:
 
 
 class Gate:
-    """Holds every run at its last model call until all are there, and notes the memory they hold."""
+    """Holds each run at its last model call until all have arrived, and measures their memory."""
 
     def __init__(self, runs: int) -> None:
         self.runs = runs
@@ -186,7 +186,7 @@ class Gate:
 
 
 def resident() -> int:
-    """Bytes of memory this process holds now (the peak, where the system does not say)."""
+    """The memory of this process in bytes (its peak, where the system has no current value)."""
     statm = Path("/proc/self/statm")
     if not statm.exists():
         return peak_resident()
@@ -194,6 +194,6 @@ def resident() -> int:
 
 
 def peak_resident() -> int:
-    """The most bytes of memory this process has held."""
+    """The peak memory of this process in bytes."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

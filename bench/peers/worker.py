@@ -1,4 +1,4 @@
-"""One contestant in its own process: runs the scenarios and writes what it measured as JSON lines."""
+"""A contestant in its own process: runs the scenarios and writes the results as JSON lines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .script import QUESTION, Gate, Tally, peak_resident, resident
 
 
 class WrongAnswerError(Exception):
-    """The run came back without having done the work."""
+    """The run ended without having done the work."""
 
 
 async def checked(run: Run, scenario: Scenario) -> bool:
@@ -56,7 +56,7 @@ async def cpu_per_run(run: Run, scenario: Scenario, *, seconds: float) -> dict[s
 
 
 async def all_at_once(adapter: Adapter, *, runs: int) -> dict[str, Any]:
-    """CPU seconds and bytes a run, with all runs alive at the same moment."""
+    """CPU seconds and bytes per run, with all runs active at the same time."""
     await checked(adapter.stub(CONCURRENT.script()), CONCURRENT)
     gate = Gate(runs)
     run = adapter.stub(CONCURRENT.script(gate))
@@ -116,7 +116,7 @@ async def measure(
         except Exception as error:
             say(CONCURRENT.name, error=describe(error))
         return
-    await adapter.stub(CONCURRENT.script())(QUESTION)  # what is loaded or built at first use
+    await adapter.stub(CONCURRENT.script())(QUESTION)  # warm up
     for scenario in SCENARIOS:
         if scenario.name not in names or (scenario.quick and not hasattr(adapter, "QUICK")):
             continue
@@ -144,7 +144,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=20)
     options = parser.parse_args()
 
-    # Frameworks talk on standard output; only the results go where it led.
+    # Frameworks print to standard output, which is for the results only.
     out = os.fdopen(os.dup(1), "w")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     adapter = cast("Adapter", importlib.import_module(f"bench.peers.adapters.{options.adapter}"))

@@ -1,4 +1,4 @@
-"""Scenarios: the things that a user does, each small enough to be done a thousand times and timed."""
+"""Scenarios: common operations, small enough to be run and timed a thousand times."""
 
 from .measure import Figures, cpu_seconds, measure, peak_memory, percentile
 from .registry import SCENARIOS, find

@@ -1,4 +1,4 @@
-"""python -m bench.scenarios [NAME ...] [--repeat N] [--json]: each scenario in a process of its own."""
+"""python -m bench.scenarios [NAME ...] [--repeat N] [--json]: each scenario in its own process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .registry import SCENARIOS, find
 
 
 def in_child(name: str, *, repeat: int) -> Figures:
-    """The figures of one scenario from a new interpreter; one that dies is a crash."""
+    """The figures of a scenario from a new interpreter; if that dies, it is a crash."""
     command = [sys.executable, "-m", "bench.scenarios", name, "--repeat", str(repeat), "--json", "--here"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:

@@ -27,17 +27,17 @@ def add_plainly(a: int, b: int) -> int:
 
 
 def add_in_thread() -> Tool:
-    """The same as a plain function, which may block and so runs in a thread."""
+    """The tool as a plain function, which may block and so runs in a thread."""
     return tool(add_plainly, name="add")
 
 
 def add_here() -> Tool:
-    """The same as one that is said not to block."""
+    """The tool as a plain function with `blocking=False`."""
     return tool(add_plainly, name="add", blocking=False)
 
 
 class Counting:
-    """A model without memory: its reply follows from the last message alone.
+    """A stateless model: its reply depends only on the last message.
 
     It costs the same at every step, serves any number of runs at once, and a run only gets anywhere
     if the tool really ran and its result really came back.
@@ -58,7 +58,7 @@ class Counting:
             if self.malformed:
                 return _call("bad", {"a": "zero", "b": 1})
             total = 0
-        elif last.content[0] == "[":  # what the runtime says of a malformed call
+        elif last.content[0] == "[":  # the error of a malformed call
             total = 0
         else:
             total = int(str(last.content))  # in every revision that this is compared with, content is there
@@ -74,14 +74,14 @@ def _call(id: str, args: dict[str, object]) -> LlmResponse:
 def counting_agent(
     hops: int, made: Callable[[], Tool] = lambda: ADD, *, malformed: bool = False, waits: bool = False
 ) -> Agent[Any, str]:
-    """An agent as a user makes one, whose model counts to `hops`; one that waits lets other runs go on."""
+    """An ordinary agent whose model counts to `hops`; one that waits lets other runs continue."""
     policy = RepromptN(3) if malformed else None
     model = Counting(hops, malformed=malformed, waits=waits)
     return Agent(model, tools=[made()], policy=policy, budget=Budget(steps=hops + 5))
 
 
 async def count(agent: Agent[Any, str], hops: int) -> int:
-    """One run, and whether it came to the right end; the number of model calls it took."""
+    """Run once, check the answer, and return the number of model calls."""
     result = await agent.run(QUESTION)
     if result.output != f"the sum is {hops}":
         raise AssertionError(f"answered {result.output!r}")

@@ -1,4 +1,4 @@
-"""Measuring: CPU time of each run, the most memory that a run holds, and what goes wrong.
+"""Measuring: the CPU time of each run, its peak memory, and errors.
 
 CPU time, with that of child processes, since machines are shared. Memory is what Python allocates
 (tracemalloc): it is the same at every measurement, which the resident size of a process is not.
@@ -26,7 +26,7 @@ MEMORY_RUNS = 20
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What was measured of one scenario; times in seconds of CPU a run, memory in bytes."""
+    """The figures of a scenario: CPU seconds per run, memory in bytes."""
 
     name: str
     runs: int = 0
@@ -42,18 +42,18 @@ class Figures:
 
 
 def cpu_seconds() -> float:
-    """Seconds of CPU that this process and its finished children have used."""
+    """CPU seconds of this process and its finished children."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
 
 
 def percentile(samples: Sequence[float], q: float) -> float:
-    """The smallest sample that is not below a share `q` of them all."""
+    """The quantile `q` of samples."""
     return sorted(samples)[max(0, math.ceil(q * len(samples)) - 1)]
 
 
 async def sample(scenario: Scenario, made: Any, *, times: int) -> tuple[float, int]:
-    """CPU seconds a run, over so many runs, and the steps of the last one."""
+    """CPU seconds per run, over a number of runs, and the steps of the last one."""
     steps = 0
     started = cpu_seconds()
     for _ in range(times):
@@ -69,7 +69,7 @@ async def peak_memory(scenario: Scenario, made: Any, *, runs: int = MEMORY_RUNS)
     a run's.
     """
     gc.collect()
-    gc.freeze()  # what is there already need not be walked again and again
+    gc.freeze()  # existing objects need not be traversed again
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
@@ -83,7 +83,7 @@ async def peak_memory(scenario: Scenario, made: Any, *, runs: int = MEMORY_RUNS)
 
 
 async def measure(scenario: Scenario, made: Any, *, repeat: int, memory: bool = True) -> Figures:
-    """Run a scenario so many times; a run that raises is counted, and the others go on."""
+    """Run a scenario a number of times; count the runs that raise."""
     samples: list[float] = []
     errors, steps, error = 0, 0, ""
     for _ in range(repeat + 1):

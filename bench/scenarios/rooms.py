@@ -1,4 +1,4 @@
-"""Playbook, text parser and import: what is paid beside the loop."""
+"""Scenarios outside the loop: playbook, text parser, import."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REPLIES = (
 
 
 def _playbook(folder: Path) -> Any:
-    """A thousand strategies with random vectors: what a search costs depends on their number alone."""
+    """A thousand strategies with random vectors: the cost of a search depends only on their number."""
     import numpy as np
 
     from wesichain.learning import FunctionEmbedder, Playbook, ToolCallingStrategy

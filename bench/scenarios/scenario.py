@@ -1,4 +1,4 @@
-"""A scenario: what is set up once, and what is then done again and again."""
+"""A scenario: a setup, and an operation that is repeated."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ class Scenario:
     title: str
     setup: Callable[[Path], Any]
     run: Callable[[Any], Awaitable[int]]
-    gated: bool = True  # quick enough to be measured for every change
-    in_process: bool = True  # what it holds is held by the process that runs it
+    gated: bool = True  # fast enough to be measured for every change
+    in_process: bool = True  # its memory is that of the process that runs it

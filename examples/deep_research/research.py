@@ -49,7 +49,7 @@ def make_agent(model: object, files: Files, *, researcher_model: object = None) 
         name="researcher",
         description="Researches one topic, and returns findings with sources. Give it one topic at a time.",
         instructions=f"{RESEARCHER}\nToday is {strftime('%Y-%m-%d')}.",
-        budget=Budget(steps=12),  # about five searches, each with a thought; then it answers with what it has
+        budget=Budget(steps=12),  # about five searches, each with a thought; then it answers
         on_limit="answer",
     )
     return deep_agent(

@@ -1,4 +1,4 @@
-"""Extended example: approve or reject with interrupt. A person's answer chooses the next node."""
+"""Extended example: approve or reject with interrupt. The human answer chooses the next node."""
 
 from typing import TypedDict
 

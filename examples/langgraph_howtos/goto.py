@@ -1,4 +1,4 @@
-"""Combine control flow and state updates with `Command`. A node writes, and says where to go next."""
+"""Combine control flow and state updates with `Command`. A node writes an update and names the next node."""
 
 import random
 from typing import TypedDict

@@ -1,4 +1,4 @@
-"""Navigate to a node in a parent graph. A node of a graph inside chooses a node of the graph around it."""
+"""Navigate to a node in a parent graph. A node of an inner graph chooses a node of the outer graph."""
 
 import random
 from typing import Annotated, TypedDict

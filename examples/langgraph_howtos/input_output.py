@@ -1,4 +1,4 @@
-"""Define input and output schemas. What `invoke` returns has the keys of the output type alone."""
+"""Define input and output schemas. The result of `invoke` has only the keys of the output type."""
 
 from typing import TypedDict
 

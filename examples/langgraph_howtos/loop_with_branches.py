@@ -1,4 +1,4 @@
-"""Extended example: loops with branches. One step of the loop runs two nodes side by side."""
+"""Extended example: loops with branches. A step of the loop runs two nodes concurrently."""
 
 from typing import Annotated, TypedDict
 

@@ -1,4 +1,4 @@
-"""Map-Reduce and the Send API. One node runs for every subject at once, another after all of them."""
+"""Map-Reduce and the Send API. A node runs for all subjects concurrently, another after them."""
 
 import asyncio
 from typing import Annotated, TypedDict

@@ -1,4 +1,4 @@
-"""Pass private state between nodes. A node is given the keys of its `input_type`."""
+"""Pass private state between nodes. A node receives the keys of its `input_type`."""
 
 from typing import TypedDict
 

@@ -1,4 +1,4 @@
-"""Extended example: return state on hitting recursion limit. A router asks how many steps are left."""
+"""Extended example: return state on hitting recursion limit. A router reads the number of remaining steps."""
 
 from typing import Annotated, TypedDict
 

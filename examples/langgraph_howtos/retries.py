@@ -1,4 +1,4 @@
-"""Extended example: customizing retry policies. Each node says which of its errors are worth another try."""
+"""Extended example: customizing retry policies. Each node declares which errors are retried."""
 
 import sqlite3
 from itertools import count

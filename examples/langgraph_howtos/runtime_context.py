@@ -1,4 +1,4 @@
-"""Add runtime configuration. A run is given a context beside its state, and its nodes read it."""
+"""Add runtime configuration. A run has a context beside its state, which its nodes read."""
 
 from dataclasses import dataclass
 from typing import TypedDict

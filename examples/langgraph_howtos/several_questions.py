@@ -1,4 +1,4 @@
-"""Resume multiple interrupts with one invocation. Two nodes ask at once, and are answered by id."""
+"""Resume multiple interrupts with one invocation. Two nodes interrupt at once, and are resumed by id."""
 
 from typing import TypedDict
 

@@ -1,4 +1,4 @@
-"""A person corrects one run, and the runs that follow do it right: a local model, a tool, a playbook.
+"""A correction of one run improves the following runs: a local model, a tool, a playbook.
 
 `python examples/local/learning.py [MODEL]`; the model is downloaded once. No description says how the
 warehouse calls its services. The first order is refused; the owner's sentence is shown to the later ones.

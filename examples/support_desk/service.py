@@ -32,7 +32,7 @@ HERE = Path(__file__).parent
 
 @dataclass
 class Shop:
-    """What the tools work on; every team has its own."""
+    """The data of a team, for its tools."""
 
     orders: dict[str, int] = field(default_factory=lambda: {"A-7": 20, "B-2": 120})
     refunds: list[str] = field(default_factory=list)
@@ -40,7 +40,7 @@ class Shop:
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks, and the shop that they may touch: what tools see as `ctx.deps`."""
+    """The user and their shop, for the tools: `ctx.deps`."""
 
     name: str
     shop: Shop
@@ -65,7 +65,7 @@ async def refund(ctx: ToolContext[Caller], order: str) -> Finish[str]:
 
 
 def make_agent(model: Any) -> Agent[Caller, str]:
-    """An agent that chooses a tool. Tools end the run: what customers read about money is not a model's."""
+    """An agent that chooses a tool. Tools end the run, so that no model writes about money."""
     return Agent(
         model,
         deps_type=Caller,
@@ -73,7 +73,7 @@ def make_agent(model: Any) -> Agent[Caller, str]:
         name="desk",
         description="Answers customers about their orders and gives money back.",
         instructions="You work at the support desk of a shop. Use the tools. Be brief.",
-        settings=ModelSettings(tool_choice="required"),  # in the first step: no answer without a call
+        settings=ModelSettings(tool_choice="required"),  # in the first step: a call is required
         budget=Budget(steps=8, seconds=300),
     )
 
@@ -103,7 +103,7 @@ class Service:
 
     async def login(self, request: Request) -> Response:
         user = (await request.json()).get("user")
-        if user not in TEAMS:  # a real one asks for a password, or another service
+        if user not in TEAMS:  # a real application would authenticate the user
             return JSONResponse({"error": "nobody of that name"}, 401)
         session = secrets.token_urlsafe()
         self._sessions[session] = user
@@ -115,7 +115,7 @@ class Service:
         return self._sessions.get(request.cookies.get("session", ""))
 
     def team(self, request: Request) -> str | None:
-        """Runs belong to the team, so that a colleague can decide; None is a 401."""
+        """Runs belong to the team, so that colleagues can decide on them; None is a 401."""
         return TEAMS.get(self.user(request) or "")
 
     def caller(self, request: Request) -> Caller:

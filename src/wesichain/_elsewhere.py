@@ -1,4 +1,4 @@
-"""What things are called in other frameworks, and our word for each; used by errors alone."""
+"""Names of other frameworks and our equivalents, for error messages."""
 
 from __future__ import annotations
 
@@ -121,10 +121,10 @@ GRAPH = {
     "store": "the graph's state, or context= of a run",
     "debug": "events=ConsoleSink()",
 }
-OF_A_THREAD = "options=ExecutionOptions(thread_id=...)"
+THREAD = "options=ExecutionOptions(thread_id=...)"
 GRAPH_RUN = {
-    "thread_id": OF_A_THREAD,
-    "config": OF_A_THREAD,
+    "thread_id": THREAD,
+    "config": THREAD,
     "recursion_limit": "options=ExecutionOptions(max_steps=...)",
     "max_steps": "options=ExecutionOptions(max_steps=...)",
     "input": "the first argument, the state",
@@ -231,14 +231,14 @@ METHODS = {
 def unknown_keyword(
     where: str, given: Iterable[str], known: Collection[str], words: Mapping[str, str]
 ) -> ConfigError:
-    """The error for a keyword that is none, with the one that was meant as far as that can be told."""
+    """The error for an unknown keyword, with a suggestion."""
     wrong = next((name for name in given if name not in known), "")
     return ConfigError(f"{where}() takes no keyword {wrong!r}; {likely(wrong, known, words)}")
 
 
 def likely(wrong: str, known: Iterable[str], words: Mapping[str, str]) -> str:
-    """What was meant by a wrong name, or what there is."""
-    from difflib import get_close_matches  # for mistakes alone
+    """Suggest a name in place of a wrong one, or list the known names."""
+    from difflib import get_close_matches  # only for error messages
 
     names = sorted(known)
     meant = words.get(wrong)
@@ -249,9 +249,9 @@ def likely(wrong: str, known: Iterable[str], words: Mapping[str, str]) -> str:
 
 
 def names_ours(words: Mapping[str, str], more: Iterable[str] = ()) -> Callable[[F], F]:
-    """Let a function refuse a keyword that it does not have with our word for what was meant.
+    """Decorate a function so that an unknown keyword raises a `ConfigError` with a suggestion.
 
-    `more`: keywords beyond those of its signature, where it takes any.
+    `more` are the valid keywords of a function that takes `**options`.
     """
 
     def decorate(function: F) -> F:
@@ -266,17 +266,17 @@ def names_ours(words: Mapping[str, str], more: Iterable[str] = ()) -> Callable[[
                 raise unknown_keyword(where, options, known, words)
             return function(*args, **options)
 
-        return call  # type: ignore[return-value]  # the same call, but for its errors
+        return call  # type: ignore[return-value]  # the signature is unchanged
 
     return decorate
 
 
 class Translated:
-    """A class that answers another framework's method with the name of its own."""
+    """A base class that suggests our method for the name of another framework's."""
 
     __slots__ = ()
 
-    if not TYPE_CHECKING:  # a checker must go on to refuse what is not there
+    if not TYPE_CHECKING:  # type checkers must still report unknown attributes
         __iter__ = None  # Python would iterate by `__getitem__`
 
         def __getitem__(self, name: object) -> Any:

@@ -1,21 +1,21 @@
 """Every exception of the project.
 
     WesichainError
-    ├── ConfigError              the programmer's mistake, found before anything runs
+    ├── ConfigError              a programming error, found before anything runs
     │   ├── ToolDefinitionError, DuplicateToolError, PolicyConfigError, MissingDependencyError
     │   ├── ApprovalExpiredError
     │   └── GraphDefinitionError ── MissingNodeError, InvalidEdgeError
-    ├── CodecError (ValueError)  text or data that is not what it should be
-    ├── LlmError ── LlmTransportError, LlmRejectedError, LlmResponseError   the provider's fault
-    ├── ToolError                what a tool raises on purpose
-    ├── ToolDispatchError        what became of one tool call
+    ├── CodecError (ValueError)  invalid text or data
+    ├── LlmError ── LlmTransportError, LlmRejectedError, LlmResponseError   a provider's error
+    ├── ToolError                raised by a tool on purpose
+    ├── ToolDispatchError        a failed tool call
     │   └── UnknownToolError, InvalidArgsError, ToolExecutionError, ToolTimeoutError, ToolSerializationError
-    ├── AgentError               why a run ended in Failed
+    ├── AgentError               the reason why a run ended in Failed
     │   ├── ModelTransportError, ToolFailedError, BudgetExceededError, LoopDetectedError
     │   ├── InvalidModelActionError ── TruncatedReplyError, ModelRefusedError
     │   └── GuardrailError, PolicyViolationError, InternalInvariantError
-    ├── RunFailedError, RunInterruptedError, ConversationError   raised by Agent.run, with its outcome
-    ├── GraphError               why a graph's run did not reach its end
+    ├── RunFailedError, RunInterruptedError, ConversationError   raised by Agent.run, with the outcome
+    ├── GraphError               the reason why a graph's run did not complete
     │   ├── NodeFailedError, ConflictingUpdateError, GraphInterruptedError, CheckpointError
     │   ├── MaxStepsExceededError, MaxVisitsExceededError, CycleDetectedError, GraphTimeoutError
     │   └── ToolCallFailedError, InvalidToolCallResponseError
@@ -23,7 +23,7 @@
     ├── DurableError ── RunIdConflictError
     └── ReplayMismatchError, StoreError
 
-A message says what, which, and what to do now; the data behind it is in fields.
+A message says what is wrong, where, and what to do; its data is in attributes.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ from typing_extensions import Unpack, override
 
 
 class WesichainError(Exception):
-    """The root: `except WesichainError` catches all that this project raises on purpose."""
+    """The base class of all exceptions of this project."""
 
     @override
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, (type(self), *self.args), self.__dict__
+        return _copy, (type(self), *self.args), self.__dict__
 
 
-def _again(cls: type[WesichainError], *args: object) -> WesichainError:
-    return cls.__new__(cls, *args)  # a copy gets its fields as they are, also in another process
+def _copy(cls: type[WesichainError], *args: object) -> WesichainError:
+    return cls.__new__(cls, *args)  # without `__init__`: pickle and copy restore the attributes
 
 
 class ConfigError(WesichainError):
-    """Something was put together wrongly; nothing has run yet."""
+    """A wrong configuration or argument; nothing has run yet."""
 
 
 class ToolDefinitionError(ConfigError):
-    """A tool cannot be described to a model, or checked."""
+    """A tool has no valid name or schema."""
 
 
 class DuplicateToolError(ConfigError):
-    """Two tools of one set carry the same name."""
+    """Two tools of a set have the same name."""
 
     def __init__(self, tool_name: str) -> None:
         super().__init__(f"tool {tool_name!r} is registered twice; rename one with @tool(name=...)")
@@ -63,23 +63,23 @@ class DuplicateToolError(ConfigError):
 
 
 class GraphDefinitionError(ConfigError):
-    """A graph that could not run."""
+    """An invalid graph."""
 
 
 class MissingNodeError(GraphDefinitionError):
-    """An edge or an entry names a node that was never added."""
+    """An edge or an entry refers to a node that was not added."""
 
 
 class InvalidEdgeError(GraphDefinitionError):
-    """An edge that has no meaning, such as one out of END."""
+    """An invalid edge, such as one from END."""
 
 
 class PolicyConfigError(ConfigError):
-    """A policy or budget that contradicts itself."""
+    """An invalid policy or budget."""
 
 
 class MissingDependencyError(ConfigError):
-    """An optional package is needed and not installed."""
+    """An optional package is not installed."""
 
     def __init__(self, what: str, *, package: str, extra: str) -> None:
         super().__init__(f"{what} needs the {package!r} package: pip install 'wesichain[{extra}]'")
@@ -87,15 +87,15 @@ class MissingDependencyError(ConfigError):
 
 
 class ApprovalExpiredError(ConfigError):
-    """A decision came after the time in which its call could be approved."""
+    """A decision was made after the approval of its call had expired."""
 
 
 class CodecError(WesichainError, ValueError):
-    """Data that cannot be read as the type it should be, or a value that has no JSON."""
+    """Data that is not valid for its type, or a value that cannot be written as JSON."""
 
 
 class LlmError(WesichainError):
-    """A model could not answer. `retryable` says whether asking again can help."""
+    """A model call failed. `retryable` is True if a retry can help."""
 
     def __init__(self, message: str, *, retryable: bool = False, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -103,19 +103,19 @@ class LlmError(WesichainError):
 
 
 class LlmTransportError(LlmError):
-    """The provider could not be reached, was too slow, or returned an error of its own (429, 5xx)."""
+    """The provider could not be reached, timed out, or returned a server error or rate limit (5xx, 429)."""
 
 
 class LlmRejectedError(LlmError):
-    """The provider understood the request and refused it."""
+    """The provider rejected the request."""
 
 
 class LlmResponseError(LlmError):
-    """The provider answered with something that is not a reply."""
+    """The provider's response is not a valid reply."""
 
 
 class ToolErrorKind(StrEnum):
-    """Why a tool gave up."""
+    """The kind of a tool's error."""
 
     INVALID_INPUT = "invalid_input"
     EXECUTION_FAILED = "execution_failed"
@@ -128,7 +128,7 @@ class ToolErrorKind(StrEnum):
 
 
 class ToolError(WesichainError):
-    """What a tool raises on purpose: the message is for the model to read."""
+    """Raised by a tool on purpose. The message is returned to the model."""
 
     def __init__(self, message: str, kind: ToolErrorKind = ToolErrorKind.EXECUTION_FAILED) -> None:
         super().__init__(message)
@@ -141,7 +141,7 @@ class _Call(TypedDict, total=False):
 
 
 class ToolDispatchError(WesichainError):
-    """One tool call did not give a result; the cause, if any, is `__cause__`."""
+    """A tool call failed; the exception that caused it, if any, is `__cause__`."""
 
     kind: ToolErrorKind = ToolErrorKind.EXECUTION_FAILED
 
@@ -151,7 +151,7 @@ class ToolDispatchError(WesichainError):
 
 
 class UnknownToolError(ToolDispatchError):
-    """The model named a tool that is not there."""
+    """The model called a tool that does not exist."""
 
     kind = ToolErrorKind.NOT_FOUND
 
@@ -161,7 +161,7 @@ class UnknownToolError(ToolDispatchError):
 
 
 class InvalidArgsError(ToolDispatchError):
-    """The arguments do not fit the tool's schema; the tool was not entered."""
+    """The arguments do not match the tool's schema; the tool was not called."""
 
     kind = ToolErrorKind.INVALID_INPUT
 
@@ -171,7 +171,7 @@ class InvalidArgsError(ToolDispatchError):
 
 
 class ToolExecutionError(ToolDispatchError):
-    """The tool raised; a `ToolError` keeps its kind."""
+    """The tool raised an exception. The kind of a `ToolError` is kept."""
 
     def __init__(
         self, message: str, *, kind: ToolErrorKind = ToolErrorKind.EXECUTION_FAILED, **call: Unpack[_Call]
@@ -181,7 +181,7 @@ class ToolExecutionError(ToolDispatchError):
 
 
 class ToolTimeoutError(ToolDispatchError):
-    """The tool did not come back in time. `abandoned`: it would not stop either."""
+    """The tool timed out. `abandoned` is True if it could not be stopped."""
 
     kind = ToolErrorKind.TIMEOUT
 
@@ -193,13 +193,13 @@ class ToolTimeoutError(ToolDispatchError):
 
 
 class ToolSerializationError(ToolDispatchError):
-    """What the tool returned is not what it declared, or cannot be written as JSON."""
+    """The tool's result does not have the declared type, or cannot be written as JSON."""
 
     kind = ToolErrorKind.SERIALIZATION
 
 
 class AgentError(WesichainError):
-    """Why a run failed. `step_id` says where; the outcome that carries it has the run so far."""
+    """The reason why a run failed, in the step `step_id`. The outcome has the run so far."""
 
     def __init__(self, message: str, *, step_id: int = 0) -> None:
         super().__init__(message)
@@ -207,7 +207,7 @@ class AgentError(WesichainError):
 
 
 class ModelTransportError(AgentError):
-    """The model call failed; the provider's or the adapter's error is `__cause__`."""
+    """A model call failed; the error of the provider or the adapter is `__cause__`."""
 
     @property
     def retryable(self) -> bool:
@@ -220,7 +220,7 @@ class ModelTransportError(AgentError):
 
 
 class InvalidModelActionError(AgentError):
-    """The model's reply is not a valid action; `__cause__` may say more."""
+    """The model's reply is not a valid action; `__cause__` may have details."""
 
     def __init__(
         self,
@@ -236,7 +236,7 @@ class InvalidModelActionError(AgentError):
 
 
 class TruncatedReplyError(InvalidModelActionError):
-    """The model's reply ended before its end: it is no answer, however much of it there is."""
+    """The model's reply was cut off, and is not used as an answer."""
 
 
 class ModelRefusedError(InvalidModelActionError):
@@ -244,7 +244,7 @@ class ModelRefusedError(InvalidModelActionError):
 
 
 class ToolFailedError(AgentError):
-    """A tool raised, timed out or returned what it should not; `__cause__` is the dispatch error."""
+    """A tool raised, timed out, or returned an invalid result; `__cause__` is the `ToolDispatchError`."""
 
     def __init__(
         self, message: str, *, step_id: int = 0, tool_name: str = "", call_id: str = "", attempts: int = 1
@@ -254,7 +254,7 @@ class ToolFailedError(AgentError):
 
 
 class BudgetExceededError(AgentError):
-    """A limit of the budget is used up. `resource` says which, `owner` whose account it is (not stored)."""
+    """A limit of the budget is used up: of `resource`, in the account of `owner` (which is not stored)."""
 
     def __init__(
         self,
@@ -271,7 +271,7 @@ class BudgetExceededError(AgentError):
 
 
 class LoopDetectedError(AgentError):
-    """The model makes the same call again and again."""
+    """The model repeats the same call."""
 
     def __init__(
         self, message: str, *, step_id: int = 0, tool_name: str = "", args: Any = None, times: int = 0
@@ -281,11 +281,11 @@ class LoopDetectedError(AgentError):
 
 
 class GuardrailError(AgentError):
-    """A guard refused what went into the run, or what came out of it."""
+    """A guard refused the input or the output of a run."""
 
 
 class PolicyViolationError(AgentError):
-    """A policy raised, or decided something that is not a decision."""
+    """A policy raised an exception, or returned an invalid decision."""
 
 
 class InternalInvariantError(AgentError):
@@ -299,7 +299,7 @@ class _RunEndedError(WesichainError):
 
 
 class RunFailedError(_RunEndedError):
-    """A run ended in Failed; `.outcome` has everything it did."""
+    """A run ended in Failed; `.outcome` has its messages, events and spending."""
 
 
 class RunInterruptedError(_RunEndedError):
@@ -307,11 +307,11 @@ class RunInterruptedError(_RunEndedError):
 
 
 class ConversationError(_RunEndedError):
-    """A conversation cannot be read or kept; `.outcome` is the run whose turn was not kept, or None."""
+    """A conversation cannot be read or stored; `.outcome` is the run whose turn was not stored, or None."""
 
 
 class GraphError(WesichainError):
-    """A graph's run did not reach its end. `state` is the last whole state, where there is one."""
+    """A graph's run did not complete. `state` is the last complete state, or None."""
 
     def __init__(self, message: str, *, node: str | None = None, state: Any = None) -> None:
         super().__init__(message)
@@ -319,27 +319,27 @@ class GraphError(WesichainError):
 
 
 class NodeFailedError(GraphError):
-    """A node raised, or returned what is not an update; the cause is `__cause__`."""
+    """A node raised an exception, which is `__cause__`, or returned an invalid update."""
 
 
 class MaxStepsExceededError(GraphError):
-    """The run took more super-steps than it may."""
+    """The run exceeded its limit of super-steps."""
 
 
 class MaxVisitsExceededError(GraphError):
-    """One node was entered more often than it may be."""
+    """A node exceeded its limit of visits."""
 
 
 class CycleDetectedError(GraphError):
-    """A node keeps seeing the same state."""
+    """A node was entered repeatedly with the same state."""
 
 
 class GraphTimeoutError(GraphError):
-    """A node, or the whole run, took too long."""
+    """A node or the run timed out."""
 
 
 class ConflictingUpdateError(GraphError):
-    """Two nodes of one super-step wrote a key that keeps one value."""
+    """Two nodes of a super-step wrote the same key, which has no reducer."""
 
     def __init__(self, key: str, nodes: tuple[str, ...], *, state: Any = None) -> None:
         writers = " and ".join(repr(node) for node in nodes)
@@ -350,7 +350,7 @@ class ConflictingUpdateError(GraphError):
 
 
 class GraphInterruptedError(GraphError):
-    """The run waits for a person. Answer with `graph.resume(thread_id, value)`."""
+    """The run waits for an answer: `graph.resume(thread_id, value)`."""
 
     def __init__(
         self,
@@ -365,7 +365,7 @@ class GraphInterruptedError(GraphError):
 
 
 class ToolCallFailedError(GraphError):
-    """A tool of a ReAct node failed and its policy is to stop."""
+    """A tool of a ReAct node failed, and the policy stops the run."""
 
     def __init__(self, tool_name: str, reason: str, *, node: str | None = None, state: Any = None) -> None:
         super().__init__(f"tool {tool_name!r} failed: {reason}", node=node, state=state)
@@ -373,7 +373,7 @@ class ToolCallFailedError(GraphError):
 
 
 class InvalidToolCallResponseError(GraphError):
-    """The model of a ReAct node sent a call that cannot be run."""
+    """The model of a ReAct node made an invalid call."""
 
     def __init__(self, reason: str, *, node: str | None = None, state: Any = None) -> None:
         super().__init__(f"the model's tool call cannot be run: {reason}", node=node, state=state)
@@ -393,7 +393,7 @@ class PlaybookError(WesichainError):
 
 
 class DomainError(PlaybookError, ValueError):
-    """A domain's name is not allowed."""
+    """The name of a domain is invalid."""
 
 
 class CorruptRecordError(PlaybookError):
@@ -409,7 +409,7 @@ class RunIdConflictError(DurableError):
 
 
 class ReplayMismatchError(WesichainError):
-    """The program no longer does what the recording says; `.step_id` is where they part."""
+    """The program differs from the recording, first in the step `.step_id`."""
 
     def __init__(self, message: str, *, step_id: int = 0, expected: Any = None, actual: Any = None) -> None:
         super().__init__(message)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
-from wesichain.agent import AgentRuntime, Failed
+from wesichain.agent import Agent, AgentRuntime, Failed, replay
 from wesichain.core import (
     Event,
     LlmResponse,
@@ -64,6 +65,12 @@ def runtime(replies: Sequence[Any], *tools: Any, **options: Any) -> AgentRuntime
 
 def run(replies: Sequence[Any], *tools: Any, task: Any = "q", **options: Any) -> Any:
     return asyncio.run(runtime(replies, *tools, **options).run(task))
+
+
+async def replayed(outcome: Any, agent: Agent[Any, str]) -> Any:
+    """The outcome of a replay of a run."""
+    recording: Any = SimpleNamespace(events=[*outcome.events], run_id=outcome.run_id)
+    return await replay(recording, agent)
 
 
 def kinds(events: Sequence[Event]) -> list[str]:

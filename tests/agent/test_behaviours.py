@@ -37,7 +37,7 @@ SHOWN = {
     "A22": W,
     "A23": R + "test_a_failed_run_keeps_the_results_of_its_last_batch",
     "A24": W,
-    "A25": "agent/test_survivors.py::test_a_replay_charges_what_a_tool_ran_at_its_own_price",
+    "A25": "agent/test_recorded_errors.py::test_a_replay_charges_what_a_tool_ran_at_its_own_price",
     "A26": W,
     "A27": R + "test_complete_arguments_run_even_when_the_reply_was_cut",
     "A30": W,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Command
-from wesichain.cli.tasks.evaluating import _compared, _execute
+from wesichain.cli.tasks.evaluating import _comparison_lines, _execute
 from wesichain.evals import Comparison, Report, Result
 from wesichain.learning import Playbook, ToolCallingStrategy
 from wesichain.tools import CancellationToken
@@ -139,7 +139,7 @@ def test_a_comparison_in_lines() -> None:
     found = Comparison(
         4, 0.5, 0.75, -0.1, 0.6, ("a",), ("b", "c"), (3.0, 2.5), (1000.0, 900.0), ("d",), ("e",)
     )
-    assert _compared(found) == [
+    assert _comparison_lines(found) == [
         "over 4 cases: 50% -> 75%, a difference of +25.0% (95 %: -10.0% to +60.0%)",
         "where both pass: 3.0 -> 2.5 steps, 1,000 -> 900 tokens",
         "better: a",
@@ -147,4 +147,6 @@ def test_a_comparison_in_lines() -> None:
         "in one of the two only: d, e",
     ]
     bare = Comparison(1, 1.0, 1.0, 0.0, 0.0, (), (), None, None)
-    assert _compared(bare) == ["over 1 cases: 100% -> 100%, a difference of +0.0% (95 %: +0.0% to +0.0%)"]
+    assert _comparison_lines(bare) == [
+        "over 1 cases: 100% -> 100%, a difference of +0.0% (95 %: +0.0% to +0.0%)"
+    ]

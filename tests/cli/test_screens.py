@@ -106,7 +106,9 @@ def labels(folder: Path) -> None:
 
 
 def durable(folder: Path) -> None:
-    """Runs of two agents that wait for a person."""
+    """Runs of two agents that wait for a person, and a recording of a run that has not ended."""
+    with Recorder(folder / "recorded") as recorder:
+        recorder.emit(run("r", 1, at=NOON)[0])
 
     async def begin() -> None:
         url = database_in(folder)

@@ -67,4 +67,4 @@ def test_the_viewer_says_where_it_is_and_what_it_shows(home: Path) -> None:
     process.send_signal(signal.SIGINT)
     rest, said = process.communicate(timeout=60)
     assert (address.scheme, address.hostname) == ("http", "127.0.0.1")
-    assert (rest, said) == ("", f"the runs of {home}/runs, while this command runs; Ctrl-C ends it\n")
+    assert (rest, said) == ("", f"serving the runs of {home}/runs; Ctrl-C ends it\n")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from wesichain.agent import Approve, ApproveWith, Refuse
-from wesichain.cli.terminal import ask_person
+from wesichain.cli.terminal import ask_for_decisions, confirm
 from wesichain.core import ToolCall
 from wesichain.core.internal import PendingCall, Provide, Question, dump_json
 from wesichain.tools import CancellationToken
@@ -41,7 +41,7 @@ def keyboard(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 async def asked(keyboard: int, capsys: Any, *lines: str, **waits: Any) -> tuple[Any, str]:
     """What comes of a question about a call, where each line is typed once something is asked."""
     stop, shown = CancellationToken(), ""
-    asking = asyncio.create_task(ask_person([PendingCall(CALL, "t", **waits)], stop))
+    asking = asyncio.create_task(ask_for_decisions([PendingCall(CALL, "t", **waits)], stop))
     for line in lines:
         while "]: " not in (said := capsys.readouterr().err) and "): " not in said:
             shown += said
@@ -74,7 +74,7 @@ async def test_an_approval(keyboard: int, capsys: Any, line: str, decision: Any)
     assert decided == decision
     assert 'approval needed: send {"to":"ann"}\n' in shown
     assert "approve? [y]es, [n]o, or other arguments as JSON [n]: " in shown
-    assert ("not taken as arguments" in shown) == (line == '{"to": \n')
+    assert ("invalid arguments" in shown) == (line == '{"to": \n')
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,19 @@ async def test_nothing_is_asked_of_who_has_left_and_secrets_are_not_shown(keyboa
     left = CancellationToken()
     left.cancel()
     secret = ToolCall("c", "send", {"key": "sk-proj-abcdefghijklmnopqrstuvwxyz0123"})
-    assert await ask_person([PendingCall(secret, "t")], left) is None
+    assert await ask_for_decisions([PendingCall(secret, "t")], left) is None
     shown = capsys.readouterr().err
     assert "sk-proj" not in shown
     assert "secrets in the arguments are hidden here; the call has them" in shown
     assert "approve?" not in shown
+
+
+@pytest.mark.parametrize(
+    ("line", "is_yes"), [("y\n", True), ("Y\n", True), (" Yes \n", True), ("\n", False), ("no\n", False)]
+)
+def test_a_confirmation_is_a_yes_in_any_case(
+    keyboard: int, capsys: pytest.CaptureFixture[str], line: str, is_yes: bool
+) -> None:
+    os.write(keyboard, line.encode())
+    assert confirm("go on?") is is_yes
+    assert capsys.readouterr().err == "go on? [y/N]: "

@@ -13,7 +13,13 @@ import pytest
 from tests.cli.stub_server import call, serving, text
 from tests.cli.terminal import Terminal
 from tests.trace.runs import run
-from wesichain.cli.terminal_run import AnswerPrinter, DisplayOptions, Printer, Watchable, Watched
+from wesichain.cli.terminal_run import (
+    AnswerPrinter,
+    ConsoleDisplay,
+    DisplayOptions,
+    JsonPrinter,
+    LiveRecorder,
+)
 from wesichain.core import TextDelta
 from wesichain.trace import load
 
@@ -76,20 +82,23 @@ def test_a_run_can_be_watched_from_elsewhere_while_the_model_writes(home: Path, 
     assert len(deltas) < 30
 
 
-def test_pieces_of_text_are_joined_within_a_step_and_none_is_lost(tmp_path: Path) -> None:
+def test_pieces_of_a_reply_are_joined_and_recorded_at_the_time_of_the_first(tmp_path: Path) -> None:
     start, *_ = run("r", 0)
-    sink = Watchable(tmp_path)
+    sink = LiveRecorder(tmp_path)
     sink.emit(start)
-    for number, (step, piece) in enumerate([(1, "a"), (1, "b"), (2, "c"), (2, "d"), (2, "e")]):
-        sink.emit(TextDelta("r", step, start.seq + number + 1, start.at + 0.1 * number, piece))
+    pieces = [(1, "a"), (1, "b"), (2, "c"), (2, "d"), (2, "e"), (2, "f"), (2, "g")]
+    for number, (step, piece) in enumerate(pieces):
+        sink.emit(TextDelta("r", step, start.seq + number + 1, start.at + number / 8, piece))
     sink.close()
     (path,) = tmp_path.glob("*.jsonl")
     deltas = [event for event in load(path).events if isinstance(event, TextDelta)]
-    assert [(event.step_id, event.text) for event in deltas] == [(1, "ab"), (2, "cd"), (2, "e")]
+    joined = [(event.step_id, event.text, event.seq - start.seq, event.at - start.at) for event in deltas]
+    assert joined == [(1, "ab", 1, 0.0), (2, "cde", 3, 0.25), (2, "fg", 6, 0.625)]
 
 
 @pytest.mark.parametrize(
-    ("options", "kind"), [({}, Watched), ({"quiet": True}, AnswerPrinter), ({"as_json": True}, Printer)]
+    ("options", "kind"),
+    [({}, ConsoleDisplay), ({"quiet": True}, AnswerPrinter), ({"as_json": True}, JsonPrinter)],
 )
 def test_a_person_at_a_terminal_is_shown_a_run_once(
     options: Any, kind: type, monkeypatch: pytest.MonkeyPatch

@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 from tests.durable.databases import database_in
 from tests.durable.work import agent
 from tests.warm import python
-from wesichain.cli.durable_runs import _End, open_durable
+from wesichain.cli.durable_runs import _Shutdown, open_durable
 from wesichain.durable import DurableAgent, RunState
 
 MAIN = "from wesichain.cli import main; main()"
@@ -184,9 +184,9 @@ async def test_a_worker_leaves_its_factory_and_three_times_ctrl_c_is_status_130(
 
 
 def test_a_worker_is_asked_to_stop_then_to_hurry_and_ends_as_the_signal_says(capsys: Any) -> None:
-    end = _End(2.5)
+    end = _Shutdown(2.5)
     end.signal(signal.SIGTERM)
-    assert (end.stop.reason, end.hurry.cancelled, end.status) == ("the worker was told to stop", False, 0)
+    assert (end.stop.reason, end.hurry.cancelled, end.status) == ("the worker was stopped", False, 0)
     end.signal(signal.SIGINT)
     assert (end.hurry.reason, end.status) == ("the worker was stopped twice", 130)
     assert capsys.readouterr().err == (

@@ -66,7 +66,7 @@ def test_a_run() -> None:
     ("event", "text"),
     [
         pytest.param(
-            RunStarted(*HEAD, "q", "", resumed=True), "» the run goes on: q\n", id="a run that goes on"
+            RunStarted(*HEAD, "q", "", resumed=True), "» the run resumes: q\n", id="a run that resumes"
         ),
         pytest.param(
             RunStarted(
@@ -83,7 +83,7 @@ def test_a_run() -> None:
                     Decided("t6", "measure", Provide(error="out of reach")),
                 ),
             ),
-            '» m goes on: q\n» approved: pay\n» approved: pay with {"sum":5}\n'
+            '» m resumes: q\n» approved: pay\n» approved: pay with {"sum":5}\n'
             "» refused: shout⏎␛[31m (too loud)\n» refused: wait\n"
             '» provided: measure -> {"c":1.5}\n» provided: measure -> out of reach\n',
             id="what was decided",

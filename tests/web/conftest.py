@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -12,8 +13,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.trace.runs import NOON, run
+from wesichain.core import RunStarted
+from wesichain.core.internal import Price
 from wesichain.learning import Playbook
-from wesichain.web import create_app
+from wesichain.trace import Recorder
+from wesichain.web import RunStore, create_app
 
 from .browser import Browser, Page, browser
 from .kit import HOST, PRICES, TOKEN, embedder, example_store, failed_run, playbook, record, serving
@@ -28,6 +32,21 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     record(folder / "runs", failed_run())
     playbook(folder / "playbook").close()
     return folder
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> RunStore:
+    """Three runs: of 10, 20 and 30 seconds, at costs of 1, 2 and none that is known."""
+    with Recorder(tmp_path) as recorder:
+        for number, model in enumerate(["m", "m", "unknown"]):
+            at = NOON + 100 * number
+            events = run(f"run-{number}", 1 + number, at=at)
+            first, last = events[0], events[-1]
+            assert isinstance(first, RunStarted)
+            last = replace(last, at=at + 10 * (number + 1))
+            for event in (replace(first, model=model), *events[1:-1], last):
+                recorder.emit(event)
+    return RunStore(tmp_path, prices={"m": Price(1.0, 0.0)})
 
 
 @contextmanager

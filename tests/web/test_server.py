@@ -79,6 +79,20 @@ def test_it_serves_on_a_free_port_and_stops_cleanly(tmp_path: Path) -> None:
             process.stdout.close()
 
 
+INTERRUPT = """
+import os, signal, sys
+from pathlib import Path
+from wesichain.web import run_server
+run_server(runs=Path(sys.argv[1]), announce=lambda url: os.kill(os.getpid(), signal.SIGINT))
+"""
+
+
+def test_ctrl_c_ends_it_as_soon_as_its_address_is_known(tmp_path: Path) -> None:
+    command = [*python(), "-c", INTERRUPT, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_the_door_loads_no_server_and_no_learning() -> None:
     watched = ["starlette", "uvicorn", "numpy", "faiss"]
     code = f"import sys, wesichain.web; print([name for name in {watched!r} if name in sys.modules])"

@@ -17,6 +17,7 @@ from wesichain.testing import FunctionLlm, ScriptedLlm, calls
 from wesichain.tools import tool
 from wesichain.trace import list_runs
 from wesichain.web import ApprovalFolder, Mark, Marks, create_app, stats
+from wesichain.web.workbench import _event_lines
 
 from .browser import until
 from .kit import HOST, PRICES, TOKEN, interrupted, record
@@ -218,3 +219,10 @@ def test_an_agent_that_breaks_does_not_break_the_server(tmp_path: Path) -> None:
         assert answer.status_code == 500, answer.text
         assert "instructions" not in answer.json()["error"]
         assert client.get("/api/runs").status_code == 200
+
+
+async def test_events_of_a_database_that_cannot_be_read_end_with_the_problem(tmp_path: Path) -> None:
+    database = DurableRuns(f"sqlite:///{tmp_path / 'none.db'}")
+    frames = [frame async for frame in _event_lines(database, "r", 0)]
+    assert frames[0].startswith(b'event: problem\ndata: {"error":"there is no database ')
+    assert frames[1:] == [b"event: end\ndata: {}\n\n"]

@@ -1,4 +1,4 @@
-"""The command line, and the one place that wires the parts together."""
+"""The command line: the one package that wires all parts together."""
 
 from .entry import main
 

@@ -1,4 +1,4 @@
-"""drift and simulate: an agent against its recordings, and against faults, with a status that CI can read."""
+"""drift and simulate: compare an agent with its recordings, and run it with faults, in CI."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from wesichain.core.internal import to_plain
 from wesichain.evals import Comparison, Judge, read_cases
 from wesichain.testing import (
     Drift,
-    Report,
     Scenario,
     compare_drift,
     drift_of,
@@ -24,32 +23,30 @@ from wesichain.testing import (
 
 from .loading import load_agent, load_object
 from .options import AgentName, Checks, Json, JudgeModel
-from .terminal import FAILED, OK, fail, note, print_json, say, write
+from .terminal import FAILED, OK, echo, fail, note, print_json, write
 
 
 def drift(
     agent: AgentName,
     folder: Annotated[Path, typer.Argument(help="A folder of recordings or cassettes, or one such file.")],
     *,
-    cases: Annotated[
-        Path | None, typer.Option(help="Cases that say what a good answer is, for --live.")
-    ] = None,
+    cases: Annotated[Path | None, typer.Option(help="Cases with the expected answers, for --live.")] = None,
     checks: Checks = None,
     judge: JudgeModel = None,
     live: Annotated[
         bool,
-        typer.Option("--live", help="Run those that differ to their end, with the real model and tools."),
+        typer.Option("--live", help="Run the differing runs to their end, with the real model and tools."),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Report where the agent first differs from each recording; status 1 if one does. Offline by default."""
+    """Report where the agent first differs from each recording, offline; exit status 1 if one differs."""
     if not folder.exists():
         fail(f"there is no folder or file {folder}")
     program = load_agent(agent)
     known = read_cases(cases) if cases is not None else ()
     functions: list[Any] = [load_object(name, object) for name in checks or ()]
     found, comparison = asyncio.run(
-        _look(program, folder, known, functions, Judge(judge) if judge else None, live=live)
+        _compare(program, folder, known, functions, Judge(judge) if judge else None, live=live)
     )
     if not found:
         fail(f"{folder} has no recording and no cassette")
@@ -68,7 +65,7 @@ def drift(
     raise typer.Exit(FAILED if differing else OK)
 
 
-async def _look(
+async def _compare(
     program: Agent[Any], folder: Path, cases: Any, checks: list[Any], judge: Judge | None, *, live: bool
 ) -> tuple[list[Drift], Comparison | None]:
     found = [await drift_of(program, path, recording) for path, recording in read_runs(folder)]
@@ -82,7 +79,7 @@ def simulate(
         str, typer.Argument(help="The scenario: file.py:scenario or package.module:scenario.")
     ],
     *,
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds are run.")] = 200,
+    seeds: Annotated[int, typer.Option(min=1, help="The number of seeds.")] = 200,
     first: Annotated[int, typer.Option(help="The first seed.")] = 0,
     runs: Annotated[
         Path | None,
@@ -101,15 +98,10 @@ def simulate(
     if tests is not None and report.violations:
         tests.write_text("\n\n".join(one.test() for one in report.violations), encoding="utf-8")
         note(f"written: {tests}")
-    _print(report, as_json=as_json)
-    raise typer.Exit(OK if report.ok else FAILED)
-
-
-def _print(report: Report, *, as_json: bool) -> None:
     if as_json:
         print_json(report.to_plain())
-        return
-    say(str(report))
-    for violation in report.violations:
-        write("")
-        write(violation.test())
+    else:
+        echo(str(report))
+        for violation in report.violations:
+            write(f"\n{violation.test()}")
+    raise typer.Exit(OK if report.ok else FAILED)

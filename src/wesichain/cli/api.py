@@ -7,14 +7,16 @@ import hmac
 import os
 import signal
 import sys
+from socket import socket
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typing_extensions import override
 
 from wesichain.core.internal import is_loopback, listening_socket
 from wesichain.errors import ConfigError, MissingDependencyError
 
-from .loading import opened
+from .loading import open_target
 from .options import AgentName, Host, Port
 from .terminal import OK, note
 
@@ -34,7 +36,7 @@ def api(
     token: Annotated[
         str | None,
         typer.Option(
-            help="What clients send as a bearer token; 16 characters or more.", show_default=f"${_VARIABLE}"
+            help="The bearer token that clients send: 16 characters or more.", show_default=f"${_VARIABLE}"
         ),
     ] = None,
     cors: Annotated[
@@ -69,8 +71,8 @@ async def _serve(target: str, host: str, port: int, *, token: str | None, cors: 
         raise MissingDependencyError("an agent over HTTP", package="uvicorn", extra="edge") from error
     from wesichain.edge import create_app
 
-    async with opened(target) as agent:
-        # Without a token, a page whose name was made to point here could use it.
+    async with open_target(target) as agent:
+        # Without a token, other host names are refused: DNS rebinding would let any web page use it.
         hosts = [] if token else ["127.0.0.1", "localhost", "[::1]", host]
         app = create_app(agent, authorize=_bearer(token), cors=cors, hosts=hosts, path=path)
         with listening_socket(host, port) as listener:
@@ -78,17 +80,24 @@ async def _serve(target: str, host: str, port: int, *, token: str | None, cors: 
                 app, log_level="warning", ws="none", server_header=False, timeout_graceful_shutdown=_GRACE
             )
             name = f"[{host}]" if ":" in host else host
-            who = "those who have the token" if token else "this machine alone"
-            note(f"{target}, for {who}; Ctrl-C ends it")
-            print(f"http://{name}:{listener.getsockname()[1]}{path}", flush=True)
-            # Once its requests have ended, the server raises the signal again: what the agent has opened is
-            # closed on the way out.
+            address = f"http://{name}:{listener.getsockname()[1]}{path}"
+
+            class Server(uvicorn.Server):
+                @override
+                async def startup(self, sockets: list[socket] | None = None) -> None:
+                    await super().startup(sockets)
+                    who = "clients with the token" if token else "this machine only"
+                    note(f"{target}, for {who}; Ctrl-C ends it")
+                    print(address, flush=True)
+
+            # After its requests have ended, the server raises the signal again. Exit then, so that
+            # the agent's context managers are closed.
             signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(OK))
-            await uvicorn.Server(config).serve(sockets=[listener])
+            await Server(config).serve(sockets=[listener])
 
 
 def _bearer(token: str | None) -> Any:
-    """Let those pass who send the token, in the one header that is for it."""
+    """Accept requests with the token in exactly one Authorization header; all requests without a token."""
     if token is None:
         return None
     expected = f"Bearer {token}".encode()

@@ -1,4 +1,4 @@
-"""The command line's table of contents."""
+"""The Typer application: all commands and their common options."""
 
 from __future__ import annotations
 
@@ -48,14 +48,19 @@ app.add_typer(durable_runs.app, name="runs")
 app.add_typer(playbooks.app, name="playbook")
 
 
-def _version(wanted: bool) -> None:  # the form of a typer callback
+def _version(wanted: bool) -> None:  # the signature of a Typer callback
     if wanted:
         typer.echo(f"wesichain {__version__}")
         raise typer.Exit
 
 
-_SHOWS_FAULTS = {"ask", "chat", "run", "demo"}  # each shows a tool's fault itself, in a line
-_UNSHOWN = logging.NullHandler()
+_PRINTS_TOOL_ERRORS = {
+    "ask",
+    "chat",
+    "run",
+    "demo",
+}  # in one line each, themselves
+_SILENT = logging.NullHandler()
 
 
 @app.callback()
@@ -67,15 +72,15 @@ def options(
     ] = False,
 ) -> None:
     """Options of every command."""
-    if context.invoked_subcommand in _SHOWS_FAULTS:
-        # Without a handler Python would print the fault and its traceback too. The root still gets it.
-        logging.getLogger("wesichain.tools").addHandler(_UNSHOWN)
+    if context.invoked_subcommand in _PRINTS_TOOL_ERRORS:
+        # Without a handler Python would print the traceback too. The root logger still gets the error.
+        logging.getLogger("wesichain.tools").addHandler(_SILENT)
 
 
 @app.command()
 def bench(
     *,
-    strict: Annotated[bool, typer.Option("--strict", help="End with 1 past a limit.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit status 1 if a limit is exceeded.")] = False,
 ) -> None:
     """Measure a run against a minimal hand-written loop. Needs a checkout of the repository."""
     if find_spec("bench") is None or find_spec("bench.speed") is None:

@@ -18,8 +18,8 @@ from wesichain.trace import Recorder, load
 
 QUESTION, ANSWER = "How many lamps did Cleo order?", "5"
 
-# What no description says: how the warehouse calls its services. `python -m bench.demo_margins` measures how
-# surely the local models follow the sentence; a wording with a margin below 0.9 is not taken.
+# No description names the services of the warehouse. `python -m bench.demo_margins` measures how reliably the
+# local models follow the sentence; a wording with a margin below 0.9 is not used.
 ORDERS = ("A17", "B23")
 SENTENCE, SERVICE = "ship: for express delivery the service is EXP-24.", "EXP-24"
 _SERVICES = (SERVICE, "ECO-72")
@@ -30,7 +30,7 @@ def task_of(order: str) -> str:
 
 
 class Office:
-    """A folder with a database of orders, its parcels, and a few notes: real files."""
+    """A folder with a database of orders and parcels, and a few notes."""
 
     def __init__(self, folder: Path) -> None:
         self._database = folder / "shop.db"
@@ -87,13 +87,13 @@ class Office:
         return f"order {order} is on its way"
 
     def service_of(self, order: str) -> str:
-        """The service by which an order was sent; empty where it was not."""
+        """The service by which an order was sent; empty if it was not sent."""
         with closing(sqlite3.connect(self._database)) as shop:
             row = shop.execute("SELECT service FROM parcels WHERE number = ?", (order,)).fetchone()
         return str(row[0]) if row else ""
 
     def agent(self, model: str, *, events: Sequence[EventSink] = ()) -> Agent[Any, str]:
-        """An agent with two tools. A local model, being small, is shown first how they are used."""
+        """An agent with two tools. A local model, which is small, gets examples of their use."""
         tools = [self.query_orders, self.search_notes]
         llm = _llm(model, _EXAMPLES)
         return Agent(llm, tools=tools, budget=Budget(steps=6), on_limit="partial", events=events)
@@ -101,7 +101,7 @@ class Office:
     def clerk(
         self, model: str, playbook: StrategySource | None = None, *, events: Sequence[EventSink] = ()
     ) -> Agent[Any, str]:
-        """An agent that ships orders, with nothing to go by but the tools' descriptions and a playbook."""
+        """An agent that ships orders, with no instructions but the tools' descriptions and a playbook."""
         return Agent(
             _llm(model),
             tools=[self.ship, self.search_notes],
@@ -113,17 +113,17 @@ class Office:
 
 
 class Correction:
-    """A playbook, and the recording of the run that a person corrects."""
+    """A playbook, and the recording of the run that is corrected."""
 
     def __init__(self, folder: Path) -> None:
-        from wesichain.learning import Playbook  # which other commands do not wait for
+        from wesichain.learning import Playbook  # slow to import
 
         self._runs = folder / "runs"
         self.recorder = Recorder(self._runs)
         self.playbook = Playbook.open(folder / "playbook")
 
     def learn(self, sentence: str) -> None:
-        """Teach the playbook what the owner says about the run."""
+        """Add the owner's correction of the run to the playbook."""
         from wesichain.learning import Feedback, Learner
 
         self.recorder.close()
@@ -155,30 +155,30 @@ _NOTES = {
 }
 
 
-def _asked(question: str) -> Message:
+def _question(question: str) -> Message:
     return Message(Role.USER, question)
 
 
-def _called(thought: str, name: str, result: str, **args: str) -> tuple[Message, Message]:
+def _call(thought: str, name: str, result: str, **args: str) -> tuple[Message, Message]:
     return Message(Role.ASSISTANT, thought, tool_calls=(ToolCall("", name, args),)), Message(
         Role.TOOL, result
     )
 
 
-def _answered(text: str) -> Message:
+def _answer(text: str) -> Message:
     return Message(Role.ASSISTANT, text, reasoning="Found, so answer.")
 
 
 _EXAMPLES = (
-    _asked("How many pens did Zoe order?"),
-    *_called(
+    _question("How many pens did Zoe order?"),
+    *_call(
         "Get the quantity from orders.",
         "query_orders",
         "[[31]]",
         sql="SELECT quantity FROM orders WHERE customer = 'Zoe' AND item = 'pen'",
     ),
-    _answered("Zoe ordered 31 pens."),
-    _asked("What colour is the cat?"),
-    *_called("Search the notes for the cat.", "search_notes", '["cat.md: The cat is black."]', word="cat"),
-    _answered("The cat is black."),
+    _answer("Zoe ordered 31 pens."),
+    _question("What colour is the cat?"),
+    *_call("Search the notes for the cat.", "search_notes", '["cat.md: The cat is black."]', word="cat"),
+    _answer("The cat is black."),
 )

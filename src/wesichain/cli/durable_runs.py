@@ -1,4 +1,4 @@
-"""runs and worker: serve durable runs, and operate them: list, count, show, decide, cancel, prune."""
+"""runs and worker: run durable agents, and manage their runs."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from wesichain.tools import CancellationToken
 from wesichain.trace import Recorder, redact
 from wesichain.web import AllRuns, Filter, RunStore
 
-from .loading import opened
-from .options import AgentName, Json, NoRecord, OfAgent, Url
-from .terminal import CTRL_C, OK, fail, note, print_json, say, table
+from .loading import open_target
+from .options import AgentFilter, AgentName, Json, NoRecord, Url
+from .terminal import CTRL_C, OK, echo, fail, note, print_json, table
 from .traces import After, durable_of, folder, is_stuck, list_runs, moment
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ app = typer.Typer(
 )
 
 Run = Annotated[str, typer.Argument(help="The id of a run.")]
-STATUSES = ("pending", "running", "completed", "failed", "interrupted", "cancelled")
 Token = Annotated[str, typer.Argument(help="The token of a waiting call, as 'runs show' prints it.")]
 
 
@@ -43,25 +42,27 @@ def list_(
     *,
     database_url: Url = None,
     status: Annotated[
-        str | None, typer.Option(help="pending, running, completed, failed, interrupted or cancelled.")
+        str | None,
+        typer.Option(
+            help="pending, running, completed, failed, interrupted or cancelled; with --runs also live or "
+            "unfinished."
+        ),
     ] = None,
-    agent: OfAgent = None,
-    search: Annotated[
-        str, typer.Option(help="Words that the task, the answer, the agent or the id has.")
-    ] = "",
-    tool: Annotated[str, typer.Option(help="A tool that the run has called.")] = "",
-    limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 100,
+    agent: AgentFilter = None,
+    search: Annotated[str, typer.Option(help="Words in the task, the answer, the agent or the id.")] = "",
+    tool: Annotated[str, typer.Option(help="Only runs that have called this tool.")] = "",
+    limit: Annotated[int, typer.Option(min=1, help="The maximum number of runs.")] = 100,
     after: After = None,
     runs: Annotated[
-        Path | None, typer.Option("--runs", help="List the recordings of this folder, too.")
+        Path | None, typer.Option("--runs", help="Also list the recordings of this folder.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """The runs, the newest first."""
+    """List runs, the newest first."""
     from wesichain.durable import DurableRuns  # it takes a second to load: no other command pays for it
 
-    if status is not None and status not in STATUSES:
-        fail(f"{status!r} is no state of a run: {', '.join(STATUSES)}")
+    if status is not None and status not in Filter.STATUSES:
+        fail(f"--status {status!r}: use one of {', '.join(Filter.STATUSES)}")
     durable = DurableRuns(database_url, agent=agent)
     store = RunStore(home_folder() / "no recordings" if runs is None else folder(runs))
     wanted = Filter(search, status or "", tool)
@@ -72,14 +73,9 @@ def list_(
 
 
 @app.command()
-def stats(
-    *,
-    database_url: Url = None,
-    agent: OfAgent = None,
-    as_json: Json = False,
-) -> None:
-    """The length of each queue and the number of its live workers, for people and autoscalers."""
-    found = _ask(database_url, lambda runs: runs.stats(), agent=agent)
+def stats(*, database_url: Url = None, agent: AgentFilter = None, as_json: Json = False) -> None:
+    """Show the length of each queue and the number of its live workers, for people and autoscalers."""
+    found = _query(database_url, lambda runs: runs.stats(), agent=agent)
     if as_json:
         print_json([to_plain(one) for one in found])
         return
@@ -92,13 +88,13 @@ def stats(
 
 @app.command()
 def show(run: Run, *, database_url: Url = None, as_json: Json = False) -> None:
-    """One run: its state, and the calls that wait."""
+    """Show the state of a run, and its waiting calls."""
 
-    async def look(runs: DurableRuns) -> tuple[RunSummary, list[PendingDecision]]:
+    async def read(runs: DurableRuns) -> tuple[RunSummary, list[PendingDecision]]:
         summary = await runs.show(run)
         return summary, [] if summary.parent else await runs.pending(run)
 
-    summary, pending = _ask(database_url, look)
+    summary, pending = _query(database_url, read)
     if as_json:
         print_json({**to_plain(summary), "pending": [to_plain(item) for item in pending]})
         return
@@ -116,12 +112,12 @@ def show(run: Run, *, database_url: Url = None, as_json: Json = False) -> None:
         ("error", summary.error or ""),
     ):
         if value:
-            say(f"{name:8} {value}")
+            echo(f"{name:8} {value}")
     for item in pending:
         above = "".join(f"{agent} > " for agent in item.scope)
-        say(f"waits    {above}{item.call.name} {dump_json(redact(to_plain(item.call.args)))}")
+        echo(f"waits    {above}{item.call.name} {dump_json(redact(to_plain(item.call.args)))}")
         answer, end = ("provide", " --value JSON") if item.external else ("approve", "")
-        say(f"         wesichain runs {answer} {run} {item.token}{end}")
+        echo(f"         wesichain runs {answer} {run} {item.token}{end}")
 
 
 @app.command()
@@ -148,7 +144,7 @@ def refuse(
     token: Token,
     *,
     database_url: Url = None,
-    reason: Annotated[str, typer.Option(help="What the model is told.")] = "",
+    reason: Annotated[str, typer.Option(help="The reason, for the model.")] = "",
 ) -> None:
     """Refuse a waiting call."""
     _decide(database_url, run, token, Refuse(reason) if reason else Refuse())
@@ -161,11 +157,11 @@ def provide(
     *,
     database_url: Url = None,
     value: Annotated[str | None, typer.Option(help="The result of the call, as JSON.")] = None,
-    error: Annotated[str | None, typer.Option(help="Why the call has failed, for the model.")] = None,
+    error: Annotated[str | None, typer.Option(help="The error of the call, for the model.")] = None,
 ) -> None:
     """Provide the result, or the error, of an external call."""
     if (value is None) == (error is None):
-        fail("say what came of the call: --value JSON, or --error TEXT")
+        fail("give the result of the call: --value JSON, or --error TEXT")
     try:
         decision = Provide(error=error) if value is None else Provide(parse_json(value))
     except CodecError as wrong:
@@ -176,14 +172,14 @@ def provide(
 @app.command()
 def cancel(run: Run, *, database_url: Url = None) -> None:
     """Cancel a run, in any state and on any machine."""
-    _ask(database_url, lambda runs: runs.cancel(run))
-    note(f"{run} is cancelled; 'wesichain runs resume {run}' takes it up again")
+    _query(database_url, lambda runs: runs.cancel(run))
+    note(f"{run} is cancelled; 'wesichain runs resume {run}' continues it")
 
 
 @app.command()
 def resume(run: Run, *, database_url: Url = None) -> None:
-    """Queue a run that was cancelled, refused or given up, or interrupted and decided on."""
-    state = _ask(database_url, lambda runs: runs.resume(run))
+    """Queue a run again that was cancelled or has failed, or whose calls have been decided."""
+    state = _query(database_url, lambda runs: runs.resume(run))
     note(f"{run} is {state}")
 
 
@@ -192,10 +188,10 @@ def prune(
     *,
     database_url: Url = None,
     older_than: Annotated[float, typer.Option(min=0, help="Seconds since a run ended.")],
-    agent: OfAgent = None,
+    agent: AgentFilter = None,
 ) -> None:
     """Erase runs that ended long ago. Runs that wait for a decision stay."""
-    number = _ask(database_url, lambda runs: runs.prune(older_than=older_than), agent=agent)
+    number = _query(database_url, lambda runs: runs.prune(older_than=older_than), agent=agent)
     note(f"{number} runs were erased")
 
 
@@ -204,17 +200,17 @@ def _decide(database_url: str | None, run: str, token: str, decision: Decision) 
         await runs.approve(run, token, decision)
         return await runs.status(run), len(await runs.pending(run))
 
-    state, left = _ask(database_url, decide)
+    state, left = _query(database_url, decide)
     note(f"decided; {run} is {state}" + (f", {left} more calls wait" if left else ""))
 
 
-def _ask(
+def _query(
     database_url: str | None,
     question: Callable[[DurableRuns], Coroutine[Any, Any, Any]],
     *,
     agent: str | None = None,
 ) -> Any:
-    """Ask a database."""
+    """Open the database and run a query."""
 
     async def ask() -> Any:
         from wesichain.durable import DurableRuns  # it takes a second to load: no other command pays for it
@@ -234,12 +230,14 @@ def worker(
         int | None, typer.Option(min=1, help="How many runs at once; by default the object's setting, or 10.")
     ] = None,
     adopt: Annotated[
-        bool, typer.Option("--adopt", help="Continue runs of other versions of the program, too.")
+        bool, typer.Option("--adopt", help="Also continue runs of other versions of the program.")
     ] = False,
-    grace: Annotated[float, typer.Option(min=0, help="Seconds that runs have to end when it stops.")] = 30.0,
+    grace: Annotated[
+        float, typer.Option(min=0, help="Seconds that runs have to end when the worker stops.")
+    ] = 30.0,
     no_record: NoRecord = False,
 ) -> None:
-    """Run the queue of an agent, and the runs of dead workers. Ctrl-C or SIGTERM ends it."""
+    """Run the queue of an agent, and continue the runs of dead workers. Ctrl-C or SIGTERM ends it."""
     settings = {
         "name": name,
         "database_url": database_url,
@@ -252,13 +250,13 @@ def worker(
 
 @asynccontextmanager
 async def open_durable(target: str) -> AsyncGenerator[DurableAgent[Any] | DurableGraph[Any]]:
-    """The durable agent or graph that a target names or makes, with its own settings.
+    """Open the durable agent or graph that a target names or makes, with its own settings.
 
-    An agent becomes a durable one with the usual settings.
+    A plain agent becomes a durable one with the default settings.
     """
     from wesichain.durable import DurableAgent, DurableGraph  # slow to load: no other command pays for it
 
-    async with opened(target, Agent, DurableAgent, DurableGraph) as found:
+    async with open_target(target, Agent, DurableAgent, DurableGraph) as found:
         durable: DurableAgent[Any] | DurableGraph[Any] = found
         if isinstance(found, Agent):
             durable = DurableAgent(cast("Any", found))
@@ -270,7 +268,7 @@ async def _serve(
 ) -> int:
     async with open_durable(target) as found:
         durable = found.configured(**settings, events=recorders)
-        with _ending(grace) as end:
+        with _handling_signals(grace) as end:
             where = durable.database_url  # `note` leaves its password out
             note(f"serving {durable.name!r} {durable.version} from {where}; Ctrl-C ends it")
             serving = asyncio.ensure_future(durable.serve(end.stop, grace=grace))
@@ -278,7 +276,7 @@ async def _serve(
                 (serving, asyncio.ensure_future(end.hurry.wait())), return_when=FIRST_COMPLETED
             )
             if not serving.done():
-                serving.cancel()  # what it waits for
+                serving.cancel()
                 with suppress(asyncio.CancelledError):
                     await serving
             else:
@@ -286,8 +284,8 @@ async def _serve(
             return end.status
 
 
-class _End:
-    """What Ctrl-C and SIGTERM have asked for: first to stop, then not to wait for runs, then to leave."""
+class _Shutdown:
+    """Handles Ctrl-C and SIGTERM: the first stops the worker, the second stops its runs, the third exits."""
 
     def __init__(self, grace: float) -> None:
         self.stop, self.hurry = CancellationToken(), CancellationToken()
@@ -296,21 +294,21 @@ class _End:
 
     def signal(self, number: int) -> None:
         if self.hurry.cancelled:
-            os._exit(CTRL_C)  # what it had in hand is taken over once its lease is over
+            os._exit(CTRL_C)  # other workers take its runs over when its lease expires
         self.status = CTRL_C if number == signal.SIGINT else OK
         if self.stop.cancelled:
             note("not waiting any longer: other workers continue the runs")
             self.hurry.cancel("the worker was stopped twice")
             return
         note(f"stopping: runs have {self._grace:g} s to end; other workers continue the rest")
-        self.stop.cancel("the worker was told to stop")
+        self.stop.cancel("the worker was stopped")
 
 
 @contextmanager
-def _ending(grace: float) -> Generator[_End]:
-    """Have signals end the worker. They are ignored from its end on: Python itself has to end, too."""
-    end = _End(grace)
-    numbers = () if sys.platform == "win32" else (signal.SIGINT, signal.SIGTERM)  # there it ends at once
+def _handling_signals(grace: float) -> Generator[_Shutdown]:
+    """Handle signals during the block, and ignore them afterwards, while Python exits."""
+    end = _Shutdown(grace)
+    numbers = () if sys.platform == "win32" else (signal.SIGINT, signal.SIGTERM)  # it ends at once
     for number in numbers:
         asyncio.get_running_loop().add_signal_handler(number, end.signal, number)
     try:

@@ -1,4 +1,4 @@
-"""The entry point: a user's mistake is one line, Ctrl-C is status 130, and no traceback for either."""
+"""The entry point: a user's error is printed in one line, Ctrl-C is exit status 130, without tracebacks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NEEDED = ("typer", "rich")
 
 
 def main() -> None:
-    sys.path.insert(0, "")  # agents and tools of the folder that the command is given in
+    sys.path.insert(0, "")  # agents and tools of the current folder
     try:
         _app()
     except KeyboardInterrupt:
@@ -21,9 +21,9 @@ def main() -> None:
     except WesichainError as error:
         _fail(str(error))
     except BrokenPipeError:
-        sys.stderr.close()  # the reader has gone: there is nobody to tell
+        sys.stderr.close()  # the reader of the pipe has gone
         sys.exit(0)
-    except OSError as error:  # a file or a folder that cannot be used
+    except OSError as error:  # an unusable file or folder
         where = str(error.filename or "")
         hint = "; $WESICHAIN_HOME says where runs are kept" if where.startswith(str(home_folder())) else ""
         _fail(f"{where}{': ' if where else ''}{error.strerror or error}{hint}")
@@ -45,6 +45,6 @@ def _app() -> None:
 
     try:
         app()
-    except WesichainError as error:  # whatever command it comes from: a mistake of the user's
+    except WesichainError as error:  # of any command: an error of the user
         print_line("[red]error:[/red] {}", str(error))
         sys.exit(WRONG_USE)

@@ -1,4 +1,4 @@
-"""learn: what was good and what was bad about recorded runs, taken into a playbook."""
+"""learn: teach a playbook from recorded runs that are labelled good or bad."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from wesichain.store import read_json_lines
 from wesichain.trace import find_run, load
 
 from .options import Domain, Playbook, Runs
-from .playbooks import Using, opened
-from .terminal import fail, note, say
+from .playbooks import EmbedderName, open_playbook
+from .terminal import echo, fail, note
 
 
 class _Label(Value):
-    """What is said of a run, and by whom."""
+    """A label of a run, and its author."""
 
     run: str
     good: bool | None
@@ -33,22 +33,22 @@ def learn(
     *,
     good: Annotated[bool, typer.Option("--good", help="These runs went well.")] = False,
     bad: Annotated[bool, typer.Option("--bad", help="These runs went wrong.")] = False,
-    why: Annotated[str, typer.Option(help="A sentence of yours, shown to later runs as it is.")] = "",
+    why: Annotated[str, typer.Option(help="A sentence of yours, added to later runs verbatim.")] = "",
     labels: Annotated[
         Path | None, typer.Option(help='Lines of JSON: {"run": ID, "good": true, "why": "", "by": "owner"}.')
     ] = None,
     domain: Domain = "general",
     agent: Annotated[
-        str | None, typer.Option(help="Of runs with a hand-off, the part of this agent.")
+        str | None, typer.Option(help="Learn only from the part of this agent, in runs with handoffs.")
     ] = None,
     model: Annotated[
         str | None, typer.Option(help="A model PROVIDER:NAME that writes lessons from the runs.")
     ] = None,
     playbook: Playbook = None,
-    embedder: Using = None,
+    embedder: EmbedderName = None,
     folder: Runs = None,
 ) -> None:
-    """Teach a playbook from recorded runs: the named ones, or those that were labelled in the viewer."""
+    """Teach a playbook from recorded runs: those given, or those labelled in the viewer."""
     where = folder or home_folder() / "runs"
     marked = where / "labels.jsonl"
     if labels is None:
@@ -59,13 +59,13 @@ def learn(
         marks = [*_labelled(_read(labels), runs or [], good=good, bad=bad, why=why)]
     if not marks:
         fail(
-            "say which runs were good or bad: wesichain learn RUN --good, --labels FILE, or mark them in "
+            "label runs as good or bad: wesichain learn RUN --good, --labels FILE, or mark them in "
             "'wesichain serve'"
         )
-    with opened(playbook, embedder, create=True) as book:
+    with open_playbook(playbook, embedder, create=True) as book:
         from wesichain.learning import Feedback, Learner
 
-        book.bullets(domain)  # a name that is none is said first
+        book.bullets(domain)  # raises for an invalid name
         learner = Learner(playbook=book, llm=model)
         for mark in marks:
             path = Path(mark.run)
@@ -77,7 +77,7 @@ def learn(
                 fail(str(error))
         asyncio.run(learner.drain())
         taught = learner.summary
-        say(f"{len(marks)} runs taken in: {taught.added} new bullets, {taught.updated} times new evidence")
+        echo(f"learned from {len(marks)} runs: {taught.added} bullets added, {taught.updated} updated")
         for name, stage, text in ((one.id, one.stage, one.text) for one in book.bullets(domain)):
             if stage in ("staging", "prod"):
                 note(f"{name}  {stage:8} {text}")
@@ -85,9 +85,9 @@ def learn(
 
 def _labels_from_options(runs: Sequence[str], *, good: bool, bad: bool, why: str) -> Iterator[_Label]:
     if runs and ((good and bad) or not (good or bad or why)):
-        raise ConfigError("say of the runs whether they were good or bad: --good, or --bad")
+        raise ConfigError("label the runs: --good or --bad")
     if not runs and (good or bad or why):
-        raise ConfigError("say which runs: wesichain learn RUN --good")
+        raise ConfigError("name the runs: wesichain learn RUN --good")
     is_good = good if good or bad else None
     yield from (_Label(run, is_good, why, "owner" if why else None) for run in runs)
 
@@ -95,10 +95,10 @@ def _labels_from_options(runs: Sequence[str], *, good: bool, bad: bool, why: str
 def _labelled(
     labels: Iterable[_Label], runs: Sequence[str], *, good: bool, bad: bool, why: str
 ) -> Iterator[_Label]:
-    """The labels of a file: of the runs that are named, or of all."""
+    """The labels of a file: those of the given runs, or all."""
     if good or bad or why:
         raise ConfigError(
-            "--labels says of each run whether it was good and why: leave out --good, --bad, --why"
+            "the file of --labels has a label and a reason for each run: leave out --good, --bad, --why"
         )
     known = [*labels]
     for run in runs:
@@ -110,12 +110,12 @@ def _labelled(
 
 
 def _with_recordings(marks: Iterable[_Label], where: Path) -> Iterator[_Label]:
-    """The marks of runs whose recordings are still there."""
+    """The labels of runs whose recordings still exist."""
     for mark in marks:
         try:
             find_run(where, mark.run)
         except ConfigError:
-            note(f"{mark.run} was marked, and its recording is gone")
+            note(f"{mark.run} is labelled, but its recording is gone")
         else:
             yield mark
 

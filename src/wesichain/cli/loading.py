@@ -1,4 +1,4 @@
-"""Loading: a user's tools and agents from Python files and modules, and the model that is asked for."""
+"""Loading: the user's tools and agents from Python files and modules, and the model to use."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ DEFAULT_MODEL = "local:qwen2.5-coder-0.5b"
 
 
 def chosen_model(model: str | None) -> str:
-    """The model of the option, else of `$WESICHAIN_MODEL`, else the local default: it needs no key."""
+    """The model of the option, else of `$WESICHAIN_MODEL`, else a local default, which needs no key."""
     if model is not None and not model.strip():
         raise ConfigError("--model is empty; write openai:NAME, anthropic:NAME, ollama:NAME or local:NAME")
     return model or os.environ.get("WESICHAIN_MODEL") or DEFAULT_MODEL
 
 
-def fetch(model: str) -> None:
-    """See that the file of a local model is on this machine: a download shows how far it is, before a run."""
+def fetch_local_model(model: str) -> None:
+    """Download a local model before a run, with a progress bar, unless it is on this machine."""
     provider, _, name = model.partition(":")
     if provider != "local" or Path(name).exists():
         return
@@ -43,9 +43,9 @@ def fetch(model: str) -> None:
 
 
 def load_tools(path: Path) -> list[Any]:
-    """The tools of a Python file.
+    """Load the tools of a Python file.
 
-    They are its `tools` list, else everything in it made with @tool or TypedTool, else its public functions,
+    These are its list `tools`, else all its objects made with @tool or TypedTool, else its public functions,
     which need annotations as in `Agent(tools=...)`.
     """
     module = _module_from(path)
@@ -66,30 +66,30 @@ def _is_public_function(value: object, module: ModuleType) -> bool:
 
 
 def _is_tool(value: object) -> bool:
-    made = inspect.isclass(value) and issubclass(value, TypedTool) and value.__name__ != "TypedTool"
-    return isinstance(value, Tool) or made
+    is_class = inspect.isclass(value) and issubclass(value, TypedTool) and value.__name__ != "TypedTool"
+    return isinstance(value, Tool) or is_class
 
 
 def load_agent(target: str) -> Agent[Any]:
-    """An agent by `path/to/file.py:name` or `package.module:name`; a function of no arguments may make it."""
+    """Load an agent by `path/to/file.py:name` or `package.module:name`: the object, or a factory of it."""
     found: Agent[Any] = load_object(target, Agent)
     return found
 
 
 @asynccontextmanager
-async def opened(target: str, *wanted: type) -> AsyncGenerator[Any]:
-    """The object that a target names, of a wanted type if any is given, for as long as the block is in use.
+async def open_target(target: str, *wanted: type) -> AsyncGenerator[Any]:
+    """Open the object that a target names, for the duration of a block; check its type if any are given.
 
-    The target is the object, which has a `run`, or a factory of it: a function of no arguments, sync or
-    async, or an async context manager, which is left with the block. What lives inside `async with`, such as
-    the tools of an MCP server, belongs into the last.
+    The target is the object, which has a method `run`, or a factory of it: a function without arguments, sync
+    or async, or an async context manager, which is closed with the block: for resources such as the
+    connection to an MCP server.
     """
-    found = _from_factory(_named(target), wanted, target)
+    found = _call_factory(_load(target), wanted, target)
     if inspect.isawaitable(found):
         try:
             found = await found
         except Exception as error:
-            raise _fault(f"{target!r} cannot be made", error) from error
+            raise _user_error(f"{target!r} cannot be made", error) from error
     is_agent = hasattr(found, "run")
     if isinstance(found, AbstractAsyncContextManager) and not is_agent:
         manager: AbstractAsyncContextManager[Any] = cast("Any", found)
@@ -108,9 +108,9 @@ def _of_type(found: Any, wanted: tuple[type, ...], target: str) -> Any:
 
 
 def load_object(target: str, wanted: type) -> Any:
-    """The object of a type that a target names; if that is a function of another type, what it returns."""
-    found = _named(target)
-    made = _from_factory(found, (wanted,), target)
+    """Load the object that a target names; if that has another type and is callable, call it."""
+    found = _load(target)
+    made = _call_factory(found, (wanted,), target)
     is_coroutine = inspect.iscoroutine(made)
     if is_coroutine or (hasattr(made, "__aenter__") and not hasattr(made, "run")):
         if is_coroutine:
@@ -122,37 +122,37 @@ def load_object(target: str, wanted: type) -> Any:
     return _of_type(made, (wanted,), target)
 
 
-def _from_factory(found: Any, wanted: tuple[type, ...], target: str) -> Any:
-    """What a function returns; anything else, and what is wanted, as it is."""
+def _call_factory(found: Any, wanted: tuple[type, ...], target: str) -> Any:
+    """Call a factory; return an object that is of a wanted type or not callable."""
     if isinstance(found, wanted) or not callable(found):
         return found
     try:
         return found()
     except Exception as error:
-        raise _fault(f"{target!r} cannot be made", error) from error
+        raise _user_error(f"{target!r} cannot be made", error) from error
 
 
-def _fault(what: str, error: Exception) -> Exception:
-    """An error of the user's own code, with the line of the user's that it came from."""
+def _user_error(what: str, error: Exception) -> Exception:
+    """A `ConfigError` for an exception in the user's code, with the file and line of the user."""
     if isinstance(error, ConfigError):
         return error
-    lines = [frame for frame in extract_tb(error.__traceback__) if _is_the_users(Path(frame.filename))]
+    lines = [frame for frame in extract_tb(error.__traceback__) if _is_user_file(Path(frame.filename))]
     where = f" ({Path(lines[-1].filename).name}, line {lines[-1].lineno})" if lines else ""
     return ConfigError(f"{what}: {type(error).__name__}: {error}{where}")
 
 
-def _is_the_users(file: Path) -> bool:
-    """Whether somebody wrote the file here: it belongs to no installed package, and not to Python."""
+def _is_user_file(file: Path) -> bool:
+    """Whether a file belongs to the user: not to Python, an installed package, or wesichain."""
     installed = [Path(get_paths()[name]) for name in ("stdlib", "purelib", "platlib")]
     return file.is_file() and not any(
         file.resolve().is_relative_to(folder) for folder in [_PACKAGE, *installed]
     )
 
 
-def _named(target: str) -> Any:
+def _load(target: str) -> Any:
     where, _, name = target.rpartition(":")
     if not where:
-        raise ConfigError(f"{target!r} names nothing; write file.py:NAME or package.module:NAME")
+        raise ConfigError(f"{target!r} has no name; write file.py:NAME or package.module:NAME")
     module = _module_from(Path(where)) if where.endswith(".py") else _imported(where)
     if not hasattr(module, name):
         raise ConfigError(f"{where} has nothing named {name!r}")
@@ -165,9 +165,9 @@ def _imported(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is not None and f"{name}.".startswith(f"{error.name}."):
             raise ConfigError(f"there is no module {name!r}: {error}") from error
-        raise _fault(f"{name} cannot be loaded", error) from error
+        raise _user_error(f"{name} cannot be loaded", error) from error
     except Exception as error:
-        raise _fault(f"{name} cannot be loaded", error) from error
+        raise _user_error(f"{name} cannot be loaded", error) from error
 
 
 def _module_from(path: Path) -> ModuleType:
@@ -182,7 +182,7 @@ def _module_from(path: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise _fault(f"{path} cannot be loaded", error) from error
+        raise _user_error(f"{path} cannot be loaded", error) from error
     finally:
         sys.path.remove(str(path.parent.resolve()))
     return module

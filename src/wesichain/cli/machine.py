@@ -1,4 +1,4 @@
-"""The commands about this machine: doctor (what is there, what is missing), and models (the local ones)."""
+"""doctor and models: what is installed and configured, and the local models."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from wesichain import __version__
 from wesichain.core.internal import home_folder
 from wesichain.llm.local import MODELS, StderrProgress, cached_model, fetch_model, find_model, models_folder
 
-from .terminal import FAILED, OK, say, table, waiting
+from .terminal import FAILED, OK, echo, table, waiting
 
 _OLLAMA = "http://127.0.0.1:11434"
-# What each provider reads: one variable of a row is enough.
+# The variables of each provider, of which one is enough.
 KEYS = (
     ("OPENAI_API_KEY",),
     ("ANTHROPIC_API_KEY",),
@@ -32,7 +32,7 @@ KEYS = (
 
 def doctor() -> None:
     """List what is installed, what is configured, and what is missing."""
-    with waiting("looking around"):
+    with waiting("checking"):
         rows = [*_python(), *_extras(), *_keys(), *_servers(), *_home()]
     table(("", "what", "state", "what to do"), rows)
     raise typer.Exit(FAILED if any(row[0] == "!!" for row in rows) else OK)
@@ -76,19 +76,19 @@ def _keys() -> Iterator[Row]:
 
 
 def _servers() -> Iterator[Row]:
-    """The servers that models may be asked at: the one that was named, and the usual one on this machine."""
+    """The model servers: the one in OPENAI_BASE_URL, and Ollama on this machine."""
     named = os.environ.get("OPENAI_BASE_URL", "")
     if named:
-        found = _is_reached(named)
+        found = _is_reachable(named)
         hint = "" if found else "start it, or unset OPENAI_BASE_URL"
         yield ("ok" if found else "--"), "OPENAI_BASE_URL", "reachable" if found else "no answer", hint
-    found = _is_reached(_OLLAMA)
+    found = _is_reachable(_OLLAMA)
     hint = "" if found else "'ollama serve' starts it; only ollama: models need it"
     yield ("ok" if found else "--"), "ollama", "running" if found else "not running", hint
 
 
-def _is_reached(url: str) -> bool:
-    """Whether something listens there; nothing is sent."""
+def _is_reachable(url: str) -> bool:
+    """Whether a server listens at this address. Nothing is sent."""
     try:
         where = urlsplit(url)
         port = where.port or (443 if where.scheme == "https" else 80)
@@ -115,9 +115,9 @@ def _home() -> Iterator[Row]:
 def models(
     fetch: Annotated[str | None, typer.Option(help="Download this model into the cache.")] = None,
 ) -> None:
-    """The known local models, and whether they are on this machine."""
+    """List the known local models, and whether they are on this machine."""
     if fetch is not None:
-        say(str(fetch_model(find_model(fetch), progress=StderrProgress())))
+        echo(str(fetch_model(find_model(fetch), progress=StderrProgress())))
         return
     table(
         ("model", "size", "licence", "here", "about"),
@@ -132,4 +132,4 @@ def models(
             for card in MODELS
         ),
     )
-    say(f"\nfetched into {models_folder()}")
+    echo(f"\ndownloads are stored in {models_folder()}")

@@ -1,4 +1,4 @@
-"""mcp: the tools of a file for any MCP client, and the tools of any MCP server for an agent."""
+"""mcp: serve the tools of a file over MCP, and connect agents to MCP servers."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def mcp(
         str | None,
         typer.Option(
             envvar="WESICHAIN_MCP_TOKEN",
-            help="With --http: requests carry it as Authorization: Bearer TOKEN. Better in the environment.",
+            help="With --http: the bearer token of requests. Better set in the environment.",
         ),
     ] = None,
     approved: Annotated[
-        bool, typer.Option("--approved", help="The client asks a person: run calls that need approval.")
+        bool, typer.Option("--approved", help="Run calls that need approval: the client asks for it.")
     ] = False,
 ) -> None:
     """Serve the tools of a file to an MCP client, over standard input and output."""
@@ -54,7 +54,7 @@ def mcp(
         return
     if token is not None:
         raise ConfigError("a token goes with --http; a program that starts this one needs none")
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing else ends a read of standard input
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # else Ctrl-C would not end the read of standard input
     asyncio.run(serve_stdio(registry, name=tools.stem, approved=approved))
 
 
@@ -64,9 +64,9 @@ async def connect(
     build: Callable[[Sequence[Any]], Agent[Any]],
     stack: AsyncExitStack,
 ) -> Agent[Any]:
-    """An agent with the tools of servers, each a URL or a command, which stay for as long as the stack.
+    """Make an agent with the tools of servers, each a URL or a command. The stack closes the connections.
 
-    `protocol` is the newest version of the protocol to use; None negotiates from the newest of all.
+    `protocol` is the newest protocol version to use; by default the newest that is known.
     """
     from wesichain.tools.mcp import McpServer
 
@@ -77,7 +77,7 @@ async def connect(
             server = McpServer.http(text, **newest)
         else:
             server = McpServer.stdio(*_words(text), **newest)
-        with warnings.catch_warnings(action="ignore", category=ToolWarning):  # told below, in our way
+        with warnings.catch_warnings(action="ignore", category=ToolWarning):  # printed below
             tools += (await stack.enter_async_context(server)).tools
         for name, why in server.left_out.items():
             note(f"{server.name}: the tool {name} is left out: {why}")

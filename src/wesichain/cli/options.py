@@ -11,7 +11,7 @@ AgentName = Annotated[str, typer.Argument(help="The agent: file.py:NAME or packa
 AgentMaker = Annotated[
     str, typer.Option("--agent", help="file.py:NAME or package.module:NAME: an agent, or a factory of one.")
 ]
-OfAgent = Annotated[str | None, typer.Option("--agent", help="Of one agent only.")]
+AgentFilter = Annotated[str | None, typer.Option("--agent", help="Of one agent only.")]
 Instructions = Annotated[str | None, typer.Option(help="Instructions, sent before the task.")]
 Tools = Annotated[Path | None, typer.Option(help="A Python file with tools: functions marked with @tool.")]
 

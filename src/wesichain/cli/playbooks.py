@@ -1,4 +1,4 @@
-"""playbook: what was learned: list, show, search, record, export, load, promote, quarantine and more."""
+"""playbook: list, show, search, record, export, load, promote and quarantine lessons, and more."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wesichain.errors import ConfigError
 
 from .loading import load_object
 from .options import Yes
-from .terminal import fail, is_interactive, read_line, say, table
+from .terminal import confirm, echo, fail, is_interactive, table
 
 if TYPE_CHECKING:
     from wesichain.learning import Embedder, Playbook
@@ -24,23 +24,18 @@ app = typer.Typer(
     help="Lessons: list, show, search, record, promote, quarantine, forget, rollback and more.",
 )
 Domain = Annotated[str, typer.Argument(help="The domain, such as 'billing'.")]
-Where = Annotated[Path | None, typer.Option("--playbook", "--path", help="The playbook's folder.")]
+PlaybookFolder = Annotated[Path | None, typer.Option("--playbook", "--path", help="The playbook's folder.")]
 Bullet = Annotated[str, typer.Argument(help="The id of a bullet.")]
-Using = Annotated[
-    str | None,
-    typer.Option("--embedder", help="package.module:name; else the default."),
+EmbedderName = Annotated[
+    str | None, typer.Option("--embedder", help="package.module:name; else the default.")
 ]
 
 
 @contextmanager
-def opened(
-    path: Path | None,
-    embedder: str | None = None,
-    *,
-    url: str | None = None,
-    create: bool = False,
+def open_playbook(
+    path: Path | None, embedder: str | None = None, *, url: str | None = None, create: bool = False
 ) -> Generator[Playbook]:
-    """The playbook; `create`: a folder that is named need not be there."""
+    """Open the playbook. With `create`, the folder need not exist."""
     from wesichain.learning import Playbook
 
     chosen = load_embedder(embedder) if embedder else None
@@ -50,12 +45,12 @@ def opened(
     try:
         with Playbook.postgres(url, chosen) if url else Playbook.open(folder, chosen) as book:
             yield book
-    except ValueError as error:  # of what cannot be recorded
+    except ValueError as error:  # a bullet that cannot be recorded
         fail(error)
 
 
-def advised_by(path: Path | None, domain: str) -> dict[str, Any]:
-    """The advice options for the playbook in a folder; it stays open as long as the command runs."""
+def playbook_options(path: Path | None, domain: str) -> dict[str, Any]:
+    """The agent options for the playbook in a folder, which stays open while the command runs."""
     if path is None:
         return {}
     if not path.is_dir():
@@ -63,12 +58,12 @@ def advised_by(path: Path | None, domain: str) -> dict[str, Any]:
     from wesichain.learning import Playbook
 
     book = Playbook.open(path)
-    book.bullets(domain)  # a name that is none is said now, not at the first run
+    book.bullets(domain)  # raises for an invalid name now, not at the first run
     return {"playbook": book, "domain": domain}
 
 
 def load_embedder(target: str) -> Embedder:
-    """An embedder of the user's by `package.module:name`, or by a function that makes it."""
+    """Load the user's embedder, or call the factory of it."""
     from wesichain.learning import Embedder
 
     try:
@@ -79,16 +74,19 @@ def load_embedder(target: str) -> Embedder:
             f"the embedder {target!r} cannot be loaded ({error}); write package.module:name"
         ) from error
     if not isinstance(made, Embedder):
-        raise ConfigError(f"{target!r} is no embedder: it needs a name, a dimension and embed(texts)")
+        raise ConfigError(f"{target!r} is not an embedder: it needs a name, a dimension and embed(texts)")
     return made
 
 
 @app.command("list")
 def list_(
-    domain: Annotated[str | None, typer.Argument()] = None, *, path: Where = None, embedder: Using = None
+    domain: Annotated[str | None, typer.Argument()] = None,
+    *,
+    path: PlaybookFolder = None,
+    embedder: EmbedderName = None,
 ) -> None:
-    """The domains, or the bullets of one."""
-    with opened(path, embedder) as book:
+    """List the domains, or the bullets of one."""
+    with open_playbook(path, embedder) as book:
         if domain is None:
             table(("domain", "bullets"), ((name, len(book.bullets(name))) for name in book.domains()))
             return
@@ -102,20 +100,15 @@ def list_(
 
 
 @app.command()
-def show(
-    bullet: Bullet,
-    *,
-    path: Where = None,
-    embedder: Using = None,
-) -> None:
-    """One bullet, with all its data."""
-    with opened(path, embedder) as book:
+def show(bullet: Bullet, *, path: PlaybookFolder = None, embedder: EmbedderName = None) -> None:
+    """Show a bullet with all its data."""
+    with open_playbook(path, embedder) as book:
         found = book.get(bullet)
         if found is None:
             fail(f"there is no bullet {bullet!r}; 'wesichain playbook list DOMAIN' shows their ids")
         for name in found.__dataclass_fields__:
-            say(f"{name:18} {getattr(found, name)}")
-        say(f"{'evidence':18} {book.evidence(bullet)}")
+            echo(f"{name:18} {getattr(found, name)}")
+        echo(f"{'evidence':18} {book.evidence(bullet)}")
 
 
 @app.command()
@@ -124,46 +117,46 @@ def search(
     task: Annotated[str, typer.Argument(help="The task to find strategies for.")],
     *,
     k: Annotated[int, typer.Option(min=1)] = 3,
-    path: Where = None,
-    embedder: Using = None,
+    path: PlaybookFolder = None,
+    embedder: EmbedderName = None,
 ) -> None:
     """Show the lessons that an agent would get for a task."""
-    with opened(path, embedder) as book:
+    with open_playbook(path, embedder) as book:
         for one in book.retrieve(task, domain=domain, k=k):
-            say(f"{one.id}  {one.text}")
+            echo(f"{one.id}  {one.text}")
 
 
 @app.command()
 def consolidate(
     domain: Domain,
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be merged.")] = False,
-    path: Where = None,
-    embedder: Using = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be merged.")] = False,
+    path: PlaybookFolder = None,
+    embedder: EmbedderName = None,
 ) -> None:
-    """Merge what says the same, and drop what is stale."""
-    with opened(path, embedder) as book:
+    """Merge bullets with the same content, and remove stale ones."""
+    with open_playbook(path, embedder) as book:
         from wesichain.learning import SemanticCurator
 
         done = SemanticCurator().consolidate(book, domain, dry_run=dry_run)
-        says = "would be merged" if dry_run else "merged"
-        say(f"{len(done.removed)} bullets {says} into {len(done.updated)} others")
+        verb = "would be merged" if dry_run else "merged"
+        echo(f"{len(done.removed)} bullets {verb} into {len(done.updated)} others")
         for name in done.removed:
-            say(f"  {name}")
+            echo(f"  {name}")
 
 
 @app.command()
 def promote(
     bullet: Bullet,
     *,
-    force: Annotated[bool, typer.Option("--force", help="Without the gate.")] = False,
-    path: Where = None,
-    embedder: Using = None,
+    force: Annotated[bool, typer.Option("--force", help="Skip the gate.")] = False,
+    path: PlaybookFolder = None,
+    embedder: EmbedderName = None,
 ) -> None:
     """Put a bullet into production."""
-    with opened(path, embedder) as book:
+    with open_playbook(path, embedder) as book:
         found = book.promote(bullet, force=force)
-        say(f"{found.id} is {found.stage}")
+        echo(f"{found.id} is {found.stage}")
 
 
 @app.command()
@@ -172,15 +165,15 @@ def record(
     content: Annotated[str, typer.Argument(help="The advice, in one sentence, as runs will read it.")],
     *,
     tool: Annotated[
-        list[str] | None, typer.Option(help="A tool that it is about; in order, repeated.")
+        list[str] | None, typer.Option(help="A tool that it is about. Repeatable, in order.")
     ] = None,
-    pitfall: Annotated[bool, typer.Option("--pitfall", help="It warns of something.")] = False,
-    example: Annotated[str, typer.Option(help="A task that it is for, to find it by.")] = "",
-    path: Where = None,
-    embedder: Using = None,
+    pitfall: Annotated[bool, typer.Option("--pitfall", help="It is a warning.")] = False,
+    example: Annotated[str, typer.Option(help="An example of a task that it is for.")] = "",
+    path: PlaybookFolder = None,
+    embedder: EmbedderName = None,
 ) -> None:
-    """Record a sentence of yours; it is added to every later run that it matches."""
-    with opened(path, embedder, create=True) as book:
+    """Record a sentence; it is added to every later run that it matches."""
+    with open_playbook(path, embedder, create=True) as book:
         from wesichain.learning import PlaybookBullet, ToolCallingStrategy
 
         made = ToolCallingStrategy if tool else PlaybookBullet
@@ -191,20 +184,15 @@ def record(
             example_task=example,
         )
         kept = book.record(bullet, domain=domain)
-        say(f"{kept.id} is {kept.stage}; runs read: {kept.text}")
+        echo(f"{kept.id} is {kept.stage}; runs read: {kept.text}")
 
 
 @app.command()
-def quarantine(
-    bullet: Bullet,
-    *,
-    path: Where = None,
-    embedder: Using = None,
-) -> None:
+def quarantine(bullet: Bullet, *, path: PlaybookFolder = None, embedder: EmbedderName = None) -> None:
     """Stop using a bullet until it is promoted again."""
-    with opened(path, embedder) as book:
+    with open_playbook(path, embedder) as book:
         found = book.quarantine(bullet)
-        say(f"{found.id} is {found.stage}")
+        echo(f"{found.id} is {found.stage}")
 
 
 @app.command()
@@ -212,17 +200,17 @@ def forget(
     *,
     bullet: Annotated[str | None, typer.Option("--id", help="The id of a bullet.")] = None,
     task: Annotated[str | None, typer.Option("--task", help="The id of a task or run.")] = None,
-    matching: Annotated[str | None, typer.Option(help="A text that it contains, such as a name.")] = None,
-    path: Where = None,
+    matching: Annotated[str | None, typer.Option(help="A text in the bullet, such as a name.")] = None,
+    path: PlaybookFolder = None,
     url: Annotated[
         str | None, typer.Option("--url", help="A Postgres database in place of a folder.")
     ] = None,
-    embedder: Using = None,
+    embedder: EmbedderName = None,
 ) -> None:
     """Erase bullets for good: from the state, the journal, the index and the files."""
-    with opened(path, embedder, url=url) as book:
+    with open_playbook(path, embedder, url=url) as book:
         count = book.forget(id=bullet, task_id=task, matching=matching)
-        say(f"{count} bullets forgotten")
+        echo(f"{count} bullets forgotten")
 
 
 @app.command()
@@ -231,14 +219,14 @@ def rollback(
     to: Annotated[str, typer.Option("--to", help="The number or the hash of the journal's entry.")],
     *,
     bullet: Annotated[str | None, typer.Option("--id", help="Roll back only this bullet.")] = None,
-    path: Where = None,
-    embedder: Using = None,
+    path: PlaybookFolder = None,
+    embedder: EmbedderName = None,
 ) -> None:
     """Restore an earlier state; the journal keeps both."""
-    with opened(path, embedder) as book:
+    with open_playbook(path, embedder) as book:
         done = book.rollback(domain, to=int(to) if to.isdigit() else to, id=bullet)
-        say(
-            "nothing had changed since"
+        echo(
+            "nothing has changed since"
             if done is None
             else f"rolled back; the journal is at entry {done.seq}"
         )
@@ -248,13 +236,13 @@ def rollback(
 def export(
     page: Annotated[Path, typer.Argument(help="The page to write.")] = Path("PLAYBOOK.md"),
     *,
-    path: Where = None,
-    embedder: Using = None,
+    path: PlaybookFolder = None,
+    embedder: EmbedderName = None,
 ) -> None:
     """Write the playbook as a page to read, edit, review and keep in git."""
-    with opened(path, embedder) as book:
+    with open_playbook(path, embedder) as book:
         book.export(page)
-        say(f"{page} has the advice of {', '.join(book.domains()) or 'no domain yet'}")
+        echo(f"{page} has the advice of {', '.join(book.domains()) or 'no domain yet'}")
 
 
 @app.command()
@@ -263,19 +251,19 @@ def load(
     *,
     yes: Yes = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the changes.")] = False,
-    path: Where = None,
-    embedder: Using = None,
+    path: PlaybookFolder = None,
+    embedder: EmbedderName = None,
 ) -> None:
     """Load an edited page: print the changes, ask for confirmation, and apply them."""
-    with opened(path, embedder, create=True) as book:
+    with open_playbook(path, embedder, create=True) as book:
         planned = [line for change in book.load(page, dry_run=True) for line in change.lines()]
         for line in planned:
-            say(line)
+            echo(line)
         if not planned or dry_run:
-            say("nothing to change" if not planned else "nothing was changed")
+            echo("nothing to change" if not planned else "nothing was changed")
             return
-        if is_interactive() and not yes and read_line("make these changes? [y/N]: ") not in ("y", "yes"):
-            say("nothing was changed")
+        if is_interactive() and not yes and not confirm("make these changes?"):
+            echo("nothing was changed")
             return
         book.load(page)
-        say(f"{len(planned)} changes made")
+        echo(f"{len(planned)} changes made")

@@ -1,4 +1,4 @@
-"""serve: the workbench in the browser, over a folder of recordings, a database, and an agent to talk to."""
+"""serve: the viewer of recordings and durable runs in the browser, with a chat with an agent."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def serve(
     agent: Annotated[
         str | None,
         typer.Argument(
-            help="file.py:agent or package.module:agent, to talk to in the page.",
-            show_default="none: look only",
+            help="An agent to chat with: file.py:agent or package.module:agent.",
+            show_default="none",
         ),
     ] = None,
     *,
@@ -53,7 +53,7 @@ def serve(
     home, place = home_folder(), folder(runs)
 
     def announce(address: str) -> None:
-        note(f"the runs of {place}, while this command runs; Ctrl-C ends it")
+        note(f"serving the runs of {place}; Ctrl-C ends it")
         print(address, flush=True)
 
     run_server(
@@ -72,7 +72,7 @@ def serve(
 
 
 def read_prices(path: Path) -> dict[str, Price]:
-    """The prices of a file: by model, of a million tokens that are read and written."""
+    """Read a file of prices: dollars per million input and output tokens, by model."""
     try:
         plain = from_json(dict[str, list[float]], path.read_bytes())
         return {model: Price(read, written) for model, (read, written) in plain.items()}

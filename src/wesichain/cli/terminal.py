@@ -1,4 +1,4 @@
-"""The terminal: what is printed, how a person is asked, and which status a command ends with."""
+"""The terminal: printing, prompting, and the exit statuses."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ OK, FAILED, WRONG_USE, INTERRUPTED, CTRL_C = 0, 1, 2, 3, 130
 
 @cache
 def _console(*, stderr: bool) -> Console:
-    """Made when it is first needed: it looks at its terminal, and at the environment, as it is made."""
+    """A console, created on first use: it reads the terminal's properties and the environment then."""
     return Console(stderr=stderr, highlight=False, soft_wrap=True)
 
 
 def fail(message: object, status: int = WRONG_USE) -> NoReturn:
-    """Say in one line what is wrong, and end. No traceback: the mistake is the user's, or the run's."""
+    """Print an error in one line, without a traceback, and exit."""
     print_line("[red]error:[/red] {}", str(message))
     raise typer.Exit(status)
 
 
 def print_line(form: str, text: str) -> None:
-    """A line on standard error: the text, in place of `{}`, without its secrets and what could steer."""
+    """Print a line on standard error, with the text in place of `{}`, redacted and neutralised."""
     _console(stderr=True).print(form.replace("{}", escape(neutralise(redact(text)))))
 
 
-def say(text: str = "") -> None:
-    """A line on standard output, with nothing in it that could steer the terminal."""
+def echo(text: str = "") -> None:
+    """Print a line on standard output, without control characters."""
     _console(stderr=False).print(escape(neutralise(text)))
 
 
 def write(text: str) -> None:
-    """Text for a pipe, as long as one reads it: nothing around it, and nothing in it that could steer."""
+    """Write text to a pipe, without markup and control characters; ignore a closed pipe."""
     encoding = sys.stdout.encoding or "utf-8"
     with suppress(BrokenPipeError):
         sys.stdout.write(neutralise(text).encode(encoding, "replace").decode(encoding) + "\n")
@@ -57,24 +57,24 @@ def write(text: str) -> None:
 
 
 def print_json(value: object) -> None:
-    """Data for a machine: plain JSON, whatever the width of the terminal."""
+    """Print a value as JSON, in one line."""
     print(dump_json(value))
 
 
 def note(text: str) -> None:
-    """A line for the person, not for the pipe."""
+    """Print a dim line on standard error."""
     print_line("[dim]{}[/dim]", text)
 
 
 def progress() -> Progress:
-    """A bar that counts what is done of many, and how long it took: on a terminal's standard error alone."""
+    """A progress bar with a count and the elapsed time; shown only if standard error is a terminal."""
     shown = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     err = _console(stderr=True)
     return Progress(*shown, console=err, disable=not err.is_terminal)
 
 
-class Waiting:
-    """A moving line that says what is waited for, and how long: on a terminal's standard error alone."""
+class WaitingLine:
+    """An animated line with a text and the elapsed time; shown only if standard error is a terminal."""
 
     def __init__(self) -> None:
         self._line: Progress | None = None
@@ -84,10 +84,10 @@ class Waiting:
         err = _console(stderr=True)
         if not err.is_terminal or err.is_dumb_terminal:
             return
-        said = TextColumn(f"[dim]{escape(neutralise(text, newlines=False))}[/dim]")
+        label = TextColumn(f"[dim]{escape(neutralise(text, newlines=False))}[/dim]")
         self._line = Progress(
             BarColumn(bar_width=12),
-            said,
+            label,
             TimeElapsedColumn(),
             console=err,
             transient=True,
@@ -105,8 +105,8 @@ class Waiting:
 
 @contextmanager
 def waiting(text: str) -> Generator[None]:
-    """Say what a person waits for, until it is there."""
-    line = Waiting()
+    """Show an animated line while the block runs."""
+    line = WaitingLine()
     line.begin(text)
     try:
         yield
@@ -124,7 +124,7 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
 
 
 def on_ctrl_c(handler: Callable[[], object]) -> None:
-    """Call a function at Ctrl-C, in the running event loop; on Windows Ctrl-C ends the program at once."""
+    """Call a function in the running event loop on Ctrl-C. On Windows, Ctrl-C ends the program at once."""
     if sys.platform != "win32":
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, handler)
 
@@ -139,26 +139,31 @@ _RESULT = "its result, as JSON or text (empty: it failed): "
 
 
 def read_line(question: str) -> str | None:
-    """A line from the terminal, outside of any event loop; None at its end. Ctrl-C raises as usual."""
+    """Read a line from standard input, outside an event loop; None at its end. Ctrl-C raises."""
     sys.stderr.write(question)
     sys.stderr.flush()
     line = sys.stdin.readline()
     return line.rstrip("\n") if line else None
 
 
-async def ask_line(question: str, stop: CancellationToken) -> str | None:
-    """A line from the terminal while the loop goes on; None at its end, or as soon as `stop` is cancelled.
+def confirm(question: str) -> bool:
+    """Ask a yes-or-no question, outside an event loop; the default is no."""
+    return (read_line(f"{question} [y/N]: ") or "").strip().lower() in ("y", "yes")
 
-    The loop reads what the terminal hands over, so that no thread is left in a read that nothing ends.
+
+async def ask_line(question: str, stop: CancellationToken) -> str | None:
+    """Read a line from the terminal without blocking the loop; None at its end, or if `stop` is cancelled.
+
+    The loop reads the terminal itself: a thread could not be stopped while it reads.
     """
     if stop.cancelled:
         return None
-    if sys.platform == "win32":  # there Ctrl-C ends the program at once, also in a read
+    if sys.platform == "win32":  # Ctrl-C ends the program at once, also while it reads
         return await asyncio.to_thread(read_line, question)
-    import termios  # which Windows has not
+    import termios  # not on Windows
 
     source = sys.stdin.fileno()
-    termios.tcflush(source, termios.TCIFLUSH)  # what was typed before the question is no answer to it
+    termios.tcflush(source, termios.TCIFLUSH)  # discard what was typed before the question
     sys.stderr.write(question)
     sys.stderr.flush()
     loop = asyncio.get_running_loop()
@@ -185,8 +190,10 @@ async def ask_line(question: str, stop: CancellationToken) -> str | None:
     return held.decode(sys.stdin.encoding, "replace").splitlines()[0]
 
 
-async def ask_person(pending: Iterable[PendingCall], stop: CancellationToken) -> dict[str, Decision] | None:
-    """Show each waiting call and take a decision on it; None where the person left, with nothing decided."""
+async def ask_for_decisions(
+    pending: Iterable[PendingCall], stop: CancellationToken
+) -> dict[str, Decision] | None:
+    """Ask for a decision on each waiting call; None if the input ends or `stop` is cancelled."""
     decisions: dict[str, Decision] = {}
     for item in pending:
         args = to_plain(item.call.args)
@@ -211,7 +218,7 @@ async def ask_person(pending: Iterable[PendingCall], stop: CancellationToken) ->
 
 
 async def _answer(question: Question, stop: CancellationToken) -> Decision | None:
-    """The answer to a question of a call: its fields as JSON, or the only one; asked until it fits."""
+    """Ask for the answer to a call's question, as JSON or the value of its only field, until it is valid."""
     fields = question.schema.get("properties")
     names = [*fields] if is_object(fields) else []
     print_line("{}", question.message)
@@ -234,7 +241,7 @@ async def _answer(question: Question, stop: CancellationToken) -> Decision | Non
 
 
 def _result(answer: str) -> Decision:
-    """Read the result of a call run elsewhere: as JSON, else as a text; an empty line is a failure."""
+    """The result of an external call: JSON, else a text; an empty line is an error."""
     if not answer:
         return Provide(error="no result was given")
     try:
@@ -250,5 +257,5 @@ def _decision(answer: str) -> Decision:
         try:
             return ApproveWith(parse_json(answer))
         except CodecError as error:
-            note(f"not taken as arguments ({error}): refused")
+            note(f"invalid arguments ({error}): refused")
     return Refuse("" if answer.lower() in ("n", "no", "") else answer)

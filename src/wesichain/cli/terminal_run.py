@@ -1,4 +1,4 @@
-"""Terminal run: one task through an agent at the terminal, with its recording, its approvals and its end."""
+"""Runs at the terminal: one task, with its output, its recording, its approvals and its exit status."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from .terminal import (
     FAILED,
     INTERRUPTED,
     OK,
-    Waiting,
-    ask_person,
+    WaitingLine,
+    ask_for_decisions,
     is_interactive,
     note,
     on_ctrl_c,
@@ -34,41 +34,41 @@ from .terminal import (
     write,
 )
 
-_PIECE = 0.25  # seconds of text that are recorded as one
+_PIECE = 0.25  # seconds of text that are recorded as one delta
 
-# An agent, or how it is made inside the loop that it runs in: what it needs there is put on the stack.
+# An agent, or an async factory of it, which puts what has to be closed on the stack.
 Program: TypeAlias = Agent[Any] | Callable[[AsyncExitStack], Awaitable[Agent[Any]]]
 
 
 class DisplayOptions(Value):
-    """The settings of what a command shows of its runs, and where it keeps them."""
+    """The output and recording options of a command that runs an agent."""
 
     as_json: bool = False
     quiet: bool = False
     record: bool = True
-    runs: Path | None = None  # a folder; the user's own if none is named
+    runs: Path | None = None  # the folder of recordings; by default the user's own
 
     @property
-    def is_watched(self) -> bool:
-        """Whether a person sees the run as it happens, and so needs no second word on how it ended."""
+    def is_live(self) -> bool:
+        """Whether the run is shown live, so that its end need not be printed again."""
         return not (self.as_json or self.quiet) and (sys.stdout.isatty() or sys.stderr.isatty())
 
     def sinks(self) -> list[EventSink]:
-        """Where the events of a run go: the terminal or a pipe, and a recording."""
-        shown: list[EventSink] = [Printer()] if self.as_json else []
-        if self.is_watched:
-            shown.append(Watched())
+        """The sinks of a run: the terminal or a pipe, and a recording."""
+        shown: list[EventSink] = [JsonPrinter()] if self.as_json else []
+        if self.is_live:
+            shown.append(ConsoleDisplay())
         if not self.as_json and (self.quiet or not sys.stdout.isatty()):
             shown.append(AnswerPrinter())
-        return [*shown, Watchable(self.folder)] if self.record else shown
+        return [*shown, LiveRecorder(self.folder)] if self.record else shown
 
     @property
     def folder(self) -> Path:
         return self.runs or home_folder() / "runs"
 
 
-class Printer(EventSink):
-    """Every event as a line of JSON, for machines, as long as one reads them."""
+class JsonPrinter(EventSink):
+    """Prints every event as a line of JSON; ignores a closed pipe."""
 
     @override
     def emit(self, event: Event) -> None:
@@ -76,35 +76,30 @@ class Printer(EventSink):
             print(to_json(event), flush=True)
 
 
-class Watchable(EventSink):
-    """A recording that can be watched from another process while the model writes: its text, in a few pieces.
+class LiveRecorder(EventSink):
+    """A recorder whose recordings show the text of a reply in other processes while the model writes it.
 
-    Pieces that come within a quarter of a second are one: every piece of its own would be most of the file.
+    Pieces of one reply that arrive within a quarter of a second are recorded as one, at the time of the
+    first: single pieces would make up most of the file.
     """
 
     def __init__(self, folder: Path) -> None:
         self._recorder = Recorder(folder, deltas=True)
         self._held: TextDelta | None = None
-        self._since = 0.0
 
     @override
     def emit(self, event: Event) -> None:
-        held = self._held
+        held, self._held = self._held, None
         if isinstance(event, TextDelta):
-            if held is None:
-                self._since = event.at
-            elif (held.run_id, held.scope, held.step_id) == (event.run_id, event.scope, event.step_id):
-                event = replace(event, text=held.text + event.text)
-            else:
-                self._recorder.emit(held)
-            self._held = event
-            if event.at - self._since < _PIECE:
-                return
-            event, self._held = self._held, None
-        elif held is not None:
+            latest = event.at
+            if held is not None and _reply_of(held) == _reply_of(event):
+                event, held = replace(held, text=held.text + event.text), None
+            if latest - event.at < _PIECE:
+                self._held = event
+        if held is not None:
             self._recorder.emit(held)
-            self._held = None
-        self._recorder.emit(event)
+        if self._held is None:
+            self._recorder.emit(event)
 
     def close(self) -> None:
         if self._held is not None:
@@ -112,8 +107,13 @@ class Watchable(EventSink):
         self._recorder.close()
 
 
+def _reply_of(piece: TextDelta) -> tuple[str, str, int]:
+    """The reply that a piece of text belongs to."""
+    return piece.run_id, piece.scope, piece.step_id
+
+
 class AnswerPrinter(EventSink):
-    """The answer and nothing else, for a pipe."""
+    """Prints only the answer, for a pipe."""
 
     @override
     def emit(self, event: Event) -> None:
@@ -121,15 +121,15 @@ class AnswerPrinter(EventSink):
             write(text_of(event.output))
 
 
-class Watched(EventSink):
-    """The run as it happens, for a person; while nothing happens, what it waits for.
+class ConsoleDisplay(EventSink):
+    """Shows a run live, with an animated line while it waits for the model or a tool.
 
-    Where standard output is a pipe, the person's is standard error: the pipe gets the answer alone.
+    If standard output is a pipe, it writes to standard error, and the pipe receives only the answer.
     """
 
     def __init__(self) -> None:
         self._console = ConsoleSink(None if sys.stdout.isatty() else sys.stderr)
-        self._waiting = Waiting()
+        self._waiting = WaitingLine()
 
     @override
     def emit(self, event: Event) -> None:
@@ -147,7 +147,7 @@ class Watched(EventSink):
 
 
 def run_task(agent: Program, task: str, shown: DisplayOptions, **options: Any) -> int:
-    """Run a task and return the status that the command ends with."""
+    """Run a task and return the exit status."""
 
     async def start(agent: Agent[Any], shared: dict[str, Any]) -> Outcome[Any]:
         return await agent.outcome(task, **shared, **options)
@@ -156,15 +156,15 @@ def run_task(agent: Program, task: str, shown: DisplayOptions, **options: Any) -
 
 
 def resume_run(agent: Program, run_id: str, shown: DisplayOptions) -> int:
-    """Go on with an interrupted run, with the decisions that were taken for it meanwhile."""
+    """Resume an interrupted run with the decisions in the folder of approvals, and those of the user."""
     folder = ApprovalFolder(home_folder() / "approvals")
 
     async def start(agent: Agent[Any], shared: dict[str, Any]) -> Outcome[Any] | None:
         decisions = dict(folder.decisions(run_id))
         waiting = [item.pending for item in folder.pending() if item.run_id == run_id]
         if waiting:
-            taken = await ask_person(waiting, shared["cancellation"]) if is_interactive() else None
-            if taken is None:  # it goes on waiting
+            taken = await ask_for_decisions(waiting, shared["cancellation"]) if is_interactive() else None
+            if taken is None:  # the run keeps waiting
                 names = ", ".join(item.call.name for item in waiting)
                 note(f"no decision yet on {names}; decide in 'wesichain serve' or at a terminal")
                 return None
@@ -175,7 +175,7 @@ def resume_run(agent: Program, run_id: str, shown: DisplayOptions) -> int:
 
 
 def fork_run(recording: Recording, agent: Program, from_step: int, shown: DisplayOptions) -> int:
-    """Take a recorded run up at a step, live from there, as a run of its own that is recorded like any."""
+    """Fork a recorded run: replay it up to a step and continue it live, as a new run."""
 
     async def start(agent: Agent[Any], shared: dict[str, Any]) -> Outcome[Any]:
         return await fork(recording, agent, from_step, run_id=uuid4().hex, **shared)
@@ -190,12 +190,12 @@ def _execute(
     program: Program, start: Start, shown: DisplayOptions, conversation: RunMemory | None = None
 ) -> int:
     events = shown.sinks()
-    running = _run(program, start, events, stream=shown.is_watched, conversation=conversation)
+    running = _run(program, start, events, stream=shown.is_live, conversation=conversation)
     try:
         outcome, pressed = asyncio.run(running)
     finally:
         for sink in events:
-            if isinstance(sink, Watchable):
+            if isinstance(sink, LiveRecorder):
                 sink.close()
     if outcome is None:
         return CTRL_C if pressed else INTERRUPTED
@@ -205,7 +205,7 @@ def _execute(
 async def _run(
     program: Program, start: Start, events: list[EventSink], *, stream: bool, conversation: RunMemory | None
 ) -> tuple[Outcome[Any] | None, bool]:
-    """Run, asking for approvals as long as there is a person; Ctrl-C cancels the run, and is remembered."""
+    """Run, ask for approvals at a terminal, and return the outcome and whether Ctrl-C was pressed."""
     token = CancellationToken()
     pressed = False
 
@@ -220,8 +220,8 @@ async def _run(
         on_ctrl_c(on_interrupt)
         outcome: Outcome[Any] | None = await start(agent, shared)
         while isinstance(outcome, Interrupted) and outcome.pending and is_interactive() and not pressed:
-            decisions: Mapping[str, Decision] | None = await ask_person(outcome.pending, token)
-            if decisions is None:  # the person left: what was asked about is not run
+            decisions: Mapping[str, Decision] | None = await ask_for_decisions(outcome.pending, token)
+            if decisions is None:  # no decisions: the calls are not run
                 break
             try:
                 resumed = await agent.resume(outcome, decisions, conversation=conversation, **shared)
@@ -237,7 +237,7 @@ def _end(outcome: Outcome[Any], shown: DisplayOptions, *, pressed: bool) -> int:
         case Completed():
             return OK
         case Failed(error=error):
-            if not shown.is_watched:
+            if not shown.is_live:
                 print_line("[red]failed:[/red] {}", str(error))
             if shown.record:
                 note(f"the run is recorded: wesichain trace show {outcome.run_id[:12]}")
@@ -252,6 +252,6 @@ def _end(outcome: Outcome[Any], shown: DisplayOptions, *, pressed: bool) -> int:
             if pressed:
                 note("cancelled; what happened until then is recorded" if shown.record else "cancelled")
                 return CTRL_C
-            if not shown.is_watched:
+            if not shown.is_live:
                 note(f"interrupted: {reason}")
             return INTERRUPTED

@@ -32,11 +32,11 @@ from wesichain.trace import (
     load,
     parts_folder,
 )
-from wesichain.web import AllRuns, Filter, RunStore
+from wesichain.web import AllRuns, Filter, RunStore, export_html
 
 from .loading import chosen_model, load_agent, load_tools
 from .options import Database, Instructions, Json, NoRecord, Runs, Tools
-from .terminal import FAILED, OK, fail, note, print_json, say, table, waiting
+from .terminal import FAILED, OK, echo, fail, note, print_json, table, waiting
 from .terminal_run import DisplayOptions, fork_run
 
 if TYPE_CHECKING:
@@ -45,20 +45,18 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Recordings: list, show, replay, diff, export.")
 Run = Annotated[str, typer.Argument(help="A run's id, the beginning of it, or the path of its file.")]
-After = Annotated[
-    str | None, typer.Option(metavar="RUN", help="The last run of the page before, as it is named there.")
-]
+After = Annotated[str | None, typer.Option(metavar="RUN", help="The last run of the previous page.")]
 
 
 def folder(runs: Path | None) -> Path:
-    """Where the recordings are: a folder that is named must be there."""
+    """The folder of recordings: the option, which must exist, or the default."""
     if runs is not None and not runs.is_dir():
         fail(f"--runs {runs}: there is no such folder")
     return runs or home_folder() / "runs"
 
 
 def recording(run: str, runs: Path | None, database_url: str | None = None) -> Recording:
-    """The recording that an id or a path stands for."""
+    """Load a recording by its path or by the id of its run."""
     if database_url is not None:
         return asyncio.run(_recorded(open_database(database_url), run))
     path = Path(run)
@@ -68,8 +66,8 @@ def recording(run: str, runs: Path | None, database_url: str | None = None) -> R
 @app.command("list")
 def list_(
     *,
-    search: Annotated[str, typer.Option(help="Only runs that hold every one of these words.")] = "",
-    limit: Annotated[int, typer.Option(min=1, help="How many at most.")] = 20,
+    search: Annotated[str, typer.Option(help="Only runs that contain all of these words.")] = "",
+    limit: Annotated[int, typer.Option(min=1, help="The maximum number of runs.")] = 20,
     after: After = None,
     runs: Runs = None,
     database_url: Database = None,
@@ -97,21 +95,24 @@ def list_runs(
 
     found, following = asyncio.run(listed())
     if as_json:
-        print_json([_plain(run) for run in found])
+        print_json([_plain(run, runs.store) for run in found])
     elif found:
-        table(("RUN", "AGENT", "STATUS", "SINCE", "STEPS", "TOKENS", "COST", "TASK"), map(_row, found))
+        table(
+            ("RUN", "AGENT", "STATUS", "SINCE", "STEPS", "TOKENS", "COST", "TASK"),
+            [_row(run, runs.store) for run in found],
+        )
         if following is not None:
             note(f"more follow: --after {following}")
     return found
 
 
-def _plain(run: RunSummary | DurableRun) -> dict[str, Any]:
+def _plain(run: RunSummary | DurableRun, store: RunStore) -> dict[str, Any]:
     if not isinstance(run, RunSummary):
         return {**to_plain(run)}
     return {
         "run_id": run.run_id,
         "started_at": run.started_at,
-        "status": run.status,
+        "status": store.status(run),
         "model": run.model,
         "steps": run.steps,
         "task": run.user_input,
@@ -121,8 +122,8 @@ def _plain(run: RunSummary | DurableRun) -> dict[str, Any]:
     }
 
 
-def _row(run: RunSummary | DurableRun) -> tuple[object, ...]:
-    plain = _plain(run)
+def _row(run: RunSummary | DurableRun, store: RunStore) -> tuple[object, ...]:
+    plain = _plain(run, store)
     durable = None if isinstance(run, RunSummary) else run
     what, when = "", moment(run.started_at if isinstance(run, RunSummary) else run.updated_at)
     if durable is not None:
@@ -131,29 +132,29 @@ def _row(run: RunSummary | DurableRun) -> tuple[object, ...]:
     task = "\n".join(filter(None, (what[:120], " ".join(str(plain["task"])[:60].split()))))
     figures = ("" if plain[name] is None else plain[name] for name in ("steps", "tokens"))
     cost = "" if plain["cost"] is None else f"{plain['cost']:.4f}"
-    # A durable run is operated by its id, a recording by the beginning of it.
+    # Commands take the whole id of a durable run, and the beginning of a recording's.
     name = run.run_id[:12] if durable is None else run.run_id
-    return name, "" if durable is None else durable.agent, run.status, when[:16], *figures, cost, task
+    return name, "" if durable is None else durable.agent, plain["status"], when[:16], *figures, cost, task
 
 
 def durable_of(runs: Sequence[RunSummary | DurableRun]) -> list[DurableRun]:
-    """The durable ones of these runs."""
+    """The durable runs in a list of runs."""
     return [run for run in runs if not isinstance(run, RunSummary)]
 
 
 def is_stuck(run: DurableRun) -> bool:
-    """Whether a durable run waits for a worker of a version that nobody serves."""
+    """Whether a durable run is pending and no worker serves its version."""
     return run.status == "pending" and not run.served
 
 
 def moment(seconds: float) -> str:
-    """A time in the zone of this machine."""
+    """Format a time in the local time zone."""
     return datetime.fromtimestamp(seconds, tz=UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 @app.command()
 def show(run: Run, *, runs: Runs = None, database_url: Database = None, as_json: Json = False) -> None:
-    """One run: its events and figures."""
+    """Show the events and metrics of a run."""
     found = recording(run, runs, database_url)
     if as_json:
         print_json([to_plain(event) for event in found.events])
@@ -162,10 +163,10 @@ def show(run: Run, *, runs: Runs = None, database_url: Database = None, as_json:
     for event in found.events:
         sink.emit(event)
         metrics.emit(event)
-    say()
-    say(metrics.table())
+    echo()
+    echo(metrics.table())
     if cost := cost_of_events(found.events):
-        say(f"cost: {cost:.6f} dollars")
+        echo(f"cost: {cost:.6f} dollars")
 
 
 @app.command("replay")
@@ -173,7 +174,7 @@ def replay_(
     run: Run,
     *,
     agent: Annotated[
-        str | None, typer.Option(help="The agent: file.py:agent. Else one of the options below.")
+        str | None, typer.Option(help="The agent, file.py:agent; else the options below make one.")
     ] = None,
     tools: Tools = None,
     instructions: Instructions = None,
@@ -184,7 +185,10 @@ def replay_(
     runs: Runs = None,
     no_record: NoRecord = False,
 ) -> None:
-    """Run the agent again from the recording, offline, to the same events; or fork at a step."""
+    """Replay a run offline and check that the agent does the same, or fork it at a step.
+
+    Exit status 1: the agent differs from the recording. The first difference is printed.
+    """
     found = recording(run, runs)
     try:
         program = _program(agent, tools, instructions, found, model, live=from_step is not None)
@@ -194,17 +198,10 @@ def replay_(
             )
         with waiting(f"replaying {len(found.events):,} events"):
             outcome = asyncio.run(replay(found, program))
-            differences = diff(found, outcome.events)
     except ReplayMismatchError as error:
-        hint = "; --tools or --agent says what it ran with" if found.tools and not (agent or tools) else ""
+        hint = "; give its tools by --tools or --agent" if found.tools and not (agent or tools) else ""
         fail(f"{error}{hint}", FAILED)
-    for difference in differences:
-        say(str(difference))
-    say(
-        f"{len(outcome.events)} events replayed, "
-        + ("all the same" if not differences else f"{len(differences)} differ")
-    )
-    raise typer.Exit(FAILED if differences else OK)
+    echo(f"{len(outcome.events)} events replayed, all the same")
 
 
 def _program(
@@ -218,7 +215,7 @@ def _program(
 ) -> Agent[Any]:
     if agent is not None:
         return load_agent(agent)
-    chosen: Any = chosen_model(model) if live else ScriptedLlm((), model=found.model)  # it is never asked
+    chosen: Any = chosen_model(model) if live else ScriptedLlm((), model=found.model)  # not called
     return Agent(chosen, tools=load_tools(tools) if tools else [], instructions=instructions)
 
 
@@ -229,9 +226,9 @@ def diff_(a: Run, b: Run, *, runs: Runs = None) -> None:
     with waiting("comparing the runs"):
         differences = diff(ours, theirs)
     for difference in differences:
-        say(str(difference))
+        echo(str(difference))
     if not differences:
-        say("the runs are the same")
+        echo("the runs are the same")
     raise typer.Exit(FAILED if differences else OK)
 
 
@@ -242,32 +239,28 @@ def export(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output",
-            "-o",
-            help="The file to write: FILE.html, or FILE.jsonl for a recording. Else the run's id, as HTML.",
+            "--output", "-o", help="FILE.html, or FILE.jsonl for a recording.", show_default="RUN.html"
         ),
     ] = None,
     runs: Runs = None,
     database_url: Database = None,
 ) -> None:
-    """Write a run as one HTML file, images included; or its recording, with its parts next to it."""
+    """Write a run as one HTML file with its images, or its recording with a folder of its parts."""
     found = recording(run, runs, database_url)
     output = output or Path(f"{re.sub('[^A-Za-z0-9_-]', '_', found.run_id)[:64]}.html")
     try:
         if output.suffix == ".jsonl":
             _write_recording(found, output)
         else:
-            from wesichain.web import export_html
-
             output.write_text(export_html(found), encoding="utf-8")
         size = output.stat().st_size
     except OSError as error:
         fail(f"{output} cannot be written: {error.strerror}")
-    say(f"{output}: {size:,} bytes")
+    echo(f"{output}: {size:,} bytes")
 
 
 def _write_recording(found: Recording, output: Path) -> None:
-    """The recording as a file of its own; the bytes of its parts stand beside it, in `FILE.parts/`."""
+    """Write a recording to a file, and the bytes of its parts to `FILE.parts/`."""
     with TemporaryDirectory(dir=output.parent) as draft:
         with Recorder(draft, max_bytes=sys.maxsize, deltas=True) as recorder:
             for event in found.events:
@@ -283,32 +276,33 @@ def cases(
     run: Annotated[list[str], typer.Argument(help="Ids of completed runs, or their files.")],
     *,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The file they are added to; else the terminal.")
+        Path | None,
+        typer.Option("--output", "-o", help="The file to append to.", show_default="standard output"),
     ] = None,
     runs: Runs = None,
     database_url: Database = None,
 ) -> None:
-    """Cases for 'wesichain eval' from runs that went well: task, answer and tools, to be looked over."""
+    """Make cases for 'wesichain eval' from good runs: task, answer and tools, to be reviewed."""
     lines = [f"{to_json(case_of(recording(name, runs, database_url)))}\n" for name in run]
     if output is None:
-        say("".join(lines).rstrip())
+        echo("".join(lines).rstrip())
         return
     try:
         with output.open("a", encoding="utf-8") as file:
             file.writelines(lines)
     except OSError as error:
         fail(f"{output} cannot be written: {error.strerror}")
-    say(f"{output}: {len(lines)} cases")
+    echo(f"{output}: {len(lines)} cases")
 
 
 def open_database(url: str) -> DurableRuns:
-    """The durable runs of a database, of whatever agents."""
+    """The durable runs of all agents in a database."""
     from wesichain.durable import DurableRuns
 
     return DurableRuns(url)
 
 
 async def _recorded(database: DurableRuns, run_id: str) -> Recording:
-    """A durable run as far as it has come, by its id."""
+    """The events of a durable run so far, as a recording."""
     async with database:
         return Recording(run_id, tuple([event async for event in database.events(run_id, wait=False)]))

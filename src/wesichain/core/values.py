@@ -93,9 +93,7 @@ class _Sample(Struct):
 
 _default: object = _Sample.__struct_defaults__[0]
 _Factory: type[Any] = type(_default)
-_FIELD: Any = vars(dataclasses)[
-    "_FIELD"
-]  # marks a field; a sample dataclass would be slow to create
+_FIELD: Any = vars(dataclasses)["_FIELD"]  # marks a field; a sample dataclass would be slow to create
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))

@@ -1,4 +1,4 @@
-"""Where two runs part: their events side by side, without what differs from run to run anyway."""
+"""The differences between two runs: their events compared in order, without times and run ids."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .terminal import neutralise
 _IGNORED = frozenset({"run_id", "at", "seq", "duration_ms", "seconds", "token", "expires_at"})
 _CALL_IDS = frozenset({"id", "call_id", "tool_call_id"})
 _ALIGNED = 2_000  # events a side; more are compared in order
-_SHOWN = 120
+_MAX_VALUE = 120
 
 
 class Change(Value):
-    """One place in an event where the runs differ; None where a side has nothing there."""
+    """A value of an event that differs; None on a side that does not have it."""
 
     path: str
     left: JsonValue
@@ -36,7 +36,7 @@ class Change(Value):
 
 
 class Difference(Value):
-    """An event of one run, and what the other has in its place: another one, or nothing."""
+    """An event that differs between two runs; None on the side that does not have it."""
 
     left: Event | None
     right: Event | None
@@ -48,7 +48,7 @@ class Difference(Value):
 
     @override
     def __str__(self) -> str:
-        """For a person: what happened in which step, and how the two sides differ."""
+        """The step, the kind of the event, and its changes, a line each."""
         event = cast("Event", self.left or self.right)
         where = f"step {event.step_id}" + (f" of {event.scope}" if event.scope else "")
         if self.left is None or self.right is None:
@@ -62,13 +62,13 @@ Run: TypeAlias = Recording | Sequence[Event] | str | PathLike[str]
 
 
 def diff(left: Run, right: Run) -> list[Difference]:
-    """Where two runs differ, in order: the first is where they part. Empty: they are the same run.
+    """Return the differences between two runs in order; an empty list if there are none.
 
     A run is a recording, its events, or the path of a recording.
 
-    Not compared: ids of runs, times and durations, sequence numbers, approval tokens, the pieces of
-    streamed replies. Ids of calls are compared by their order. Both sides are compared redacted, so that
-    a recording equals the run that it was made from, and a difference contains no secret.
+    Run ids, times, durations, sequence numbers, approval tokens and the deltas of streamed replies are not
+    compared. Call ids are compared by their order. Both sides are redacted first, so that a recording equals
+    the run that it was made from, and a difference contains no secret.
     """
     ours, theirs = _events(left), _events(right)
     ours_plain, theirs_plain = _comparable(ours), _comparable(theirs)
@@ -96,7 +96,7 @@ def _comparable(events: Sequence[Event]) -> list[dict[str, Any]]:
 
 
 def _normal(value: Any, ids: dict[str, str]) -> Any:
-    """The fields of a value that are compared, with ids of calls numbered as they appear; JSON as it is."""
+    """The compared fields of a value, with call ids numbered as they appear. JSON is left unchanged."""
     if isinstance(value, tuple):
         return [_normal(item, ids) for item in cast("Sequence[Any]", value)]
     if isinstance(value, bytes):
@@ -119,19 +119,19 @@ _Pair: TypeAlias = tuple[int | None, int | None]
 
 
 def _aligned(left: Sequence[Any], right: Sequence[Any]) -> Iterator[_Pair]:
-    """The positions of both sides, paired where the events are equal or at least of one kind."""
+    """Positions on both sides, paired where the events are equal or of the same kind."""
     keys = [to_json(each) for each in left], [to_json(each) for each in right]
     kinds = [each["kind"] for each in left], [each["kind"] for each in right]
     for is_equal, ours, theirs in _blocks(*keys):
         if is_equal:
             yield from zip(ours, theirs, strict=True)
             continue
-        for is_alike, some, others in _blocks(
+        for is_same_kind, some, others in _blocks(
             kinds[0][ours.start : ours.stop], kinds[1][theirs.start : theirs.stop]
         ):
             mine = [ours[i] for i in some]
             yours = [theirs[j] for j in others]
-            if is_alike:
+            if is_same_kind:
                 yield from zip(mine, yours, strict=True)
             else:
                 yield from ((i, None) for i in mine)
@@ -139,7 +139,7 @@ def _aligned(left: Sequence[Any], right: Sequence[Any]) -> Iterator[_Pair]:
 
 
 def _blocks(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[bool, range, range]]:
-    """Stretches of both sides that are equal, and those between them."""
+    """Ranges of both sides that are equal, and the ranges between them."""
     from difflib import SequenceMatcher  # not needed to run an agent
 
     start = 0
@@ -159,4 +159,4 @@ def _blocks(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[bool, r
 
 def _shortened(value: JsonValue) -> str:
     text = to_json(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return text if len(text) <= _MAX_VALUE else f"{text[:_MAX_VALUE]}…"

@@ -1,4 +1,4 @@
-"""The console: a run as it happens, in plain text, for a person at a terminal."""
+"""The console sink: prints the events of a run as text while it runs."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ _COLOURS = {"dim": "2", "thought": "3", "call": "36", "result": "32", "error": "
 
 
 class ConsoleSink:
-    """Shows thoughts, calls, results and the answer. What a model or a tool says cannot steer the terminal.
+    """Prints thoughts, calls, results and the answer, with control characters made visible.
 
-    Writes to `file` (standard output, as it is when an event comes). Colour only on a terminal, and
-    never with `NO_COLOR` set or `color=False`. Results are cut after `max_width` characters.
+    Writes to `file`; by default to `sys.stdout`, looked up for each event. Colours are used on a terminal,
+    unless `NO_COLOR` is set or `color=False`. Results are cut after `max_width` characters.
     """
 
     def __init__(
@@ -56,8 +56,8 @@ class ConsoleSink:
         self._file = file
         self._color = color
         self._max_width = max_width
-        self._streamed: dict[tuple[str, str], bool] = {}  # runs shown piece by piece: is the line open?
-        self._faults: dict[tuple[str, str], str] = {}  # the last one of each run that goes on
+        self._streamed: dict[tuple[str, str], bool] = {}  # runs whose replies are streamed: is a line open?
+        self._faults: dict[tuple[str, str], str] = {}  # the last error of each active run
 
     def emit(self, event: Event) -> None:
         run = event.run_id, event.scope
@@ -71,17 +71,17 @@ class ConsoleSink:
         if isinstance(event, StepStarted):
             self._streamed.pop(run, None)
         elif isinstance(event, ModelResponded | RunCompleted) and run in self._streamed:
-            return  # its text was shown as it came
+            return  # its text was printed while it was streamed
         if isinstance(event, StepFailed):
             self._faults[run] = event.message
         elif isinstance(event, RunFailed | RunCompleted | RunInterrupted):
             fault = self._faults.pop(run, None)
-            if isinstance(event, RunFailed) and event.message == fault:  # told once, where it happened
+            if isinstance(event, RunFailed) and event.message == fault:  # it was printed when it happened
                 event = replace(event, message="")
         for style, mark, text in _lines_of(event, self._max_width):
-            self._say(style, mark, text, indent=event.scope.count("/") + 1 if event.scope else 0)
+            self._print(style, mark, text, indent=event.scope.count("/") + 1 if event.scope else 0)
 
-    def _say(self, style: str, mark: str, text: str, *, indent: int) -> None:
+    def _print(self, style: str, mark: str, text: str, *, indent: int) -> None:
         lead = "  " * indent + mark
         lines = neutralise(text).split("\n")
         body = f"\n{' ' * len(lead)}".join(lines)
@@ -107,21 +107,21 @@ class ConsoleSink:
 
 
 def _lines_of(event: Event, width: int) -> list[tuple[str, str, str]]:
-    """The lines about an event: of each the style, the mark, the text."""
+    """The lines for an event: style, mark and text of each."""
     match event:
         case RunStarted():
-            again = "goes on" if event.resumed else "starts"
-            begins = f"{event.model or 'the run'} {again}: {_cut(event.user_input, width)}"
+            verb = "resumes" if event.resumed else "starts"
+            begins = f"{event.model or 'the run'} {verb}: {_cut(event.user_input, width)}"
             return [
                 ("dim", "» ", begins),
                 *_named(event.parts, "dim"),
                 *(("dim", "» ", _decision_line(item, width)) for item in event.decisions),
             ]
         case ModelResponded():
-            # A reply without calls is the answer, which the end of the run tells.
+            # A reply without calls is the answer, which `RunCompleted` prints.
             thought = event.response.content if event.response.tool_calls else ""
-            said = [("thought", "· ", text) for text in (event.response.reasoning, thought) if text.strip()]
-            return said + _named(event.response.parts, "thought")
+            lines = [("thought", "· ", text) for text in (event.response.reasoning, thought) if text.strip()]
+            return lines + _named(event.response.parts, "thought")
         case ToolDispatched():
             return [("call", "→ ", f"{_line(event.call.name)} {_cut(text_of(event.call.args), width)}")]
         case ToolCompleted():
@@ -130,7 +130,7 @@ def _lines_of(event: Event, width: int) -> list[tuple[str, str, str]]:
             return [("result", "← ", value), *_named(unnamed, "result")]
         case ContentOmitted():
             return [("error", "! ", line) for line in event.omitted]
-        case StepFailed() if event.decision != "waiting":  # else the interruption says what it waits for
+        case StepFailed() if event.decision != "waiting":  # else `RunInterrupted` names the call
             what = f"{_line(event.tool_name)}: " if event.tool_name else ""
             return [("error", "! ", f"{what}{event.error}: {_cut(event.message, width)} ({event.decision})")]
         case RunCompleted():
@@ -143,13 +143,13 @@ def _lines_of(event: Event, width: int) -> list[tuple[str, str, str]]:
             )
             return [("error", "‖ ", event.reason + waiting)]
         case HandedOff() | NodeStarted() | NodeFailed():
-            return [_moved(event, width)]
+            return [_handover_line(event, width)]
         case _:
             return []
 
 
-def _moved(event: HandedOff | NodeStarted | NodeFailed, width: int) -> tuple[str, str, str]:
-    """Who has the word now."""
+def _handover_line(event: HandedOff | NodeStarted | NodeFailed, width: int) -> tuple[str, str, str]:
+    """The line for a change of the acting agent or node."""
     match event:
         case HandedOff():
             return "dim", "» ", f"{_line(event.source)} hands over to {_line(event.target)}"
@@ -160,7 +160,7 @@ def _moved(event: HandedOff | NodeStarted | NodeFailed, width: int) -> tuple[str
 
 
 def _named(parts: Sequence[Part], style: str) -> list[tuple[str, str, str]]:
-    """Parts that are no text, by what they are: a terminal shows no pictures."""
+    """A line with the label of each part that is not text."""
     return [(style, "▣ ", part.label) for part in parts if not isinstance(part, Text)]
 
 
@@ -171,7 +171,7 @@ def _awaited(pending: PendingCall) -> str:
 
 
 def _decision_line(decided: Decided, width: int) -> str:
-    """The line about a person's decision on a call that waited."""
+    """The line for a human decision on a call."""
     tool = _line(decided.tool_name)
     match decided.decision:
         case Approve():

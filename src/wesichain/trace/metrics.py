@@ -1,4 +1,4 @@
-"""Metrics: what runs, model calls and tools cost, counted as events go by."""
+"""Metrics: counts, durations and costs of runs, model calls and tool calls, from their events."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ QUANTILES = (0.5, 0.95, 0.99)
 _SAMPLES = 10_000
 _NAMES = 1_000  # a model can invent tools without end
 _OTHER = "(other)"
-_Scope: TypeAlias = tuple[str, str]  # a run, and the nested run in it
+_Scope: TypeAlias = tuple[str, str]  # a run id, and the scope of a run inside it
 
 
 class Figures:
-    """How often something happened and how long it took, in milliseconds.
+    """The number of calls, of failures, and their durations in milliseconds.
 
-    `quantile` looks at the last ten thousand times; counts and the sum at all of them.
+    `quantile` is of the last ten thousand durations; the counts and the sum are of all.
     """
 
     __slots__ = ("_recent", "count", "failures", "total_ms")
@@ -54,7 +54,7 @@ class Figures:
         self._recent.append(max(0.0, duration_ms))
 
     def quantile(self, share: float) -> float:
-        """The time that `share` of them did not exceed; 0 while there are none."""
+        """The duration that a `share` of the calls did not exceed; 0 without calls."""
         ordered = sorted(self._recent)
         return ordered[max(0, ceil(share * len(ordered)) - 1)] if ordered else 0.0
 
@@ -77,8 +77,8 @@ _FREE = (0.0, 0.0)
 class Metrics:
     """A sink that counts runs by status, model calls, tool calls, faults by error, and tokens by model.
 
-    `prices` are per million tokens, by model: (input, output), or a `Price` with those of the cache.
-    Nested runs count as runs.
+    `prices` are per million tokens, by model: (input, output), or a `Price` that includes the cache.
+    Nested runs are counted as runs.
     """
 
     def __init__(self, prices: Prices | None = None) -> None:
@@ -116,7 +116,7 @@ class Metrics:
                 self._called.setdefault(run, set()).add(event.call.id)
             case ToolCompleted():
                 _figures(self.tools, event.tool_name).add(event.duration_ms)
-            case StepFailed() if event.decision != "waiting":  # else the call is run again
+            case StepFailed() if event.decision != "waiting":  # else the call is continued later
                 self._count_fault(event, run)
             case RunCompleted() | RunFailed() | RunInterrupted():
                 self._count_end(event, run)
@@ -127,7 +127,7 @@ class Metrics:
         self.faults[event.error] += 1
         if event.call_id is not None and event.call_id in self._called.get(run, ()):
             _figures(self.tools, event.tool_name or "").add(event.duration_ms, ok=False)
-        elif run in self._asked:  # no reply came; one that came and was wrong has been counted
+        elif run in self._asked:  # no reply; a wrong one was counted when it arrived
             self._asked.discard(run)
             _figures(self.models, self._models.get(run, "")).add(event.duration_ms, ok=False)
 
@@ -141,12 +141,12 @@ class Metrics:
         self._called.pop(run, None)
 
     def cost(self, prices: Prices | None = None) -> float:
-        """Cost of the tokens, by the prices given here or at the start; models without a price are free."""
+        """The cost of all tokens, by these prices or the constructor's; models without a price are free."""
         prices = self.prices if prices is None else prices
         return sum(cost_of(usage, prices.get(model, _FREE)) for model, usage in self.tokens.items())
 
     def table(self) -> str:
-        """Everything as a table of plain text."""
+        """The metrics as a table of plain text."""
         with self._lock:
             tokens = sum(self.tokens.values(), Usage())
             runs = ", ".join(f"{count} {status}" for status, count in sorted(self.runs.items())) or "none"
@@ -174,17 +174,15 @@ class Metrics:
         return "\n".join(lines)
 
     def prometheus(self) -> str:
-        """Everything in the text format that Prometheus reads."""
+        """The metrics in the text format of Prometheus."""
         with self._lock:
             spent = [
                 (model, usage, cost_of(usage, self.prices.get(model, _FREE)))
                 for model, usage in self.tokens.items()
             ]
             blocks = [
-                _counter(
-                    "runs", "Runs by how they ended.", (({"status": s}, n) for s, n in self.runs.items())
-                ),
-                _summary("run_seconds", "How long runs took.", [({}, self.run_times)]),
+                _counter("runs", "Runs by status.", (({"status": s}, n) for s, n in self.runs.items())),
+                _summary("run_seconds", "Duration of runs.", [({}, self.run_times)]),
                 *_timed("model", "model", self.models),
                 *_timed("tool", "tool", self.tools),
                 _counter("faults", "Faults by error.", (({"error": e}, n) for e, n in self.faults.items())),
@@ -225,7 +223,7 @@ def _timed(kind: str, label: str, table: Mapping[str, Figures]) -> Iterator[list
     )
     yield _counter(f"{kind}_calls", f"Calls by {label} and outcome.", outcomes)
     yield _summary(
-        f"{kind}_seconds", f"How long calls took, by {label}.", [({label: n}, f) for n, f in table.items()]
+        f"{kind}_seconds", f"Duration of calls by {label}.", [({label: n}, f) for n, f in table.items()]
     )
 
 
@@ -248,7 +246,7 @@ def _summary(name: str, help_: str, samples: Sequence[tuple[Mapping[str, str], F
 
 
 def _number(value: float) -> str:
-    """All digits that a float holds: with fewer, a counter of millions grows in jumps."""
+    """A number with 15 digits: with fewer, a counter of millions grows in jumps."""
     return f"{value:.15g}"
 
 

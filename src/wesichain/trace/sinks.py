@@ -1,4 +1,4 @@
-"""Sinks that keep events, and a sink that stands before a slow one."""
+"""Sinks that collect events, or buffer them for a slow sink."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _log = logging.getLogger("wesichain.trace")
 
 
 class CollectingSink:
-    """Keeps every event, in order, in `events`."""
+    """Appends every event to `events`."""
 
     __slots__ = ("events",)
 
@@ -31,12 +31,12 @@ class CollectingSink:
 
 
 class BufferedSink:
-    """Hands events to a slow sink from a thread of its own, in order, so that the run need not wait.
+    """Passes events to a slow sink from its own thread, in order, so that the run does not wait.
 
-    At most `max_queue` events wait. When there is no room, an event is dropped: counted in `dropped`,
-    logged, and logged again with the sum at the end. The event that ends a run is never dropped. What
-    the sink raises is counted in `failures` and logged once. Close it, or use it in a `with` statement;
-    at the interpreter's exit it is closed with two seconds to spare.
+    At most `max_queue` events are queued. When the queue is full, events are dropped: they are counted in
+    `dropped`, the first is logged, and the total is logged at the end. The event that ends a run is never
+    dropped. Exceptions of the sink are counted in `failures`; the first is logged. Close it, or use it in a
+    `with` statement; at the interpreter's exit it is closed with a timeout of two seconds.
     """
 
     def __init__(self, sink: EventSink, *, max_queue: int = 10_000) -> None:
@@ -62,11 +62,11 @@ class BufferedSink:
         self._queue.put(event)
 
     def flush(self, timeout: float | None = None) -> bool:
-        """Wait until every event so far has reached the sink; False if that takes too long."""
+        """Wait until the sink has received all events so far; return False after the timeout."""
         return self._queue.drain(timeout)
 
     def close(self, timeout: float | None = 5.0) -> bool:
-        """Flush, stop the thread, and close the sink if it can be; False if there was not enough time."""
+        """Flush, stop the thread, and call `sink.close()` if it exists; return False after the timeout."""
         self._finalizer.detach()
         return self._queue.close(timeout)
 
@@ -80,7 +80,7 @@ class BufferedSink:
 
 
 class _Queue:
-    """The state shared by the thread and the sink's owner. It does not know the owner, who may be dropped."""
+    """The state shared by the thread and the `BufferedSink`, without a reference to the latter."""
 
     def __init__(self, sink: EventSink, room: int) -> None:
         self.sink = sink
@@ -89,7 +89,7 @@ class _Queue:
         self.failures = 0
         self._events: deque[Event] = deque()
         self._changed = threading.Condition()
-        self._is_busy = False  # an event is in the sink's hands
+        self._is_busy = False  # the sink is processing an event
         self._closed = False
 
     def put(self, event: Event) -> None:
@@ -114,15 +114,15 @@ class _Queue:
                     return
                 event = self._events.popleft()
                 self._is_busy = True
-            self._hand_over(event)
+            self._pass_on(event)
             with self._changed:
                 self._is_busy = False
                 self._changed.notify_all()
 
-    def _hand_over(self, event: Event) -> None:
+    def _pass_on(self, event: Event) -> None:
         try:
             self.sink.emit(event)
-        except Exception:  # noqa: BLE001  # a broken sink must not stop the others' events
+        except Exception:  # noqa: BLE001  # later events are still passed on
             self.failures += 1
             if self.failures == 1:
                 _log.exception("the sink %r failed; later failures are only counted", self.sink)
@@ -143,7 +143,7 @@ class _Queue:
             if self._closed:
                 return is_done
             self._closed = True
-            self.dropped += len(self._events)  # there was no time for these
+            self.dropped += len(self._events)  # the timeout came first
             self._events.clear()
             self._changed.notify_all()
         if self.dropped or self.failures:

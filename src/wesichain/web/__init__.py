@@ -1,6 +1,6 @@
-"""The local viewer: runs, their differences, the playbook and waiting approvals in a browser.
+"""The viewer: runs, their differences, the playbook and pending approvals in a browser.
 
-Importing this needs neither starlette nor uvicorn; `create_app` and `run_server` do.
+Only `create_app` and `run_server` need starlette and uvicorn.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""The application: the pages and the API of the viewer, behind the guard."""
+"""The application: the pages and the API of the viewer."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from wesichain.learning import Playbook
 
 T = TypeVar("T")
-_DIFFERENCES = 500  # that are shown
+_MAX_DIFFERENCES = 500
 
 
 def create_app(
@@ -60,11 +60,11 @@ def create_app(
     hosts: Sequence[str],
     prices: Prices | None = None,
 ) -> Starlette:
-    """The viewer of a folder of recordings and of a database of durable runs, as an ASGI application.
+    """The viewer of a folder of recordings and a database of durable runs, as an ASGI application.
 
-    `token` is what the API asks for; `hosts` are the values of the Host header that are served, where one
-    without a port stands for every port. `prices` are per million tokens, by model; other models cost what
-    is published for them. `agent` can be talked to in the page.
+    `token` is the bearer token of the API. `hosts` are the accepted values of the Host header; one without a
+    port accepts every port. `prices` are per million tokens, by model; the default is the published price.
+    `agent` is for the chat in the page.
     """
     runs = Path(runs)
     store = RunStore(runs, prices=prices)
@@ -94,12 +94,12 @@ def create_app(
         middleware=[Middleware(Guard, token=token, hosts=hosts)],
         exception_handlers={HTTPException: _refused, WesichainError: _failed, Exception: _broken},
     )
-    app.state.read_ahead = store.read_all_digests  # for a server that has nothing else to do yet
+    app.state.read_ahead = store.read_all_digests  # called by the server while it is idle
     return app
 
 
 class _Viewer(Value):
-    """The handlers of the API. What reads files does so off the loop."""
+    """The handlers of the API. Files are read in threads."""
 
     runs: AllRuns
     playbook: PlaybookShelf | None
@@ -134,7 +134,7 @@ class _Viewer(Value):
                 "right": one.right and to_plain(one.right),
                 "changes": [to_plain(change) for change in one.changes],
             }
-            for one in found[:_DIFFERENCES]
+            for one in found[:_MAX_DIFFERENCES]
         ]
         ours, theirs = map(self.runs.plain, runs)
         return JSONResponse({"a": ours, "b": theirs, "differences": shown, "total": len(found)})
@@ -218,7 +218,7 @@ _UNDECIDABLE = {
 
 
 def _waiting(pending: PendingDecision | PendingCall, run_id: str, task: str) -> dict[str, Any]:
-    """A waiting call as a person sees it; `is_redacted` says that its arguments hold more than is shown."""
+    """A waiting call as JSON; `is_redacted` if its arguments are shown redacted."""
     call = pending.call
     asked = to_plain(pending.question)
     shown = redact({"task": task, "tool": call.name, "args": to_plain(call.args), "question": asked})
@@ -236,7 +236,7 @@ def _waiting(pending: PendingDecision | PendingCall, run_id: str, task: str) -> 
 
 def _decision(body: Mapping[str, Any]) -> Decision:
     match body.get("decision"):
-        case "approve" if "args" not in body:  # other arguments need the other word
+        case "approve" if "args" not in body:  # other arguments need `approve_with`
             return Approve()
         case "approve_with" if "args" in body:
             return ApproveWith(body["args"])
@@ -253,7 +253,7 @@ def _decision(body: Mapping[str, Any]) -> Decision:
 
 
 async def _reading(read: Callable[[], T]) -> T:
-    """Read the playbook off the loop; what is wrong with it, or missing for it, is told."""
+    """Read the playbook in a thread, and answer its errors with a status."""
     try:
         return await run_in_threadpool(read)
     except MissingDependencyError as error:
@@ -280,12 +280,12 @@ async def _refused(_: Request, error: Exception) -> Response:
 
 
 async def _failed(_: Request, error: Exception) -> Response:
-    """A recording that cannot be read, or a database that cannot be asked."""
+    """The answer for a recording or a database that cannot be read."""
     status = HTTPStatus.UNPROCESSABLE_ENTITY if isinstance(error, CodecError) else HTTPStatus.BAD_GATEWAY
     return JSONResponse({"error": redact(str(error))}, status)
 
 
 async def _broken(_: Request, __: Exception) -> Response:
-    """A bug: the log has it, the page does not."""
+    """The answer for a bug, whose traceback is only in the log."""
     headers = {**SECURITY_HEADERS, "cache-control": "no-store"}
     return JSONResponse({"error": "something went wrong; the server's log says what"}, 500, headers=headers)

@@ -1,7 +1,7 @@
-"""The folder of approvals: interrupted runs that wait for a person, and what the person decided.
+"""The folder of approvals: interrupted runs that wait for decisions, and the decisions.
 
-<hash of the run id>.run.json         the interrupted run, until it is taken
-<hash of the token>.decision.json     one decision; it stays, so that no token works twice
+<hash of the run id>.run.json         the interrupted run, until it is taken out
+<hash of the token>.decision.json     a decision, which is kept so that no token works twice
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TokenStatus: TypeAlias = Literal["waiting", "decided", "expired", "unknown"]
 
 
 class WaitingCall(Value):
-    """A call that waits for a decision, and its run."""
+    """A call that waits for a decision, with its run."""
 
     run_id: str
     task: str
@@ -32,7 +32,7 @@ class WaitingCall(Value):
 
 
 class _Decided(Value):
-    """A decision as it stands in its file."""
+    """A stored decision."""
 
     token: str
     at: float
@@ -40,10 +40,10 @@ class _Decided(Value):
 
 
 class ApprovalFolder:
-    """Runs that wait, shared by the processes that run them and those in which a person decides.
+    """Interrupted runs, shared by the processes that run them and those that decide on their calls.
 
-    Files have mode 0600, a new folder 0700. They hold the run as it is, secrets included: it has to go
-    on from them. Each token takes one decision only, the first.
+    Files have mode 0600, a new folder 0700. They contain the run with its secrets, because it is resumed from
+    them. A token accepts one decision, the first.
     """
 
     def __init__(self, path: str | PathLike[str], *, clock: Clock | None = None) -> None:
@@ -51,9 +51,9 @@ class ApprovalFolder:
         self._clock = clock or SystemClock()
 
     def put(self, outcome: Interrupted[Any]) -> None:
-        """Keep an interrupted run until it is taken; a later interruption of the run takes its place."""
+        """Store an interrupted run until it is taken out; a later interruption replaces it."""
         if not outcome.pending:
-            raise ConfigError(f"the run {outcome.run_id!r} waits for no decision: it has no pending calls")
+            raise ConfigError(f"the run {outcome.run_id!r} needs no decision: it has no pending calls")
         if all(self._decision_file(item.token).exists() for item in outcome.pending):
             names = ", ".join(item.call.name for item in outcome.pending)
             raise ConfigError(f"the approval of {names} was decided already; a token works once")
@@ -62,7 +62,7 @@ class ApprovalFolder:
         draft.replace(self._run_file(outcome.run_id))
 
     def pending(self) -> tuple[WaitingCall, ...]:
-        """The calls that a person can decide on now; those of the run that waits longest come first."""
+        """The calls that wait for a decision; those of the oldest run first."""
         return tuple(
             WaitingCall(outcome.run_id, outcome.user_input, item)
             for outcome in self._outcomes()
@@ -71,28 +71,28 @@ class ApprovalFolder:
         )
 
     def token_status(self, token: str) -> TokenStatus:
-        """The status of a token."""
+        """The status of the token of a call."""
         item = self._find(token)
         if item is not None:
             return self._status(item)
         return "decided" if self._decision_file(token).exists() else "unknown"
 
     def decide(self, token: str, decision: Decision) -> None:
-        """Decide on a waiting call: once, before it expires, as the call takes it; else a `ConfigError`."""
+        """Decide on a waiting call, once and before it expires; `ConfigError` if that is not possible."""
         item = self._find(token)
         if item is None:
             raise ConfigError(f"no call waits for the token {token[:64]!r}")
         check_decision(item, decision, None, now=self._clock.time(), remedy="run the task again")
         draft = self._write_draft(to_json(_Decided(token, self._clock.time(), decision)))
         try:
-            os.link(draft, self._decision_file(token))  # whole or not at all, and never over another
+            os.link(draft, self._decision_file(token))  # atomic, and never replaces another
         except FileExistsError:
             raise ConfigError(f"the approval of {item.call.name!r} was decided already") from None
         finally:
             draft.unlink()
 
     def decisions(self, run_id: str) -> Mapping[str, Decision]:
-        """The decisions on the calls of a run so far, for `runtime.resume`."""
+        """The decisions on the calls of a run, for `runtime.resume`."""
         decided: dict[str, Decision] = {}
         try:
             outcome = _read(self._run_file(run_id))
@@ -107,7 +107,7 @@ class ApprovalFolder:
     def claim(self, run_id: str, decisions: Mapping[str, Decision]) -> Interrupted[Any]:
         """Take a run out of the folder, to resume it with these decisions.
 
-        A `ConfigError` where it was taken, or where a call was decided otherwise in the folder.
+        Raises `ConfigError` if it was taken out, or if the folder has another decision on a call.
         """
         for token, decision in self.decisions(run_id).items():
             if decisions.get(token) != decision:
@@ -115,7 +115,7 @@ class ApprovalFolder:
         return self.take(run_id)
 
     def take(self, run_id: str) -> Interrupted[Any]:
-        """Take a run out of the folder, to resume it: of several that try, one gets it."""
+        """Take a run out of the folder, to resume it. Only one process can take it."""
         mine = self._new_file()
         try:
             self._run_file(run_id).rename(mine)
@@ -130,10 +130,10 @@ class ApprovalFolder:
     def _outcomes(self) -> Iterator[Interrupted[Any]]:
         aged: list[tuple[int, Path]] = []
         for path in self.path.glob("*.run.json"):
-            with suppress(FileNotFoundError):  # taken meanwhile
+            with suppress(FileNotFoundError):  # taken out meanwhile
                 aged.append((path.stat().st_mtime_ns, path))
         for _, path in sorted(aged):
-            with suppress(FileNotFoundError, CodecError):  # taken meanwhile, or not ours
+            with suppress(FileNotFoundError, CodecError):  # taken out meanwhile, or another file
                 yield _read(path)
 
     def _find(self, token: str) -> PendingCall | None:
@@ -174,5 +174,5 @@ def _no_run(run_id: str) -> ConfigError:
 
 
 def _hash(text: str) -> str:
-    """A file name for any text: nothing of the text reaches the path."""
+    """A file name for any text, which has no part of the text."""
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""The desk: the agent that the page talks to, over the routes of `wesichain.edge`."""
+"""The agent of the chat in the page, served by `wesichain.edge`."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from wesichain.trace import Recorder, Recording
 from .approvals import ApprovalFolder
 from .forks import fork
 
-_AT_ONCE = 32  # runs of one desk
-_WINDOW = 16_000  # tokens of a conversation that a run sees
+_AT_ONCE = 32  # concurrent runs
+_WINDOW = 16_000  # tokens of a conversation that the model receives
 
 
 class AgentDesk:
-    """One agent, as the page talks to it: the app of its runs, which are recorded, and what the page adds.
+    """The agent of the chat: an app for its runs, which are recorded, and the forks of recorded runs.
 
-    Runs end with the server; what they recorded stays. Calls that wait for a person are in the folder of
-    approvals, where a terminal can decide on them too.
+    Runs end with the server; their recordings are kept. Calls that wait for approval are in the folder of
+    approvals, so that they can be decided in a terminal too.
     """
 
     def __init__(self, agent: Agent[Any], *, runs: Path, approvals: ApprovalFolder) -> None:
@@ -40,7 +40,7 @@ class AgentDesk:
         self._runs: RunDirectory = self.app.state.runs
 
     def about(self) -> dict[str, Any]:
-        """The facts about the agent that a page shows."""
+        """The agent's name, description, model and tools."""
         return {
             "name": self.agent.name,
             "description": self.agent.description,
@@ -51,7 +51,7 @@ class AgentDesk:
         }
 
     async def fork(self, recording: Recording, step: int) -> str:
-        """Run a recorded run again from a step on, as a run of its own; its id, once it has begun."""
+        """Start a fork of a recorded run at a step; return the id of the new run."""
 
         def begin(options: dict[str, Any]) -> RunStream[Any]:
             async def run(sink: EventSink, opened: Callable[[Any], None]) -> Any:
@@ -64,9 +64,9 @@ class AgentDesk:
         return (await self._runs.keeper(None).start(order)).run_id
 
     async def decide(self, token: str, decision: Decision) -> bool:
-        """Decide on a waiting call of a run of this desk; False where there is none.
+        """Decide on a waiting call of a run of this agent; return False if there is none.
 
-        The last decision resumes the run. Those before it are kept in the folder of approvals.
+        The last decision resumes the run. Earlier ones are stored in the folder of approvals.
         """
         waiting = self._approvals.pending()
         run_id = next((item.run_id for item in waiting if item.pending.token == token), None)

@@ -1,4 +1,4 @@
-"""Digests: what the whole of each recording comes to, read once, for statistics and filters."""
+"""Digests: the totals of each recording, computed once, for statistics and filters."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from wesichain.errors import CodecError
 from wesichain.policy import find_cost
 from wesichain.trace import Figures
 
-_LONGEST = 256 * 1024 * 1024  # bytes of a file that are read
-# A line tells its kind first: those that count for nothing are not parsed.
+_LONGEST = 256 * 1024 * 1024  # bytes read of a file
+# A line begins with its kind: other kinds are not parsed.
 _COUNTED = frozenset(
     {
         b"run_started",
@@ -34,21 +34,21 @@ _COUNTS = tuple(one.name for one in fields(Usage))
 
 
 class Digest(Mutable):
-    """A digest of one recording, nested runs included."""
+    """The totals of a recording, with those of the runs inside it."""
 
     size: int = 0
     steps: int = 0
     tools: dict[str, list[tuple[float, bool]]] = field(
         default_factory=dict
-    )  # how long, and whether it went well
+    )  # durations, and whether the call succeeded
     models: dict[str, list[tuple[float, bool]]] = field(default_factory=dict)
     tokens: dict[str, tuple[int, int]] = field(default_factory=dict)
-    cost: float | None = None  # as the replies say it, else by the prices of their models; None: unknown
+    cost: float | None = None  # from the replies, else by the prices of their models; None: unknown
     faults: Counter[str] = field(default_factory=Counter)
 
 
 class Digests:
-    """The digests of a folder's recordings, each made anew when its file has grown."""
+    """The digests of a folder's recordings, computed again when a file has grown."""
 
     def __init__(self, prices: Prices) -> None:
         self._prices = prices
@@ -56,7 +56,7 @@ class Digests:
         self._making = RLock()
 
     def known(self, path: Path) -> Digest | None:
-        """The digest of a file as it was when it was last read."""
+        """The last digest of a file; it may have grown since."""
         return self._known.get(path.name)
 
     def of(self, path: Path, size: int) -> Digest | None:
@@ -79,7 +79,7 @@ class Digests:
 
 
 def digest(path: Path, prices: Prices) -> Digest:
-    """Read a recording for what it comes to. Lines that cannot be read count for nothing."""
+    """Compute the digest of a recording. Unreadable lines are ignored."""
     reader = _Reader(prices)
     with path.open("rb") as file:
         for line in file.read(_LONGEST).split(b"\n"):
@@ -90,7 +90,7 @@ def digest(path: Path, prices: Prices) -> Digest:
 
 
 def parsed(line: bytes) -> dict[str, Any]:
-    """The object in a line of a recording; an empty one where the line cannot be read."""
+    """Parse a line of a recording; an empty object if it cannot be read."""
     try:
         plain = parse_json(line)
     except CodecError:
@@ -107,51 +107,51 @@ class _Reader:
         self.steps: set[tuple[str, int]] = set()
         self._model_of: dict[str, str] = {}  # by scope
         self._calls: set[tuple[str, str]] = set()
-        self._asked: set[str] = set()  # scopes that wait for a reply
+        self._requested: set[str] = set()  # scopes with an open request
 
     def take(self, event: dict[str, Any]) -> None:
         scope = str(event.get("scope") or "")
-        took = _number(event.get("duration_ms"))
+        duration = _number(event.get("duration_ms"))
         match event.get("kind"):
             case "run_started" | "handed_off":
                 self._model_of[scope] = str(event.get("model") or self._model_of.get(scope, ""))
             case "step_started":
-                self._asked.add(scope)
+                self._requested.add(scope)
                 self.steps.add((scope, int(_number(event.get("step_id")))))
             case "model_responded":
-                self._reply(scope, event, took)
+                self._reply(scope, event, duration)
             case "tool_dispatched":
                 call = event.get("call")
                 if is_object(call):
                     self._calls.add((scope, str(call.get("id"))))
             case "tool_completed":
-                self.found.tools.setdefault(str(event.get("tool_name")), []).append((took, True))
+                self.found.tools.setdefault(str(event.get("tool_name")), []).append((duration, True))
             case "step_failed":
-                self._fault(scope, event, took)
+                self._fault(scope, event, duration)
             case _:
-                pass  # a line that cannot be read
+                pass  # an unreadable line
 
-    def _reply(self, scope: str, event: dict[str, Any], took: float) -> None:
-        self._asked.discard(scope)
+    def _reply(self, scope: str, event: dict[str, Any], duration: float) -> None:
+        self._requested.discard(scope)
         model = self._model_of.get(scope, "")
-        self.found.models.setdefault(model, []).append((took, True))
+        self.found.models.setdefault(model, []).append((duration, True))
         reply = event.get("response")
         given = reply.get("usage") if is_object(reply) else None
-        told = given if is_object(given) else {}
-        usage = Usage(*(int(_number(told.get(name))) for name in _COUNTS))
+        counts = given if is_object(given) else {}
+        usage = Usage(*(int(_number(counts.get(name))) for name in _COUNTS))
         read, written = self.found.tokens.get(model, (0, 0))
         self.found.tokens[model] = read + usage.input_tokens, written + usage.output_tokens
         cost = _number(event.get("cost")) or find_cost(usage, model, self._prices)
         if cost is not None:
             self.found.cost = (self.found.cost or 0.0) + cost
 
-    def _fault(self, scope: str, event: dict[str, Any], took: float) -> None:
+    def _fault(self, scope: str, event: dict[str, Any], duration: float) -> None:
         self.found.faults[str(event.get("error"))] += 1
         if (scope, str(event.get("call_id"))) in self._calls:
-            self.found.tools.setdefault(str(event.get("tool_name")), []).append((took, False))
-        elif scope in self._asked:  # no reply came; one that came and was wrong has been counted
-            self._asked.discard(scope)
-            self.found.models.setdefault(self._model_of.get(scope, ""), []).append((took, False))
+            self.found.tools.setdefault(str(event.get("tool_name")), []).append((duration, False))
+        elif scope in self._requested:  # no reply; a wrong one was counted when it arrived
+            self._requested.discard(scope)
+            self.found.models.setdefault(self._model_of.get(scope, ""), []).append((duration, False))
 
 
 def _number(value: object) -> float:
@@ -159,8 +159,8 @@ def _number(value: object) -> float:
 
 
 def figures(table: dict[str, Figures], more: Mapping[str, list[tuple[float, bool]]]) -> None:
-    """Add the calls of a digest to the figures of all."""
+    """Add the calls of a digest to the totals of all."""
     for name, timed in more.items():
         one = table.setdefault(name, Figures())
-        for took, is_ok in timed:
-            one.add(took, ok=is_ok)
+        for duration, is_ok in timed:
+            one.add(duration, ok=is_ok)

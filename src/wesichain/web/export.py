@@ -1,7 +1,7 @@
-"""The files of the pages; and a run as one of them: opens anywhere, without a server, with its own rules.
+"""The static files, and the export of a run as one HTML file that opens without a server.
 
-The scripts are the viewer's own modules put behind each other. The page's policy names their hashes and
-allows nothing else; the run is data, from which no element can be made but by those scripts.
+The script is the concatenation of the viewer's own modules. The content security policy allows only their
+hashes; the run is embedded as JSON.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|class|const|let) )", re
 
 
 def export_html(recording: Recording, *, prices: Prices | None = None) -> str:
-    """The whole run as a page. `prices` are per million tokens, by model: (input, output), or a `Price`."""
+    """Return a run as HTML. `prices` are per million tokens, by model: (input, output), or a `Price`."""
     style, *modules = (static_files()[name].content.decode() for name in ("style.css", *_MODULES))
     script = "".join(_EXPORT.sub("", _IMPORT.sub("", module)) for module in modules)
     policy = (
@@ -58,7 +58,7 @@ def _source(text: str) -> str:
 
 
 def _data(recording: Recording, prices: Prices | None) -> str:
-    """JSON in which no text can end the element that holds it."""
+    """The run as JSON, escaped so that no text can close the script element."""
     data = {
         "run": {
             "run_id": recording.run_id,
@@ -83,7 +83,7 @@ _TYPES = {
 
 
 class StaticFile(Value):
-    """One file, ready to be sent."""
+    """A static file, ready to be sent."""
 
     content: bytes
     media_type: str
@@ -92,7 +92,7 @@ class StaticFile(Value):
 
 @cache
 def static_files() -> dict[str, StaticFile]:
-    """The files by their names: only those that are there have one, so no name can be a way elsewhere."""
+    """The static files by name. Other names are not looked up, so that none can be a path elsewhere."""
     found: dict[str, StaticFile] = {}
     for item in files("wesichain.web").joinpath("static").iterdir():
         media_type = _TYPES.get(f".{item.name.rpartition('.')[2]}")

@@ -1,4 +1,4 @@
-"""Forks: a recorded run that is run again from one of its steps on, as a new run."""
+"""Forks: run a recorded run again from one of its steps, as a new run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OutT = TypeVar("OutT")
 
 
 def check_step(recording: Recording, step: int) -> None:
-    """Raise `ConfigError` where the run has no such step of its own, and so cannot be forked there."""
+    """Raise `ConfigError` if the run has no such step."""
     steps = [
         event.step_id for event in recording.events if isinstance(event, StepStarted) and not event.scope
     ]
@@ -34,10 +34,10 @@ async def fork(
     stream: bool = False,
     **options: Any,
 ) -> Outcome[OutT]:
-    """Replay the steps before `from_step`, continue live from there, and record both as one new run.
+    """Replay the steps before `from_step`, continue live, and record both as one new run.
 
-    A step that the recording does not have is a `ConfigError`; a program that has changed before it is a
-    `ReplayMismatchError`.
+    Raises `ConfigError` if the recording has no such step, and `ReplayMismatchError` if the agent differs
+    from the recording before it.
     """
     check_step(recording, from_step)
     before = _before(recording.events, from_step)
@@ -47,14 +47,14 @@ async def fork(
 
 
 def _before(events: Sequence[Event], step: int) -> list[Event]:
-    """The events up to the step, and its own start."""
+    """The events up to the start of the step."""
     kept: list[Event] = []
     for event in events:
         if isinstance(event, StepStarted) and not event.scope and event.step_id == step:
             return [*kept, event]
         if isinstance(event, RunStarted) and not event.scope and event.resumed:
             raise ConfigError(
-                f"step {step} comes after a decision of a person, which is bound to that run; "
+                f"step {step} comes after a human decision, which is bound to that run; "
                 f"fork at an earlier step"
             )
         kept.append(event)
@@ -62,7 +62,7 @@ def _before(events: Sequence[Event], step: int) -> list[Event]:
 
 
 class _Forked:
-    """The agent as a replay uses it, with the sinks and the clock of a run of today."""
+    """Wraps the agent for a replay, with the sinks and the clock of a live run."""
 
     def __init__(self, agent: Agent[Any], options: Mapping[str, Any]) -> None:
         self._agent = agent

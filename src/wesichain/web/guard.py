@@ -1,8 +1,8 @@
-"""The guard: every request passes it before any handler, every answer leaves with its headers.
+"""The guard: ASGI middleware that checks every request, and adds security headers to every response.
 
-A page of another site may reach a server on the loopback. It is kept out four times: the Host must be
-one of ours (DNS rebinding), an Origin must be our own, the API wants a token that only the printed
-address has, and a write must be JSON, which no form can send.
+Pages of other sites can send requests to a server on the loopback address. Four checks refuse them: the Host
+must be one of ours (DNS rebinding), the Origin must be our own, the API needs the token of the printed
+address, and a write must be JSON, which no form can send.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SECURITY_HEADERS: Mapping[str, str] = {
 
 
 class Guard:
-    """Lets a request through if its Host, its Origin, its token and its content type are right."""
+    """Checks the Host, the Origin, the token and the content type of each request."""
 
     def __init__(self, app: ASGIApp, *, token: str, hosts: Sequence[str]) -> None:
         if not token:
@@ -85,7 +85,7 @@ class Guard:
         return None
 
     def _is_ours(self, host: str) -> bool:
-        """An entry without a port stands for every port."""
+        """Whether a Host header is accepted; an entry without a port accepts every port."""
         host = host.lower()
         name, colon, port = host.rpartition(":")
         is_split = (
@@ -99,7 +99,7 @@ class Guard:
 
 
 def _is_public(scope: Scope) -> bool:
-    """Whether the path is one of the pages, which hold no data; whatever else there is wants the token."""
+    """Whether the path is a page, which contains no data. All other paths need the token."""
     path = str(scope["path"]).removeprefix(str(scope.get("root_path", "")))
     return path == "/" or path.startswith("/static/")
 

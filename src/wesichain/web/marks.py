@@ -1,4 +1,4 @@
-"""Marks and scores: a person's word on runs, in a file that a Learner reads, and that of an evaluation."""
+"""Marks and scores: human labels of runs, in a file for `wesichain learn`, and results of evaluations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FILES = Lines(ConfigError)
 
 
 class Mark(Value):
-    """A person's verdict on a run."""
+    """A human label of a run."""
 
     run: str
     good: bool
@@ -24,17 +24,19 @@ class Mark(Value):
 
 
 class Marks:
-    """JSON Lines, one a run: `{"run": ID, "good": true, "why": ""}`, as a Learner reads them.
+    """A file of JSON Lines, one per run: `{"run": ID, "good": true, "why": ""}`.
 
-    Mode 0600. Several processes may write it: each change is made to what the others have left.
+    The file has mode 0600. Several processes may change it: a lock keeps the changes of others.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._read: tuple[tuple[int, int], dict[str, Mark]] | None = None  # with the file's time and size
+        self._read: tuple[tuple[int, int], dict[str, Mark]] | None = (
+            None  # with the modification time and size of the file
+        )
 
     def all(self) -> Mapping[str, Mark]:
-        """Every run that has a mark."""
+        """All marks, by run id."""
         try:
             found = self.path.stat()
         except FileNotFoundError:
@@ -48,7 +50,7 @@ class Marks:
         return self.all().get(run_id)
 
     def put(self, mark: Mark) -> None:
-        """Mark a run, in place of what was said of it before."""
+        """Store the mark of a run, in place of an earlier one."""
         self._change(mark.run, mark)
 
     def remove(self, run_id: str) -> None:
@@ -67,14 +69,14 @@ class Marks:
     def _load(self) -> dict[str, Mark]:
         marks: dict[str, Mark] = {}
         for line in self.path.read_bytes().split(b"\n") if self.path.exists() else ():
-            with suppress(CodecError):  # not ours, or torn
+            with suppress(CodecError):  # another kind of line, or a torn one
                 mark = from_json(Mark, line)
                 marks[mark.run] = mark
         return marks
 
 
 class Scores:
-    """The scores of `wesichain eval`: its results, beside their recordings. Only what is new is read."""
+    """The results of `wesichain eval`, from a file next to the recordings. Only new lines are read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -90,12 +92,12 @@ class Scores:
             size = self.path.stat().st_size
         except FileNotFoundError:
             size = 0
-        if size < self._read:  # another file of the name
+        if size < self._read:  # the file was replaced
             self._read, self._found = 0, {}
         if size == self._read:
             return
         lines, self._read = _FILES.read(self.path, self._read)
         for line in lines:
-            with suppress(CodecError):  # not ours, or torn
+            with suppress(CodecError):  # another kind of line, or a torn one
                 result = from_json(Result, line)
                 self._found[result.run_id] = result

@@ -1,4 +1,4 @@
-"""The playbook as the viewer shows it: bullets with their evidence, the journal, and the way back."""
+"""The playbook in the viewer: bullets with their evidence, the journal, and rollback."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from wesichain.trace import redact
 if TYPE_CHECKING:
     from wesichain.learning import Delta, Playbook, PlaybookBullet
 
-JOURNAL = 500  # deltas that are shown, the newest
+JOURNAL = 500  # the newest deltas, which are shown
 
 
 class PlaybookShelf:
-    """A playbook that is opened when it is first asked for: the viewer works without the learning extra."""
+    """A playbook that is opened on first use: the viewer works without the extra `learning`."""
 
     def __init__(self, source: Path | Playbook) -> None:
         self._source = source
@@ -28,8 +28,8 @@ class PlaybookShelf:
         if not isinstance(self._source, Path):
             return self._source
         if not self._source.is_dir():
-            return None  # looking at it does not make one
-        from wesichain.learning import Playbook  # numpy and FAISS, for this page alone
+            return None  # viewing does not create one
+        from wesichain.learning import Playbook  # imports numpy and FAISS
 
         return Playbook.open(self._source)
 
@@ -38,7 +38,7 @@ class PlaybookShelf:
             return list(self._playbook.domains()) if self._playbook else []
 
     def show(self, domain: str) -> dict[str, Any] | None:
-        """One domain, or None where there is none of that name."""
+        """A domain as JSON; None if there is no such domain."""
         if domain not in self.domains() or self._playbook is None:
             return None
         with self._guard:
@@ -53,7 +53,7 @@ class PlaybookShelf:
         return redact(shown)
 
     def rollback(self, domain: str, *, to: int | str) -> dict[str, Any] | None:
-        """Bring a domain back to a delta of its journal; what was written for it, or None if nothing was."""
+        """Roll a domain back to a delta of its journal; return the new delta, or None if nothing changed."""
         assert self._playbook is not None  # `show` has found the domain
         with self._guard:
             delta = self._playbook.rollback(domain, to=to)

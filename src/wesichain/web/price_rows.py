@@ -1,4 +1,4 @@
-"""Prices as the pages take them: rows of numbers, by model."""
+"""Prices as JSON for the pages: rows of numbers, by model."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from wesichain.core.internal import AnyPrice, Price, Prices, PriceTier
 
 
 def price_rows(prices: Prices) -> dict[str, list[Sequence[float]]]:
-    """The rates of each model, of a million tokens: a row for requests over so many tokens, lowest first.
+    """The prices of each model per million tokens, as rows of (over, input, output, cache read, cache write).
 
-    A row is (over, input, output, read from the cache, written into the cache).
+    A row applies to requests with more than `over` input tokens; rows are in ascending order.
     """
     return {model: _rows(price) for model, price in prices.items()}
 

@@ -1,4 +1,4 @@
-"""Queries: what a request says, checked; what is wrong with it is a refusal in words."""
+"""Queries: the parameters and bodies of requests, validated; an invalid one is a 400 with a message."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from wesichain.errors import CodecError
 from .all_runs import AllRuns, AnyRun
 from .run_store import Filter
 
-STATUSES = ("", "completed", "failed", "interrupted", "unfinished", "live", "pending", "running", "cancelled")
-MARKS = ("", "good", "bad", "any", "none")
+MARKS = ("good", "bad", "any", "none")
 
 
 async def run_of(runs: AllRuns, id: str) -> AnyRun:
-    """The run that a request names."""
+    """Find the run of a request; 404 if there is none."""
     run = await runs.find(id)
     if run is None:
         raise HTTPException(HTTPStatus.NOT_FOUND, "there is no such run")
@@ -28,7 +27,7 @@ async def run_of(runs: AllRuns, id: str) -> AnyRun:
 
 
 async def body_of(request: Request) -> dict[str, Any]:
-    """The JSON object that a request carries."""
+    """The JSON object in the body of a request."""
     try:
         body = parse_json(await request.body())
     except CodecError as error:
@@ -49,11 +48,11 @@ def number_of(request: Request, name: str, default: int, *, least: int = 0, most
 
 
 def filter_of(request: Request) -> Filter:
-    """Which runs are asked for."""
+    """The filter of a request for a list of runs."""
     query = request.query_params
     return Filter(
         query.get("search", "")[:200],
-        _one_of(request, "status", STATUSES),
+        _one_of(request, "status", Filter.STATUSES),
         query.get("tool", "")[:64],
         _one_of(request, "mark", MARKS),
         _amount(request, "least_cost"),
@@ -66,8 +65,8 @@ def filter_of(request: Request) -> Filter:
 
 def _one_of(request: Request, name: str, values: tuple[str, ...]) -> str:
     value = request.query_params.get(name, "")
-    if value not in values:
-        raise HTTPException(HTTPStatus.BAD_REQUEST, f"{name} is one of {', '.join(values[1:])}")
+    if value and value not in values:
+        raise HTTPException(HTTPStatus.BAD_REQUEST, f"{name} is one of {', '.join(values)}")
     return value
 
 

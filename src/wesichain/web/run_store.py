@@ -1,4 +1,4 @@
-"""The store of recordings, as the viewer reads it: lists, pages of events, and runs that still go on."""
+"""The folder of recordings in the viewer: lists, pages of events, and following active runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from threading import RLock
 from time import time
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 from wesichain.core import Event
 from wesichain.core.internal import Prices, Value, dump_json, to_plain
@@ -25,7 +25,7 @@ from .price_rows import price_rows
 
 PAGE_EVENTS = 1_000
 _PAGE_BYTES = 8 * 1024 * 1024
-_CHUNK = 2_000  # summaries that are looked at together when they are filtered by status
+_CHUNK = 2_000  # summaries that are filtered at a time
 _POLL = 0.2  # seconds
 _PING = 15.0
 _SUFFIX = ".jsonl"
@@ -34,11 +34,19 @@ _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _FILE = re.compile(_STAMP + r"[A-Za-z0-9_.-]{1,80}")
 _KINDS = frozenset(event.kind for event in get_args(Event))
 
-_FRESH = 120.0  # seconds for which a run without an end is called live after it was last written
+_FRESH = 120.0  # seconds after the last write for which a run without an end is called live
 
 
 class Filter(Value):
-    """Which runs a list has: those that match all fields."""
+    """A filter of runs; a run has to match all fields.
+
+    A `status` is one of `STATUSES`; `live` also stands for durable runs that are running.
+    """
+
+    STATUSES: ClassVar[tuple[str, ...]] = (
+        *("pending", "running", "completed", "failed", "interrupted", "cancelled"),
+        *("live", "unfinished"),
+    )
 
     search: str = ""
     status: str = ""
@@ -64,19 +72,19 @@ class Filter(Value):
 
 
 class Page(Value):
-    """Some events of a file, each with its number and as the JSON it is written in."""
+    """A page of the events of a file: their numbers, and their JSON."""
 
     events: list[tuple[int, bytes]]
-    cursor: int  # where the next page begins
-    is_last: bool  # for now: the file may grow
-    is_ended: bool  # the last line says how the run ended
+    cursor: int  # the offset of the next page
+    is_last: bool  # the end of the file, which may grow
+    is_ended: bool  # the last line is the end of the run
     problems: list[str]
 
 
 class RunStore:
-    """A folder of recordings. An id in a request is checked by pattern before any path is made of it.
+    """A folder of recordings. Ids of requests are validated before they are used in a path.
 
-    What a list shows of a file is read once and kept, until the file grows or goes.
+    The summary of a file is cached until the file grows or is removed.
     """
 
     def __init__(self, folder: Path, *, prices: Prices | None = None) -> None:
@@ -87,7 +95,7 @@ class RunStore:
         self.marks = Marks(folder / "labels.jsonl")
         self.scores = Scores(folder / "scores.jsonl")
         self._is_ahead = False
-        self._reading = RLock()  # nobody reads all the files while another does
+        self._reading = RLock()  # only one thread reads all files at a time
 
     def runs(
         self, limit: int | None = None, *, search: str = "", before: str | None = None
@@ -95,7 +103,7 @@ class RunStore:
         return list_runs(self.folder, limit=limit, search=search, before=before, known=self._known)
 
     def read_ahead(self) -> None:
-        """Read, once, what a search through all runs will need; forget the runs that are gone."""
+        """Fill the cache of summaries once, for searches, and remove the runs that are gone."""
         with self._reading:
             if not self._is_ahead:
                 find_price("")  # loads the table of prices
@@ -107,13 +115,13 @@ class RunStore:
             self.digests.forget(gone)
 
     def read_all_digests(self) -> None:
-        """Read every recording for its digest; those that were read and have not grown are not read again."""
+        """Compute the digests of all recordings that are new or have grown."""
         self.read_ahead()
         for run in self.runs():
             self.digests.of(run.path, run.size)
 
     def status(self, run: RunSummary) -> str:
-        """How a run ended; `live` while it is active, according to its file."""
+        """The status of a run; `live` if it has no end and its file was written recently."""
         if run.status != "unfinished":
             return run.status
         try:
@@ -123,7 +131,7 @@ class RunStore:
         return "live" if time() - touched < _FRESH else run.status
 
     def find(self, id: str) -> RunSummary | None:
-        """A run, by its id, the beginning of that, or the name of its file."""
+        """Find a run by its id, the beginning of its id, or its file name."""
         if is_file_name(id):
             name = f"{id}{_SUFFIX}"
         elif _RUN_ID.fullmatch(id):
@@ -133,14 +141,14 @@ class RunStore:
                 return None
         else:
             return None
-        # The list that begins with this file: `before` is the first name behind it.
+        # List from this file: `before` is the first possible name after it.
         found = self.runs(1, before=f"{name}\0")
         return found[0] if found and found[0].path.name == name else None
 
     def page_of(
         self, wanted: Filter, *, limit: int = 50, before: str | None = None
     ) -> tuple[list[RunSummary], str | None]:
-        """A page of summaries, newest first, and the `before` of the page that follows, if one does."""
+        """A page of summaries, newest first, and the `before` of the next page; None for the last page."""
         if not wanted.is_empty:
             self.read_ahead()
         found: list[RunSummary] = []
@@ -157,7 +165,7 @@ class RunStore:
         return found[:limit], place_of(found[limit - 1]) if len(found) > limit else None
 
     def _is_wanted(self, run: RunSummary, wanted: Filter, marks: Mapping[str, Mark]) -> bool:
-        """Whether a run that has the words matches the other fields, too."""
+        """Whether a run that contains the words matches the other fields."""
         return (
             (not wanted.status or self.status(run) == wanted.status)
             and (wanted.since is None or run.started_at >= wanted.since)
@@ -168,7 +176,7 @@ class RunStore:
         )
 
     def _is_digest_wanted(self, run: RunSummary, wanted: Filter) -> bool:
-        """Whether a run matches the fields that its whole recording is read for."""
+        """Whether a run matches the fields that need its whole recording."""
         digest = self.digests.of(run.path, run.size)
         cost = None if digest is None else digest.cost
         return (
@@ -179,14 +187,14 @@ class RunStore:
         )
 
     def plain(self, run: RunSummary, newest: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """A summary as JSON. `id` is what leads to it: its run id, unless that is no plain word or a newer
-        recording has it too."""
+        """A summary as JSON. `id` finds it: its run id, or its file name if the run id is not a plain word or
+        a newer recording has the same."""
         newest = self.newest() if newest is None else newest
         stem = place_of(run)
         is_plain = bool(_RUN_ID.fullmatch(run.run_id)) and newest.get(run.run_id) == run.path.name
         digest = self.digests.known(run.path)
         cost = None if digest is None else digest.cost
-        if digest is None and run.usage is not None:  # about: the tokens of all requests as those of one
+        if digest is None and run.usage is not None:  # an estimate: the tokens of all requests as one request
             cost = find_cost(run.usage, run.model, self.prices)
         mark = self.marks.of(run.run_id)
         result = self.scores.of(run.run_id)
@@ -210,11 +218,11 @@ class RunStore:
         }
 
     def newest(self) -> dict[str, str]:
-        """The newest file for each end of a name, which is the run's id where that is a plain word."""
+        """The newest file name for each run id, or its hash."""
         return {name.partition("Z-")[2].removesuffix(_SUFFIX): name for name in sorted(self.names())}
 
     def prices_of(self, model: str) -> Prices:
-        """The prices that were given, and the published one of a model."""
+        """The given prices, and the published price of a model."""
         published = find_price(model, self.prices)
         return {**self.prices, **({} if published is None else {model: published})}
 
@@ -225,7 +233,7 @@ class RunStore:
             return []
 
     def page(self, run: RunSummary, *, cursor: int = 0, limit: int = PAGE_EVENTS) -> bytes:
-        """A run and a page of its events, as JSON: the events as they are in the file."""
+        """A run with a page of its events, as JSON; the events as they are in the file."""
         page = read_page(run.path, cursor=cursor, limit=limit)
         return self.page_json(
             self.plain(run),
@@ -258,7 +266,7 @@ def time_of(place: str) -> float:
 
 
 def is_file_name(id: str) -> bool:
-    """Whether it is the name of a recording's file, which no id of a run is."""
+    """Whether a text is a file name of a recording. No run id has this form."""
     return _FILE.fullmatch(id) is not None
 
 
@@ -269,7 +277,7 @@ def is_marked(mark: Mark | None, wanted: str) -> bool:
 
 
 def read_page(path: Path, *, cursor: int = 0, limit: int = PAGE_EVENTS) -> Page:
-    """The events from an offset on, in whole lines: a limited number of them, and of bytes."""
+    """Read a page of events from an offset: whole lines, up to a number of events and bytes."""
     events: list[tuple[int, bytes]] = []
     problems: list[str] = []
     is_ended = False
@@ -278,7 +286,7 @@ def read_page(path: Path, *, cursor: int = 0, limit: int = PAGE_EVENTS) -> Page:
         file.seek(cursor)
         while len(events) < limit and offset - cursor < _PAGE_BYTES:
             line = file.readline()
-            if not line.endswith(b"\n"):  # the end, or a line that is being written
+            if not line.endswith(b"\n"):  # the end of the file, or an incomplete line
                 return Page(events, offset, is_last=True, is_ended=is_ended, problems=problems)
             offset += len(line)
             plain = parsed(line)
@@ -296,7 +304,7 @@ def read_page(path: Path, *, cursor: int = 0, limit: int = PAGE_EVENTS) -> Page:
 
 
 async def follow(path: Path, *, after: int = -1) -> AsyncIterator[bytes]:
-    """The events with a number above `after` as server-sent events, as they come, until the run ends."""
+    """Follow a recording: its events after number `after` as server-sent events, until the run ends."""
     cursor = 0
     silent = 0.0
     while True:

@@ -1,4 +1,4 @@
-"""Statistics over all runs: tools, models and faults counted, and a curve of steps over the newest."""
+"""Statistics of recordings: totals of tools, models and errors, and the steps of the newest runs."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from .digests import figures
 from .run_store import RunStore
 
 CURVE = 500  # runs
-_PATIENCE = 0.5  # seconds for which files are read before an answer; the rest is read behind it
-_NAMES = 500  # tools, or models, that are listed
+_PATIENCE = 0.5  # seconds for reading files before the response; the rest are read after it
+_NAMES = 500  # listed tools or models
 
 
 def statistics(
     store: RunStore, runs: Sequence[RunSummary], *, without: Collection[str] = ()
 ) -> dict[str, Any]:
-    """The figures of recordings. `counted` says how many of them were read whole so far: the others follow.
+    """The statistics of recordings. `counted` is the number of those read so far.
 
-    Statuses, cost and curve are those of runs whose ids are not in `without`.
+    Statuses, cost and curve leave out the runs in `without`.
     """
     tools: dict[str, Figures] = {}
     models: dict[str, Figures] = {}

@@ -1,4 +1,4 @@
-"""The server: the viewer on a socket of this machine, with a token that only its printed address has."""
+"""The server of the viewer, with a token in its printed address."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from socket import socket
 from threading import Thread
 from typing import TYPE_CHECKING, Any
+
+from typing_extensions import override
 
 from wesichain.agent import Agent
 from wesichain.core.internal import Prices, is_loopback, listening_socket
@@ -43,10 +46,10 @@ def run_server(
     allow_remote: bool = False,
     announce: Callable[[str], object] = print,
 ) -> None:
-    """Serve the viewer until it is stopped (Ctrl-C). Port 0 takes a free one; `announce` gets the address.
+    """Serve the viewer until Ctrl-C. Port 0 uses a free port. `announce` is called with the address.
 
-    Only this machine can reach it. `allow_remote=True` lets others in, who need the token too; then
-    `hosts` says by which names.
+    Only this machine can reach it. `allow_remote=True` allows others, which need the token too; `hosts` are
+    then the names by which they reach it.
     """
     if token is not None and not re.fullmatch(r"[A-Za-z0-9_~.-]{16,}", token):
         raise ConfigError("a token has 16 or more letters, digits and any of '_-.~'; leave it out to get one")
@@ -81,6 +84,19 @@ def run_server(
             timeout_graceful_shutdown=_GRACE,
         )
         Thread(target=app.state.read_ahead, daemon=True).start()
-        announce(f"http://{hosts[0] if hosts else f'{name}:{taken}'}/#token={token}")
+        address = f"http://{hosts[0] if hosts else f'{name}:{taken}'}/#token={token}"
         with suppress(KeyboardInterrupt):  # the usual way to stop it
-            uvicorn.Server(config).run(sockets=[listener])
+            _Server(config, lambda: announce(address)).run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """Calls `announce` when it has started, and so handles Ctrl-C."""
+
+    def __init__(self, config: uvicorn.Config, announce: Callable[[], object]) -> None:
+        super().__init__(config)
+        self._announce = announce
+
+    @override
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._announce()

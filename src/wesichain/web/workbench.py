@@ -1,4 +1,4 @@
-"""The workbench: talk with an agent; follow, fork, cancel, resume, mark and export runs."""
+"""The workbench: the routes to follow, fork, cancel, resume, mark and export runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _DIGEST = re.compile("[0-9a-f]{64}")
 
 
 class Workbench:
-    """The actions of a page beyond looking. Each is guarded like everything else under /api."""
+    """The actions of the pages on runs."""
 
     def __init__(self, runs: AllRuns, desk: AgentDesk | None) -> None:
         self._runs = runs
@@ -56,7 +56,7 @@ class Workbench:
         ]
 
     async def info(self, _: Request) -> Response:
-        """The parts that this server has: the agent, the database, the labels."""
+        """The agent, and whether there is a database; the file of labels."""
         desk = self._desk
         return JSONResponse(
             {
@@ -85,7 +85,7 @@ class Workbench:
         return JSONResponse({"run_id": await self._desk.fork(recording, step)}, HTTPStatus.CREATED)
 
     async def cancel(self, request: Request) -> Response:
-        """Stop a durable run, wherever it runs."""
+        """Cancel a durable run, on any machine."""
         await body_of(request)
         run = await self._find(request)
         if isinstance(run, RecordedRun):
@@ -95,34 +95,34 @@ class Workbench:
             )
         if run.status in ("completed", "failed"):
             raise HTTPException(HTTPStatus.CONFLICT, f"the run has ended: it is {run.status}")
-        await _changing(self._stored().cancel(run.run_id))
+        await _change(self._durable_runs().cancel(run.run_id))
         return JSONResponse({"run": self._runs.plain(await self._find(request))})
 
     async def resume(self, request: Request) -> Response:
-        """Queue a durable run again that was cancelled or has failed."""
+        """Queue a cancelled or failed durable run again."""
         await body_of(request)
         before = await self._find(request)
         if isinstance(before, RecordedRun):
             raise HTTPException(HTTPStatus.CONFLICT, "this run is a recording: fork it at a step")
-        await _changing(self._stored().resume(before.run_id))
-        run = await self._stored().show(before.run_id)
+        await _change(self._durable_runs().resume(before.run_id))
+        run = await self._durable_runs().show(before.run_id)
         if (run.status, run.updated_at) == (before.status, before.updated_at):
             why = "decide on its calls first" if run.status == "interrupted" else "there is nothing to resume"
             raise HTTPException(HTTPStatus.CONFLICT, f"the run is {run.status}: {why}")
         return JSONResponse({"run": self._runs.plain(run)})
 
     async def follow(self, request: Request) -> Response:
-        """The events of a run, as they come."""
+        """The events of a run as server-sent events."""
         run = await self._find(request)
         after = number_of(request, "after", -1, least=-1)
         if isinstance(run, RecordedRun):
             events = follow(run.path, after=after)
         else:
-            events = _event_lines(self._stored(), run.run_id, after)
+            events = _event_lines(self._durable_runs(), run.run_id, after)
         return StreamingResponse(events, media_type="text/event-stream")
 
-    def _stored(self) -> DurableRuns:
-        assert self._database is not None  # which a durable run was found in
+    def _durable_runs(self) -> DurableRuns:
+        assert self._database is not None  # a durable run was found in it
         return self._database
 
     # --- runs --------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ class Workbench:
         return Response(html, media_type="text/html", headers=headers)
 
     async def part(self, request: Request) -> Response:
-        """The bytes of a picture or a document, which are kept beside the recording, by their hash."""
+        """The bytes of an image or document of a recording, by their hash."""
         digest = str(request.path_params["digest"])
         run = await self._find(request)
         if not _DIGEST.fullmatch(digest) or not isinstance(run, RecordedRun):
@@ -164,15 +164,15 @@ class Workbench:
             data = await run_in_threadpool((run.path.with_suffix(".parts") / digest).read_bytes)
         except OSError:
             raise HTTPException(HTTPStatus.NOT_FOUND, "the bytes of this part are not here") from None
-        headers = {"content-disposition": "attachment"}  # data for the page, never a page itself
+        headers = {"content-disposition": "attachment"}  # never rendered as a page
         return Response(data, media_type="application/octet-stream", headers=headers)
 
     async def _find(self, request: Request) -> AnyRun:
         return await run_of(self._runs, str(request.path_params["id"]))
 
 
-async def _changing(work: Awaitable[object]) -> None:
-    """Change a durable run; what the database says against it is told."""
+async def _change(work: Awaitable[object]) -> None:
+    """Change a durable run; 409 with the error of the database."""
     try:
         await work
     except WesichainError as error:
@@ -180,7 +180,7 @@ async def _changing(work: Awaitable[object]) -> None:
 
 
 async def _event_lines(database: DurableRuns, run_id: str, after: int) -> AsyncIterator[bytes]:
-    """The events of a durable run as server-sent events, until it has ended for good."""
+    """The events of a durable run as server-sent events, until it has completed or failed."""
     try:
         async for event in database.events(run_id):
             if event.seq > after:

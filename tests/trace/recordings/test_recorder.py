@@ -204,7 +204,7 @@ class TestWhenItWrites:
     async def test_in_a_loop_it_is_written_while_the_model_thinks(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: str
     ) -> None:
-        monkeypatch.setattr(run_file, "HOLD", 0.05)
+        monkeypatch.setattr(run_file, "FLUSH_EVERY", 0.05)
         recorder = Recorder(tmp_path)
         log = [run()[0]] if told == "log" else None
         hear, _ = recorder.run_listeners("run-1", log, -1)

@@ -37,7 +37,7 @@ from wesichain.core import (
 from wesichain.core.events import Decided
 from wesichain.core.internal import ApproveWith, PendingCall, Refuse
 from wesichain.trace import Redactor, redact
-from wesichain.trace.redaction.disguises import bared
+from wesichain.trace.redaction.obfuscation import without_invisible
 from wesichain.trace.redaction.rules import hide_secrets, may_hold_secret
 
 CANARY = "canary-3f9a7c21d8"
@@ -120,7 +120,7 @@ UNSEEN = "\u200b\u200c\u200d\u2060\ufeff\u00ad\u202e"
 @draws(20)
 @given(st.text(alphabet="ab " + UNSEEN, max_size=60))
 def test_every_letter_is_found_where_it_stood(text: str) -> None:
-    bare, place = bared(text)
+    bare, place = without_invisible(text)
     assert bare == "".join(letter for letter in text if letter not in UNSEEN)
     assert [text[place(index)] for index in range(len(bare))] == list(bare)
 

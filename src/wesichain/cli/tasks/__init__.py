@@ -1,4 +1,4 @@
-"""Files of tasks through an agent: batches, evaluations, and improvements."""
+"""Commands that run an agent on the tasks of a file: batches, evaluations, improvements."""
 
 from .batch import run_batch
 from .evaluating import eval_

@@ -1,4 +1,4 @@
-"""Batches: the tasks of a file through an agent, so many at once; what was done is not done again."""
+"""Batches: run the tasks of a file concurrently, and continue where an earlier batch stopped."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 
 class BatchTask(Value):
-    """A line of a file of tasks."""
+    """A task in a file."""
 
     id: str
     text: str
 
     @property
     def run_id(self) -> str:
-        """The same for the same line, whenever the file is run."""
+        """The run id, which is the same whenever the file is run."""
         return f"batch-{sha256(f'{self.id}|{self.text}'.encode()).hexdigest()[:24]}"
 
 
 def read_tasks(path: Path) -> list[BatchTask]:
-    """The tasks of a file of JSON Lines: a text each, or `{"task": TEXT, "id": ID}`."""
+    """Read a JSON Lines file of tasks: each a text, or `{"task": TEXT, "id": ID}`."""
     tasks = [_task(found, path, number) for number, found in read_json_lines(path)]
     twice = [name for name, times in Counter(task.id for task in tasks).items() if times > 1]
     if twice:
@@ -54,7 +54,7 @@ def _task(found: Any, path: Path, number: int) -> BatchTask:
 def run_batch(
     agent: Agent[Any], path: Path, *, workers: int, out: Path | None = None, database_url: str | None = None
 ) -> int:
-    """Run the tasks of a file; their results go to a file beside it, one line each, as they come."""
+    """Run the tasks of a file, and append each result to a file next to it."""
     tasks = read_tasks(path)
     results = out or path.with_suffix(".results.jsonl")
     done = _completed(results)
@@ -65,8 +65,8 @@ def run_batch(
         return OK
     url = database_url or f"sqlite:///{path.with_suffix('.runs.db').absolute()}"
     counts, pressed = asyncio.run(_execute(agent, todo, results, url, workers))
-    said = ", ".join(f"{number} {state}" for state, number in counts.items()) or "nothing"
-    note(f"{said}; the results are in {results}")
+    summary = ", ".join(f"{number} {state}" for state, number in counts.items()) or "nothing"
+    note(f"{summary}; the results are in {results}")
     if pressed:
         note("run the command again to continue unfinished runs")
         return CTRL_C
@@ -76,7 +76,7 @@ def run_batch(
 async def _execute(
     agent: Agent[Any], todo: Sequence[BatchTask], results: Path, url: str, workers: int
 ) -> tuple[Counter[str], bool]:
-    from wesichain.durable import DurableAgent  # it takes a second to load: no other command pays for it
+    from wesichain.durable import DurableAgent  # slow to import
 
     counts: Counter[str] = Counter()
     gate = asyncio.Semaphore(workers)
@@ -108,24 +108,29 @@ async def _execute(
                 waiting.cancel()
             await asyncio.wait({*left, stopped})
             end.cancel()
-            await serving  # what is under way stays in its queue, for the next time
+            await serving  # active runs stay in the queue, for the next time
     return counts, stop.is_set()
 
 
 async def _result(durable: DurableAgent[Any], task: BatchTask) -> dict[str, JsonValue]:
-    told: dict[str, JsonValue] = {"id": task.id, "task": task.text, "run_id": task.run_id}
+    common: dict[str, JsonValue] = {"id": task.id, "task": task.text, "run_id": task.run_id}
     try:
         await durable.enqueue(task.text, run_id=task.run_id)
         result = await durable.result(task.run_id)
     except RunInterruptedError as error:
-        return {**told, "status": "interrupted", "error": str(error)}
+        return {**common, "status": "interrupted", "error": str(error)}
     except (RunFailedError, WesichainError) as error:
-        return {**told, "status": "failed", "error": str(error)}
-    return {**told, "status": "completed", "output": to_plain(result.output), "usage": to_plain(result.usage)}
+        return {**common, "status": "failed", "error": str(error)}
+    return {
+        **common,
+        "status": "completed",
+        "output": to_plain(result.output),
+        "usage": to_plain(result.usage),
+    }
 
 
 def _completed(results: Path) -> Mapping[str, str]:
-    """Which tasks have their results: the id of each, and that of its run."""
+    """The ids of completed tasks, with the ids of their runs."""
     if not results.exists():
         return {}
     found: dict[str, str] = {}
@@ -133,7 +138,7 @@ def _completed(results: Path) -> Mapping[str, str]:
         try:
             row: Any = parse_json(line)
         except CodecError:
-            continue  # a line that was being written when the machine went down
+            continue  # a line that a crash has torn
         if is_object(row) and row.get("status") == "completed":
             found[str(row.get("id"))] = str(row.get("run_id"))
     return found

@@ -1,4 +1,4 @@
-"""eval: the cases of a file through an agent, their scores, and a comparison with an earlier version."""
+"""eval: run the cases of a file through an agent, score the runs, and compare two versions."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from wesichain.agent import Agent
-from wesichain.cli.loading import load_object, opened
+from wesichain.cli.loading import load_object, open_target
 from wesichain.cli.options import AgentMaker, Checks, Domain, Json, JudgeModel, Playbook, Runs, Workers
-from wesichain.cli.playbooks import advised_by
-from wesichain.cli.terminal import CTRL_C, FAILED, OK, note, on_ctrl_c, print_json, progress, say, table
+from wesichain.cli.playbooks import playbook_options
+from wesichain.cli.terminal import CTRL_C, FAILED, OK, echo, note, on_ctrl_c, print_json, progress, table
 from wesichain.core import to_json
 from wesichain.core.internal import home_folder, to_plain
 from wesichain.errors import ConfigError
@@ -56,11 +56,12 @@ def eval_(
             show_default="1, or with --against none",
         ),
     ] = None,
-    repeat: Annotated[int, typer.Option(min=1, help="How often each case is run.")] = 1,
+    repeat: Annotated[int, typer.Option(min=1, help="The number of runs per case.")] = 1,
     workers: Workers = 4,
     tag: Annotated[str | None, typer.Option(help="Only cases with this tag.")] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The results.", show_default="CASES.results.jsonl")
+        Path | None,
+        typer.Option("--out", "-o", help="The file of results.", show_default="CASES.results.jsonl"),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue with the existing results.")] = False,
     runs: Runs = None,
@@ -68,7 +69,7 @@ def eval_(
 ) -> None:
     """Run cases through an agent, score the runs, and compare with an earlier version.
 
-    With `--playbook PATH --against none` every case is run twice, with the playbook and without, in pairs.
+    With `--playbook PATH --against none`, each case is run with and without the playbook, in pairs.
     """
     results = out or cases.with_suffix(".results.jsonl")
     is_paired = against == "none"
@@ -76,16 +77,16 @@ def eval_(
     if not chosen:
         raise ConfigError(f"no case of {cases} has the tag {tag!r}")
     if is_paired and playbook is None:
-        raise ConfigError("--against none is a comparison without a playbook: name one with --playbook PATH")
+        raise ConfigError("--against none compares with and without a playbook: name it with --playbook PATH")
     earlier = read_results(Path(against)) if against is not None and not is_paired else None
-    learned = advised_by(playbook, domain)
+    learned = playbook_options(playbook, domain)
     functions: list[Check] = [load_object(name, object) for name in checks or ()]
     options: dict[str, Any] = {"checks": functions, "judge": Judge(judge) if judge else None}
     options |= {"repeat": repeat, "at_once": workers}
     folder = runs or home_folder() / "runs"
 
     def execute(change: Callable[[Agent[Any]], Agent[Any]], to: Path) -> tuple[Report | None, bool]:
-        known = _known(to, chosen, resume=resume)
+        known = _finished(to, chosen, resume=resume)
         work = partial(_evaluate, agent, change, chosen, done=known, **options)
         return asyncio.run(_execute(work, len(known), len(chosen) * repeat, to, folder))
 
@@ -99,7 +100,7 @@ def eval_(
             lambda one: one.with_playbook(learned["playbook"], domain) if learned else one, results
         )
     if report is None:
-        note(f"stopped; what was done is in {results}: continue with --resume")
+        note(f"stopped; the results so far are in {results}: continue with --resume")
         raise typer.Exit(CTRL_C if pressed else FAILED)
     comparison = compare(earlier, report.results) if earlier is not None else None
     _show(report, comparison, results, as_json=as_json)
@@ -111,13 +112,13 @@ def eval_(
 async def _evaluate(
     agent: str, change: Callable[[Agent[Any]], Agent[Any]], cases: Sequence[Case], **settings: Any
 ) -> Report:
-    """Evaluate the agent that a target names or makes, with or without a playbook."""
-    async with opened(agent, Agent) as program:
+    """Open an agent, change it, and evaluate it."""
+    async with open_target(agent, Agent) as program:
         return await evaluate(change(program), cases, **settings)
 
 
-def _known(results: Path, cases: Sequence[Case], *, resume: bool) -> tuple[Result, ...]:
-    """The results that need no second run; without --resume an earlier file is left alone."""
+def _finished(results: Path, cases: Sequence[Case], *, resume: bool) -> tuple[Result, ...]:
+    """The results of an earlier evaluation that is resumed. Raises if the file exists otherwise."""
     if not results.exists():
         return ()
     if not resume:
@@ -129,7 +130,7 @@ def _known(results: Path, cases: Sequence[Case], *, resume: bool) -> tuple[Resul
 async def _execute(
     work: Callable[..., Coroutine[Any, Any, Report]], known: int, total: int, results: Path, folder: Path
 ) -> tuple[Report | None, bool]:
-    """The evaluation, recorded and shown as it goes; nothing where Ctrl-C ended it."""
+    """Run an evaluation, with recordings and a progress bar; return None for the report after Ctrl-C."""
     token = CancellationToken()
     recorder = Recorder(folder)
     with progress() as shown:
@@ -137,20 +138,20 @@ async def _execute(
 
         def on_result(result: Result) -> None:
             if token.cancelled:
-                return  # it was cut short: it is to be run again
+                return  # the run was cut off: it is run again
             _append(results, result)
             _append(folder / "scores.jsonl", result)
             shown.advance(bar)
 
-        doing = asyncio.ensure_future(work(events=[recorder], on_result=on_result, cancellation=token))
+        evaluation = asyncio.ensure_future(work(events=[recorder], on_result=on_result, cancellation=token))
 
         def stop() -> None:
             token.cancel("Ctrl-C")
-            doing.cancel()
+            evaluation.cancel()
 
         on_ctrl_c(stop)
         try:
-            return await doing, False
+            return await evaluation, False
         except asyncio.CancelledError:
             return None, token.cancelled
         finally:
@@ -179,18 +180,18 @@ def _show(report: Report, comparison: Comparison | None, results: Path, *, as_js
         return
     if report.failures:
         table(("case", "run", "why"), ((one.case, one.run_id[:12], one.why) for one in report.failures))
-        say()
+        echo()
     passed = sum(one.passed for one in report.results)
     tokens = report.usage.total_tokens
     cost = f", cost {report.cost:.4f} dollars" if report.cost else ""
-    say(f"{passed} of {len(report.results)} runs passed ({report.share:.0%}), {tokens:,} tokens{cost}")
+    echo(f"{passed} of {len(report.results)} runs passed ({report.share:.0%}), {tokens:,} tokens{cost}")
     if comparison is not None:
-        for line in _compared(comparison):
-            say(line)
-    note(f"the results are in {results}; 'wesichain serve' shows the scores beside the runs")
+        for line in _comparison_lines(comparison):
+            echo(line)
+    note(f"the results are in {results}; 'wesichain serve' shows the scores of the runs")
 
 
-def _compared(found: Comparison) -> list[str]:
+def _comparison_lines(found: Comparison) -> list[str]:
     shares = f"{found.before:.0%} -> {found.after:.0%}"
     interval = f"{found.low:+.1%} to {found.high:+.1%}"
     lines = [

@@ -1,4 +1,4 @@
-"""improve: an agent's instructions and tool descriptions rewritten over cases, shown, and kept on a yes."""
+"""improve: rewrite an agent's instructions and tool descriptions, and write them to a file if confirmed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 from wesichain.cli.loading import load_agent, load_object
 from wesichain.cli.options import AgentMaker, Checks, Json, JudgeModel, Workers, Yes
-from wesichain.cli.terminal import FAILED, OK, is_interactive, note, print_json, read_line, say
+from wesichain.cli.terminal import FAILED, OK, confirm, echo, is_interactive, note, print_json
 from wesichain.core.internal import dump_json
 from wesichain.evals import Check, Improvement, Judge, read_cases
 from wesichain.evals import improve as improve_texts
@@ -23,9 +23,11 @@ def improve(
     agent: AgentMaker,
     model: Annotated[
         str | None,
-        typer.Option(help="A model PROVIDER:NAME that rewrites.", show_default="the agent's own"),
+        typer.Option(
+            help="The model that rewrites the texts: PROVIDER:NAME.", show_default="the agent's own"
+        ),
     ] = None,
-    budget: Annotated[int, typer.Option(min=1, help="How many runs may be made.")] = 200,
+    budget: Annotated[int, typer.Option(min=1, help="The maximum number of runs.")] = 200,
     checks: Checks = None,
     judge: JudgeModel = None,
     workers: Workers = 4,
@@ -33,10 +35,10 @@ def improve(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Rewrite an agent's instructions and tool descriptions; half of the cases test them and teach nothing.
+    """Rewrite an agent's instructions and tool descriptions; half of the cases are held out to test them.
 
-    The agent is not changed. The texts are written to a file once a person has said yes. Ends with 1 where
-    they are not better beyond doubt.
+    The agent is not changed. The texts are written to a file after confirmation. Exit status 1 if they are
+    not significantly better.
     """
     chosen, program = read_cases(cases), load_agent(agent)
     functions: list[Check] = [load_object(name, object) for name in checks or ()]
@@ -56,10 +58,7 @@ def improve(
         print_json({**asdict(found), "tools": dict(found.tools)})
     else:
         _show(found)
-    agreed = found.passed and (
-        yes or (is_interactive() and read_line(f"write these texts to {out}? [y/N]: ") in ("y", "yes"))
-    )
-    if agreed:
+    if found.passed and (yes or (is_interactive() and confirm(f"write these texts to {out}?"))):
         out.write_text(dump_json({"instructions": found.instructions, "tools": dict(found.tools)}) + "\n")
         note(f"the texts are in {out}; put them into the agent")
     else:
@@ -68,7 +67,7 @@ def improve(
 
 
 def _show(found: Improvement) -> None:
-    say(found.diff or "no rewriting passed more of the cases")
+    echo(found.diff or "no rewriting passed more of the cases")
     shares = f"{found.before:.0%} -> {found.after:.0%}"
     interval = f"{found.low:+.1%} to {found.high:+.1%}"
-    say(f"held-out cases: {shares}, a difference of {found.lift:+.1%} (95 %: {interval}), {found.runs} runs")
+    echo(f"held-out cases: {shares}, a difference of {found.lift:+.1%} (95 %: {interval}), {found.runs} runs")

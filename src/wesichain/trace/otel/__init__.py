@@ -1,6 +1,6 @@
 """OpenTelemetry, by the semantic conventions for generative AI. Needs the extra `otel`.
 
-`instrument()` traces every run of the process; `OtelSink` makes spans of the events of the runs it is given.
+`instrument()` traces every run of the process; `OtelSink` makes spans from the events that it receives.
 """
 
 from .live import Instrumentation, conversation, instrument

@@ -1,4 +1,4 @@
-"""OpenTelemetry's API, which the extra `otel` brings; nothing else here imports it."""
+"""The OpenTelemetry API, from the extra `otel`: the one module that imports it."""
 
 from __future__ import annotations
 

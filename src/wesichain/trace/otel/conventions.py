@@ -1,4 +1,4 @@
-"""Attributes of spans by the conventions for generative AI: the messages, the usage, the provider."""
+"""Span attributes by the semantic conventions for generative AI: messages, usage, provider."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wesichain.core.internal import HandedOff, dump_json
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
-# Of each provider our name, that of the conventions, its host, and how the names of its models begin.
+# For each provider: our name, the name in the conventions, its host, and the prefixes of its model names.
 _KNOWN = (
     ("openai", "openai", "openai.com", ("gpt-", "o1", "o3", "o4")),
     ("responses", "openai", "", ()),
@@ -41,7 +41,7 @@ def wants_content(content: bool | None) -> bool:
 
 
 def provider_of_model(model: str) -> str:
-    """The provider of a model that is known by its name alone: `openai:gpt-5`, `claude-...`."""
+    """The provider of a model, from its name: `openai:gpt-5`, `claude-...`."""
     prefix, colon, _ = model.partition(":")
     if colon:
         return _PROVIDERS.get(prefix, prefix)
@@ -49,11 +49,13 @@ def provider_of_model(model: str) -> str:
 
 
 def provider_of(llm: object, model: str) -> str:
-    """The provider of a client: as it says itself, by its address, or else by the model's name."""
-    said: Any = getattr(llm, "provider", None)
-    if isinstance(said, str) and said:
-        return _PROVIDERS.get(said, said)
-    inner = getattr(llm, "llm", None) or next(iter(getattr(llm, "models", ())), None)  # around another
+    """The provider of a client: from its `provider`, else its base URL, else the model name."""
+    provider: Any = getattr(llm, "provider", None)
+    if isinstance(provider, str) and provider:
+        return _PROVIDERS.get(provider, provider)
+    inner = getattr(llm, "llm", None) or next(
+        iter(getattr(llm, "models", ())), None
+    )  # a client that wraps others
     if inner is not None:
         return provider_of(inner, model)
     address = urlsplit(str(getattr(llm, "base_url", None) or getattr(llm, "_base_url", None) or ""))
@@ -68,7 +70,7 @@ def provider_of(llm: object, model: str) -> str:
 
 
 def agent_name(name: str) -> str:
-    """The name of an agent, "" of one that was given none."""
+    """The name of an agent; "" for the default name."""
     return "" if name == _UNNAMED else name
 
 
@@ -78,12 +80,12 @@ def model_name(model: str) -> str:
 
 
 def usage_of(usage: Usage) -> dict[str, int]:
-    """Tokens; those of a cache and of reasoning where a provider told them."""
-    told = {
+    """Attributes for the tokens; those of the cache and of reasoning only where they are not 0."""
+    attributes = {
         "gen_ai.usage.input_tokens": usage.input_tokens,
         "gen_ai.usage.output_tokens": usage.output_tokens,
     }
-    told |= {
+    attributes |= {
         name: count
         for name, count in (
             ("gen_ai.usage.cache_read.input_tokens", usage.cache_read_tokens),
@@ -92,7 +94,7 @@ def usage_of(usage: Usage) -> dict[str, int]:
         )
         if count
     }
-    return told
+    return attributes
 
 
 def messages_of(messages: Sequence[Message]) -> str:
@@ -124,7 +126,7 @@ def _parts(message: Message) -> list[dict[str, Any]]:
 
 
 def _media(message: Message) -> list[dict[str, Any]]:
-    """Pictures, documents and sounds: what they are and their hash or address, never their bytes."""
+    """Images, documents and sounds: their type, and hash or URL; never their bytes."""
     if isinstance(message.content, str):
         return []
     return [
@@ -150,7 +152,7 @@ def definitions_of(tools: Sequence[ToolSpec]) -> str:
 
 
 def handoff_of(event: HandedOff) -> dict[str, str]:
-    """Who handed the run to whom, as the attributes of an event in its span."""
+    """A handoff as the attributes of a span event."""
     return {
         "wesichain.handoff.source": event.source,
         "gen_ai.agent.name": event.target,

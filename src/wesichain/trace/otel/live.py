@@ -1,4 +1,4 @@
-"""Instrumentation: spans that are current while a model or a tool runs, and metrics, by the conventions."""
+"""Instrumentation: spans that are current while a model or a tool runs, and metrics."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from .api import (
 from .conventions import agent_name, handoff_of, model_name, provider_of, wants_content
 from .spans import SpanWriter
 
-# The buckets that the conventions advise.
+# The buckets that the conventions recommend.
 _SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 _TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
 _CALLS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -51,13 +51,13 @@ Attributes: TypeAlias = dict[str, str | int]
 
 
 class _Run(Mutable):
-    """The span of a run, in the task that it runs in, and what was current there before."""
+    """The span of a run, and the context that was current in its task before."""
 
     span: Span
     before: Any  # the context
     outer: _Run | None
     began: float
-    attributes: Attributes  # of its measurements
+    attributes: Attributes  # of its metrics
     conversation: str = ""
     has_provider: bool = False
     inference_calls: int = 0
@@ -66,7 +66,7 @@ class _Run(Mutable):
 
 _run: ContextVar[_Run | None] = ContextVar("wesichain_otel_run", default=None)
 _chat: ContextVar[Span | None] = ContextVar("wesichain_otel_chat", default=None)
-# When a model was called whose first chunk has not come yet, and the attributes of that measurement.
+# The time of a model call whose first chunk has not arrived, and the attributes of its metric.
 _first_chunk: ContextVar[tuple[float, Attributes] | None] = ContextVar(
     "wesichain_otel_first_chunk", default=None
 )
@@ -75,7 +75,7 @@ _conversation: ContextVar[str] = ContextVar("wesichain_otel_conversation", defau
 
 @contextmanager
 def conversation(id: str) -> Generator[None]:
-    """Says of the runs inside that they belong to a conversation: their spans have its id.
+    """Set the conversation id of the spans of all runs inside a `with` block.
 
     Runs with a stored conversation (`agent.run(..., conversation=...)`) do not need this.
     """
@@ -92,18 +92,17 @@ def instrument(
     meter_provider: MeterProvider | None = None,
     content: bool | None = None,
 ) -> Instrumentation:
-    """Trace and measure every run of this process, until `close()`; a second call replaces the first.
+    """Trace and measure every run of this process until `close()`. A second call replaces the first.
 
     Spans have messages only with `content=True`, or if the environment variable
     OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT is `true`; secrets are redacted.
     """
-    made = Instrumentation(tracer_provider, meter_provider, content=content)
-    around.hook = made
+    around.hook = made = Instrumentation(tracer_provider, meter_provider, content=content)
     return made
 
 
 class Instrumentation(CallHook):
-    """Runs each call of a run inside a span. A run belongs to the span that is current where it starts."""
+    """Runs each call of a run in a span. The parent of a run's span is the current span at its start."""
 
     def __init__(
         self,
@@ -127,33 +126,33 @@ class Instrumentation(CallHook):
             )
 
         self._duration = histogram(
-            "client.operation.duration", "How long model calls, tool calls and runs took."
+            "client.operation.duration", "Duration of model calls, tool calls and runs."
         )
         self._tokens = histogram(
-            "client.token.usage", "The tokens that model calls read and wrote.", "{token}", _TOKENS
+            "client.token.usage", "Input and output tokens of model calls.", "{token}", _TOKENS
         )
         self._first_chunk = histogram(
-            "client.operation.time_to_first_chunk", "How long the first chunk of a stream took."
+            "client.operation.time_to_first_chunk", "Time to the first chunk of a streamed reply."
         )
         self._durations = {
-            "invoke_agent": histogram("invoke_agent.duration", "How long runs took."),
-            "invoke_workflow": histogram("workflow.duration", "How long runs of graphs took."),
-            "execute_tool": histogram("execute_tool.duration", "How long tool calls took."),
+            "invoke_agent": histogram("invoke_agent.duration", "Duration of runs."),
+            "invoke_workflow": histogram("workflow.duration", "Duration of graph runs."),
+            "execute_tool": histogram("execute_tool.duration", "Duration of tool calls."),
         }
         self._inference_calls = histogram(
-            "invoke_agent.inference_calls", "The model calls of a run.", "{call}", _CALLS
+            "invoke_agent.inference_calls", "Model calls per run.", "{call}", _CALLS
         )
-        self._tool_calls = histogram("invoke_agent.tool_calls", "The tool calls of a run.", "{call}", _CALLS)
+        self._tool_calls = histogram("invoke_agent.tool_calls", "Tool calls per run.", "{call}", _CALLS)
 
     def _measure(self, seconds: float, attributes: Attributes) -> None:
-        """The duration of an operation, and, of an agent, a graph or a tool, under its own name too."""
+        """Record a duration, also in the separate histogram for agents, graphs or tools."""
         self._duration.record(seconds, attributes)
         own = self._durations.get(str(attributes.get("gen_ai.operation.name")))
         if own is not None:
             own.record(seconds, attributes)
 
     def close(self) -> None:
-        """Trace no more runs; those that are active end their spans."""
+        """Stop tracing new runs; the spans of active runs are still ended."""
         if around.hook is self:
             around.hook = None
 
@@ -164,8 +163,8 @@ class Instrumentation(CallHook):
         return _Listener(self._receive, agent_name(agent), _conversation.get())
 
     def _receive(self, event: Event, listener: _Listener) -> None:
-        """Begin or end the span of a run, in the task that it runs in."""
-        if event.scope:  # a nested run emits its own events, in its own task
+        """Start or end the span of a run, in the task of the run."""
+        if event.scope:  # a run inside has its own listener
             return
         run = listener.run
         if isinstance(event, RunStarted):
@@ -208,7 +207,7 @@ class Instrumentation(CallHook):
         self._measure(perf_counter() - run.began, run.attributes)
         self._inference_calls.record(run.inference_calls, run.attributes)
         self._tool_calls.record(run.tool_calls, run.attributes)
-        if _run.get() is run:  # else its last step was taken in another task than its first
+        if _run.get() is run:  # else the last step ran in another task than the first
             attach(run.before)
             _run.set(run.outer)
 
@@ -269,7 +268,7 @@ class Instrumentation(CallHook):
             return answer
 
     def _set_provider(self, provider: str) -> None:
-        """Set the provider of the run's span at the first call: events do not name it."""
+        """Set the provider of the run's span at the first model call: events do not contain it."""
         run = _run.get()
         if run is not None and not run.has_provider:
             run.has_provider = True
@@ -297,7 +296,7 @@ class Instrumentation(CallHook):
             done = await result
             error = getattr(done, "error", None)
             cause = getattr(error, "__cause__", None)
-            if isinstance(cause, RunInterruptedError):  # it waits, and is run again
+            if isinstance(cause, RunInterruptedError):  # the call waits and is continued later
                 span.set_attribute("wesichain.decision", "waiting")
             elif error is not None:
                 attributes["error.type"] = type(error).__name__
@@ -310,7 +309,7 @@ class Instrumentation(CallHook):
     def _current(
         self, name: str, attributes: Attributes, kind: SpanKind, *, is_measured: bool = True
     ) -> Generator[Span]:
-        """A span that is current for what runs inside; an exception ends it, and is measured too."""
+        """A current span for a `with` block; an exception is recorded in the span and the metric."""
         span = self._tracer.start_span(name, kind=kind, attributes={**attributes, **self._conversation_id()})
         before = get_current()
         attach(set_span_in_context(span, before))
@@ -339,7 +338,7 @@ class _Listener(Mutable):
     receive: Callable[[Event, _Listener], None]
     agent: str
     conversation: str
-    run: _Run | None = None  # once it has begun
+    run: _Run | None = None  # once it has started
 
     def emit(self, event: Event) -> None:
         self.receive(event, self)

@@ -1,4 +1,4 @@
-"""The sink: recorded or live events as spans, by the semantic conventions for generative AI.
+"""The OpenTelemetry sink: makes spans from events, by the semantic conventions for generative AI.
 
 | events | span | kind |
 |---|---|---|
@@ -39,22 +39,22 @@ from .api import Span, SpanKind, Tracer, TracerProvider, get_tracer, set_span_in
 from .conventions import agent_name, handoff_of, model_name, provider_of_model, wants_content
 from .spans import SpanWriter
 
-_MOST_INTERRUPTED = 1_000  # runs whose messages are kept in case that they are resumed
+_MOST_INTERRUPTED = 1_000  # runs whose messages are kept for a resume
 
 
 class _Run(Mutable):
-    """The open spans of one run, or of a run nested in it."""
+    """The open spans of a run, or of a run inside it."""
 
     span: Span
     model: str
     transcript: Transcript
     latest: int
     chat: Span | None = None
-    tools: dict[str, Span] = field(default_factory=dict)  # by id of the call
-    nodes: dict[str, list[Span]] = field(default_factory=dict)  # one node may run several times at once
+    tools: dict[str, Span] = field(default_factory=dict)  # by call id
+    nodes: dict[str, list[Span]] = field(default_factory=dict)  # a node may run several times at once
 
     def time_of(self, event: Event) -> int:
-        """Nanoseconds since the epoch; never before those of an earlier event, whatever the clock did."""
+        """Nanoseconds since the epoch; never less than for an earlier event of the run."""
         self.latest = max(self.latest, _nanoseconds(event))
         return self.latest
 
@@ -63,7 +63,7 @@ class _Run(Mutable):
         return [*([self.chat] if self.chat else []), *self.tools.values(), *nodes]
 
     def parent_of(self, place: str) -> Span:
-        """The span under which a nested run belongs: that of its call or node, or the run's own."""
+        """The parent span of a run inside: the span of its call or node, else that of the run."""
         if place in self.tools:
             return self.tools[place]
         node = max(
@@ -73,11 +73,11 @@ class _Run(Mutable):
 
 
 class OtelSink:
-    """Makes spans of events. A run's span is a child of the span that is current where the run starts.
+    """Makes spans from events. The parent of a run's span is the current span at its start.
 
     Spans have names, counts, times and errors. They have messages only with `content=True`, or if the
     environment variable OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT is `true`. `name` is the name of
-    the agent or graph whose run is not inside another, `provider` that of the model's provider.
+    the top agent or graph, `provider` the provider of its model.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class OtelSink:
         self._name = name
         self._provider = provider
         self._runs: dict[tuple[str, str], _Run] = {}
-        self._interrupted: dict[tuple[str, str], Transcript] = {}  # which a resumed run continues
+        self._interrupted: dict[tuple[str, str], Transcript] = {}  # continued by a resumed run
         self._lock = threading.RLock()
 
     def emit(self, event: Event) -> None:
@@ -102,13 +102,13 @@ class OtelSink:
                 self._start_run(event)
                 return
             run = self._runs.get((event.run_id, event.scope))
-            if run is not None:  # else its start was not seen
+            if run is not None:  # else the sink did not receive its start
                 if self._write.content:
                     run.transcript.take(event)
                 self._follow(run, event)
 
     def close(self) -> None:
-        """End the spans of runs that have not ended."""
+        """End the spans of all active runs."""
         with self._lock:
             for run in reversed(list(self._runs.values())):
                 for span in (*run.inner(), run.span):
@@ -146,7 +146,7 @@ class OtelSink:
         return {"gen_ai.provider.name": provider, "gen_ai.request.model": model_name(model)}
 
     def _end_run(self, run: _Run, event: RunCompleted | RunFailed | RunInterrupted) -> None:
-        for span in run.inner():  # a cancelled step, a call that was abandoned
+        for span in run.inner():  # a cancelled step or call
             span.end(run.time_of(event))
         self._write.end_run(run.span, event)
         run.span.end(run.time_of(event))
@@ -199,7 +199,7 @@ class OtelSink:
         )
 
     def _start_chat(self, run: _Run, event: StepStarted) -> None:
-        if run.chat is not None:  # the reply never came
+        if run.chat is not None:  # it got no reply
             run.chat.end(run.time_of(event))
         attributes = self._model_attributes(run.model)
         name = f"chat {attributes['gen_ai.request.model']}"
@@ -218,7 +218,7 @@ class OtelSink:
             span.end(run.time_of(event))
 
     def _fail_step(self, run: _Run, event: StepFailed) -> None:
-        """An error ends the span of its call or model call; a later one is an event of the run's span."""
+        """End the span of the failed call or model call; without one, add an event to the run's span."""
         span: Span | None = None
         if event.call_id is not None:
             span = run.tools.pop(event.call_id, None)

@@ -1,4 +1,4 @@
-"""Spans: the attributes of a run, a model call and a tool call, for recorded and for live runs alike."""
+"""Span attributes of runs, model calls and tool calls, for events and for live calls."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .conventions import definitions_of, messages_of, reply_of, usage_of
 class SpanWriter(Value):
     """Writes attributes by the conventions; messages, arguments and results only with `content`.
 
-    `clean` removes secrets from what was not redacted before.
+    `clean` redacts texts that do not come from redacted events.
     """
 
     content: bool

@@ -1,4 +1,4 @@
-"""The folder of recordings: names of files, a quick list of runs, finding one, retention."""
+"""A folder of recordings: file names, lists of runs, search by id, and retention."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PEEK = 4096
 
 
 def file_name(run_id: str, at: float) -> str:
-    """The name of a run's file: sorted by time, and a plain name whatever the id is."""
+    """The file name of a run: it sorts by time, and is a plain name for any run id."""
     seconds, micros = divmod(round(min(at, _LAST_MOMENT) * 1_000_000) if at > 0 else 0, 1_000_000)
     return f"{_moment(seconds)}.{micros:06}Z-{_tail(run_id)}"
 
@@ -37,16 +37,16 @@ def _moment(seconds: int) -> str:
 
 
 def _tail(run_id: str) -> str:
-    """The end of the file's name. An id that is not a plain word gives its hash: no dot is in a word."""
+    """The end of the file name: a plain id as it is, any other as its hash. Plain ids contain no dot."""
     if re.fullmatch(_PLAIN_ID, run_id):
         return run_id + _SUFFIX
-    from hashlib import sha256  # not needed for the ids that the runtime makes
+    from hashlib import sha256  # not needed for ids of the runtime
 
     return f"id.{sha256(run_id.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}{_SUFFIX}"
 
 
 def _names(folder: str | PathLike[str]) -> list[str]:
-    """The files of recordings in a folder, newest first; a folder that is missing has none."""
+    """The file names of the recordings in a folder, newest first; none if the folder is missing."""
     is_ours = re.compile(_NAME).fullmatch
     try:
         return sorted(filter(is_ours, os.listdir(folder)), reverse=True)  # noqa: PTH208  # ten thousand names
@@ -55,23 +55,23 @@ def _names(folder: str | PathLike[str]) -> list[str]:
 
 
 def latest_file(folder: str | PathLike[str], run_id: str) -> str | None:
-    """The newest recording of exactly this run that can be read."""
+    """The path of the newest readable recording with exactly this run id."""
     tail = _tail(run_id)
     paths = (os.path.join(folder, name) for name in _names(folder) if name[len(_STAMP) :] == tail)  # noqa: PTH118  # ten thousand
     return next((path for path in paths if _summary(path) is not None), None)
 
 
 def new_files(folder: Path, run_id: str, at: float) -> Iterator[str]:
-    """Paths for a new recording: one after the other is taken until one is free."""
+    """Paths for a new recording, to be tried in order until one is free."""
     yield f"{folder}{os.sep}{file_name(run_id, at)}"
     step = 0.000_001
-    while True:  # the same id at the same moment, by a clock that stands still
+    while True:  # the same id at the same time, with a clock that stands still
         yield f"{folder}{os.sep}{file_name(run_id, at + step)}"
         step *= 2
 
 
 def find_run(folder: str | PathLike[str], run_id: str) -> Path:
-    """The newest recording of a run, by its id or the beginning of it. None: a `ConfigError`."""
+    """Return the newest recording of a run, by its id or a prefix of it; `ConfigError` without one."""
     exact = latest_file(folder, run_id)
     if exact is not None:
         return Path(exact)
@@ -87,13 +87,13 @@ def find_run(folder: str | PathLike[str], run_id: str) -> Path:
 
 
 class RunSummary(Value):
-    """A run as a list shows it. `steps`, `usage` and `result` are there once it has ended."""
+    """A row in a list of runs. `steps`, `usage` and `result` are set once the run has ended."""
 
     path: Path
     run_id: str
     started_at: float
     model: str
-    user_input: str  # its beginning
+    user_input: str  # the first 160 characters
     status: Status
     size: int
     steps: int | None = None
@@ -118,12 +118,12 @@ def list_runs(
     before: str | None = None,
     known: MutableMapping[str, RunSummary] | None = None,
 ) -> tuple[RunSummary, ...]:
-    """The runs of a folder, newest first: only the two ends of each file are read.
+    """The runs of a folder, newest first. Only the first and last lines of each file are read.
 
-    `search`: every word must be in the id, the model, the status, or the beginning of the question or
-    of the answer. `before`: the name of a file, for the next page. A file that cannot be read is left out.
-    `known`: summaries by name of file, for those who list again and again: what it holds is used as long
-    as the file has its size, and what is read is put into it.
+    `search`: words that must all be in the id, the model, the status, or the beginning of the task or of
+    the answer. `before`: a file name; list the runs before it (the next page). Unreadable files are left out.
+    `known`: a cache of summaries by file name, for repeated calls: an entry is used while its file has the
+    same size, and new summaries are added.
     """
     words = search.casefold().split()
     place = os.fspath(folder)
@@ -144,7 +144,7 @@ def list_runs(
 
 
 def _summary(path: str, known: RunSummary | None = None) -> RunSummary | None:
-    """The list's line on a file, read only if its size has changed; None if it cannot be read."""
+    """The summary of a file, read only if its size has changed; None if it cannot be read."""
     try:
         if known is not None and os.stat(path).st_size == known.size:  # noqa: PTH116  # ten thousand of them
             return known
@@ -174,7 +174,7 @@ def _ends(path: str) -> tuple[bytes, bytes, int]:
     try:
         size = os.fstat(descriptor).st_size
         head = os.read(descriptor, _PEEK)
-        if b"\n" not in head:  # an id of thousands of letters
+        if b"\n" not in head:  # a very long run id
             head += os.read(descriptor, 65536)
         return head, os.pread(descriptor, _PEEK, size - _PEEK) if size > _PEEK else head, size
     finally:
@@ -182,7 +182,7 @@ def _ends(path: str) -> tuple[bytes, bytes, int]:
 
 
 def _ended(tail: bytes) -> RecordedEnd | None:
-    """The last line of a file, if it says how the run ended. It is always short."""
+    """The last line of a file, if it is the end of the run. It is always short."""
     last = tail.rstrip(b"\n").rpartition(b"\n")[2]
     try:
         return from_json(RecordedEnd, last)
@@ -198,21 +198,21 @@ def prune(
     spare: Collection[Path] = (),
     clock: Clock | None = None,
 ) -> tuple[Path, ...]:
-    """Remove all but the newest `keep` recordings, and those untouched for `days`; say which."""
+    """Remove all but the newest `keep` recordings, and those not modified for `days`; return their paths."""
     files = [Path(folder, name) for name in _names(folder)]
-    doomed = set(files[keep:] if keep is not None else ())
+    removed = set(files[keep:] if keep is not None else ())
     if days is not None:
         limit = (clock or SystemClock()).time() - days * 86400
-        doomed.update(path for path in files if _changed_at(path) < limit)
-    doomed.difference_update(spare)
-    for path in doomed:
+        removed.update(path for path in files if _changed_at(path) < limit)
+    removed.difference_update(spare)
+    for path in removed:
         path.unlink(missing_ok=True)
         remove_parts(path)
-    return tuple(sorted(doomed))
+    return tuple(sorted(removed))
 
 
 def _changed_at(path: Path) -> float:
     try:
         return path.stat().st_mtime
-    except FileNotFoundError:  # another process was quicker
+    except FileNotFoundError:  # removed by another process
         return float("inf")

@@ -1,14 +1,14 @@
-"""The file of a recording: one JSON value a line.
+"""The file format of a recording: one JSON value per line.
 
-    {"kind":"recording","version":1,...}    the Header, always first
-    {"kind":"run_started",...}              an event a line, in order
-    {"kind":"recording_dropped",...}        where events could not be kept, how many and why
+    {"kind":"recording","version":1,...}    the header, always first
+    {"kind":"run_started",...}              one event per line, in order
+    {"kind":"recording_dropped",...}        where events were dropped: how many, and why
     {"kind":"recording_ended",...}          after the event that ended the run
 
-A run that is resumed goes on in its file, behind the `Ended`. A line that is not JSON was torn by a
-crash or a full disk, one that is no event comes of a model that broke its protocol; the lines around it
-are whole. The bytes of pictures, documents and sounds are not in the file: a part is told as
-`"url":"sha256:..."`, and `RUN.parts/` beside `RUN.jsonl` has a file of that name.
+A resumed run is appended to its file, after `recording_ended`. A line that is not JSON was torn by a crash
+or a full disk; a line that is not an event comes from a model client that broke its protocol. The other
+lines are complete. The bytes of images, documents and sounds are not in the file: a part has the URL
+`sha256:...`, and the folder `RUN.parts/` next to `RUN.jsonl` has a file of that name.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ STATUS_OF: dict[type, Status] = {
 
 
 def without_surrogates(text: str) -> str:
-    """The text with a question mark for each half of a letter, which no file can hold."""
+    """Replace lone surrogates, which cannot be encoded, with question marks."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def excerpt(text: str) -> str:
-    """The beginning of a text, as the header and the end repeat it for lists of runs."""
+    """The first 160 characters of a text, for lists of runs."""
     return without_surrogates(text[:160])
 
 
@@ -50,18 +50,18 @@ def _text(value: JsonValue) -> str:
 
 
 class Header(Value):
-    """The head of a recording: its format, and the facts that a list of runs shows."""
+    """The first line of a recording: its format version, and the fields shown in lists of runs."""
 
     kind: ClassVar[str] = "recording"
     version: int
     run_id: str
     started_at: float
     model: str
-    user_input: str  # its beginning
+    user_input: str  # the first 160 characters
 
 
 class Dropped(Value):
-    """Events that should stand here and could not be kept."""
+    """The number of events that are missing at this place, and the reason."""
 
     kind: ClassVar[str] = "recording_dropped"
     events: int
@@ -69,7 +69,7 @@ class Dropped(Value):
 
 
 class RecordedEnd(Value):
-    """How the run ended, in few words: what a list of runs shows of it."""
+    """The last line of an ended recording: the fields shown in lists of runs."""
 
     kind: ClassVar[str] = "recording_ended"
     status: Status
@@ -79,8 +79,8 @@ class RecordedEnd(Value):
     result: str  # the beginning of the output, the error or the reason
 
     @classmethod
-    def by(cls, event: End, nested: Usage) -> RecordedEnd:
-        """`nested`: the tokens of runs inside this one, which a graph does not add up."""
+    def of(cls, event: End, nested: Usage) -> RecordedEnd:
+        """`nested`: the tokens of the runs inside this one; the end of a graph does not include them."""
         match event:
             case RunCompleted():
                 result = _text(event.output)
@@ -96,7 +96,7 @@ Line: TypeAlias = Event | Dropped | RecordedEnd
 
 
 def read_header(line: bytes, where: str) -> Header:
-    """The first line of a file; anything else is a `CodecError` that says what it is."""
+    """Read the first line of a file; raise `CodecError` if it is not the header of a recording."""
     try:
         plain = parse_json(line)
     except CodecError:
@@ -113,7 +113,7 @@ def read_header(line: bytes, where: str) -> Header:
 
 
 def read_lines(data: bytes, *, first: int = 1, blobs: BlobReader | None = None) -> Iterator[Line | str]:
-    """The lines of `data`, numbered from `first`; for one that cannot be read, a sentence that says why."""
+    """The lines of `data`; for an unreadable one, a message with its number, counted from `first`."""
     for number, line in enumerate(data.split(b"\n"), start=first):
         if not line:
             continue

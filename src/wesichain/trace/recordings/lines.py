@@ -1,4 +1,4 @@
-"""Events as the lines of a recording: without secrets, and with whole letters."""
+"""Events as lines of a recording: redacted, and without lone surrogates."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from .format import without_surrogates
 def lines_of(
     entries: Entries, redactor: Redactor, unwritable: Callable[[Event, Exception], None], blobs: BlobWriter
 ) -> bytes:
-    """The lines of events, without secrets; the bytes of parts go to `blobs`.
+    """Redact events and write them as lines. The bytes of parts go to `blobs`.
 
-    `unwritable` is called with an event that has no JSON, and why.
+    `unwritable` is called with each event that cannot be written as JSON, and the error.
     """
     try:
         return forms_to_jsonl(_forms(entries, redactor), blobs=blobs)
-    except Exception:  # noqa: BLE001  # one of them is no usual one
+    except Exception:  # noqa: BLE001  # one of the events cannot be written as it is
         lines: list[bytes] = []
         for event in entries.events():
             try:
                 lines.append(_line_without_surrogates(redactor.event(event), blobs))
-            except Exception as error:  # noqa: BLE001  # it may hold anything that a model's code returned
+            except Exception as error:  # noqa: BLE001  # an event may contain any object of a model client
                 unwritable(event, error)
         return b"".join(lines)
 
@@ -53,24 +53,24 @@ def _forms(entries: Entries, redactor: Redactor) -> list[Any]:
 
 
 def _line_without_surrogates(event: Event, blobs: BlobWriter) -> bytes:
-    """The line of an event that may hold halves of letters, with whole ones in their place."""
+    """The line of an event; lone surrogates are replaced."""
     try:
         return to_jsonl((event,), blobs=blobs)
     except CodecError:
-        whole = replace(_WHOLE_LETTERS.event(event), run_id=without_surrogates(event.run_id))
-        return to_jsonl((whole,), blobs=blobs)
+        valid = replace(_WITHOUT_SURROGATES.event(event), run_id=without_surrogates(event.run_id))
+        return to_jsonl((valid,), blobs=blobs)
 
 
-_WHOLE_LETTERS = Redactor(without_surrogates, environ={})
+_WITHOUT_SURROGATES = Redactor(without_surrogates, environ={})
 
 
 # --- events on their way into a file ----------------------------------------------------------------
 
-PIECES: Final = frozenset({TextDelta, OutputDelta})
+DELTAS: Final = frozenset({TextDelta, OutputDelta})
 
 
 class Entries(Value):
-    """Events in order, some of them as the log of a run keeps them until somebody looks (`events_in`)."""
+    """Events in order, in the compact form of a run's log (see `events_in`)."""
 
     entries: list[Any]
     run_id: str = ""
@@ -83,20 +83,20 @@ class Entries(Value):
         return events_in(self.entries[:], self.run_id, self.before)
 
 
-class Unwritten:
-    """The events of a run that its file lacks. Without a `log` they are those that were added.
+class PendingEvents:
+    """The events of a run that are not yet in its file: of the run's `log` if there is one, else those added.
 
-    Others may append to the log at any time, and its events stay there. Pieces of replies among them are
-    left out, unless its writer `wants_pieces`.
+    The log may grow at any time, and keeps its events. Deltas of streamed replies are left out, unless
+    `with_deltas`.
     """
 
-    __slots__ = ("_before", "_drops_pieces", "_is_log", "_items", "_run_id", "_taken")
+    __slots__ = ("_before", "_drops_deltas", "_is_log", "_items", "_run_id", "_taken")
 
     def __init__(
-        self, run_id: str, log: list[Any] | None = None, before: int = 0, *, wants_pieces: bool = False
+        self, run_id: str, log: list[Any] | None = None, before: int = 0, *, with_deltas: bool = False
     ) -> None:
         self._run_id, self._before = run_id, before
-        self._drops_pieces = log is not None and not wants_pieces
+        self._drops_deltas = log is not None and not with_deltas
         self._is_log = log is not None
         self._items: list[Any] = [] if log is None else log
         self._taken = 0  # of the log
@@ -105,12 +105,12 @@ class Unwritten:
         return len(self._items) - self._taken
 
     def add(self, event: Event) -> None:
-        """Hold an event, which a log has already."""
+        """Keep an event, unless it is in the log already."""
         if not self._is_log:
             self._items.append(event)
 
     def take(self, last: Event | None = None) -> Entries:
-        """All that is to be written now, but for the `last` event, which its writer has in its hands."""
+        """Take the events to be written now, without the `last`, which the caller writes itself."""
         before, entries = self._before + self._taken, self._items[self._taken :]
         if self._is_log:
             self._taken += len(entries)
@@ -118,11 +118,11 @@ class Unwritten:
             del self._items[: len(entries)]
         if entries and entries[-1] is last:
             entries.pop()
-        if self._drops_pieces and not PIECES.isdisjoint(map(type, entries)):
-            told = events_in(entries, self._run_id, before)
-            return Entries([event for event in told if type(event) not in PIECES])
+        if self._drops_deltas and not DELTAS.isdisjoint(map(type, entries)):
+            events = events_in(entries, self._run_id, before)
+            return Entries([event for event in events if type(event) not in DELTAS])
         return Entries(entries, self._run_id, before)
 
-    def let_go(self) -> None:
-        """Forget the log of a run that is over: the loop that has yet to come round would keep it."""
+    def release(self) -> None:
+        """Drop the log of an ended run: a callback of the event loop still refers to this object."""
         self._items, self._taken, self._is_log = [], 0, False

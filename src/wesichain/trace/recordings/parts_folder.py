@@ -1,4 +1,4 @@
-"""The bytes of pictures, documents and sounds: kept once, by their hash, in a folder beside the recording."""
+"""The bytes of images, documents and sounds: files named by hash, in a folder next to the recording."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _SUFFIX = ".parts"
 
 
 def parts_folder(recording: str | PathLike[str]) -> Path:
-    """Where the bytes of a recording's parts are: `RUN.jsonl` has `RUN.parts/`, a file for each hash."""
+    """The folder with the bytes of a recording's parts: `RUN.parts/` for `RUN.jsonl`, a file per hash."""
     return Path(recording).with_suffix(_SUFFIX)
 
 
 class PartsFolder:
-    """Reads the bytes that a recording names; each file once, however often it is named."""
+    """Reads the parts of a recording by hash; each file once."""
 
     def __init__(self, recording: str | PathLike[str]) -> None:
         self._folder = parts_folder(recording)
@@ -30,7 +30,7 @@ class PartsFolder:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """The hashes whose bytes were asked for and are not there, or are not what they should be."""
+        """The requested hashes whose file is missing or has other bytes."""
         return tuple(digest for digest, data in self._known.items() if data is None)
 
     def _read(self, digest: str) -> bytes | None:
@@ -42,43 +42,43 @@ class PartsFolder:
 
 
 class PendingParts:
-    """Bytes that a recording is about to name: held until its file is there, then written once each."""
+    """Parts that are not yet written, because the recording's file does not exist yet."""
 
-    __slots__ = ("_held", "_room", "_written")
+    __slots__ = ("_pending", "_room", "_written")
 
-    def __init__(self, most: int) -> None:
-        self._room = most  # bytes that may still be written
-        self._held: dict[str, bytes] = {}
+    def __init__(self, max_bytes: int) -> None:
+        self._room = max_bytes  # that may still be written
+        self._pending: dict[str, bytes] = {}
         self._written: set[str] = set()
 
     def put(self, data: bytes) -> str:
-        """Hold the bytes. Those that a recording has no room for are named by their hash alone."""
+        """Keep bytes until they are written, if the recording has room for them; return their hash."""
         digest = _digest(data)
-        if digest not in self._written and digest not in self._held and len(data) <= self._room:
+        if digest not in self._written and digest not in self._pending and len(data) <= self._room:
             self._room -= len(data)
-            self._held[digest] = data
+            self._pending[digest] = data
         return digest
 
     def write(self, recording: str) -> None:
-        """Write what is held beside the recording; each file appears whole, or not at all."""
-        if not self._held:
+        """Write the parts next to the recording; each file appears complete or not at all."""
+        if not self._pending:
             return
         folder = parts_folder(recording)
         folder.mkdir(mode=0o700, exist_ok=True)
-        for digest, data in self._held.items():
+        for digest, data in self._pending.items():
             target = folder / digest
             if not target.exists():
                 replace_file(target, [data], sync=False)
-        self._written.update(self._held)
-        self._held.clear()
+        self._written.update(self._pending)
+        self._pending.clear()
 
 
 def remove_parts(recording: Path) -> None:
-    """Remove the bytes of a recording that is no more."""
+    """Remove the parts of a removed recording."""
     shutil.rmtree(parts_folder(recording), ignore_errors=True)
 
 
 def _digest(data: bytes) -> str:
-    from hashlib import sha256  # not needed where all is text
+    from hashlib import sha256  # not needed for runs without parts
 
     return sha256(data).hexdigest()

@@ -1,4 +1,4 @@
-"""The recorder: a sink that writes every run into a file of its own, as it happens."""
+"""The recorder: a sink that writes each run to its own file while it runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wesichain.trace.redaction.redactor import Redactor
 
 from .folder import latest_file, new_files, prune
 from .format import STATUS_OF, VERSION, End, Header, RecordedEnd, excerpt, without_surrogates
-from .lines import PIECES, Unwritten
+from .lines import DELTAS, PendingEvents
 from .run_file import RunFile
 
 _log = logging.getLogger("wesichain.trace")
@@ -30,17 +30,17 @@ _PRUNE_EVERY: Final = 64  # runs
 class Recorder:
     """Writes each run to `folder` as lines of JSON (see `trace.load`); any number of runs at once.
 
-    Files have mode 0600, a new folder 0700. Secrets are redacted here, wherever the events come from.
+    Files have mode 0600, a new folder 0700. Secrets are redacted before they are written.
 
-    Events are written in batches: the start of a run as soon as the event loop comes round, its end at
-    once, and between them after half a second, or a few hundred events if the loop does not come round.
-    A process that is killed loses at most that much, and never part of a line. `durable=True` writes and
-    syncs each event before the run goes on.
+    Events are written in batches: the start of a run in the next iteration of the event loop, its end at
+    once, and the others every half second, or every 512 events while the loop is blocked. A process that is
+    killed loses at most one batch, and never writes part of a line. `durable=True` writes and syncs each
+    event before the run continues.
 
-    What cannot be kept is counted in the file, in `dropped` and in the log: events of a run whose file
-    has reached `max_bytes` (its end is still written), of a disk that is full. `keep` (how many) and
-    `days` (untouched) remove old recordings. `deltas=True` also keeps the pieces of streamed replies,
-    which each reply repeats as a whole; a secret that comes in pieces is not known in them.
+    Events are dropped when the file has reached `max_bytes` (the end of the run is still written) or the
+    disk is full; they are counted in the file and in `dropped`, and logged. `keep` (a number) and `days`
+    (since the last change) remove old recordings. `deltas=True` also records the deltas of streamed
+    replies, which are otherwise recorded as a whole; a secret that is split over deltas is not redacted.
     """
 
     def __init__(
@@ -69,11 +69,11 @@ class Recorder:
         self._dropped = 0
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._prune()
-        weakref.finalize(self, _flush_last, self._runs, os.getpid())  # also when the program ends
+        weakref.finalize(self, _flush_last, self._runs, os.getpid())  # also at the exit of the program
 
     @property
     def dropped(self) -> int:
-        """Events of all runs so far that could not be kept."""
+        """The number of events of all runs that were dropped."""
         return self._dropped + sum(run.dropped for run in list(self._runs.values()))
 
     def emit(self, event: Event) -> None:
@@ -82,19 +82,19 @@ class Recorder:
     def run_listeners(
         self, run_id: str, log: list[Any] | None = None, before: int = 0
     ) -> tuple[Callable[[Event], None], Callable[[Event], None] | None]:
-        """Two functions that take the events of one run as `emit` does, in less time, and raise nothing.
+        """Two faster functions in place of `emit`, for the events of one run. They raise nothing.
 
-        The second function is for events that another will follow. There is none where the recorder finds
-        those in the `log` of the run (`events_in`), which has all of its events behind number `before`:
-        they are written no later than if they had been emitted.
+        The second is for events that are followed by others. It is None where the recorder reads those from
+        the `log` of the run (`events_in`), which has all events after number `before`: they are written no
+        later than if they had been emitted.
         """
-        unwritten = Unwritten(run_id, log, before, wants_pieces=self._deltas)
+        pending = PendingEvents(run_id, log, before, with_deltas=self._deltas)
         failed = False
 
         def receive(event: Event) -> None:
             nonlocal failed
             try:
-                self._take(event, unwritten)
+                self._take(event, pending)
             except Exception:  # noqa: BLE001  # a sink must never change the run
                 if not failed:
                     _log.exception("the run %s cannot be recorded in %s", run_id, self.folder)
@@ -102,26 +102,26 @@ class Recorder:
 
         return receive, receive if log is None or self._durable else None
 
-    def _take(self, event: Event, unwritten: Unwritten | None = None) -> None:
+    def _take(self, event: Event, pending: PendingEvents | None = None) -> None:
         kind = type(event)
-        if kind in PIECES and not self._deltas:
+        if kind in DELTAS and not self._deltas:
             return
         run = self._runs.get(event.run_id)
         if run is None or kind is RunStarted:
-            run = self._open(event, unwritten or Unwritten(event.run_id))
+            run = self._open(event, pending or PendingEvents(event.run_id))
         if kind not in STATUS_OF or event.scope:
             run.add(event)
         else:
             event = self._redactor.event(event)
-            run.end(event, RecordedEnd.by(cast("End", event), run.nested))
+            run.end(event, RecordedEnd.of(cast("End", event), run.nested))
             self._forget(event.run_id, run)
 
     def flush(self) -> None:
-        """Write what is held back."""
+        """Write all pending events."""
         _flush_all(self._runs)
 
     def close(self) -> None:
-        """Write what is held back and let go of runs that have not ended. More may follow."""
+        """Write all pending events and close the files of active runs. The recorder can still be used."""
         for run_id, run in list(self._runs.items()):
             run.flush()
             self._forget(run_id, run)
@@ -134,10 +134,10 @@ class Recorder:
     ) -> None:
         self.close()
 
-    def _open(self, event: Event, unwritten: Unwritten) -> RunFile:
-        """The file for a run that has none open: a new one, or the one in which it was left off."""
+    def _open(self, event: Event, pending: PendingEvents) -> RunFile:
+        """Open a file for a run: a new one, or the existing one of a resumed run."""
         is_new = isinstance(event, RunStarted) and not event.scope and not event.resumed
-        self._redactor.refresh()  # a key may have been set after the recorder was made
+        self._redactor.refresh()  # the environment may have new secrets
         with self._lock:
             before = self._runs.get(event.run_id)
             if before is not None and not is_new:
@@ -146,13 +146,13 @@ class Recorder:
             run = self._runs[event.run_id] = RunFile(
                 iter((known,)) if known else new_files(self.folder, event.run_id, event.at),
                 None if known else _header(self._redactor.event(event)),
-                unwritten=unwritten,
+                pending=pending,
                 redactor=self._redactor,
                 max_bytes=self._max_bytes,
                 durable=self._durable,
             )
             self._opened += 1
-        if before is not None:  # the id of a run that still goes on was given to another
+        if before is not None:  # another run has the id of an active one
             before.flush()
         if self._opened % _PRUNE_EVERY == 0:
             self._prune()
@@ -176,7 +176,7 @@ def _flush_all(runs: dict[str, RunFile]) -> None:
 
 
 def _flush_last(runs: dict[str, RunFile], process: int) -> None:
-    if os.getpid() == process:  # a child that was forked has a copy of what its parent will write
+    if os.getpid() == process:  # a forked child has a copy of its parent's events
         _flush_all(runs)
 
 

@@ -1,4 +1,4 @@
-"""Recordings: a run as a value, read from its file."""
+"""Recordings: a run as a value, loaded from its file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .parts_folder import PartsFolder
 
 
 class RecordedCall(Value):
-    """One tool call and what became of it; while it runs, it has neither a value nor an error."""
+    """A tool call and its result. While it runs, it has neither a value nor an error."""
 
     call: ToolCall
     value: JsonValue = None
@@ -45,7 +45,7 @@ class RecordedCall(Value):
 
 
 class RecordedStep(Value):
-    """One step: the new messages of the request, the reply, its calls and errors."""
+    """A step: the new messages of its request, the reply, the calls and the errors."""
 
     scope: str
     step_id: int
@@ -58,7 +58,7 @@ class RecordedStep(Value):
 
 
 class Recording(Value):
-    """A run as it was recorded. `problems` says what the file lacks; a whole one has none."""
+    """A recorded run. `problems` lists missing or unreadable parts of the file."""
 
     __aside__: ClassVar[tuple[str, ...]] = ("problems",)
 
@@ -69,7 +69,7 @@ class Recording(Value):
 
     @property
     def complete(self) -> bool:
-        """Whether everything is here, from the start to the end."""
+        """Whether the recording has the start and the end of the run, and no problems."""
         return self.start is not None and self.end is not None and not self.problems
 
     @property
@@ -78,7 +78,7 @@ class Recording(Value):
 
     @property
     def end(self) -> End | None:
-        """The event that ended the run; None while it is active, and for ever if it was killed."""
+        """The event that ended the run; None while it is active, or if its process was killed."""
         for event in reversed(self.events):
             if not event.scope and isinstance(event, End):
                 return event
@@ -117,7 +117,7 @@ class Recording(Value):
 
     @property
     def usage(self) -> Usage:
-        """Tokens: what the end says; without one, or for a graph, what the replies add up to."""
+        """The tokens of the run: from its last event, or the sum of all replies if that has none."""
         if self.end is not None and self.end.usage.total_tokens:
             return self.end.usage
         replies = (event.response.usage for event in self.events if isinstance(event, ModelResponded))
@@ -125,11 +125,11 @@ class Recording(Value):
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """The run itself ("") and its nested runs, in order of appearance."""
+        """The scopes of the run ("") and of the runs inside it, in order of appearance."""
         return tuple(dict.fromkeys(event.scope for event in self.events))
 
     def requests(self, scope: str = "") -> tuple[LlmRequest, ...]:
-        """The requests to the model, call by call, with the tools that it was offered."""
+        """All requests to the model, with the tools offered."""
         transcript = Transcript()
         model = ""
         tools: tuple[ToolSpec, ...] = ()
@@ -148,7 +148,7 @@ class Recording(Value):
 
     @property
     def steps(self) -> tuple[RecordedStep, ...]:
-        """The steps of the run and of its nested runs, in the order in which they began."""
+        """The steps of the run and of the runs inside it, by start."""
         steps: dict[tuple[str, int], RecordedStep] = {}
         transcripts: defaultdict[str, Transcript] = defaultdict(Transcript)
         for event in self.events:
@@ -187,7 +187,7 @@ def _extended(
 
 
 def _settled(calls: Iterable[RecordedCall], outcome: RecordedCall) -> tuple[RecordedCall, ...]:
-    """The calls with the outcome of one; the latest of a call that was tried again counts."""
+    """The calls with the outcome of one. The last attempt of a retried call counts."""
     return tuple(
         replace(outcome, call=each.call) if each.call.id == outcome.call.id else each for each in calls
     )
@@ -197,9 +197,9 @@ def _settled(calls: Iterable[RecordedCall], outcome: RecordedCall) -> tuple[Reco
 
 
 def load(path: str | PathLike[str]) -> Recording:
-    """Read a recording. `problems` lists what cannot be read, or was cut off by a crash.
+    """Load a recording. Its `problems` list unreadable or missing events.
 
-    A file that is no recording, or one of a newer format, is a `CodecError`.
+    Raises `CodecError` for a file that is not a recording, or has a newer format.
     """
     head, _, rest = Path(path).read_bytes().partition(b"\n")
     header = read_header(head, str(path))
@@ -223,7 +223,7 @@ def load(path: str | PathLike[str]) -> Recording:
 
 
 def read_new(path: str | PathLike[str], offset: int = 0) -> tuple[tuple[Event, ...], int]:
-    """The events that were written since `offset`, in complete lines, and the next offset."""
+    """The events in complete lines from `offset`, and the next offset."""
     with Path(path).open("rb") as file:
         if offset == 0:
             head = file.readline()
@@ -231,7 +231,7 @@ def read_new(path: str | PathLike[str], offset: int = 0) -> tuple[tuple[Event, .
             offset = len(head)
         file.seek(offset)
         data = file.read()
-    whole = data[: data.rfind(b"\n") + 1]
-    lines = read_lines(whole, blobs=PartsFolder(path))
+    lines_read = data[: data.rfind(b"\n") + 1]
+    lines = read_lines(lines_read, blobs=PartsFolder(path))
     events = tuple(line for line in lines if not isinstance(line, str | Dropped | RecordedEnd))
-    return events, offset + len(whole)
+    return events, offset + len(lines_read)

@@ -1,4 +1,4 @@
-"""One run's file: events are held back for a moment, then appended as lines, all of them or none."""
+"""The file of one run: events are buffered, then appended as lines, a batch at a time."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from wesichain.store import APPENDING, PRIVATE, append_all, sync_folder
 from wesichain.trace.redaction.redactor import Redactor
 
 from .format import Dropped, Header, RecordedEnd
-from .lines import Entries, Unwritten, lines_of
+from .lines import Entries, PendingEvents, lines_of
 from .parts_folder import PendingParts
 
 _log = logging.getLogger("wesichain.trace")
 
-BATCH: Final = 512  # events after which they are written, however quickly they came
-HOLD: Final = 0.5  # seconds that they are held back
+BATCH: Final = 512  # events; a full batch is written at once
+FLUSH_EVERY: Final = 0.5  # seconds between writes
 _RESERVE: Final = 64 * 1024  # bytes beyond the cap, for the end of the run
 
 
 class RunFile:
-    """Appends what happens in a run to its file, which it makes if it is given a `head` for it.
+    """Appends the events of a run to its file. With a `head`, it creates the file.
 
-    Events are turned into lines when they are written: a batch at a time takes half the time. The file
-    is open only meanwhile, so that ten thousand runs at once take no descriptors. What cannot be written
-    is dropped, counted, logged once, and told in the file as soon as that is possible.
+    Events are encoded when they are written, a batch at a time, which takes half the time. The file is open
+    only while it is written, so that ten thousand active runs need no file descriptors. Events that cannot
+    be written are dropped: counted, logged once, and reported in the file as soon as possible.
     """
 
     __slots__ = (
-        "__weakref__", "_durable", "_flushed_at", "_full", "_head", "_is_made", "_is_watched", "_lock",
-        "_max_bytes", "_parts", "_paths", "_redactor", "_size", "_untold", "_warned", "dropped", "nested",
-        "path", "unwritten",
+        "__weakref__", "_durable", "_flushed_at", "_full", "_head", "_is_made", "_is_timed", "_lock",
+        "_max_bytes", "_parts", "_paths", "_redactor", "_size", "_unreported", "_warned", "dropped", "nested",
+        "path", "pending",
     )  # fmt: skip
 
     def __init__(
@@ -49,16 +49,16 @@ class RunFile:
         paths: Iterator[str],
         head: Header | None,
         *,
-        unwritten: Unwritten,
+        pending: PendingEvents,
         redactor: Redactor,
         max_bytes: int,
         durable: bool,
     ) -> None:
         self.path = next(paths)
         self.dropped = 0
-        self.unwritten = unwritten
-        self.nested = NO_USAGE  # tokens of runs inside this one
-        self._paths = paths  # where the path is taken
+        self.pending = pending
+        self.nested = NO_USAGE  # the tokens of runs inside this one
+        self._paths = paths  # used while the path exists
         self._head = head  # until it is written
         self._is_made = head is None
         self._redactor = redactor
@@ -67,58 +67,58 @@ class RunFile:
         self._durable = durable
         self._size = 0  # bytes in the file, as of the last write
         self._full = False
-        self._flushed_at = -inf  # the first event is not held back
-        self._is_watched = False  # what is held back is written in time
-        self._untold: dict[str, int] = {}  # dropped events that the file does not tell of yet, by reason
+        self._flushed_at = -inf  # the first event is written at once
+        self._is_timed = False  # the event loop calls `flush` in time
+        self._unreported: dict[str, int] = {}  # dropped events that are not in the file yet, by reason
         self._warned: set[str] = set()
         self._lock = threading.RLock()  # one write at a time
 
     def add(self, event: Event) -> None:
-        """Take an event; it is written soon."""
-        unwritten = self.unwritten
-        unwritten.add(event)
+        """Buffer an event, and write the buffer if it is time."""
+        pending = self.pending
+        pending.add(event)
         if event.scope and isinstance(event, ModelResponded):
             self.nested += event.response.usage
-        if not self._is_watched or len(unwritten) >= BATCH or self._durable:
-            self._wait()
+        if not self._is_timed or len(pending) >= BATCH or self._durable:
+            self._schedule()
 
     def flush(self) -> None:
-        """Write what is held back."""
+        """Write the buffered events."""
         with self._lock:
-            held = self._lines(self.unwritten.take())
-            why_not = self._write(held)
-            if why_not:
-                self._drop(held.count(b"\n"), why_not)
+            lines = self._lines(self.pending.take())
+            error = self._write(lines)
+            if error:
+                self._drop(lines.count(b"\n"), error)
 
     def end(self, event: Event, ended: RecordedEnd) -> None:
-        """Write what is held back and the end of the run, this if need be without the rest."""
+        """Write the buffered events and the end of the run; only the end if both do not fit."""
         with self._lock:
-            held = self._lines(self.unwritten.take(event))
+            lines = self._lines(self.pending.take(event))
             last = self._last(event, ended)
-            why_not = self._write(held + last)
-            if why_not and held:
-                self._drop(held.count(b"\n"), why_not)
-                why_not = self._write(last)
-            if why_not:
-                self._drop(1, why_not)
-            self.unwritten.let_go()
+            error = self._write(lines + last)
+            if error and lines:
+                self._drop(lines.count(b"\n"), error)
+                error = self._write(last)
+            if error:
+                self._drop(1, error)
+            self.pending.release()
 
-    def _lacking(self) -> list[Header | Dropped]:
-        """What the file has to say before the next event."""
+    def _preamble(self) -> list[Header | Dropped]:
+        """The lines to be written before the next event."""
         head = () if self._head is None else (self._head,)
-        return [*head, *(Dropped(count, why) for why, count in self._untold.items())]
+        return [*head, *(Dropped(count, why) for why, count in self._unreported.items())]
 
     def _lines(self, entries: Entries) -> bytes:
-        """The events as lines; no more than the file may have."""
+        """Encode events as lines, up to the size limit of the file."""
         self._flushed_at = time.monotonic()
         if self._full or not entries:
             self._drop(len(entries), self._cap())
             return b""
         lines = lines_of(entries, self._redactor, self._unwritable, self._parts)
-        return lines if self._size + len(lines) <= self._max_bytes else self._fitting(lines)
+        return lines if self._size + len(lines) <= self._max_bytes else self._truncated(lines)
 
-    def _fitting(self, lines: bytes) -> bytes:
-        """The lines before the first that the file has no room for: better an early end than a hole."""
+    def _truncated(self, lines: bytes) -> bytes:
+        """The lines that fit. All after the first that does not are dropped, so that there is no gap."""
         self._full = True
         fit = lines.rfind(b"\n", 0, max(0, self._max_bytes - self._size)) + 1
         self._drop(lines.count(b"\n", fit), self._cap())
@@ -141,31 +141,31 @@ class RunFile:
         if not events:
             return
         self.dropped += events
-        self._untold[reason] = self._untold.get(reason, 0) + events
+        self._unreported[reason] = self._unreported.get(reason, 0) + events
         if reason not in self._warned:
             self._warned.add(reason)
             _log.warning("the recording %s lacks events: %s", self.path, reason)
 
-    def _wait(self) -> None:
-        """Write if it is time, or see that it is done in time: a model may take long to answer."""
-        if not self._is_watched:
-            with suppress(RuntimeError):  # no loop: then this event and each that follows look at the clock
-                _watch(self)
-                self._is_watched = True
+    def _schedule(self) -> None:
+        """Write if it is time, or let the event loop do it: a model may take long to answer."""
+        if not self._is_timed:
+            with suppress(RuntimeError):  # no loop: each event checks the clock
+                _flush_in_time(self)
+                self._is_timed = True
                 return
-        if len(self.unwritten) >= BATCH or self._durable or time.monotonic() - self._flushed_at >= HOLD:
+        if len(self.pending) >= BATCH or self._durable or time.monotonic() - self._flushed_at >= FLUSH_EVERY:
             self.flush()
 
     def _write(self, lines: bytes) -> str:
-        """Append the lines, behind those that the file still lacks; say why not, if that fails."""
+        """Append the lines, after the preamble; return the reason if that fails, else an empty text."""
         if not lines:
             return ""
         try:
-            self._append(to_jsonl(self._lacking()) + lines)
+            self._append(to_jsonl(self._preamble()) + lines)
         except OSError as error:
             return error.strerror or str(error)
         self._head = None
-        self._untold.clear()
+        self._unreported.clear()
         return ""
 
     def _append(self, data: bytes) -> None:
@@ -175,13 +175,13 @@ class RunFile:
         try:
             if is_new and self._durable:
                 sync_folder(Path(self.path).parent)
-            self._parts.write(self.path)  # before the lines that name them
+            self._parts.write(self.path)  # before the lines that refer to them
             self._size = append_all(descriptor, data, sync=self._durable)
         finally:
             os.close(descriptor)
 
     def _make(self) -> int:
-        """The descriptor of a file that was not there before."""
+        """Create a new file and return its descriptor."""
         while True:
             try:
                 return os.open(self.path, APPENDING | os.O_CREAT | os.O_EXCL, PRIVATE)
@@ -189,9 +189,8 @@ class RunFile:
                 self.path = next(self._paths)
 
 
-class _Watch:
-    """Writes what the runs of one loop hold back: of a new run as soon as the loop comes to it, then every
-    half second."""
+class _FlushTimer:
+    """Flushes the runs of one event loop: a new run in the next iteration, then all every half second."""
 
     __slots__ = ("_is_timed", "_new", "_runs")
 
@@ -202,34 +201,34 @@ class _Watch:
 
     def begin(self, run: RunFile, loop: asyncio.AbstractEventLoop) -> None:
         if not self._new:
-            loop.call_soon(self._welcome)
+            loop.call_soon(self._flush_new)
         self._new.append(run)
 
-    def _welcome(self) -> None:
+    def _flush_new(self) -> None:
         new, self._new = self._new, []
         self._runs.update(new)
         if not self._is_timed:
-            asyncio.get_running_loop().call_later(HOLD, self._tick)
+            asyncio.get_running_loop().call_later(FLUSH_EVERY, self._tick)
             self._is_timed = True
         for run in new:
             run.flush()
 
     def _tick(self) -> None:
         for run in list(self._runs):
-            if run.unwritten:
+            if run.pending:
                 run.flush()
         self._is_timed = bool(self._runs)
         if self._is_timed:
-            asyncio.get_running_loop().call_later(HOLD, self._tick)
+            asyncio.get_running_loop().call_later(FLUSH_EVERY, self._tick)
 
 
-_watches: WeakKeyDictionary[asyncio.AbstractEventLoop, _Watch] = WeakKeyDictionary()
+_timers: WeakKeyDictionary[asyncio.AbstractEventLoop, _FlushTimer] = WeakKeyDictionary()
 
 
-def _watch(run: RunFile) -> None:
-    """Let the loop that runs write what the run holds back. Without one: a RuntimeError."""
+def _flush_in_time(run: RunFile) -> None:
+    """Let the running event loop flush the run. Raises `RuntimeError` without one."""
     loop = asyncio.get_running_loop()
-    watch = _watches.get(loop)
+    watch = _timers.get(loop)
     if watch is None:
-        watch = _watches[loop] = _Watch()
+        watch = _timers[loop] = _FlushTimer()
     watch.begin(run, loop)

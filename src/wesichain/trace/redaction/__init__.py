@@ -1,1 +1,1 @@
-"""Taking secrets out: the rules, and the redactor that applies them to events."""
+"""Redaction: the rules that find secrets, and the redactor that applies them to events."""

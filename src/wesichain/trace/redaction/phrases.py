@@ -14,7 +14,7 @@ _USER = (
     r"""((?!//|\[redacted:)[^\s"']++)"""
 )
 _COMMANDS = r"mysql|mariadb|sshpass|redis-cli"
-_OPTION = {  # where the password stands behind each command
+_OPTION = {  # the password option of each command
     "mysql": r"""\s-p["']?(?!\[redacted:)([^\s"'\-][^\s"']*+)""",
     "mariadb": r"""\s-p["']?(?!\[redacted:)([^\s"'\-][^\s"']*+)""",
     "sshpass": r"""\s-p\s{0,4}["']?(?!\[redacted:)([^\s"'\-][^\s"']*+)""",
@@ -23,20 +23,20 @@ _OPTION = {  # where the password stands behind each command
 
 
 def commands(text: str) -> Iterator[tuple[int, int]]:
-    """Where passwords stand in command lines."""
+    """The positions of passwords in command lines."""
     if "-u" in text or "-U" in text:
         for match in _regex(_USER).finditer(text):
             user, password = match.groups()
             if not (user.isdigit() and password.isdigit()):  # -u 1000:1000
                 yield match.span(2)
-    for line in _regex(rf"(?:{_COMMANDS}).*").finditer(text):  # to the line's end
+    for line in _regex(rf"(?:{_COMMANDS}).*").finditer(text):  # to the end of the line
         names = {match.group() for match in _regex(_COMMANDS).finditer(text, *line.span())}
         for name in sorted(names):
             yield from (match.span(1) for match in _regex(_OPTION[name]).finditer(text, *line.span()))
 
 
 def may_hold_command(text: str) -> bool:
-    """Plain searches, which are never wrong when they say no."""
+    """Whether `commands` may find something, by plain searches; never wrong if False."""
     if "-u" in text or "-U" in text:
         return True
     return ("-p" in text and ("mysql" in text or "mariadb" in text or "sshpass" in text)) or (
@@ -50,16 +50,16 @@ _IS = (
     r"\s(?:(?:for|of|to|on)\s[^\s]{1,40}+\s)?(?:is|was|are|equals|becomes|reads|set)"
     r"(?:\s(?:now|set|to|still|just|changed)){0,3}\s?[:=]?\s{1,4}"
 )
-_SAID = r"""["'`\u201c\u2018]([^\s"'`\u201d\u2019]{3,}+)["'`\u201d\u2019]|([^\s"'`,;<>()\[\]{}]{4,}+)"""
+_VALUE = r"""["'`\u201c\u2018]([^\s"'`\u201d\u2019]{3,}+)["'`\u201d\u2019]|([^\s"'`,;<>()\[\]{}]{4,}+)"""
 
 
 def secret_after(text: str, end: int, name: str) -> tuple[int, int] | None:
-    """The secret that a sentence says behind its name: `password is hunter2`; None where it says none."""
+    """The position of the secret in a sentence such as `password is hunter2`; None without one."""
     is_password = name.endswith(("password", "passphrase", "passcode", "passwd", "pwd"))
     link = _regex(_IS).match(text, end)
     if link is None and not is_password:
         return None
-    value = _regex(_SAID).match(text, link.end() if link else end + 1)
+    value = _regex(_VALUE).match(text, link.end() if link else end + 1)
     if value is None:
         return None
     start, stop = value.span(value.lastindex or 0)
@@ -80,7 +80,7 @@ def _has_letter(word: str) -> bool:
 
 
 def _looks_secret(word: str) -> bool:
-    """Whether a word in a sentence is no word: letters mixed with digits, signs, or capitals within."""
+    """Whether a word looks like a password: letters with digits, symbols or capitals in it."""
     if len(word) < 5 or not _has_letter(word) or "://" in word:
         return False
     return any(letter.isdigit() or letter in "!@#$%^&*+=~_" for letter in word) or bool(

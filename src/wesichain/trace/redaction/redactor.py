@@ -1,7 +1,7 @@
-"""Redaction: secrets are taken out of events before any sink sees them.
+"""Redaction: secrets are removed from events before they reach a sink.
 
-Deterministic (equal input gives equal output, whatever was seen before) and idempotent (a redacted
-text is left as it is), so that a recording that was redacted can still be replayed.
+It is deterministic (equal input gives equal output) and idempotent (a redacted text is not changed), so that
+a redacted recording can be replayed.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ EventT = TypeVar("EventT", bound=Event)
 _PASSES = 8
 _KNOWN_TEXTS = 1024
 _KNOWN_LENGTH = 1024
-# Fields that route or measure. Ids stay, or two calls could become one. `token` is the one-time token of
-# an approval: bound to its call, and of no use unless it reaches the person who decides.
+# Fields that are never redacted. Ids are kept, or two calls could get the same one. `token` is the one-time
+# token of an approval: it is bound to its call, and has to reach the person who decides.
 _NOT_TEXT = frozenset(
     {"run_id", "step_id", "seq", "at", "scope", "id", "call_id", "tool_call_id", "checkpoint_id", "role",
      "finish_reason", "usage", "duration_ms", "token", "expires_at", "resumed", "data", "media_type"}
@@ -54,12 +54,11 @@ _NOT_TEXT = frozenset(
 
 
 class Redactor:
-    """Takes secrets out of texts, JSON data and events.
+    """Removes secrets from texts, JSON data and events.
 
-    Knows keys, tokens, `password=...` pairs, headers, credentials in URLs and PEM keys by their form,
-    and the values of variables of the environment whose names look secret (8 characters or more), as
-    they are when the redactor is made, or at the last `refresh`. `extra` is a function for more: text
-    in, redacted text out.
+    It finds keys, tokens, `password=...` pairs, headers, credentials in URLs and PEM keys by their format,
+    and the values (of 8 characters or more) of environment variables with secret names, as of its creation or
+    the last `refresh`. `extra` is a further function from a text to its redacted form.
     """
 
     __slots__ = ("_call", "_environ", "_extra", "_known", "_names", "_secrets", "_tools", "_variables")
@@ -69,37 +68,37 @@ class Redactor:
     ) -> None:
         self._extra = extra
         self._environ = os.environ if environ is None else environ
-        self._names: set[str] = set()  # names of fields that hold no secret
-        self._look_around()
+        self._names: set[str] = set()  # field names that do not stand for secrets
+        self._read_environment()
 
     def refresh(self) -> None:
-        """Learn what variables the environment has got since, where it has more or fewer of them."""
+        """Read the environment again if the number of its variables has changed."""
         if len(self._environ) != self._variables:
-            self._look_around()
+            self._read_environment()
 
-    def _look_around(self) -> None:
+    def _read_environment(self) -> None:
         self._variables = len(self._environ)
         self._secrets = environment_secrets(self._environ)
-        self._known: set[str] = set()  # short texts in which nothing was found
-        self._call: ToolCall | None = None  # the last call in which nothing was found
-        self._tools: tuple[ToolSpec, ...] | None = None  # the last tools
+        self._known: set[str] = set()  # short texts without secrets
+        self._call: ToolCall | None = None  # the last call without secrets
+        self._tools: tuple[ToolSpec, ...] | None = None  # the last tools without secrets
 
     def event(self, event: EventT) -> EventT:
-        """The event without secrets: the same object where there were none."""
+        """Redact an event; return the same object if it has no secrets."""
         try:
-            if _looks[event.__class__](self, event):
+            if _checks[event.__class__](self, event):
                 return event
         except RecursionError:
-            pass  # what nests so deeply is replaced, below
+            pass  # values that are nested too deeply are replaced below
         return cast("EventT", self._clean(event))
 
     def suspects(self, events: Sequence[Any]) -> list[int]:
-        """The places of those events, or forms of events, that may hold a secret."""
-        looks = _looks
-        return [place for place, event in enumerate(events) if not looks[event.__class__](self, event)]
+        """The positions of the events, or compact forms of events, that may contain secrets."""
+        checks = _checks
+        return [place for place, event in enumerate(events) if not checks[event.__class__](self, event)]
 
     def text(self, text: str) -> str:
-        """The text without secrets."""
+        """Redact a text."""
         if self._is_clean(text):
             return text
         for _ in range(_PASSES):
@@ -108,19 +107,19 @@ class Redactor:
             if cleaned == text:
                 return text
             text = cleaned
-        return placeholder("text")  # rules that undo each other: better nothing than a leak
+        return placeholder("text")  # the rules undo each other: hide everything
 
     def value(self, value: JsonValue) -> JsonValue:
-        """The JSON data without secrets, in keys as well; the same object where there were none."""
+        """Redact JSON data and its keys; return the same object if it has no secrets."""
         try:
             return cast("JsonValue", self._clean(value))
         except RecursionError:
             return placeholder("text")
 
-    # --- looking, quickly ------------------------------------------------------------------------
+    # --- fast checks ------------------------------------------------------------------------------
 
     def _is_clean(self, text: str) -> bool:
-        """Whether the text certainly holds no secret."""
+        """Whether the text certainly contains no secret."""
         known = self._known
         if text in known:
             return True
@@ -172,8 +171,8 @@ class Redactor:
     def _is_clean_end(self, event: RunCompleted) -> bool:
         return self._is_clean_value(event.output)
 
-    # Where an ordinary run can be looked at quickly; at other events the slow look is good enough.
-    LOOKS: ClassVar[dict[type, Callable[[Any, Any], bool]]] = {
+    # Fast checks for the events of an ordinary run; other events are always redacted.
+    CHECKS: ClassVar[dict[type, Callable[[Any, Any], bool]]] = {
         RunStarted: _is_clean_start,
         StepStarted: _is_clean_step,
         ModelResponded: _is_clean_reply,
@@ -191,7 +190,7 @@ class Redactor:
 
     def _is_clean_turn(self, turn: Message | LlmResponse) -> bool:
         text = turn.content
-        if not isinstance(text, str):  # parts: the slow look is good enough
+        if not isinstance(text, str):  # parts are always redacted
             return False
         if text and text not in self._known and not self._is_clean(text):
             return False
@@ -245,10 +244,10 @@ class Redactor:
         self._names.add(name)
         return True
 
-    # --- changing --------------------------------------------------------------------------------
+    # --- redacting --------------------------------------------------------------------------------
 
     def _clean(self, value: Any) -> Any:
-        """Any value of an event without secrets; the same object where there were none."""
+        """Redact a value of an event; return the same object if it has no secrets."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
@@ -267,7 +266,7 @@ class Redactor:
                     changes[name] = new
             try:
                 return replace(value, **changes) if changes else value
-            except CodecError:  # the address of a part was a secret from end to end
+            except CodecError:  # the whole URL of a part was a secret
                 return Text(f"[{placeholder('secret')}]")
         return value
 
@@ -276,7 +275,7 @@ class Redactor:
         changed = False
         for key, old in value.items():
             name = self._clean(key)
-            while name in cleaned:  # two keys that were secrets have become one
+            while name in cleaned:  # two secret keys became equal
                 name += "'"
             cleaned[name] = new = self._clean(_hidden(old) if is_secret_name(str(name)) else old)
             changed = changed or new is not old or name != key
@@ -291,23 +290,23 @@ class Redactor:
         return tuple(cleaned) if isinstance(value, tuple) else cleaned
 
 
-class _Looks(dict[Any, Callable[[Any, Any], bool]]):
-    """The quick look at an event, by its class or by that of its form."""
+class _Checks(dict[Any, Callable[[Any, Any], bool]]):
+    """The fast check of an event, by its class or that of its compact form."""
 
     def __missing__(self, cls: Any) -> Callable[[Any, Any], bool]:
-        self[cls] = look = Redactor.LOOKS.get(getattr(cls, "__wrapped__", cls), _suspects_all)
-        return look
+        self[cls] = check = Redactor.CHECKS.get(getattr(cls, "__wrapped__", cls), _is_never_clean)
+        return check
 
 
-def _suspects_all(_: Redactor, event: object) -> bool:  # noqa: ARG001  # the signature of a look
+def _is_never_clean(_: Redactor, event: object) -> bool:  # noqa: ARG001  # the signature of a check
     return False
 
 
-_looks = _Looks()
+_checks = _Checks()
 
 
 def _hidden(value: Any) -> Any:
-    """The value of a secret name, hidden: text and numbers go, structure and true, false, null stay."""
+    """Hide the value of a secret name: texts and numbers. Structure, booleans and null are kept."""
     if isinstance(value, str):
         return value if not value or is_placeholder(value) else placeholder("secret")
     if is_array(value):
@@ -321,7 +320,7 @@ def _text_fields(cls: type) -> tuple[str, ...]:
 
 
 def redact(value: T) -> T:
-    """A text, JSON data or an event without secrets, by the rules of `Redactor()`."""
+    """Redact a text, JSON data or an event by the rules of `Redactor()`."""
     redactor = Redactor()
     if isinstance(value, RunEvent):
         return cast("T", redactor.event(cast("Any", value)))

@@ -1,7 +1,7 @@
-"""The signs of a secret: its name, its shape, and its place in the environment.
+"""The rules that find secrets: by their name, by their format, and by the environment.
 
-Everything here is linear in the length of the text: possessive quantifiers, bounded names, and no
-pattern is tried on a text in which a few plain searches (`may_hold_secret`) find nothing to go by.
+All rules are linear in the length of the text: quantifiers are possessive and names are bounded. Patterns are
+only tried on texts in which a few plain searches (`may_hold_secret`) find something.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from itertools import pairwise
 from typing import TypeAlias
 from urllib.parse import quote
 
-from .disguises import bared, encoded, has_long_word, has_unseen, has_wide, narrowed
+from .obfuscation import encoded, has_invisible, has_long_word, has_wide, narrowed, without_invisible
 from .phrases import commands, may_hold_command, secret_after
 
-_regex = cache(re.compile)  # patterns are compiled when they are first needed: that takes milliseconds
-Span: TypeAlias = tuple[int, int, str]  # from, to, and what sort of secret is there
+_regex = cache(re.compile)  # compiled on first use: that takes milliseconds
+Span: TypeAlias = tuple[int, int, str]  # start, end, kind of secret
 _PLACEHOLDER = r"\[redacted:[a-z-]+\]"
 
 
 def placeholder(label: str) -> str:
-    """The text in a secret's place. It says the sort of secret and nothing of the secret itself."""
+    """The text that replaces a secret: it names the kind of secret only."""
     return f"[redacted:{label}]"
 
 
@@ -51,11 +51,11 @@ _ABOUT = frozenset(
 
 @lru_cache(maxsize=4096)
 def is_secret_name(name: str) -> bool:
-    """Whether a field, header, flag or variable of this name holds a secret.
+    """Whether a field, header, flag or variable of this name contains a secret.
 
-    `max_tokens`, `token_count` and `secret_name` speak about secrets and hold none.
+    `max_tokens`, `token_count` and `secret_name` do not.
     """
-    if "[redacted:" in name:  # the label of a placeholder is no name
+    if "[redacted:" in name:  # the label of a placeholder is not a name
         name = _regex(_PLACEHOLDER).sub(" redacted ", name)
     words = [word.lower() for word in _regex(_WORD).findall(name[:128])]
     if not words or words[-1] in _ABOUT:
@@ -68,7 +68,7 @@ def is_secret_name(name: str) -> bool:
 
 
 _NAME_PARTS = ("pass", "pwd", "secret", "token", "key", "auth", "credential", "cookie", "jwt")
-_SPOKEN_PARTS = ("pass", "pwd", "secret", "token", "key")  # those that sentences are looked through for
+_SPOKEN_PARTS = ("pass", "pwd", "secret", "token", "key")  # searched for in sentences
 _NAME = r"[A-Za-z0-9_.\-]{1,64}+"
 _NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
 _OWNED_KEY = rf"(?i)\b(?:{'|'.join(sorted(_KEY_OWNERS))}) \Z"
@@ -94,12 +94,12 @@ _HARMLESS = frozenset(
 def _pairs(text: str) -> Iterator[Span]:
     """The values of every `name=value`, `name: value`, `"name": "value"`, `--name value`."""
     low = text.lower()
-    if len(low) != len(text):  # a letter whose small form is longer: keep the positions aligned
+    if len(low) != len(text):  # a letter with a longer lower case: keep the positions aligned
         low = "".join(letter.lower() if letter.isascii() else letter for letter in text)
     end = 0
     for spot in sorted({spot for part in _NAME_PARTS for spot in _occurrences(low, part)}):
         if end - spot > 256:
-            continue  # well within a value; near its end, a name may have a value of its own
+            continue  # inside a value; near its end, a name may have its own value
         found = _pair_at(text, spot)
         if found is not None:
             end = max(end, found[1])
@@ -114,9 +114,9 @@ def _occurrences(text: str, part: str) -> Iterator[int]:
 
 
 def _pair_at(text: str, spot: int) -> tuple[int, int] | None:
-    """Where the secret is that belongs to the name around `spot`; None where there is none."""
+    """The position of the secret that belongs to the name around `spot`; None without one."""
     matched = _regex(_NAME).match(text, spot)
-    if matched is None:  # a letter from elsewhere whose small form is one of ours
+    if matched is None:  # a letter whose lower case is ASCII
         return None
     name_end = matched.end()
     separator = _regex(_SEPARATOR).match(text, name_end)
@@ -149,7 +149,7 @@ def _pair_at(text: str, spot: int) -> tuple[int, int] | None:
 def _element_at(text: str, start: int, name_end: int) -> tuple[int, int] | None:
     """The text of an element: <password>...</password>."""
     end = text.find("<", name_end)
-    opens = start > 0 and text[start - 1] in "<:"  # a name may have the prefix of its namespace
+    opens = start > 0 and text[start - 1] in "<:"  # the name may have a namespace prefix
     if not opens or not text.startswith("</", end) or end - name_end < 2:
         return None
     value = text[name_end + 1 : end]
@@ -176,10 +176,10 @@ def _value_at(text: str, begin: int, name: str, mark: str) -> tuple[int, int] | 
     return start, end
 
 
-# --- shapes: keys, tokens, URLs, PEM blocks -------------------------------------------------------
+# --- formats: keys, tokens, URLs, PEM blocks -------------------------------------------------------
 
 
-# Providers that begin their keys with a word of their own. What follows is long and has a digit in it.
+# Prefixes of providers' keys. The rest of the key is long and contains a digit.
 _VENDORS = (
     "gsk_", "xai-", "pplx-", "r8_", "fw_", "tvly-", "nvapi-", "lsv2_pt_", "lsv2_sk_", "shpat_", "shpca_",
     "shppa_", "shpss_", "glsa_", "sbp_", "lin_api_", "ntn_", "hvs.", "PMAK-", "NRAK-", "ATATT3", "key-",
@@ -187,10 +187,10 @@ _VENDORS = (
 )  # fmt: skip
 _VENDOR = rf"(?<![A-Za-z0-9])(?:{'|'.join(map(re.escape, _VENDORS))})(?=[A-Za-z_\-]*+\d)[\w\-]{{20,}}+"
 _PEM_NAME = r"(?:[A-Z0-9]{1,20}+ ){0,4}PRIVATE KEY(?: BLOCK)?-----"
-# Each begins with plain letters, which the engine finds fast, and looks back from there.
-# A first group is not part of the secret and stays.
-_SHAPES = {
-    # one without its end goes on to the end of the text
+# Each pattern begins with plain letters, which the engine finds fast, and looks back from there.
+# The first group is not part of the secret and is kept.
+_FORMATS = {
+    # without an end marker, up to the end of the text
     "private-key": rf"-----BEGIN {_PEM_NAME}[^-]*+(?:-(?!----)[^-]*+)*+(?:-----END {_PEM_NAME})?",
     "anthropic-key": r"sk-ant-(?<!\wsk-ant-)[\w\-]{8,}+",
     "openai-key": r"sk-(?<!\wsk-)(?:(?=[A-Za-z_\-]*+\d)[\w\-]{8,}+|[\w\-]{20,}+)",
@@ -206,12 +206,12 @@ _SHAPES = {
     "huggingface-token": r"hf_(?<!\whf_)[A-Za-z0-9]{16,}+",
     "stripe-key": r"[rsp](?<!\w[rsp])k_(?:live|test)_[A-Za-z0-9]{8,}+",
     "vendor-key": _VENDOR,
-    # three parts: whose, when, and the signature
+    # three parts: user id, time, signature
     "discord-token": r"[MNO](?<![\w.\-][MNO])[\w\-]{22,27}\.[\w\-]{6,7}\.[\w\-]{27,}+",
     "telegram-token": r"(?<!\d)\d{8,10}:[\w\-]{35}(?![\w\-])",
-    # a URL that is signed: whoever has the signature may use it
+    # the signature of a signed URL
     "signature": r"((?i:[?&;](?:[\w\-]{0,32}-)?sig(?:nature)?=))(?!\[redacted:)[^\s&;\"'<>\\]{16,}+",
-    # a URL whose last part is all that is needed to post there
+    # a webhook URL: its last part is the secret
     "webhook": (
         r"(hooks\.slack\.com/[a-z]{1,16}/\w{1,32}/\w{1,32}/|discord(?:app)?\.com/api(?:/v\d{1,2})?/webhooks/\d{1,24}/)"
         r"(?!\[redacted:)[\w\-]{16,}+"
@@ -225,12 +225,12 @@ _SHAPES = {
 }
 
 
-_LONG_WORDS = ("vendor-key", "discord-token", "telegram-token")  # shapes that hold a long word
+_LONG_WORDS = ("vendor-key", "discord-token", "telegram-token")  # formats that are long words
 
 
-def _shapes(text: str) -> Iterator[Span]:
-    """Private keys, and keys and tokens that are known by their form."""
-    for label, pattern in _SHAPES.items():
+def _formats(text: str) -> Iterator[Span]:
+    """Private keys, and keys and tokens with a known format."""
+    for label, pattern in _FORMATS.items():
         compiled = _regex(pattern, re.ASCII)
         for match in compiled.finditer(text):
             yield match.end(1) if compiled.groups else match.start(), match.end(), label
@@ -243,10 +243,9 @@ def _known(text: str, values: Sequence[str]) -> Iterator[Span]:
 
 
 def hide_secrets(text: str, values: Sequence[str] = ()) -> str:
-    """The text without the values given, and without what looks secret.
+    """Replace the given values, and everything that looks secret, by placeholders.
 
-    Every rule looks at the whole text, and what any of them finds goes: none can hide from the others
-    what they would have found.
+    Each rule searches the whole text, so that no rule hides a secret from another.
     """
     out: list[str] = []
     done = 0
@@ -261,22 +260,22 @@ def _spans(text: str, values: Sequence[str]) -> Iterator[Span]:
     yield from _encoded_spans(text, values)
     if has_wide(text):
         yield from _encoded_spans(narrowed(text), values)
-    if has_unseen(text):
-        bare, place = bared(text)
+    if has_invisible(text):
+        bare, place = without_invisible(text)
         for start, end, label in _encoded_spans(bare, values):
             yield place(start), place(end - 1) + 1, label
 
 
 def _encoded_spans(text: str, values: Sequence[str]) -> Iterator[Span]:
     yield from _plain(text, values)
-    for start, end in encoded(text, lambda said: any(_plain(said, values))):
+    for start, end in encoded(text, lambda decoded: any(_plain(decoded, values))):
         yield start, end, "encoded"
 
 
 def _plain(text: str, values: Sequence[str]) -> Iterator[Span]:
     yield from _known(text, values)
     yield from _pairs(text)
-    yield from _shapes(text)
+    yield from _formats(text)
     for start, end in commands(text):
         yield start, end, "secret"
 
@@ -286,27 +285,27 @@ def _by_place(span: Span) -> tuple[int, int]:
 
 
 def may_hold_secret(text: str, values: Sequence[str] = ()) -> bool:
-    """Whether a rule could find anything: plain searches mostly, and never wrong when it says no."""
+    """Whether a rule may find something, mostly by plain searches; never wrong if False."""
     if _may_hold_plain(text):
         return True
     if has_wide(text) and may_hold_secret(narrowed(text), values):
         return True
-    if not text.isascii() and has_unseen(text):
-        bare, _ = bared(text)
+    if not text.isascii() and has_invisible(text):
+        bare, _ = without_invisible(text)
         if any(value in bare for value in values) or may_hold_secret(bare, values):
             return True
     if not has_long_word(text):
         return False
-    return _has_vendor_key(text) or any(encoded(text, lambda said: any(_plain(said, values))))
+    return _has_vendor_key(text) or any(encoded(text, lambda decoded: any(_plain(decoded, values))))
 
 
 def _has_vendor_key(text: str) -> bool:
-    """Whether a long word has the form of a provider's key."""
-    return any(_regex(_SHAPES[label], re.ASCII).search(text) for label in _LONG_WORDS)
+    """Whether a long word has the format of a provider's key."""
+    return any(_regex(_FORMATS[label], re.ASCII).search(text) for label in _LONG_WORDS)
 
 
-# Texts of which each shape has one in it, behind a letter that a text without them seldom has.
-_SIGNS = (
+# Each format contains one of these texts. They are searched for only if the text has the rare letter.
+_HINTS = (
     ("-", ("sk-", "xox", "--", "pat-", "pypi-")),
     ("_", ("_live_", "_test_", "hf_", "gh", "_pat_", "npm_")),
     ("A", ("AKIA", "ASIA", "AIza", "AC")),
@@ -319,10 +318,10 @@ _SIGNS = (
 
 
 def _may_hold_plain(text: str) -> bool:
-    for letter, signs in _SIGNS:
+    for letter, hints in _HINTS:
         if letter in text:
-            for sign in signs:
-                if sign in text:
+            for hint in hints:
+                if hint in text:
                     return True
     if "-" in text and may_hold_command(text):
         return True
@@ -357,7 +356,7 @@ def _is_secret_variable(name: str) -> bool:
 
 
 def environment_secrets(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The values of variables that look secret, as they may appear in text; the longest first."""
+    """The values of variables that look secret, in the forms in which texts contain them; longest first."""
     found: set[str] = set()
     for name in environ:
         if _is_secret_variable(name):
@@ -367,16 +366,18 @@ def environment_secrets(environ: Mapping[str, str]) -> tuple[str, ...]:
     written = {form for value in found for form in _forms(value)}
     return tuple(
         sorted(
-            (form for form in written if len(form) >= _MIN_LENGTH and form not in _OUR_WORDS),
+            (form for form in written if len(form) >= _MIN_LENGTH and form not in _PLACEHOLDERS),
             key=lambda form: (-len(form), form),
         )
     )
 
 
 def _forms(value: str) -> tuple[str, str, str]:
-    """A value as it is, inside JSON, and inside a URL."""
+    """A value as it is, in JSON, and in a URL."""
     return value, json.dumps(value, ensure_ascii=False)[1:-1], quote(value, safe="", errors="replace")
 
 
-# Letters that our own placeholders are made of: replacing them would never come to an end.
-_OUR_WORDS = "\n".join(placeholder(label) for label in ("environment", "secret", "text", "encoded", *_SHAPES))
+# The text of our own placeholders: replacing it would not terminate.
+_PLACEHOLDERS = "\n".join(
+    placeholder(label) for label in ("environment", "secret", "text", "encoded", *_FORMATS)
+)

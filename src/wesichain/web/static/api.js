@@ -3,7 +3,7 @@
 const KEY = "wesichain-token";
 const ENDS = new Set(["run_completed", "run_failed", "run_interrupted"]);
 
-// The address carries the token behind the '#', which no server sees; it is taken out of the address at once.
+// The token is in the fragment of the address, which is not sent to servers; it is removed from it at once.
 export function takeToken() {
   const found = /^#token=([\w~.-]+)$/.exec(location.hash);
   if (!found) return;
@@ -31,7 +31,7 @@ async function request(path, options = {}) {
   try {
     message = (await answer.json()).error ?? message;
   } catch {
-    // an answer without JSON: its status has to do
+    // no JSON: use the status
   }
   throw new ApiError(answer.status, message);
 }
@@ -49,7 +49,7 @@ function send(path, body, signal) {
   return request(path, { method: "POST", headers, body: JSON.stringify(body), signal });
 }
 
-// A file of the API, as something that a link can offer.
+// A file of the API as a URL for a download link.
 export async function download(path) {
   return (await request(path)).blob();
 }
@@ -58,25 +58,25 @@ export function runPath(id, tail = "") {
   return `/api/runs/${encodeURIComponent(id)}${tail}`;
 }
 
-// The path of a run of the agent that this server has, while the server knows it.
+// The path of a run of this server's agent, while the server has it in memory.
 export function agentPath(id, tail = "") {
   return `/api/agent/runs/${encodeURIComponent(id)}${tail}`;
 }
 
-// Starts a run of the agent, which goes on when the page is left: its id, and the answer that its events come in.
+// Starts a run of the agent, which continues when the page is closed; returns its id and the response with its events.
 export async function startRun(task, conversation, signal) {
   const answer = await send("/api/agent/runs/stream", { task, conversation, stay: true }, signal);
   return { id: answer.headers.get("x-run-id"), answer };
 }
 
-// Follows a run: calls `onEvents` with what is new, and comes back after a break of the connection. With
-// `live`, its id, it is read from the agent, whose text comes as it is written, and else from its recording.
+// Follows a run: calls `onEvents` with new events, and reconnects after an interruption. With `live`, its id,
+// events are read from the agent, with the text deltas; otherwise from the recording.
 export async function follow(id, { live = null, ...options }) {
   const last = live ? await followPath(agentPath(live, "/events"), options) : options.after;
   if (last !== null) await followPath(runPath(id, "/events"), { ...options, after: last, answer: null });
 }
 
-// Follows a stream of events to its end; where the server does not know it (404), the number of the last event.
+// Follows a stream of events to its end; returns the number of the last event if the server has no such run (404).
 async function followPath(path, { after, signal, onEvents, onEnd, answer = null }) {
   let last = after;
   let pause = 500;
@@ -87,7 +87,7 @@ async function followPath(path, { after, signal, onEvents, onEnd, answer = null 
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
       answer = null;
       let held = "";
-      let isOver = false; // nobody works on the run
+      let isOver = false; // the run is not active
       for (;;) {
         const { value, done } = await reader.read();
         if (done) break;

@@ -1,4 +1,4 @@
-// Calls that wait for a person: approve, refuse, or approve with other arguments.
+// Calls that wait for approval: approve, refuse, or approve with other arguments.
 
 import { get, post } from "./api.js";
 import { chip, h, jsonText, nothing, textBlock, when } from "./dom.js";
@@ -23,7 +23,7 @@ export async function approvalsPage(main, { signal, announce, setWaiting }) {
   signal.addEventListener("abort", () => clearInterval(timer));
 }
 
-// A call that waits, and what a person can say of it; `onDecided` hears of it.
+// A waiting call with its buttons; `onDecided` is called after the decision.
 export function waitingCard(item, announce, onDecided = null) {
   const reason = h("input", { type: "text", placeholder: "Reason, told to the model (optional)", "aria-label": "Reason" });
   const edited = h("textarea", { rows: 6, spellcheck: "false", "aria-label": "Arguments as JSON" });

@@ -4,7 +4,7 @@ import { h, svg } from "./dom.js";
 
 const TICKS = new Intl.NumberFormat("en", { notation: "compact" });
 
-// Values over runs, oldest first: a dot each, and the moving average as a line.
+// Values over runs, oldest first: a dot each, and their moving average as a line.
 export function curve(points, { label, window = 10 }) {
   const [width, height, left, bottom, top] = [460, 200, 44, 24, 12];
   const most = round(Math.max(2, ...points.map((point) => point.value)));
@@ -29,13 +29,13 @@ export function curve(points, { label, window = 10 }) {
   return h("figure", { class: "chart" }, h("figcaption", null, label), drawing);
 }
 
-// The next round number: one, two or five, with noughts.
+// The next round number: 1, 2 or 5 times a power of ten.
 function round(value) {
   const power = 10 ** Math.floor(Math.log10(value));
   return power * [1, 2, 5, 10].find((step) => step * power >= value);
 }
 
-// A bar that shows a share of the widest one, and how much of it failed.
+// A bar relative to the widest one, with its failed share.
 export function bar(value, failures, most) {
   const ok = h("span", { class: "ok" });
   const bad = h("span", { class: "bad" });

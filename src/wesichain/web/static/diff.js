@@ -1,4 +1,4 @@
-// Two runs side by side: where they part, and what differs from there on.
+// The differences between two runs, side by side.
 
 import { get } from "./api.js";
 import { badge, chip, count, h, textBlock, when } from "./dom.js";
@@ -55,7 +55,7 @@ function difference({ step_id: step, left, right, changes }, index) {
     h("code", { class: "path" }, change.path), textBlock(change.left, "left"), textBlock(change.right, "right"))));
 }
 
-// What an event says, without the fields that every event has.
+// The fields of an event, without those that all events have.
 function brief({ kind, run_id, step_id, seq, at, scope, ...rest }) {
   return rest;
 }

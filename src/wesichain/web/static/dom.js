@@ -21,7 +21,7 @@ function fill(node, props, children) {
   return node;
 }
 
-// Characters that hide or turn text around are shown as what they are: a person approves what they read.
+// Characters that hide or reorder text are made visible, so that people approve what they read.
 const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
 
 export function visible(value) {
@@ -33,7 +33,7 @@ export function jsonText(value, indent = 2) {
   return typeof value === "string" ? value : JSON.stringify(value, null, indent) ?? "";
 }
 
-// A block of text; of a long one the beginning, and a button for the rest.
+// A block of text; a long one is cut, with a button for the rest.
 export function textBlock(value, kind = "") {
   const line = jsonText(value, 0);
   const text = line.length <= 80 ? line : jsonText(value);
@@ -57,7 +57,7 @@ export function badge(status) {
   return chip(status, `badge ${known.includes(status) ? status : ""}`);
 }
 
-const NUMBERS = new Intl.NumberFormat("en"); // made once: it is what takes long
+const NUMBERS = new Intl.NumberFormat("en"); // created once, because that is slow
 
 export function count(number) {
   return typeof number === "number" ? NUMBERS.format(number) : "–";
@@ -75,7 +75,7 @@ export function duration(ms) {
 const DAYS = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
 const TIMES = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
-// A moment as its day and its time; null where it is none.
+// A time as date and time; null if it is invalid.
 export function dayAndTime(seconds) {
   const date = new Date(typeof seconds === "number" ? seconds * 1000 : NaN);
   if (Number.isNaN(date.getTime())) return null;
@@ -88,7 +88,7 @@ export function when(seconds) {
   return moment === null ? "–" : `${moment.day}, ${moment.time}`;
 }
 
-// What a page says that has nothing to show, and how to get something.
+// The message of an empty page, and what to do.
 export function nothing(text, hint = "", command = "") {
   return h("div", { class: "empty" }, h("p", null, text), hint ? h("p", { class: "quiet" }, hint) : null, command ? h("code", null, command) : null);
 }

@@ -1,4 +1,4 @@
-// A run as one file: draws what stands in the page's data with the parts of the viewer.
+// The export of a run: draws the data in the page with the modules of the viewer.
 
 import { badge, h, when } from "./dom.js";
 import { PathTaken } from "./graph.js";

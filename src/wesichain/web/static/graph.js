@@ -1,10 +1,10 @@
-// The graph of a run: its nodes as boxes and the way that was taken between them, drawn from the events.
+// The graph of a run: its nodes and the edges taken between them, drawn from the events.
 
 import { count, duration, h, svg, visible } from "./dom.js";
 
 const BOX = { width: 148, height: 46, gapX: 64, gapY: 22, side: 2, pad: 34 };
 
-// Collects node events; a scope that has any is a graph of its own.
+// Collects node events; each scope with node events is a separate graph.
 export class PathTaken {
   constructor() {
     this.scopes = new Map();
@@ -31,7 +31,7 @@ export class PathTaken {
   }
 
   draw() {
-    const visited = [...this.scopes].filter(([, graph]) => graph.steps.size); // a simulated fault visits no node
+    const visited = [...this.scopes].filter(([, graph]) => graph.steps.size); // a simulated fault is at no node
     return visited.slice(0, 8).map(([scope, graph]) => h("figure", { class: "graph" },
       h("figcaption", null, scope ? `Path taken in ${scope}` : "Path taken"), h("div", { class: "scroll" }, drawGraph(graph))));
   }
@@ -71,7 +71,7 @@ function drawGraph(graph) {
   return drawing;
 }
 
-// A way forward leaves at the side; a way back goes around, above the first row and below the others.
+// Forward edges leave at the side; back edges go around, above the first row and below the others.
 function drawEdge(from, to, times) {
   const middle = { x: (from.x + to.x + BOX.width) / 2 };
   let path;

@@ -1,4 +1,4 @@
-// The frame: which page is shown, the navigation, the keyboard, and what is said when the token is missing.
+// The frame: routing, navigation, keyboard shortcuts, and the message when the token is missing.
 
 import { ApiError, get, setToken, takeToken } from "./api.js";
 import { approvalsPage } from "./approvals.js";
@@ -19,7 +19,7 @@ const status = document.getElementById("status");
 const waiting = h("span", { class: "waiting-count", hidden: true });
 const links = new Map(NAV.map(([name, label]) => [name, h("a", { href: `#/${name}` }, label, name === "approvals" ? waiting : null)]));
 nav.append(...links.values());
-links.get("talk").hidden = true; // until the server says that it has an agent
+links.get("talk").hidden = true; // until the server has reported an agent
 
 function announce(text) {
   status.textContent = text;
@@ -79,7 +79,7 @@ function trouble(error) {
     } }, field, h("button", { type: "submit" }, "Go on"))];
 }
 
-// '/' searches; 'j' and 'k' walk through what can be opened or read; 'g' and a letter change the page.
+// '/' searches; 'j' and 'k' move through the items; 'g' and a letter change the page.
 let isGoing = false;
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -134,7 +134,7 @@ async function askWhatIsHere() {
   try {
     links.get("talk").hidden = !(await get("/api/info")).agent;
   } catch {
-    // without a token nothing is said
+    // without a token there is no message
   }
 }
 

@@ -1,9 +1,9 @@
-// Markdown as nodes: what a model writes is shown as it is meant, and stays text. No markup is ever parsed.
+// Renders a model's Markdown as DOM nodes. HTML is never parsed.
 
 import { h, jsonText, textBlock, visible } from "./dom.js";
 
-const LONGEST = 60_000; // letters; more is shown as text
-const SPAN = 4_000; // letters within which what was opened must be closed
+const LONGEST = 60_000; // characters; longer texts are not rendered
+const SPAN = 4_000; // characters within which emphasis must be closed
 const RAW = "wesichain-raw";
 
 export function isRaw() {
@@ -18,7 +18,7 @@ export function setRaw(raw) {
   sessionStorage.setItem(RAW, raw ? "1" : "0");
 }
 
-// Prose of a model: rendered, unless the reader wants it raw or it is no text.
+// A model's text: rendered, unless the reader has chosen the raw text.
 export function prose(value, kind = "") {
   if (typeof value !== "string" || isRaw() || value.length > LONGEST) return textBlock(value, `prose ${kind}`);
   return h("div", { class: `markdown ${kind}`, dir: "auto" }, blocks(value.split(/\r?\n/)));
@@ -111,7 +111,7 @@ function table(lines) {
     h("tbody", null, lines.slice(2).map((line) => h("tr", null, cells(line).map((cell) => h("td", null, cell)))))));
 }
 
-// Code, emphasis and links within a line. What is not closed is text.
+// Code, emphasis and links within a line. Unclosed marks are text.
 function inline(text, depth = 0) {
   const out = [];
   let plain = "";
@@ -173,7 +173,7 @@ function span(text, at, depth) {
   return null;
 }
 
-// Only addresses of the web and of mail are links; where one leads is seen before it is followed.
+// Only web and mail addresses become links, with the target visible.
 function link(address, label) {
   let url = null;
   try {
@@ -185,7 +185,7 @@ function link(address, label) {
   return h("a", { href: url.href, rel: "noopener noreferrer nofollow", target: "_blank", title: visible(url.href) }, label);
 }
 
-// The content of a message: text, or parts; pictures are shown where their bytes are at hand.
+// The content of a message: text or parts; images are shown if their bytes are available.
 export function contentOf(content, load = null) {
   if (typeof content === "string") return [textBlock(content)];
   if (!Array.isArray(content)) return [textBlock(jsonText(content))];

@@ -1,4 +1,4 @@
-// The playbook: bullets with their evidence, the journal, and the way back to an earlier state.
+// The playbook: bullets with their evidence, the journal, and rollback.
 
 import { get, post } from "./api.js";
 import { badge, chip, count, fact, h, nothing, when } from "./dom.js";

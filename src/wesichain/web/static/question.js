@@ -1,10 +1,10 @@
-// A question with the form of its answer, as a server asks it in the middle of a call: a field for each property.
+// A question of a server in the middle of a call, with a form for its answer: a field per property.
 
 import { h, jsonText } from "./dom.js";
 
 const INPUTS = { email: "email", uri: "url", date: "date" };
 
-// The form; `onAnswer` is given what was filled in, `onDecline` hears that nothing will be.
+// The form; `onAnswer` is called with the values, `onDecline` if the user declines.
 export function questionForm({ message, schema }, { onAnswer, onDecline, button }) {
   const required = new Set(schema.required ?? []);
   const fields = Object.entries(schema.properties ?? {}).map(([name, given]) => field(name, resolved(given, schema), required.has(name)));
@@ -21,7 +21,7 @@ export function questionForm({ message, schema }, { onAnswer, onDecline, button 
   h("div", { class: "decide" }, button("Answer", "approve", null, "submit"), button("Decline", "refuse", onDecline)));
 }
 
-// What a reference inside the schema leads to, and the one that is left of a choice with null.
+// Resolves a reference in the schema, and a union with null to its other type.
 function resolved(given, schema, depth = 0) {
   const place = typeof given.$ref === "string" ? /^#\/(\$defs|definitions)\/([^/]+)$/.exec(given.$ref) : null;
   const choices = given.anyOf?.filter((one) => one.type !== "null");
@@ -31,7 +31,7 @@ function resolved(given, schema, depth = 0) {
   return { ...resolved(next, schema, depth + 1), ...rest };
 }
 
-// The values that may be chosen, each with its name; null where anything may be written.
+// The options with their names; null for free text.
 function choicesOf(one) {
   if (one.type === "boolean") return [[true, "yes"], [false, "no"]];
   if (Array.isArray(one.enum)) return one.enum.map((value, at) => [value, one.enumNames?.[at] ?? jsonText(value, 0)]);

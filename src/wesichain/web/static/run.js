@@ -1,4 +1,4 @@
-// One run: facts, the graph where there is one, the timeline; live while the run goes on.
+// The page of a run: facts, graph, timeline; live while the run is active.
 
 import { agentPath, download, follow, get, post, runPath } from "./api.js";
 import { waitingCard } from "./approvals.js";
@@ -8,12 +8,12 @@ import { isRaw, setRaw } from "./markdown.js";
 import { Timeline } from "./timeline.js";
 import { Waterfall } from "./waterfall.js";
 
-const FRESH = 120; // seconds after which a run without an end is not called live any more
-const UNDER_WAY = ["pending", "running"]; // a durable run that somebody works on, or will
+const FRESH = 120; // seconds after the last event for which a run without an end is called live
+const UNDER_WAY = ["pending", "running"]; // durable runs that are or will be worked on
 
 export async function runPage(main, { args: [id], signal, announce, reload }) {
   const { agent } = await get("/api/info", { signal });
-  let page = await get(runPath(id, "?limit=300"), { signal }); // a small one first: it is soon seen
+  let page = await get(runPath(id, "?limit=300"), { signal }); // a small one first, to be shown early
   const trouble = h("p", { class: "notice", role: "alert", hidden: true });
   const attempt = (work) => work().catch((error) => {
     trouble.textContent = error.message;
@@ -68,7 +68,7 @@ export async function runPage(main, { args: [id], signal, announce, reload }) {
   const loadRest = async () => {
     let last = page.events.at(-1)?.seq ?? -1;
     while (page.next !== null && !signal.aborted) {
-      await new Promise((resolve) => setTimeout(resolve)); // let the first page be seen, and clicked
+      await new Promise((resolve) => setTimeout(resolve)); // let the browser show the first page
       page = await get(runPath(id, `?cursor=${page.next}&limit=5000`), { signal });
       take(page.events);
       tell(page.problems);
@@ -103,7 +103,7 @@ export async function runPage(main, { args: [id], signal, announce, reload }) {
   loadRest().catch((error) => signal.aborted || tell([error.message]));
 }
 
-// A durable run: whose it is, the calls of it that wait for a person, and the buttons that cancel and resume it.
+// A durable run: its agent, its waiting calls, and the buttons that cancel and resume it.
 class StoredRun {
   constructor(run, { signal, attempt, announce, reload }) {
     this.run = run;
@@ -133,7 +133,7 @@ class StoredRun {
     return !UNDER_WAY.includes(this.run.status);
   }
 
-  // Asks how it stands now.
+  // Requests its current state.
   async look() {
     this.run = (await get(runPath(this.run.id, "?limit=1"), { signal: this.signal })).run;
     await this.draw();
@@ -149,7 +149,7 @@ class StoredRun {
   }
 }
 
-// What an evaluation said of the run.
+// The result of an evaluation.
 function scores(found) {
   if (!found) return "";
   const said = found.scores.map(({ name, value, why }) => h("li", null, chip(`${name} ${Number(value.toFixed(2))}`, value >= 0.5 ? "completed" : "bad"), why ? ` ${why}` : ""));
@@ -157,7 +157,7 @@ function scores(found) {
     h("p", null, `Evaluated as case ${found.case}: `, h("strong", null, found.passed ? "passed" : "not passed")), h("ul", null, said));
 }
 
-// What a person thinks of the run: kept for the Learner.
+// The human label of the run, for the Learner.
 function markForm(run, attempt, announce) {
   const why = h("input", { type: "text", class: "why", placeholder: "Why? (optional)", "aria-label": "Why" });
   why.value = run.mark?.why ?? "";

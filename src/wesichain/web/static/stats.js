@@ -1,4 +1,4 @@
-// Statistics: the learning curve and what tools and models took.
+// Statistics: the learning curve, and the calls of tools and models.
 
 import { get } from "./api.js";
 import { bar, curve } from "./charts.js";

@@ -1,4 +1,4 @@
-// Talk with the agent: turns, live as they are written, with the steps that led to each answer.
+// The chat with the agent: streamed turns, with the steps of each answer.
 
 import { agentPath, follow, get, post, runPath, startRun } from "./api.js";
 import { waitingCard } from "./approvals.js";
@@ -66,7 +66,7 @@ export async function talkPage(main, { signal, announce }) {
     }
   }
 
-  // One turn: what was asked, what is said so far, and then what came of it. `answer` has the events of a new run.
+  // One turn: the question, the text so far, and the answer. `answer` has the events of a new run.
   async function turn(id, task, answer = null) {
     const timeline = new Timeline({ title: task });
     const said = h("div", { class: "said" }, h("p", { class: "waiting" }, "thinking…"));
@@ -113,7 +113,7 @@ export async function talkPage(main, { signal, announce }) {
       answer = null;
       if (signal.aborted || !ended) break;
       if (timeline.status !== "interrupted") break;
-      // It waits for a person: the calls are decided on here, and then it goes on.
+      // It waits for approval: the calls are decided here, then the run continues.
       const { approvals } = await get("/api/approvals", { signal });
       const waiting = approvals.filter((item) => item.run_id === id && !decided.has(item.token));
       if (!waiting.length) break;
@@ -138,7 +138,7 @@ export async function talkPage(main, { signal, announce }) {
       const page = await get(runPath(id, "?limit=1"), { signal });
       turn(id, page.run.user_input).catch(() => {});
     } catch {
-      // a run that is gone
+      // the run no longer exists
     }
   }
   field.focus();

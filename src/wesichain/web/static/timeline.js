@@ -1,23 +1,23 @@
-// The timeline of a run: events go in one by one, cards come out; the same for a finished run and a live one.
+// The timeline of a run: turns events into cards, for finished and live runs.
 //
-// An event is counted when it comes and drawn when it is looked at: of a run of ten thousand events the part on
-// the screen is drawn at once, whatever is scrolled to next, and the rest while the browser has nothing to do.
+// Events are counted when they arrive and drawn when they become visible: of a run of ten thousand events the
+// visible part is drawn at once, then the part that is scrolled to, and the rest while the browser is idle.
 
 import { chip, count, duration, fact, h, jsonText, textBlock, badge } from "./dom.js";
 import { contentOf, prose } from "./markdown.js";
 import { branch, branchName, price } from "./waterfall.js";
 
-const AT_ONCE = 30; // items that are drawn when they come
+const AT_ONCE = 30; // items that are drawn at once
 const AHEAD = "1500px 0px"; // of the screen
 
 export class Timeline {
   constructor({ prices = {}, approvals = false, title = "", onFork = null, loadPart = null } = {}) {
     this.loadPart = loadPart; // the bytes of a part by its hash, as base64
-    this.onFork = onFork; // what a fork at a step does, where there is an agent
+    this.onFork = onFork; // forks the run at a step, if there is an agent
     this.root = h("ol", { class: "timeline", "aria-label": "What happened, in order" });
     this.prices = prices;
     this.approvals = approvals;
-    this.title = title; // the task, where the page has said it already
+    this.title = title; // the task, if the page shows it already
     this.status = "unfinished";
     this.first = this.last = null;
     this.usage = { input_tokens: 0, output_tokens: 0 };
@@ -46,7 +46,7 @@ export class Timeline {
     else SHOWN[event.kind](this, event, item);
   }
 
-  // A new item, at the end, or at the end of its branch. What it shows comes with its events.
+  // A new item, at the end, or at the end of its branch. Its events fill it.
   put(event, kind) {
     const depth = event.scope ? Math.min(6, event.scope.split("/").length) : 0;
     const item = { root: h("li", { class: `item ${kind} depth-${depth}` }), events: [] };
@@ -58,7 +58,7 @@ export class Timeline {
     return item;
   }
 
-  // Branches run side by side, and their events come mixed: each has its own below the row of its node.
+  // Branches run concurrently and their events are interleaved: each branch is shown below the row of its node.
   place(element, scope) {
     const parts = scope.split("/");
     const around = parts.map((_, index) => parts.slice(0, index + 1).join("/")).filter((one) => this.tails.has(one));
@@ -79,7 +79,7 @@ export class Timeline {
     for (const item of [...this.undrawn.values()]) this.draw(item);
   }
 
-  // Draws the rest bit by bit, as long as the page is there: so that it can be searched, printed and walked through.
+  // Draws the rest piece by piece while the page is open, so that it can be searched and printed.
   drawWhenIdle() {
     const idle = window.requestIdleCallback ?? ((work) => setTimeout(() => work({ timeRemaining: () => 8 }), 20));
     const some = (deadline) => {
@@ -98,14 +98,14 @@ export class Timeline {
     return this.numbers.own;
   }
 
-  // What a reply cost: as it was told, else by the prices; null where neither says.
+  // The cost of a reply: from the event, else by the prices; null if unknown.
   costOf(event) {
     if (event.cost) return event.cost;
     const rows = this.prices[this.models.get(event.scope ?? "")];
     return rows ? charge(event.response?.usage ?? {}, rows) : null;
   }
 
-  // Shows a step of the run and puts the keyboard there.
+  // Shows a step of the run and focuses it.
   goTo(scope, number) {
     const item = this.steps.get(`${scope}\n${number}`);
     if (!item) return;
@@ -127,15 +127,15 @@ export class Timeline {
       fact("Faults", count(this.numbers.faults), this.numbers.faults ? "bad" : ""));
   }
 
-  // The tokens that a reply took.
+  // The tokens of a reply.
   spent(event) {
     const usage = event.response?.usage ?? {};
     return { input_tokens: usage.input_tokens ?? 0, output_tokens: usage.output_tokens ?? 0 };
   }
 }
 
-// The cost of a reply by the rows of its model's price: of those for longer requests, the highest that holds.
-// What the cache held is charged at the cache's price, and once.
+// The cost of a reply by the price rows of its model: the row with the highest limit below its input tokens.
+// Cached tokens are charged once, at the cache's price.
 export function charge(usage, rows) {
   const read = usage.input_tokens ?? 0;
   const cached = usage.cache_read_tokens ?? 0;
@@ -145,7 +145,7 @@ export function charge(usage, rows) {
   return (fresh * input + cached * cacheRead + stored * cacheWrite + (usage.output_tokens ?? 0) * output) / 1e6;
 }
 
-// --- what is counted when an event comes ---
+// --- counting events ---
 
 const COUNTED = {
   run_started(line, event) {
@@ -179,7 +179,7 @@ const COUNTED = {
   },
 };
 
-// --- to which item it belongs ---
+// --- the item of an event ---
 
 const scoped = (event, name) => `${event.scope ?? ""}\n${name}`;
 
@@ -226,14 +226,14 @@ const PLACED = {
   checkpoint_saved: (line, event) => line.put(event, "node"),
 };
 
-// --- how it is drawn ---
+// --- drawing ---
 
-// The card of a step, made by the first of its events.
+// The card of a step, created by its first event.
 function card(line, event, item) {
   if (!item.body) {
     item.chips = h("span", { class: "chips" });
     item.body = h("div", { class: "body" });
-    item.rows = new Map(); // call id -> where its outcome goes
+    item.rows = new Map(); // call id -> the row of its outcome
     const forks = line.onFork && !event.scope;
     item.root.append(h("article", { class: "card", tabindex: "0" },
       h("header", null, h("h3", null, `Step ${event.step_id}`),

@@ -2,11 +2,11 @@
 
 import { chip, count, duration, h } from "./dom.js";
 
-const FIRST = 60; // rows that are shown at once
+const FIRST = 60; // rows that are shown first
 
 export class Waterfall {
   constructor({ costOf }) {
-    this.costOf = costOf; // of an event of a reply; null where nobody knows
+    this.costOf = costOf; // the cost of a reply; null if unknown
     this.rows = [];
     this.open = new Map();
     this.first = null;
@@ -41,7 +41,7 @@ export class Waterfall {
     const row = this.open.get(key);
     if (!row) return;
     this.open.delete(key);
-    // A clock of its own measured the call: the times of events may be those of a batch.
+    // The duration of the call may be more exact: events of a batch may have the same time.
     row.end = Math.max(event.at, row.start + (event.duration_ms ?? 0) / 1000);
     row.state = state;
     row.cost = cost;
@@ -78,12 +78,12 @@ export class Waterfall {
   }
 }
 
-// What tells the branches of a graph apart: several tasks of one node may run side by side.
+// The key of a branch of a graph: several tasks of a node may run concurrently.
 export function branch(event) {
   return event.task_id || event.node;
 }
 
-// The name of a branch for people: the node, and for one of several Sends its number.
+// The label of a branch: the node, and the number of one of several Sends.
 export function branchName(event) {
   return event.node + branch(event).slice(event.node.replaceAll("#", "##").length);
 }

@@ -31,7 +31,7 @@ from wesichain.core.events import AgentEvent, ToolProgress
 from wesichain.core.internal import events_in, forms_in, forms_to_jsonl, to_jsonl
 from wesichain.testing import FakeClock, ScriptedLlm, StreamingScriptedLlm, calls
 from wesichain.trace import CollectingSink, Recorder, Recording, list_runs, load
-from wesichain.trace.recordings.lines import Unwritten
+from wesichain.trace.recordings.lines import PendingEvents
 
 KINDS = get_args(AgentEvent)  # those of graphs are never kept as tuples
 USUAL = [StepStarted, ModelResponded, ToolDispatched, ToolCompleted, StepFailed, ToolProgress]
@@ -236,16 +236,16 @@ async def test_a_run_that_waits_and_one_inside_another_are_recorded_whole(tmp_pa
     assert len(recording.scopes) == 2
 
 
-@pytest.mark.parametrize(("wants_pieces", "written"), [(False, [1]), (True, [0, 1])])
+@pytest.mark.parametrize(("with_deltas", "written"), [(False, [1]), (True, [0, 1])])
 def test_a_piece_that_nobody_was_told_of_yet_is_written_where_pieces_are(
-    wants_pieces: bool, written: list[int]
+    with_deltas: bool, written: list[int]
 ) -> None:
     log: list[Any] = [
         TextDelta("run-1", 1, 0, 1.0, "so far"),
         StepStarted("run-1", 2, 1, 2.0, (), follows=True),
     ]
-    unwritten = Unwritten("run-1", log, -1, wants_pieces=wants_pieces)
-    assert [event.seq for event in unwritten.take().events()] == written
+    pending = PendingEvents("run-1", log, -1, with_deltas=with_deltas)
+    assert [event.seq for event in pending.take().events()] == written
     assert len(log) == 2  # it stays in the log of the run
 
 

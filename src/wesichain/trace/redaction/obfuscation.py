@@ -1,4 +1,4 @@
-"""Secrets in disguise: in base64, in full-width letters, and with invisible letters between theirs."""
+"""Obfuscated secrets: in base64, in full-width letters, or with invisible characters between the letters."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from itertools import accumulate
 
 _regex = cache(re.compile)
 
-# Letters that are not seen: soft hyphen, zero-width spaces and joiners, marks of direction, byte order mark.
-_UNSEEN = "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]+"
+# Invisible characters: soft hyphen, zero-width spaces and joiners, direction marks, byte order mark.
+_INVISIBLE = "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff]+"
 _RUN = r"(?<![A-Za-z0-9+/_\-])[A-Za-z0-9+/_\-]{16,}+={0,2}"
-# Every letter of base64 is an x: a plain search finds a long word ten times as fast as the pattern.
+# Maps letters of base64 to x: a plain search finds a long word ten times as fast as the pattern.
 _LETTERS = bytes(120 if chr(code).isalnum() or chr(code) in "+/_-" else 32 for code in range(128)).ljust(256)
 _LONG = b"x" * 16
-_CREDENTIALS = r"[^\s:/@]{1,64}:(?!//)[^\s:]{4,128}"  # user:password, as a header has it
-_LONGEST = 65536  # letters of base64 that are looked into; nobody hides a key in more
+_CREDENTIALS = r"[^\s:/@]{1,64}:(?!//)[^\s:]{4,128}"  # user:password, as in a header
+_LONGEST = 65536  # letters of base64 that are decoded; keys are shorter
 
 
 _WIDE = "[\uff01-\uff5e]"
@@ -26,25 +26,25 @@ _NARROW = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
 
 
 def has_wide(text: str) -> bool:
-    """Whether some of its letters are full-width forms of ASCII."""
+    """Whether the text has full-width forms of ASCII letters."""
     return not text.isascii() and _regex(_WIDE).search(text) is not None
 
 
 def narrowed(text: str) -> str:
-    """The text with its full-width letters as ASCII, each in its place."""
+    """The text with full-width letters replaced by ASCII; positions do not change."""
     return text.translate(_NARROW)
 
 
-def has_unseen(text: str) -> bool:
-    return not text.isascii() and _regex(_UNSEEN).search(text) is not None
+def has_invisible(text: str) -> bool:
+    return not text.isascii() and _regex(_INVISIBLE).search(text) is not None
 
 
-def bared(text: str) -> tuple[str, Callable[[int], int]]:
-    """The text without its unseen letters, and where each of its letters stood."""
+def without_invisible(text: str) -> tuple[str, Callable[[int], int]]:
+    """The text without invisible characters, and a function that maps its positions to the original ones."""
     pieces: list[str] = []
-    starts: list[int] = []  # where each piece stood
+    starts: list[int] = []  # the original start of each piece
     done = 0
-    for match in _regex(_UNSEEN).finditer(text):
+    for match in _regex(_INVISIBLE).finditer(text):
         if match.start() > done:
             pieces.append(text[done : match.start()])
             starts.append(done)
@@ -63,29 +63,29 @@ def bared(text: str) -> tuple[str, Callable[[int], int]]:
 
 
 def has_long_word(text: str) -> bool:
-    """Whether a word is long enough to say something in base64."""
+    """Whether the text has a word that is long enough to be a secret in base64."""
     return len(text) >= 16 and _LONG in text.encode("utf-8", "replace").translate(_LETTERS)
 
 
 def encoded(text: str, holds_secret: Callable[[str], bool]) -> Iterator[tuple[int, int]]:
-    """Where base64 stands that says a secret, by the rules for plain text, or a user's credentials."""
+    """The positions of base64 that decodes to credentials, or to text with a secret."""
     if not has_long_word(text):
         return
     for match in _regex(_RUN, re.ASCII).finditer(text):
-        said = _decoded(match.group())
-        if said is not None and (_regex(_CREDENTIALS).fullmatch(said) or holds_secret(said)):
+        decoded = _decoded(match.group())
+        if decoded is not None and (_regex(_CREDENTIALS).fullmatch(decoded) or holds_secret(decoded)):
             yield match.span()
 
 
 def _decoded(word: str) -> str | None:
-    """The text in a word of base64, if any. Words of one kind of letter are words, numbers or hashes."""
+    """Decode a word of base64, if it is one. Words in one letter case are words, numbers or hashes."""
     if len(word) > _LONGEST or word.islower() or word.isupper():
         return None
     body = word.rstrip("=")
     if "-" in body or "_" in body:
         body = body.replace("-", "+").replace("_", "/")
     try:
-        said = b64decode(body + "=" * (-len(body) % 4)).decode("ascii").rstrip("\r\n")
+        decoded = b64decode(body + "=" * (-len(body) % 4)).decode("ascii").rstrip("\r\n")
     except (Error, UnicodeDecodeError, ValueError):
         return None
-    return said if said.replace("\n", "").isprintable() else None
+    return decoded if decoded.replace("\n", "").isprintable() else None
