@@ -147,7 +147,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         is_new = ending is not None
         order = order if is_new else replace(order, earlier=())  # the conversation may have its turn already
         if conversation is not None and isinstance(outcome, Completed):
-            await self._turns.add(conversation, order, outcome, is_new=is_new)
+            await self._turns.add(chosen, conversation, order, outcome, is_new=is_new)
         elif conversation is not None and isinstance(outcome, Interrupted):
             self._turns.follow(new.run_id, conversation, order, is_new=is_new)
         return self._result(outcome)

@@ -50,10 +50,18 @@ class ConversationTurns:
                 await asyncio.wait([task])
 
     async def add(
-        self, conversation: RunMemory, order: Begin, outcome: Completed[Any], *, is_new: bool
+        self, run_id: str, conversation: RunMemory, order: Begin, outcome: Completed[Any], *, is_new: bool
     ) -> None:
-        """Add the question and the answer of a run. Those of a run that is not new may be there already."""
+        """Add the question and the answer of a run, once, whichever processes try to.
+
+        A memory without `extend_once` cannot know the run of a turn: the messages are compared.
+        """
         turn = (Message(Role.USER, order.parts or order.task), Message(Role.ASSISTANT, outcome.text))
+        extend_once = getattr(conversation, "extend_once", None)
+        if extend_once is not None:
+            with suppress(NotImplementedError):
+                await extend_once(run_id, *turn)
+                return
         if is_new or turn not in pairwise(_since(order.earlier, await conversation.read())):
             await conversation.extend(*turn)
 
@@ -77,7 +85,7 @@ class ConversationTurns:
                 if await self._status(run_id) not in _OPEN:
                     outcome = await self._outcome(run_id)
             if isinstance(outcome, Completed):
-                await self.add(conversation, order, outcome, is_new=is_new)
+                await self.add(run_id, conversation, order, outcome, is_new=is_new)
         except WesichainError as error:
             _log.warning("the run %s is not added to its conversation: %s", run_id, error)
 

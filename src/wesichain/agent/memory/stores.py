@@ -6,6 +6,7 @@ import builtins
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from hashlib import sha256
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from typing_extensions import override
@@ -41,6 +42,7 @@ class Conversation:
     ) -> None:
         self._window = HistoryWindow(max_tokens, count_tokens)
         self._messages: list[Message] = []
+        self._added: set[int] = set()  # the numbers of turns that were added with a key
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -52,6 +54,7 @@ class Conversation:
 
     def clear(self) -> None:
         self._messages.clear()
+        self._added.clear()
 
     def window(self) -> tuple[Message, ...]:
         """The messages that the next run sees."""
@@ -64,6 +67,15 @@ class Conversation:
     async def extend(self, *messages: Message) -> None:
         """Add the messages of a run's turn."""
         self.add(*messages)
+
+    async def extend_once(self, key: str, *messages: Message) -> bool:
+        """Add the messages of a run's turn, unless they were added with this key before."""
+        number = turn_number(messages, key)
+        if number in self._added:
+            return False
+        self._added.add(number)
+        self.add(*messages)
+        return True
 
 
 class HistoryWindow(Value):
@@ -143,6 +155,14 @@ class Conversations(ABC):
     async def append(self, id: str, turn: Turn) -> None:
         """Add a turn to a conversation, which begins with its first one."""
 
+    async def append_once(self, id: str, turn: Turn, *, key: str) -> bool:
+        """Add a turn, unless the same turn was added with this key before; return whether it was added.
+
+        Optional: without it, `extend_once` raises `NotImplementedError`, and a durable run whose turn may be
+        stored already compares it with the stored messages.
+        """
+        raise NotImplementedError
+
     @abstractmethod
     async def read(self, id: str, *, newest: int | None = None) -> Sequence[Turn]:
         """The turns of a conversation, the oldest first, of an unknown one none.
@@ -182,14 +202,25 @@ class StoredConversation:
 
     async def extend(self, *messages: Message) -> None:
         """Add messages as one turn: all of them or none, and no other run's between them."""
+        self._check(messages)
+        if messages:
+            await self._store.append(self.id, messages)
+
+    async def extend_once(self, key: str, *messages: Message) -> bool:
+        """Add messages as one turn, unless they were added with this key before; return whether they were.
+
+        `key` is the id of the run that the turn is of: several processes may add the turn of one run.
+        """
+        self._check(messages)
+        return bool(messages) and await self._store.append_once(self.id, messages, key=key)
+
+    def _check(self, messages: Turn) -> None:
         for message in messages:
             given: Any = message
             if not isinstance(given, Message):
                 raise ConfigError(
                     f"conversation {self.id!r}: {given!r} is no message; use Message(Role.USER, ...)"
                 )
-        if messages:
-            await self._store.append(self.id, messages)
 
 
 def _checked_id(id: Any) -> str:
@@ -207,6 +238,7 @@ class MemoryConversations(Conversations):
 
     def __init__(self) -> None:
         self._turns: dict[str, list[Turn]] = {}  # the one that was extended last is last
+        self._added: set[tuple[str, int]] = set()  # conversations, and turns added with a key
         self._lock = threading.RLock()
 
     @override
@@ -215,6 +247,16 @@ class MemoryConversations(Conversations):
             turns = self._turns.pop(id, [])
             turns.append(turn)
             self._turns[id] = turns
+
+    @override
+    async def append_once(self, id: str, turn: Turn, *, key: str) -> bool:
+        added = id, turn_number(turn, key)
+        with self._lock:
+            if added in self._added:
+                return False
+            self._added.add(added)
+            await self.append(id, turn)
+            return True
 
     @override
     async def read(self, id: str, *, newest: int | None = None) -> Sequence[Turn]:
@@ -234,6 +276,7 @@ class MemoryConversations(Conversations):
     async def delete(self, id: str) -> None:
         with self._lock:
             self._turns.pop(id, None)
+            self._added = {added for added in self._added if added[0] != id}
 
 
 # --- turns as text, for stores that keep them outside -----------------------------------------------
@@ -242,6 +285,12 @@ class MemoryConversations(Conversations):
 def has_system(turn: Turn) -> bool:
     """Whether the turn has a message that every window keeps."""
     return any(message.role is Role.SYSTEM for message in turn)
+
+
+def turn_number(turn: Turn, key: str) -> int:
+    """The number of a turn that is added with a key: above zero, and of 63 bits, which databases can store."""
+    digest = sha256(f"{key}\n{to_json(turn)}".encode()).digest()
+    return int.from_bytes(digest[:8]) >> 1 | 1
 
 
 def turn_to_text(turn: Turn, *, id: str) -> str:
