@@ -379,7 +379,7 @@ def test_the_numbers_of_a_queue(store: Store) -> None:
 def test_a_run_is_erased_with_all_that_is_kept_of_it_once_it_is_over(store: Store) -> None:
     begin(store, "r")
     (mine,) = store.queue.claim("me", Serving("a", "v"), free=1)
-    child = NewChild("c", "r", "inner")
+    child = NewChild("c", "r", "inner", "dig")
     store.steps.keep(
         StepRow("r", mine.owner, 1, "ask 1", "{}", 0, 0, (child, ChildResult("c", "failed", "ill")))
     )

@@ -288,7 +288,7 @@ def has_system(turn: Turn) -> bool:
 
 
 def turn_number(turn: Turn, key: str) -> int:
-    """The number of a turn that is added with a key: above zero, and of 63 bits, which databases can store."""
+    """The number of a turn that is added with a key: above zero and of 63 bits, as databases can store it."""
     digest = sha256(f"{key}\n{to_json(turn)}".encode()).digest()
     return int.from_bytes(digest[:8]) >> 1 | 1
 

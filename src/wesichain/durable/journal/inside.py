@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from wesichain.core import Event, RunCompleted, RunFailed, RunInterrupted, RunStarted
-from wesichain.durable.states import is_inside_id
+from wesichain.durable.states import is_inside_id, task_preview
 from wesichain.durable.store.children import ChildResult, NewChild
 
 from .records import fingerprint
@@ -43,11 +43,12 @@ class Inside:
 
     def _change_by(self, event: Event) -> NewChild | ChildResult | None:
         match event:
-            case RunStarted(own_id=own, scope=scope) if own:
+            case RunStarted(own_id=own, scope=scope, user_input=task) if own:
                 own = own if is_inside_id(own) else fingerprint([event.run_id, own])[:32]
                 above = [found for place, found in self._around(scope) if place != scope]
                 self._ids[scope] = own
-                return NewChild(own, above[0] if above else event.run_id, event.agent)
+                parent = above[0] if above else event.run_id
+                return NewChild(own, parent, event.agent, task_preview(task))
             case _ if event.scope not in self._ids:
                 return None
             case RunCompleted():

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 _BY_ID = "@"  # begins the stand-in for a scope: that of a node is not one run's alone
 _OPEN = (
-    "UPDATE wesichain_children SET outcome = '', error = NULL, updated_at = {now} "
+    "UPDATE wesichain_children SET outcome = '', error = NULL, task = :task, updated_at = {now} "
     "WHERE run = :run AND id = :id"
 )
 _NEW = (
     "INSERT INTO wesichain_children "
-    "(run, scope, id, parent, agent, outcome, created_at, updated_at) "
-    "VALUES (:run, :scope, :id, :parent, :agent, '', {now}, {now}) ON CONFLICT DO NOTHING"
+    "(run, scope, id, parent, agent, outcome, created_at, updated_at, task) "
+    "VALUES (:run, :scope, :id, :parent, :agent, '', {now}, {now}, :task) ON CONFLICT DO NOTHING"
 )
 _ENDED = (
     "UPDATE wesichain_children SET outcome = :outcome, error = :error, updated_at = {now} "
@@ -47,7 +47,7 @@ _STATES: Mapping[str, str] = {
 }
 _COLUMNS = (
     f"{RUN_COLUMNS}, {state_in(_STATES)} AS child_state, "
-    "c.id, c.parent, c.scope, c.agent AS child, c.outcome AS ended, c.error AS child_error, "
+    "c.id, c.parent, c.scope, c.agent AS child, c.outcome AS ended, c.error AS child_error, c.task AS child_task, "
     f"c.created_at AS begun_at, c.updated_at AS changed_at {RUN_TABLES} "
     "JOIN wesichain_children c ON c.run = r.run"
 )
@@ -62,6 +62,7 @@ class NewChild(Value):
     id: str
     parent: str
     agent: str
+    task: str  # as lists show it
 
 
 class ChildResult(Value):
@@ -127,6 +128,6 @@ def _child(row: Any) -> ChildRow:
         priority=top.run.priority,
         key=top.run.key,
         parent=row.parent,
-        task=top.run.task,
+        task=row.child_task or "",  # older versions stored none
     )
     return ChildRow(run, "" if row.scope.startswith(_BY_ID) else row.scope, top)

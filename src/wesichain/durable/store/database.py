@@ -89,6 +89,7 @@ _ADDED = {
         "tools": "TEXT",
         "result": "TEXT",
     },
+    "wesichain_children": {"task": "TEXT"},
     "wesichain_leases": {"beat_at": "BIGINT NOT NULL DEFAULT 0", "lease": "BIGINT NOT NULL DEFAULT 0"},
 }
 _FORMATTED = (
