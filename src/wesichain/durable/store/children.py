@@ -47,8 +47,8 @@ _STATES: Mapping[str, str] = {
 }
 _COLUMNS = (
     f"{RUN_COLUMNS}, {state_in(_STATES)} AS child_state, "
-    "c.id, c.parent, c.scope, c.agent AS child, c.outcome AS ended, c.error AS child_error, c.task AS child_task, "
-    f"c.created_at AS begun_at, c.updated_at AS changed_at {RUN_TABLES} "
+    "c.id, c.parent, c.scope, c.agent AS child, c.outcome AS ended, c.error AS child_error, "
+    f"c.task AS child_task, c.created_at AS begun_at, c.updated_at AS changed_at {RUN_TABLES} "
     "JOIN wesichain_children c ON c.run = r.run"
 )
 _ONE = f"{_COLUMNS} WHERE c.id = :id"
