@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from wesichain.core.internal import Value
 from wesichain.durable.states import RunState, RunSummary
 
-from .database import Database
+from .database import Database, escape_nul, unescape_nul
 from .dbos_tables import RUN_COLUMNS, RUN_TABLES, STATES, state_in
 from .ledger import RunPage, RunRow, run_row_of
 
@@ -107,7 +107,8 @@ def keep_children(
 ) -> None:
     """Note which runs inside a run have begun and ended, in the transaction that keeps what they did."""
     for child in changes:
-        values: dict[str, object] = {"run": run_id, **asdict(child)}
+        values = {name: value and escape_nul(value) for name, value in asdict(child).items()}
+        values["run"] = run_id
         if isinstance(child, ChildResult):
             db.execute(database.sql(_ENDED), values)
         elif db.execute(database.sql(_OPEN), values).rowcount == 0:
@@ -119,15 +120,15 @@ def _child(row: Any) -> ChildRow:
     begun, changed = row.begun_at / 1000, row.changed_at / 1000
     run = RunSummary(
         row.id,
-        row.child,
+        unescape_nul(row.child),
         RunState(row.child_state),
         top.run.version,
         begun,
         changed if row.ended else max(changed, top.run.updated_at),
-        row.child_error,
+        row.child_error and unescape_nul(row.child_error),
         priority=top.run.priority,
         key=top.run.key,
         parent=row.parent,
-        task=row.child_task or "",  # older versions stored none
+        task=unescape_nul(row.child_task or ""),  # older versions stored none
     )
     return ChildRow(run, "" if row.scope.startswith(_BY_ID) else row.scope, top)

@@ -32,6 +32,7 @@ _TOLD_OFF = ("already exists", "duplicate", "locked")
 _FOR_GOOD = ("readonly", "read-only", "no such", "does not exist", "permission denied", "not a database")
 _FULL = ("disk is full", "no space left")  # as SQLite and Postgres say it
 _PATIENCE, _PAUSE = 5.0, 0.25  # seconds, with somebody who makes the same tables, and between two attempts
+_ESCAPE = "\x1a"
 _CONNECTIONS = 40  # at most, for a short time
 
 FORMAT = 2  # of our tables: 0.2.0 wrote the first, and no number with it
@@ -111,6 +112,20 @@ def checked_url(url: str) -> str:
 def brief(error: BaseException) -> str:
     """The first line of what a database says, which may go on for many."""
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+
+
+def escape_nul(text: str) -> str:
+    """The text as Postgres can store it: U+001A and "0" for each NUL, U+001A and "1" for each U+001A."""
+    if "\0" not in text and _ESCAPE not in text:
+        return text
+    return text.replace(_ESCAPE, f"{_ESCAPE}1").replace("\0", f"{_ESCAPE}0")
+
+
+def unescape_nul(text: str) -> str:
+    """The text that `escape_nul` was given."""
+    if _ESCAPE not in text:
+        return text
+    return text.replace(f"{_ESCAPE}0", "\0").replace(f"{_ESCAPE}1", _ESCAPE)
 
 
 def _make_file(url: str) -> None:

@@ -17,7 +17,7 @@ from wesichain.core.internal import Value, dump_json, field
 from wesichain.durable.states import RunState, RunSummary
 from wesichain.errors import DurableError
 
-from .database import Database
+from .database import Database, escape_nul, unescape_nul
 from .dbos_tables import (
     APPLICATION,
     CANCEL,
@@ -207,9 +207,9 @@ class RunPage(Value):
         add("r.agent = :agent", agent=self.agent)
         for number, word in enumerate(given.get("search", "").lower().split()):
             name = f"word{number}"
-            add(f"LOWER({_SEARCHED}) LIKE :{name} ESCAPE '!'", **{name: f"%{_escaped(word)}%"})
+            add(f"LOWER({_SEARCHED}) LIKE :{name} ESCAPE '!'", **{name: f"%{_pattern_of(word)}%"})
         if tool := given.get("tool"):
-            add("' ' || r.tools LIKE :tool ESCAPE '!'", tool=f"% {_escaped(tool)} %")
+            add("' ' || r.tools LIKE :tool ESCAPE '!'", tool=f"% {_pattern_of(tool)} %")
         add(f"{created} >= :since", since=_milliseconds(given.get("since")))
         until = given.get("until")
         add(f"{created} < :until", until=None if until is None else ceil(until * 1000))
@@ -222,8 +222,9 @@ class RunPage(Value):
         return wheres, values
 
 
-def _escaped(text: str) -> str:
-    return text.translate({ord(mark): f"!{mark}" for mark in "!%_"})
+def _pattern_of(text: str) -> str:
+    """The pattern of LIKE that matches the text as it is stored."""
+    return escape_nul(text).translate({ord(mark): f"!{mark}" for mark in "!%_"})
 
 
 def _milliseconds(seconds: float | None) -> int | None:
@@ -261,7 +262,7 @@ class Ledger:
 
     def place(self, run_id: str) -> tuple[int, str]:
         """The place of a run, or of a run inside another, in the order of lists."""
-        rows = self._db.read(_PLACE, {"run": run_id})
+        rows = self._db.read(_PLACE, {"run": escape_nul(run_id)})
         if not rows:
             raise DurableError(f"there is no run {run_id!r} in this database")
         return rows[0].created_at, run_id
@@ -287,7 +288,7 @@ class Ledger:
         """Those of the ids that are ids of runs, or of runs inside them."""
         found: set[str] = set()
         for start in range(0, len(run_ids), _MANY_IDS):
-            names, values = values_of(run_ids[start : start + _MANY_IDS])
+            names, values = values_of([escape_nul(one) for one in run_ids[start : start + _MANY_IDS]])
             found.update(row.run for row in self._db.read(_KNOWN.replace("{ids}", names), values))
         return found
 
@@ -311,7 +312,8 @@ class Ledger:
     def begin(self, new: NewRun, also: Also | None = None) -> bool:
         """Put a new run into its queue; False if there is one with its id."""
         with self._db.writing() as db:
-            values = {"run": new.run_id, "agent": new.agent, "asked": new.asked, "task": new.task}
+            task = escape_nul(new.task)
+            values = {"run": new.run_id, "agent": new.agent, "asked": new.asked, "task": task}
             if db.execute(self._db.sql(_NEW), values).rowcount != 1:
                 return False
             self._enqueue(db, new, new.run_id)
@@ -376,7 +378,8 @@ class Ledger:
         if ended.refused is not None:
             output["error"] = dump_json(dict(zip(("name", "message"), ended.refused, strict=True)))
         status = "SUCCESS" if ended.refused is None else "ERROR"
-        values = {name: getattr(ended.note, name) for name in NOTED}
+        note = ((name, getattr(ended.note, name)) for name in NOTED)
+        values = {name: escape_nul(one) if isinstance(one, str) else one for name, one in note}
         with self._db.writing() as db:
             finish = {**workflow, "owner": owner, "status": status}
             if db.execute(self._db.sql(END), finish).rowcount != 1:
@@ -432,7 +435,10 @@ EXPLAINED = (RunState.FAILED, RunState.INTERRUPTED)  # the states that a list gi
 
 
 def run_row_of(row: Any) -> RunRow:
-    note = Note(*(getattr(row, name) for name in NOTED)) if row.noted == row.stretch else None
+    note = None
+    if row.noted == row.stretch:
+        noted = (getattr(row, name) for name in NOTED)
+        note = Note(*[unescape_nul(one) if isinstance(one, str) else one for one in noted])
     shown, state = note or Note(), RunState(row.state or "failed")
     run = RunSummary(
         row.run,
@@ -443,8 +449,8 @@ def run_row_of(row: Any) -> RunRow:
         row.updated_at / 1000,
         shown.error if state in EXPLAINED else None,
         priority=row.priority,
-        key=row.key,
-        task=row.task or "",
+        key=row.key and unescape_nul(row.key),
+        task=unescape_nul(row.task or ""),
         tools=tuple((shown.tools or "").split()),
         **{name: getattr(shown, name) for name in ("cost", "tokens", "model", "steps", "result")},
     )

@@ -21,7 +21,7 @@ except ModuleNotFoundError as missing:
     raise MissingDependencyError("a durable run", package="dbos", extra="durable") from missing
 
 from .children import Children
-from .database import Database, brief
+from .database import Database, brief, escape_nul
 from .dbos_tables import APPLICATION, JSON_FORMAT, PAYLOADS, check_tables
 from .leases import Leases
 from .ledger import Ledger, NewRun, queue_of, values_of
@@ -83,7 +83,7 @@ class Store:
         if new.delay is not None:
             options["delay_seconds"] = new.delay
         if new.key is not None:
-            options["queue_partition_key"] = new.key
+            options["queue_partition_key"] = escape_nul(new.key)
         self._client.enqueue_in_transaction(db, options, new.order)  # type: ignore[arg-type]  # as it lists them
 
     def payloads(self, workflow_ids: Sequence[str]) -> list[Payload]:
