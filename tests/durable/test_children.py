@@ -85,7 +85,7 @@ async def test_an_agent_below_is_listed_with_its_parent_and_can_be_followed(url:
         for refused in (runs.cancel(child), runs.delete(child), runs.resume(child), runs.pending(child)):
             with pytest.raises(DurableError, match="is inside 'r'"):
                 await refused
-        with pytest.raises(DurableError, match="inside one of 'boss'"):
+        with pytest.raises(DurableError, match="inside a run of 'boss'"):
             await other.status(child)
         await runs.delete("r")
         assert await runs.list() == []

@@ -96,7 +96,7 @@ async def test_a_run_that_cannot_be_read_is_named(caplog: pytest.LogCaptureFixtu
     await asyncio.sleep(0)
     runs.ended.setdefault("gone", asyncio.Event()).set()
     await asyncio.sleep(1)
-    said = "the run gone is not added to its conversation: there is no run 'gone'"
+    said = "the turn of the run gone was not added to its conversation: there is no run 'gone'"
     assert [record.getMessage() for record in caplog.records] == [said]
 
 

@@ -381,7 +381,7 @@ def test_a_durable_run_is_cancelled_and_resumed_over_http(office: Office, tmp_pa
             ended = client.post(f"/api/runs/d1/{verb}", json={})
             assert (ended.status_code, said in ended.json()["error"]) == (409, True)
             inside = client.post(f"/api/runs/d2:1:clerk-0/{verb}", json={})
-            assert (inside.status_code, "name that one" in inside.json()["error"]) == (409, True)
+            assert (inside.status_code, "use that id" in inside.json()["error"]) == (409, True)
             assert client.post(f"/api/runs/d9/{verb}", json={}).status_code == 404
         assert client.get("/api/runs/d1").json()["run"]["status"] == "failed"
 

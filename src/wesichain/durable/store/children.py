@@ -1,7 +1,7 @@
-"""The children: runs inside runs, of agents that others use as tools, as they are listed.
+"""The children: inner runs, of agents that others use as tools, as lists show them.
 
-What a child does is kept with the steps of the run at the top, under the child's scope. Its own row says that
-it is there, whose it is and how it ended; while it is open, it stands where the run at the top stands.
+The steps of a child are stored with those of the run at the top, under the child's scope. Its own row has its
+parent, agent, task and result; until it has a result, it is in the state of the run at the top.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .ledger import RunPage, RunRow, run_row_of
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-_BY_ID = "@"  # begins the stand-in for a scope: that of a node is not one run's alone
+_BY_ID = "@"  # begins a placeholder for the scope: several runs of a node share one scope
 _OPEN = (
     "UPDATE wesichain_children SET outcome = '', error = NULL, task = :task, updated_at = {now} "
     "WHERE run = :run AND id = :id"
@@ -35,7 +35,7 @@ _ENDED = (
     "WHERE run = :run AND id = :id"
 )
 _UNDER_WAY = f"({STATES['pending']} OR {STATES['running']})"
-# Its own end; until then, the state of the run at the top. What nobody goes on with is cancelled.
+# Its own result, or until then the state of the run at the top. A child that nobody continues is cancelled.
 _STATES: Mapping[str, str] = {
     "pending": f"c.outcome = '' AND {STATES['pending']}",
     "running": f"c.outcome = '' AND {STATES['running']}",
@@ -57,7 +57,7 @@ _ORDER = " ORDER BY c.created_at DESC, c.id DESC LIMIT :limit"
 
 
 class NewChild(Value):
-    """A run that begins inside another, or goes on there."""
+    """A run that begins inside another, or continues there."""
 
     id: str
     parent: str
@@ -66,7 +66,7 @@ class NewChild(Value):
 
 
 class ChildResult(Value):
-    """How a run inside another ended."""
+    """The result of a run inside another."""
 
     id: str
     outcome: str
@@ -76,7 +76,7 @@ class ChildResult(Value):
 class ChildRow(Value):
     """A run inside another as it is listed, and the run at the top.
 
-    `scope` is that of its events in the log, of a run that an older version listed; else it is empty.
+    `scope` is the scope of its events in the log, if an older version listed the run; otherwise it is empty.
     """
 
     run: RunSummary
@@ -105,7 +105,7 @@ class Children:
 def keep_children(
     database: Database, db: sa.Connection, run_id: str, changes: Sequence[NewChild | ChildResult]
 ) -> None:
-    """Note which runs inside a run have begun and ended, in the transaction that keeps what they did."""
+    """Store which inner runs have begun and ended, in the transaction that stores their steps."""
     for child in changes:
         values = {name: value and escape_nul(value) for name, value in asdict(child).items()}
         values["run"] = run_id
