@@ -83,7 +83,7 @@ async def test_a_run_is_cancelled_by_its_last_client_who_leaves_unless_it_stays(
 async def test_a_run_ends_when_its_time_is_over() -> None:
     run = await runs_of(Stuck().agent(), run_seconds=0.05).start(order())
     end = await run.ending()
-    assert (end.state, end.outcome.reason) == ("cancelled", "the time for a run is over")  # type: ignore[union-attr]
+    assert (end.state, end.outcome.reason) == ("cancelled", "the run has reached the limit of run_seconds")  # type: ignore[union-attr]
 
 
 async def test_no_more_runs_at_once_than_the_limit_says() -> None:
@@ -193,4 +193,4 @@ async def test_an_app_that_ends_cancels_the_runs_of_this_process() -> None:
         assert await run.now() is None
     end = await run.now()
     assert end is not None, "its end is waited for"
-    assert (end.state, end.outcome.reason) == ("cancelled", "the service ends")
+    assert (end.state, end.outcome.reason) == ("cancelled", "the service is shutting down")

@@ -185,7 +185,7 @@ async def test_a_run_waits_though_the_inbox_is_full(caplog: pytest.LogCaptureFix
     async with serving(create_app(scripted(REFUND, "done"), inbox=inbox)) as client:
         waiting = await client.post("/runs", json={"task": "?", "run_id": "r"})
     assert waiting.status_code == 202
-    assert "the run r waits for a decision, and is missing in the inbox" in caplog.text
+    assert "the waiting run r could not be added to the inbox" in caplog.text
 
 
 class LostConversations(MemoryConversations):

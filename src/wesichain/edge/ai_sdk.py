@@ -1,7 +1,7 @@
 """AI SDK: `POST /ai-sdk`, a run as a UI message stream (v1) of the Vercel AI SDK, for `useChat`.
 
-A request starts a run with the last message of the user. Where the last message is the assistant's, it brings
-answers to approvals and the results of tools that the page runs, and resumes the run that waits.
+A request starts a run with the last message of the user. If the last message is the assistant's, it has the
+answers to approvals and the results of tools that the page runs, and resumes the waiting run.
 """
 
 from __future__ import annotations
@@ -109,19 +109,19 @@ def _text(message: UiMessage) -> str:
 
 
 def _files(message: UiMessage) -> list[tuple[str, str]]:
-    """The files of a message. Addresses are refused: nothing is fetched for a client."""
+    """The files of a message. Other URLs than `data:` are refused: nothing is fetched for a client."""
     files: list[tuple[str, str]] = []
     for part in _list(message.get("parts")):
         if is_object(part) and part.get("type") == "file":
             head, comma, data = str(part.get("url", "")).partition(";base64,")
             if not comma or not head.startswith("data:"):
-                raise HTTPException(400, "send the files of a message as data: URLs, not as an address")
+                raise HTTPException(400, "send the files of a message as data: URLs")
             files.append((str(part.get("mediaType") or head.removeprefix("data:")), data))
     return files
 
 
 def _tools(given: JsonValue) -> tuple[JsonTool, ...]:
-    """Tools of the page: a list with names, or an object by names, as frontends send them."""
+    """The tools of the page: a list of tools with names, or an object of tools by their names."""
     named: list[Mapping[str, JsonValue]]
     if is_object(given):
         named = [{**one, "name": name} for name, one in given.items() if is_object(one)]
@@ -134,7 +134,7 @@ def _tools(given: JsonValue) -> tuple[JsonTool, ...]:
 
 
 def _decision(item: PendingCall, parts: Sequence[UiMessage]) -> Decision | None:
-    """The decision on a call that waits; None where the page has sent none."""
+    """The page's decision on a waiting call; None if it has sent none."""
     part = next((part for part in reversed(parts) if part.get("toolCallId") == id_of(item)), None)
     if part is None:
         return None
@@ -173,7 +173,9 @@ async def _frames(exchange: Exchange, message_id: str) -> AsyncIterator[bytes]:
 
 
 class _Translation:
-    """The parts of one run as chunks of a UI message stream. A text is open while its step gives pieces."""
+    """Translates the parts of one run to chunks of a UI message stream. A text is open while its step yields
+    pieces.
+    """
 
     def __init__(self) -> None:
         self._open: str | None = None

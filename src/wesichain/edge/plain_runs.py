@@ -1,4 +1,4 @@
-"""Plain runs: runs of an `Agent` in this process, which are kept with their events for a limited time."""
+"""Plain runs: runs of an `Agent` in this process, kept with their events for a limited time."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _log = logging.getLogger("wesichain.edge")
 
 
 class PlainRun(Run):
-    """A run of this process. It is cancelled when its last client leaves, unless its request said `stay`."""
+    """A run in this process. It is cancelled when its last client disconnects, unless `stay` is true."""
 
     def __init__(self, agent: Agent[Any], order: Order, conversation: Any, *, keeper: PlainRuns) -> None:
         limits = keeper.limits
@@ -71,12 +71,12 @@ class PlainRun(Run):
 
     @property
     def interrupted(self) -> Interrupted[Any] | None:
-        """The outcome of a run that was interrupted; None of any other."""
+        """The outcome of an interrupted run; None for any other run."""
         outcome = None if self._ending is None else self._ending.outcome
         return outcome if isinstance(outcome, Interrupted) else None
 
     async def begin(self, history: Sequence[Message]) -> None:
-        """Start the run, and wait for its first event; raises HTTPException where there is none."""
+        """Start the run, and wait for its first event; raises HTTPException if there is none."""
         order = self.order
 
         def begin(options: dict[str, Any]) -> RunStream[Any]:
@@ -102,7 +102,7 @@ class PlainRun(Run):
                 is_streamed=is_streamed,
             )
         except HTTPException:
-            self._ending = ending  # it was refused, and waits as before
+            self._ending = ending  # the run still waits
             self._keeper.ended(self)
             raise
 
@@ -116,17 +116,17 @@ class PlainRun(Run):
             raise HTTPException(409, "the run has ended")
 
     async def stop(self, reason: str) -> None:
-        """Cancel the run while it is running, and wait for its end."""
+        """Cancel an active run, and wait for its end."""
         self._token.cancel(reason)
         if self._task is not None:
             await asyncio.wait([self._task])
 
     def drop(self) -> None:
-        """Cancel the run while it waits: its tokens are not accepted any more."""
+        """Cancel a waiting run: its tokens are not accepted any more."""
         assert self._ending is not None
         self._ending = replace(self._ending, is_dropped=True)
         if self._keeper.inbox is not None:
-            with suppress(ConfigError):  # another program has taken it
+            with suppress(ConfigError):  # another program has removed it
                 self._keeper.inbox.take(self.run_id)
         self._keeper.ended(self)
 
@@ -150,7 +150,7 @@ class PlainRun(Run):
 
     @override
     async def ending(self) -> RunEnd:
-        if self._task is not None and not self._task.done():  # one that has ended may be of another loop
+        if self._task is not None and not self._task.done():  # a finished task may belong to another loop
             await asyncio.wait([self._task])
         if self._ending is None:
             raise self._refusal()
@@ -195,9 +195,9 @@ class PlainRun(Run):
         token: CancellationToken,
         began: asyncio.Future[bool],
     ) -> None:
-        """Run to the end, or to the next interruption, and add the events to the log."""
-        too_long = asyncio.get_running_loop().call_later(
-            self._keeper.limits.run_seconds, token.cancel, "the time for a run is over"
+        """Run to the end or the next interruption, and add the events to the log."""
+        timeout = asyncio.get_running_loop().call_later(
+            self._keeper.limits.run_seconds, token.cancel, "the run has reached the limit of run_seconds"
         )
         outcome: Outcome[Any] | None = None
         try:
@@ -208,17 +208,17 @@ class PlainRun(Run):
                     if not began.done():
                         began.set_result(True)
             outcome = run.outcome
-            _ = run.result  # raises what went wrong beside the run itself
+            _ = run.result  # raises errors outside the run itself
         except (RunFailedError, RunInterruptedError) as error:
             outcome = error.outcome
         except WesichainError as error:
             _log.warning("the run %s was refused: %s", self.run_id, error)
             self._problem = HTTPException(status_of(error), words_of(error))
-        except Exception:  # noqa: BLE001  # a bug, of ours or of the agent's: the service goes on
-            _log.exception("the run %s broke", self.run_id)
+        except Exception:  # noqa: BLE001  # a bug of ours or of the agent must not end the service
+            _log.exception("the run %s failed unexpectedly", self.run_id)
             self._problem = HTTPException(500, "something went wrong; the server's log says what")
         finally:
-            too_long.cancel()
+            timeout.cancel()
             if outcome is not None:
                 self._ending = RunEnd(outcome, self._meter.cost(outcome))
             self.is_running = False
@@ -229,7 +229,7 @@ class PlainRun(Run):
 
 
 class PlainRuns(RunRegistry):
-    """The plain runs of one agent: those that are running, those that wait, and those that ended lately."""
+    """The plain runs of one agent: active, waiting, and recently ended ones."""
 
     def __init__(
         self,
@@ -257,8 +257,7 @@ class PlainRuns(RunRegistry):
     async def start(self, order: Order) -> PlainRun:
         talk = await self._talks.open(order.owner, order.conversation)
         history = await history_of(order, talk)
-        # From here until the run is among those that are running, nothing waits: the same order, sent twice
-        # at once, is one run.
+        # No await from here until the run is registered as running: two equal orders at once start one run.
         known = self._known(order.run_id)
         if known is not None:
             if known.order.owner != order.owner:
@@ -274,7 +273,7 @@ class PlainRuns(RunRegistry):
         run = PlainRun(agent, order, talk, keeper=self)
         if order.conversation is not None:
             before = await self.waiting(order.owner, order.conversation)
-            if before is not None:  # the user has asked something else instead
+            if before is not None:  # the new task replaces it
                 before.drop()
         await run.begin(history)
         return run
@@ -297,12 +296,12 @@ class PlainRuns(RunRegistry):
             raise HTTPException(503, "too many runs at once; try again", {"retry-after": "1"})
 
     def running(self, run: PlainRun) -> None:
-        """Count a run among those that are running."""
+        """Register a run as running."""
         self._forget(run)
         self._running[run.run_id] = run
 
     def ended(self, run: PlainRun) -> None:
-        """Keep a run that has ended or waits, for a limited time; one that never began is not kept."""
+        """Keep a run that has ended or waits for a limited time; a run that never began is not kept."""
         self._running.pop(run.run_id, None)
         self._forget(run)
         now = asyncio.get_running_loop().time()
@@ -314,17 +313,17 @@ class PlainRuns(RunRegistry):
         self._forget_old()
 
     def _offer(self, run: PlainRun) -> None:
-        """Add a run that waits to the inbox."""
+        """Add a waiting run to the inbox."""
         if self.inbox is not None and run.interrupted is not None:
             try:
                 self.inbox.put(run.interrupted)
             except (OSError, WesichainError):
-                _log.exception("the run %s waits for a decision, and is missing in the inbox", run.run_id)
+                _log.exception("the waiting run %s could not be added to the inbox", run.run_id)
 
     async def close(self) -> None:
-        """Cancel the runs that are running, and wait for their end."""
+        """Cancel the active runs, and wait for their end."""
         for run in [*self._running.values()]:
-            await run.stop("the service ends")
+            await run.stop("the service is shutting down")
 
     def _known(self, run_id: str) -> PlainRun | None:
         self._forget_old()
@@ -336,7 +335,7 @@ class PlainRuns(RunRegistry):
         self._over.pop(run.run_id, None)
 
     def _forget_old(self) -> None:
-        """Remove runs that have expired and, where there are too many, the oldest; those that wait last."""
+        """Remove expired runs and, if there are too many, the oldest: ended runs before waiting ones."""
         now = asyncio.get_running_loop().time()
         for kept in (self._over, self._waiting):
             while kept:
