@@ -13,7 +13,7 @@ from wesichain.agent import Approve, MemoryConversations, Refuse
 from wesichain.core.internal import Price
 from wesichain.edge import Limits, create_app
 from wesichain.edge.plain_runs import PlainRun, PlainRuns
-from wesichain.edge.runs import Order, Talks
+from wesichain.edge.runs import ConversationDirectory, Order
 from wesichain.errors import (
     ConfigError,
 )
@@ -28,7 +28,9 @@ REFUND = say(ToolCall("r1", "refund", {"amount": 5}))
 def runs_of(agent: Agent[Any, Any], **more: Any) -> PlainRuns:
     limits = Limits(**{name: more.pop(name) for name in [*more] if name in Limits.__struct_fields__})
     prices = {agent.runtime.model: Price(1_000_000, 0)}
-    return PlainRuns(agent, Talks(MemoryConversations(), 1000), limits=limits, prices=prices, **more)
+    return PlainRuns(
+        agent, ConversationDirectory(MemoryConversations(), 1000), limits=limits, prices=prices, **more
+    )
 
 
 def order(run_id: str = "r", owner: str = "ann", task: str = "go", **more: Any) -> Order:

@@ -30,7 +30,7 @@ from .bodies import checked_conversation, checked_run_id, decisions_of
 from .event_stream import json_frames
 from .http_api import pending_of
 from .parts import CallBegan, Exchange, TextPiece, task_with, value_of
-from .runs import Order, Run, RunEnd, new_run_id, words_of
+from .runs import Order, Run, RunEnd, error_text, new_run_id
 from .service import Service
 
 _STATES = {
@@ -182,7 +182,7 @@ def _parsed(params: JsonValue, into: Any) -> Any:
     try:
         return ParseDict(params if is_object(params) else {}, into, ignore_unknown_fields=True)
     except (ParseError, RecursionError) as error:
-        raise _RpcError(_INVALID_PARAMS, f"the parameters are not valid: {words_of(error)}") from None
+        raise _RpcError(_INVALID_PARAMS, f"the parameters are not valid: {error_text(error)}") from None
 
 
 def _text(part: a2a.Part) -> str:
@@ -230,7 +230,7 @@ def _status(run: Run, end: RunEnd | None) -> a2a.TaskStatus:
     if end.pending:
         status.message.CopyFrom(_message(run, _question(end.pending)))
     elif isinstance(end.outcome, Failed):
-        status.message.CopyFrom(_message(run, [a2a.Part(text=words_of(end.outcome.error))]))
+        status.message.CopyFrom(_message(run, [a2a.Part(text=error_text(end.outcome.error))]))
     return status
 
 

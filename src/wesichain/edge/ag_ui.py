@@ -75,11 +75,11 @@ class AgUi:
             where = ".".join(str(part) for part in error.errors()[0]["loc"])
             raise HTTPException(400, f"this is not a RunAgentInput of AG-UI: see {where[:100]!r}") from None
         props = body.get("forwardedProps")
-        keeper = self._service.runs.keeper(text_of(props, "agent") if is_object(props) else None)
+        registry = self._service.runs.keeper(text_of(props, "agent") if is_object(props) else None)
         translation = _Translation(asked)
         try:
             options = await self._service.options(request)
-            exchange = await _open(keeper, asked, owner, options)
+            exchange = await _open(registry, asked, owner, options)
         except HTTPException as error:
             if error.status_code not in (400, 409):
                 raise
@@ -91,21 +91,21 @@ class AgUi:
 
 
 async def _open(
-    keeper: RunRegistry, asked: ag.RunAgentInput, owner: str, options: Mapping[str, Any]
+    registry: RunRegistry, asked: ag.RunAgentInput, owner: str, options: Mapping[str, Any]
 ) -> Exchange:
     """Start or resume the run of a request."""
     thread = checked_conversation(asked.thread_id) or ""
     answers = {entry.interrupt_id: entry for entry in asked.resume or ()}
     results = _results(asked.messages)
     if not answers and not results:
-        return Exchange(await keeper.start(_order(asked, owner, thread, options)))
+        return Exchange(await registry.start(_order(asked, owner, thread, options)))
 
     def decide(pending: Sequence[PendingCall]) -> dict[str, Decision | None]:
         if answers.keys() - {item.token for item in pending}:
             raise HTTPException(409, "the run does not wait for one of these interrupts")
         return {item.token: _decision(item, answers, results) for item in pending}
 
-    return await Exchange.answer(keeper, owner, thread, decide, options)
+    return await Exchange.answer(registry, owner, thread, decide, options)
 
 
 def _order(asked: ag.RunAgentInput, owner: str, thread: str, options: Mapping[str, Any]) -> Order:

@@ -55,7 +55,7 @@ class AiSdk:
         messages = [message for message in _list(body.get("messages")) if is_object(message)]
         if chat is None or not messages:
             raise HTTPException(400, 'send {"id": ..., "messages": [...]} as useChat does')
-        keeper = self._service.runs.keeper(text_of(body, "agent"))
+        registry = self._service.runs.keeper(text_of(body, "agent"))
         options = await self._service.options(request)
         last = messages[-1]
         if last.get("role") == "assistant":
@@ -64,11 +64,11 @@ class AiSdk:
             def decide(pending: Sequence[PendingCall]) -> dict[str, Decision | None]:
                 return {item.token: _decision(item, parts) for item in pending}
 
-            exchange = await Exchange.answer(keeper, owner, chat, decide, options)
+            exchange = await Exchange.answer(registry, owner, chat, decide, options)
             message_id = str(last.get("id", ""))
         else:
             order = _order(messages, _tools(body.get("tools")), owner, chat, options)
-            exchange = Exchange(await keeper.start(order))
+            exchange = Exchange(await registry.start(order))
             message_id = exchange.run.run_id
         return self._service.stream(exchange.run, _frames(exchange, message_id), _HEADERS)
 

@@ -27,7 +27,7 @@ from .http_api import HttpApi
 from .limits import Limits
 from .openapi import document
 from .plain_runs import PlainRuns
-from .runs import Inbox, RunDirectory, Talks
+from .runs import ConversationDirectory, Inbox, RunDirectory
 from .service import Authorize, MakeDeps, Service
 from .stored_runs import DurableRunner, StoredRuns
 
@@ -69,19 +69,21 @@ def create_app(
     """
     agents = _checked(agent, path, cors)
     limits, sinks = limits or Limits(), tuple(events)
-    talks = Talks(conversations or MemoryConversations(), limits.conversation_tokens)
-    keepers: dict[str, PlainRuns | StoredRuns] = {
-        name: PlainRuns(one, talks, limits=limits, prices=prices, sinks=sinks, inbox=inbox)
+    directory = ConversationDirectory(conversations or MemoryConversations(), limits.conversation_tokens)
+    registries: dict[str, PlainRuns | StoredRuns] = {
+        name: PlainRuns(one, directory, limits=limits, prices=prices, sinks=sinks, inbox=inbox)
         if isinstance(one, Agent)
-        else StoredRuns(one, talks, prices=prices)
+        else StoredRuns(one, directory, prices=prices)
         for name, one in agents.items()
     }
-    if (deps or sinks or inbox) and not any(isinstance(keeper, PlainRuns) for keeper in keepers.values()):
+    if (deps or sinks or inbox) and not any(
+        isinstance(registry, PlainRuns) for registry in registries.values()
+    ):
         raise ConfigError(
             "a DurableAgent has its own deps and events: DurableAgent(..., deps=..., events=...); "
             "waiting runs are in its database and need no inbox"
         )
-    runs = RunDirectory(keepers)
+    runs = RunDirectory(registries)
     service = Service(runs, limits, authorize, deps)
     api = HttpApi(service)
     endpoints: dict[str, tuple[str, Endpoint]] = {
@@ -97,14 +99,14 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
-        for keeper in keepers.values():
-            if isinstance(keeper, StoredRuns):
-                keeper.serve()
+        for registry in registries.values():
+            if isinstance(registry, StoredRuns):
+                registry.serve()
         try:
             yield
         finally:
-            for keeper in keepers.values():
-                await keeper.close()
+            for registry in registries.values():
+                await registry.close()
 
     async def health(_: Request) -> Response:
         return JSONResponse({"status": "ok"})

@@ -15,7 +15,7 @@ from wesichain.core.internal import Decision, from_plain, is_object, parse_json
 from wesichain.errors import CodecError, WesichainError
 
 from .limits import Limits
-from .runs import words_of
+from .runs import error_text
 
 RUN_ID = "[A-Za-z0-9][A-Za-z0-9_.:@-]{0,127}"
 _CONVERSATION = re.compile(r"[^\x00-\x1f\x7f]{1,256}")
@@ -48,7 +48,7 @@ async def read_object(request: Request, limits: Limits) -> Mapping[str, JsonValu
     try:
         value = parse_json(bytes(body))
     except (CodecError, UnicodeDecodeError) as error:
-        raise HTTPException(400, f"the body is not JSON: {words_of(error)}") from None
+        raise HTTPException(400, f"the body is not JSON: {error_text(error)}") from None
     if not is_object(value):
         raise HTTPException(400, "the body is not a JSON object")
     return value
@@ -107,7 +107,7 @@ def settings_of(value: JsonValue) -> ModelSettings | None:
     try:
         return ModelSettings(**cast("Any", value))
     except (TypeError, WesichainError) as error:
-        raise HTTPException(400, f"the settings are not valid: {words_of(error)}") from None
+        raise HTTPException(400, f"the settings are not valid: {error_text(error)}") from None
 
 
 def last_event_id(request: Request) -> int:

@@ -26,7 +26,7 @@ from .bodies import (
 from .event_log import EventsExpiredError
 from .event_stream import event_frames, while_connected
 from .openapi import ORDER_FIELDS
-from .runs import Order, Run, RunEnd, new_run_id, status_of, words_of
+from .runs import Order, Run, RunEnd, error_text, new_run_id, status_of
 from .service import Service
 
 
@@ -81,7 +81,7 @@ class HttpApi:
             raise HTTPException(
                 400, f"unknown field {min(unknown)[:64]!r}; known: {', '.join(sorted(ORDER_FIELDS))}"
             )
-        keeper = self._service.runs.keeper(text_of(body, "agent"))
+        registry = self._service.runs.keeper(text_of(body, "agent"))
         settings = settings_of(body.get("settings"))
         stay = body.get("stay", False)
         if not isinstance(stay, bool):
@@ -99,7 +99,7 @@ class HttpApi:
                 **({} if settings is None else {"settings": settings}),
             },
         )
-        return await keeper.start(order)
+        return await registry.start(order)
 
     async def _find(self, request: Request, owner: str) -> Run:
         return await self._service.runs.get(owner, checked_run_id(str(request.path_params["id"])))
@@ -130,7 +130,7 @@ def answer_of(run: Run, ending: RunEnd) -> tuple[int, Mapping[str, JsonValue]]:
             return 200, {**about, "output": to_plain(outcome.output), "stopped_by": outcome.stopped_by}
         case Failed(error=error):
             kind = type(error).__name__
-            return status_of(error), {**about, "error": words_of(error), "kind": kind}
+            return status_of(error), {**about, "error": error_text(error), "kind": kind}
         case _ if ending.pending:
             waiting: list[JsonValue] = [pending_of(item) for item in ending.pending]
             return 202, {**about, "reason": outcome.reason, "pending": waiting}

@@ -40,7 +40,7 @@ from wesichain.errors import CodecError, ConfigError
 from wesichain.tools import JsonTool
 
 from .bodies import task_of
-from .runs import Run, RunEnd, RunRegistry, words_of
+from .runs import Run, RunEnd, RunRegistry, error_text
 
 
 class StepEnded(Value):
@@ -176,7 +176,7 @@ class Exchange:
     @classmethod
     async def answer(
         cls,
-        keeper: RunRegistry,
+        registry: RunRegistry,
         owner: str,
         conversation: str,
         decide: Callable[[Sequence[PendingCall]], Mapping[str, Decision | None]],
@@ -186,7 +186,7 @@ class Exchange:
 
         `decide` returns the decisions on the waiting calls, with None for those that the client left out.
         """
-        run = await keeper.waiting(owner, conversation)
+        run = await registry.waiting(owner, conversation)
         end = None if run is None else await run.now()
         if run is None or end is None or not end.pending:
             raise HTTPException(409, "no run of this conversation waits for a decision")
@@ -243,7 +243,7 @@ def task_with(text: str, files: Sequence[tuple[str, str]]) -> str | tuple[Conten
     try:
         media = [_media(kind, b64decode(data, validate=True)) for kind, data in files]
     except (ValueError, CodecError) as error:
-        raise HTTPException(400, f"a file of the message cannot be read: {words_of(error)}") from None
+        raise HTTPException(400, f"a file of the message cannot be read: {error_text(error)}") from None
     return (*((Text(task_of(text)),) if text.strip() else ()), *media)
 
 
@@ -272,7 +272,7 @@ def frontend_tools(given: Iterable[tuple[Any, Any, Any]]) -> tuple[JsonTool, ...
         try:
             tools.append(JsonTool(name, about, schema or _NO_ARGS, external=True))
         except ConfigError as error:
-            raise HTTPException(400, words_of(error)) from None
+            raise HTTPException(400, error_text(error)) from None
     return tuple(tools)
 
 

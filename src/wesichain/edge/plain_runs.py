@@ -29,17 +29,17 @@ from .event_log import EventLog
 from .limits import Limits
 from .runs import (
     Begin,
+    ConversationDirectory,
     CostMeter,
     Inbox,
     Order,
     Run,
     RunEnd,
     RunRegistry,
-    Talks,
+    error_text,
     history_of,
     missing_decisions,
     status_of,
-    words_of,
 )
 
 _log = logging.getLogger("wesichain.edge")
@@ -48,16 +48,16 @@ _log = logging.getLogger("wesichain.edge")
 class PlainRun(Run):
     """A run in this process. It is cancelled when its last client disconnects, unless `stay` is true."""
 
-    def __init__(self, agent: Agent[Any], order: Order, conversation: Any, *, keeper: PlainRuns) -> None:
-        limits = keeper.limits
+    def __init__(self, agent: Agent[Any], order: Order, conversation: Any, *, registry: PlainRuns) -> None:
+        limits = registry.limits
         self.order = order
         self.run_id = order.run_id
         self.conversation = order.conversation
         self.log = EventLog(most=limits.tail, patience=limits.write_seconds)
         self._agent = agent
         self._conversation = conversation
-        self._keeper = keeper
-        self._meter = CostMeter(keeper.prices)
+        self._registry = registry
+        self._meter = CostMeter(registry.prices)
         self.is_running = False
         self._clients = 0
         self._token = CancellationToken()
@@ -92,7 +92,7 @@ class PlainRun(Run):
         wrong = missing_decisions(() if ending is None else ending.pending, decisions)
         if outcome is None or wrong is not None:
             raise HTTPException(409, wrong)
-        self._keeper.check_room()
+        self._registry.check_room()
         self._claim(decisions)
         given = {**self.order.options, **options}
         try:
@@ -103,7 +103,7 @@ class PlainRun(Run):
             )
         except HTTPException:
             self._ending = ending  # the run still waits
-            self._keeper.ended(self)
+            self._registry.ended(self)
             raise
 
     @override
@@ -125,10 +125,10 @@ class PlainRun(Run):
         """Cancel a waiting run: its tokens are not accepted any more."""
         assert self._ending is not None
         self._ending = replace(self._ending, is_dropped=True)
-        if self._keeper.inbox is not None:
+        if self._registry.inbox is not None:
             with suppress(ConfigError):  # another program has removed it
-                self._keeper.inbox.take(self.run_id)
-        self._keeper.ended(self)
+                self._registry.inbox.take(self.run_id)
+        self._registry.ended(self)
 
     @override
     def join(self) -> None:
@@ -163,21 +163,21 @@ class PlainRun(Run):
     # --- inside --------------------------------------------------------------------------------------
 
     def _claim(self, decisions: Mapping[str, Decision]) -> None:
-        if self._keeper.inbox is not None:
+        if self._registry.inbox is not None:
             try:
-                self._keeper.inbox.claim(self.run_id, decisions)
+                self._registry.inbox.claim(self.run_id, decisions)
             except ConfigError as error:
                 raise HTTPException(409, str(error)) from None
 
     async def _work(self, begin: Begin, given: Mapping[str, Any], *, is_streamed: bool) -> None:
         token = self._token = CancellationToken()
         options: dict[str, Any] = {**given, "cancellation": token, "run_id": self.run_id}
-        options["events"] = self._keeper.sinks
+        options["events"] = self._registry.sinks
         if self._conversation is not None:
             options["conversation"] = self._conversation
         self._ending = self._problem = None
         self.is_running = True
-        self._keeper.running(self)
+        self._registry.running(self)
         self.log.open(for_reader=is_streamed)
         began = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._execute(begin, options, token, began))
@@ -197,7 +197,7 @@ class PlainRun(Run):
     ) -> None:
         """Run to the end or the next interruption, and add the events to the log."""
         timeout = asyncio.get_running_loop().call_later(
-            self._keeper.limits.run_seconds, token.cancel, "the run has reached the limit of run_seconds"
+            self._registry.limits.run_seconds, token.cancel, "the run has reached the limit of run_seconds"
         )
         outcome: Outcome[Any] | None = None
         try:
@@ -213,7 +213,7 @@ class PlainRun(Run):
             outcome = error.outcome
         except WesichainError as error:
             _log.warning("the run %s was refused: %s", self.run_id, error)
-            self._problem = HTTPException(status_of(error), words_of(error))
+            self._problem = HTTPException(status_of(error), error_text(error))
         except Exception:  # noqa: BLE001  # a bug of ours or of the agent must not end the service
             _log.exception("the run %s failed unexpectedly", self.run_id)
             self._problem = HTTPException(500, "something went wrong; the server's log says what")
@@ -224,7 +224,7 @@ class PlainRun(Run):
             self.is_running = False
             if not began.done():
                 began.set_result(False)
-            self._keeper.ended(self)
+            self._registry.ended(self)
             self.log.close()
 
 
@@ -234,7 +234,7 @@ class PlainRuns(RunRegistry):
     def __init__(
         self,
         agent: Agent[Any],
-        talks: Talks,
+        conversations: ConversationDirectory,
         *,
         limits: Limits,
         prices: Prices | None,
@@ -246,7 +246,7 @@ class PlainRuns(RunRegistry):
         self.sinks = sinks
         self.inbox = inbox
         self._agent = agent
-        self._talks = talks
+        self._conversations = conversations
         self._running: dict[str, PlainRun] = {}
         self._waiting: OrderedDict[str, tuple[float, PlainRun]] = (
             OrderedDict()
@@ -255,8 +255,8 @@ class PlainRuns(RunRegistry):
 
     @override
     async def start(self, order: Order) -> PlainRun:
-        talk = await self._talks.open(order.owner, order.conversation)
-        history = await history_of(order, talk)
+        memory = await self._conversations.open(order.owner, order.conversation)
+        history = await history_of(order, memory)
         # No await from here until the run is registered as running: two equal orders at once start one run.
         known = self._known(order.run_id)
         if known is not None:
@@ -269,8 +269,8 @@ class PlainRuns(RunRegistry):
         try:
             agent = self._agent.with_tools(*order.tools) if order.tools else self._agent
         except (DuplicateToolError, ToolDefinitionError) as error:
-            raise HTTPException(400, words_of(error)) from None
-        run = PlainRun(agent, order, talk, keeper=self)
+            raise HTTPException(400, error_text(error)) from None
+        run = PlainRun(agent, order, memory, registry=self)
         if order.conversation is not None:
             before = await self.waiting(order.owner, order.conversation)
             if before is not None:  # the new task replaces it

@@ -170,20 +170,20 @@ def new_run_id(owner: str, conversation: str | None) -> str:
 class RunDirectory:
     """The runs of all agents of an app."""
 
-    def __init__(self, keepers: Mapping[str, RunRegistry]) -> None:
-        self._keepers = keepers
+    def __init__(self, registries: Mapping[str, RunRegistry]) -> None:
+        self._registries = registries
 
     def keeper(self, agent: str | None) -> RunRegistry:
         """Return the registry of an agent's runs, by default of the first agent; an unknown name is a 404."""
-        name = next(iter(self._keepers)) if agent is None else agent
-        if name not in self._keepers:
+        name = next(iter(self._registries)) if agent is None else agent
+        if name not in self._registries:
             raise HTTPException(404, "there is no such agent")
-        return self._keepers[name]
+        return self._registries[name]
 
     async def find(self, owner: str, run_id: str) -> Run | None:
         """Return a run by its id; None if there is none, or if it belongs to another owner."""
-        for keeper in self._keepers.values():
-            run = await keeper.find(owner, run_id)
+        for registry in self._registries.values():
+            run = await registry.find(owner, run_id)
             if run is not None:
                 return run
         return None
@@ -196,7 +196,7 @@ class RunDirectory:
         return run
 
 
-class Talks:
+class ConversationDirectory:
     """The conversations of an app. Each belongs to the owner who began it; for other owners its id is a 404.
 
     A conversation is stored under its id, followed by U+001F and the owner's name, where there is one: the
@@ -228,9 +228,9 @@ def conversation_of(key: str) -> str:
     return key.partition("\x1f")[0]
 
 
-async def history_of(order: Order, talk: Any) -> tuple[Message, ...]:
+async def history_of(order: Order, memory: Any) -> tuple[Message, ...]:
     """Return the messages to send before the task, in addition to those of the conversation."""
-    is_known = bool(order.history) and talk is not None and bool(await talk.read())
+    is_known = bool(order.history) and memory is not None and bool(await memory.read())
     return order.context if is_known else (*order.history, *order.context)
 
 
@@ -286,7 +286,7 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
 _LONGEST_ERROR = 500  # characters
 
 
-def words_of(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Return what clients read of an error: its words without secrets, and not too many."""
     return redact(str(error))[:_LONGEST_ERROR]
 

@@ -17,18 +17,18 @@ from wesichain.errors import ConfigError, DurableError, RunIdConflictError
 from wesichain.tools import CancellationToken
 
 from .runs import (
+    ConversationDirectory,
     CostMeter,
     Order,
     Run,
     RunEnd,
     RunRegistry,
-    Talks,
     conversation_of,
+    error_text,
     history_of,
     missing_decisions,
     status_of,
     thread_of,
-    words_of,
 )
 
 if TYPE_CHECKING:
@@ -64,13 +64,13 @@ class DurableRun(Run):
         agent: DurableRunner,
         run_id: str,
         conversation: str | None,
-        talk: RunMemory | None,
+        memory: RunMemory | None,
         prices: Prices | None,
     ) -> None:
         self.run_id = run_id
         self.conversation = conversation
         self._agent = agent
-        self._talk = talk
+        self._memory = memory
         self._prices = prices
 
     @override
@@ -88,7 +88,7 @@ class DurableRun(Run):
         try:
             outcome = await self._agent.outcome(self.run_id)
         except DurableError as error:
-            raise HTTPException(500, words_of(error)) from None
+            raise HTTPException(500, error_text(error)) from None
         is_cancelled = await self._agent.status(self.run_id) == "cancelled"
         end = RunEnd(outcome, is_dropped=is_cancelled)
         return replace(end, cost=await self._cost(end))
@@ -121,9 +121,9 @@ class DurableRun(Run):
         except DurableError as error:
             refusal = error.__cause__  # a ConfigError, if a decision does not fit its call
             status = status_of(refusal) if isinstance(refusal, ConfigError) else 409
-            raise HTTPException(status, words_of(error)) from None
-        if self._talk is not None:  # the process that began the run may have ended
-            await self._agent.follow(self.run_id, self._talk)
+            raise HTTPException(status, error_text(error)) from None
+        if self._memory is not None:  # the process that began the run may have ended
+            await self._agent.follow(self.run_id, self._memory)
 
     @override
     async def cancel(self) -> None:
@@ -146,9 +146,11 @@ class StoredRuns(RunRegistry):
     The app serves the queue: it runs its own runs, and continues those of dead processes.
     """
 
-    def __init__(self, agent: DurableRunner, talks: Talks, *, prices: Prices | None) -> None:
+    def __init__(
+        self, agent: DurableRunner, conversations: ConversationDirectory, *, prices: Prices | None
+    ) -> None:
         self._agent = agent
-        self._talks = talks
+        self._conversations = conversations
         self._prices = prices
         self._stop: CancellationToken | None = None
         self._serving: asyncio.Task[None] | None = None
@@ -169,14 +171,14 @@ class StoredRuns(RunRegistry):
     async def start(self, order: Order) -> DurableRun:
         self.serve()
         await self._check_owner(order)
-        talk = await self._talks.open(order.owner, order.conversation)
+        memory = await self._conversations.open(order.owner, order.conversation)
         options = {name: value for name, value in order.options.items() if name != "deps"}  # it has its own
         try:
             await self._agent.enqueue(
                 order.task,
                 run_id=order.run_id,
-                history=await history_of(order, talk),
-                conversation=talk,
+                history=await history_of(order, memory),
+                conversation=memory,
                 tools=order.tools,
                 key=order.owner or None,
                 **options,
@@ -184,11 +186,11 @@ class StoredRuns(RunRegistry):
         except RunIdConflictError as error:
             raise HTTPException(409, str(error)) from None
         except ConfigError as error:
-            raise HTTPException(400, words_of(error)) from None
+            raise HTTPException(400, error_text(error)) from None
         except DurableError as error:
-            raise HTTPException(503, words_of(error)) from None
+            raise HTTPException(503, error_text(error)) from None
         await self._check_owner(order)  # another owner may have queued a run with this id in the meantime
-        return DurableRun(self._agent, order.run_id, order.conversation, talk, self._prices)
+        return DurableRun(self._agent, order.run_id, order.conversation, memory, self._prices)
 
     @override
     async def find(self, owner: str, run_id: str) -> DurableRun | None:
@@ -198,8 +200,8 @@ class StoredRuns(RunRegistry):
         self.serve()
         stored = await self._agent.conversation(run_id)
         conversation = None if stored is None else conversation_of(stored)
-        talk = await self._talks.open(owner, conversation)
-        return DurableRun(self._agent, run_id, conversation, talk, self._prices)
+        memory = await self._conversations.open(owner, conversation)
+        return DurableRun(self._agent, run_id, conversation, memory, self._prices)
 
     @override
     async def waiting(self, owner: str, conversation: str) -> DurableRun | None:

@@ -439,7 +439,7 @@ STATES_WITH_REASON = (RunState.FAILED, RunState.INTERRUPTED)  # for which a list
 def run_row_of(row: Any) -> RunRow:
     note = None
     if row.noted == row.stretch:
-        noted = (getattr(row, name) for name in NOTED)
+        noted: list[Any] = [getattr(row, name) for name in NOTED]
         note = Note(*[unescape_nul(one) if isinstance(one, str) else one for one in noted])
     shown, state = note or Note(), RunState(row.state or "failed")
     run = RunSummary(
