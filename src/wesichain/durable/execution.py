@@ -170,7 +170,7 @@ class Execution(Value, Generic[OutT]):
             kind, message = run.error or ("DurableError", "DBOS gave it up")
             if kind == ReplayMismatchError.__name__:
                 raise ReplayMismatchError(message)
-            raise DurableError(f"the run {row.run.run_id!r} could not go on: {kind}: {message}")
+            raise DurableError(f"the run {row.run.run_id!r} could not continue: {kind}: {message}")
         if len(run.texts) <= row.stretch:
             return self._work(store, run)
         ending = run.ending

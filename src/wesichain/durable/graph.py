@@ -167,10 +167,7 @@ class DurableGraph(ServedRuns, Generic[StateT]):
         raise DurableError(f"the run {run_id!r} is {state}: {why}")
 
     async def approve(self, run_id: str, token: str, decision: Decision) -> None:
-        """Answer a question with `Provide(value)`, or decide on a call of an agent in a node, once.
-
-        The last decision requeues the run.
-        """
+        """Answer a question with `Provide(value)`, or decide on a node's call; the last one requeues."""
         await self._runs.approve(run_id, token, decision)
         self._wake()
 

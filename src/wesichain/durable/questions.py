@@ -34,10 +34,7 @@ class Question(Value):
 
 
 class GraphEnding(Value, omit_defaults=True):
-    """The ending of a stretch of a graph's run, with the events since its last step.
-
-    The state of the graph is stored by the checkpointer.
-    """
+    """The ending of a stretch of a graph's run, without the state, which the checkpointer stores."""
 
     __always__: ClassVar[tuple[str, ...]] = ("error",)
 
@@ -70,11 +67,8 @@ def graph_ending(texts: Sequence[str]) -> GraphEnding | None:
 
 
 def decisions_on(run_id: str, agent: str, ending: GraphEnding) -> list[PendingDecision]:
-    """The questions as external calls, whose results are the answers.
-
-    The question of an agent in a node is about its own calls: it becomes these calls, each with a token that
-    begins with the question's id.
-    """
+    """The questions as external calls, whose results are the answers. The question of an agent in a node
+    becomes the agent's waiting calls, each with a token that begins with the question's id."""
     found: list[PendingDecision] = []
     for one in ending.questions:
         calls = _calls_of(one)

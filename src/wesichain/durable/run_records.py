@@ -112,16 +112,6 @@ def waiting_of(store: Store, row: RunRow) -> list[PendingDecision]:
     return [replace(item, run_id=row.run.run_id, task=row.run.task) for item in found]
 
 
-def undecided_of(
-    store: Store, rows: Sequence[RunRow], decided: Collection[tuple[str, str]]
-) -> list[PendingDecision]:
-    """The calls of these runs that wait for a decision."""
-    waiting = [row for row in rows if row.run.status == "interrupted"]
-    return [
-        item for row in waiting for item in waiting_of(store, row) if (item.run_id, item.token) not in decided
-    ]
-
-
 def summary_of(store: Store, row: RunRow | ChildRow, served: Collection[tuple[str, str]]) -> RunSummary:
     """The run of a row as lists show it; `served` has the agents and versions that workers serve."""
     top = top_of(row)

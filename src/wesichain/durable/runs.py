@@ -25,7 +25,6 @@ from .run_records import (
     served_of,
     summary_of,
     top_of,
-    undecided_of,
     waiting_of,
 )
 from .states import PendingDecision, RunState, RunStatus, RunSummary, checked_id
@@ -145,14 +144,17 @@ class DurableRuns:
     async def pending(self, run_id: str | None = None) -> Pending:
         """Return the calls that wait for a decision, of one run or of all, the oldest first."""
 
-        def waiting(store: Store) -> Pending:
+        def undecided(store: Store) -> Pending:
             if run_id is not None:
                 found = [self._row(store, run_id)]
             else:
                 found = store.ledger.listed(RunPage(_INBOX, "interrupted", self._agent))
-            return undecided_of(store, found[::-1], store.ledger.decided())
+            decided = store.ledger.decided()
+            waiting = (row for row in found[::-1] if row.run.status == "interrupted")
+            calls = (item for row in waiting for item in waiting_of(store, row))
+            return [item for item in calls if (item.run_id, item.token) not in decided]
 
-        return await self.ask(waiting)
+        return await self.ask(undecided)
 
     async def finished(self, run_id: str, *, timeout: float | None = None) -> FinishedRun:
         """Wait until the run ends or is interrupted, and return it with its endings."""
@@ -296,10 +298,7 @@ class DurableRuns:
         await self.ask(lambda store: erase(store, self._row(store, run_id)))
 
     async def prune(self, *, older_than: float) -> int:
-        """Erase the runs that ended more than `older_than` seconds ago; return their number.
-
-        Waiting runs are not erased.
-        """
+        """Erase the runs that ended more than `older_than` seconds ago, but no waiting ones; their number."""
         if not older_than >= 0:
             raise ConfigError(f"older_than={older_than} must be seconds, 0 or more")
 

@@ -173,9 +173,7 @@ async def _frames(exchange: Exchange, message_id: str) -> AsyncIterator[bytes]:
 
 
 class _Translation:
-    """Translates the parts of one run to chunks of a UI message stream. A text is open while its step yields
-    pieces.
-    """
+    """Translates the parts of one run to chunks of a UI message stream. A text is open during its step."""
 
     def __init__(self) -> None:
         self._open: str | None = None

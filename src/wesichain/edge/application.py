@@ -58,12 +58,12 @@ def create_app(
     `authorize(request)` decides who may use the app: False is a 401, True allows the request, any other value
     is the identity that runs and conversations belong to; by default every request is allowed.
     `deps(request)` returns the deps of a run of an `Agent`; a `DurableAgent` has its own. Both may be async.
-    `conversations` stores conversations, in memory by default. `prices` are used for the cost of runs, beside
-    those of the agent. `path` is a prefix of every route. `cors` lists the origins whose pages may use the
-    app: none by default. `hosts` lists the hosts, without ports, that requests may be for: any by default.
-    `events` receive the events of every run of an `Agent`, beside the agent's own sinks. `inbox` stores
-    waiting runs where other programs find them, as `wesichain.web.ApprovalFolder` does. `protocols=False`
-    leaves out AG-UI, the AI SDK and A2A, whose packages are then not needed.
+    `conversations` is a store, in memory by default. `prices` are used for the cost of runs, beside those of
+    the agent. `path` is a prefix of every route. `cors` lists the origins whose pages may use the app: none
+    by default. `hosts` lists the hosts, without ports, that requests may be for: any by default. `events`
+    receive the events of every run of an `Agent`, beside its own sinks. `inbox` stores waiting runs for other
+    programs, as `wesichain.web.ApprovalFolder` does. `protocols=False` leaves out AG-UI, the AI SDK and A2A,
+    whose packages are then not needed.
 
     `app.state.runs` is the `RunDirectory`, for code beside the app that starts, decides or cancels runs.
     """

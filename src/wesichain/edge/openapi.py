@@ -100,10 +100,7 @@ def document(path: str, agents: Sequence[str]) -> dict[str, Any]:
             "post": {
                 "summary": "Cancel a run.",
                 "parameters": [_ID],
-                "responses": {
-                    "200": {"description": "The run is cancelled."},
-                    "4XX": _json("The request was refused.", "Error"),
-                },
+                "responses": {"200": {"description": "Cancelled."}, "4XX": _json("Refused.", "Error")},
             }
         },
         "/health": {

@@ -248,9 +248,8 @@ class PlainRuns(RunRegistry):
         self._agent = agent
         self._conversations = conversations
         self._running: dict[str, PlainRun] = {}
-        self._waiting: OrderedDict[str, tuple[float, PlainRun]] = (
-            OrderedDict()
-        )  # and until when they are kept
+        # With the time until which a run is kept.
+        self._waiting: OrderedDict[str, tuple[float, PlainRun]] = OrderedDict()
         self._over: OrderedDict[str, tuple[float, PlainRun]] = OrderedDict()
 
     @override

@@ -31,10 +31,7 @@ UNREACHABLE = (OperationalError, InterfaceError)  # raised while the database ca
 _CONTENTION = ("already exists", "duplicate", "locked")
 _PERMANENT = ("readonly", "read-only", "no such", "does not exist", "permission denied", "not a database")
 _DISK_FULL = ("disk is full", "no space left")  # in the errors of SQLite and of Postgres
-_TIMEOUT, _PAUSE = (
-    5.0,
-    0.25,
-)  # seconds to wait for another process that makes the same tables, and between tries
+_TIMEOUT, _PAUSE = 5.0, 0.25  # seconds, while another process makes the same tables
 _ESCAPE = "\x1a"
 _CONNECTIONS = 40  # at most, for a short time
 

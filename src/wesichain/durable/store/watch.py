@@ -31,9 +31,8 @@ class LivenessMonitor:
     def __init__(self, *, seconds: float, period: float) -> None:
         self._seconds = seconds
         self._period = period
-        self._seen: dict[
-            str, tuple[int, float, int]
-        ] = {}  # executor: beat, seconds and polls since it changed
+        # Of each executor: its beat, and the seconds and polls since that changed.
+        self._seen: dict[str, tuple[int, float, int]] = {}
         self._last: float | None = None
 
     def living(self, leases: Collection[Lease], now: float) -> set[str]:
