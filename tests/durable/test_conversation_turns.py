@@ -166,6 +166,7 @@ class OnlyMemory(RunMemory):
 class WithoutKeys(MemoryConversations):
     """A store of an earlier version of the protocol."""
 
+    keeps_keys = False
     append_once = Conversations.append_once
 
 

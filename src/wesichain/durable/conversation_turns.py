@@ -54,15 +54,13 @@ class ConversationTurns:
     ) -> None:
         """Add the question and the answer of a run, once, whichever processes try to.
 
-        A memory without `extend_once` cannot know the run of a turn: the messages are compared.
+        A memory that keeps no keys does not know the run of a turn: the messages are compared.
         """
         turn = (Message(Role.USER, order.parts or order.task), Message(Role.ASSISTANT, outcome.text))
-        extend_once = getattr(conversation, "extend_once", None)
-        if extend_once is not None:
-            with suppress(NotImplementedError):
-                await extend_once(run_id, *turn)
-                return
-        if is_new or turn not in pairwise(_since(order.earlier, await conversation.read())):
+        if getattr(conversation, "keeps_keys", False):
+            memory: Any = conversation
+            await memory.extend_once(run_id, *turn)
+        elif is_new or turn not in pairwise(_since(order.earlier, await conversation.read())):
             await conversation.extend(*turn)
 
     def _left(self, run_id: str, task: asyncio.Task[None]) -> None:

@@ -31,6 +31,8 @@ class _ConflictError(ConversationError):
 class LogConversations(Conversations):
     """Conversations in any store of logs. The `base` of an entry is the `turn_number` of one with a key."""
 
+    keeps_keys = True
+
     def __init__(self, logs: Logs, clock: Clock | None) -> None:
         self._logs = logs
         self._clock = clock or SystemClock()

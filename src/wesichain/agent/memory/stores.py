@@ -37,6 +37,8 @@ class Conversation:
     call is never parted from its result.
     """
 
+    keeps_keys = True
+
     def __init__(
         self, max_tokens: int | None = None, *, count_tokens: Callable[[str], int] = estimate_tokens
     ) -> None:
@@ -141,6 +143,8 @@ class Conversations(ABC):
     A turn is kept in whole or not at all. Turns have one order, which is the same for every reader.
     """
 
+    keeps_keys = False  # whether `append_once` knows the keys of stored turns
+
     def open(
         self,
         id: str,
@@ -155,13 +159,13 @@ class Conversations(ABC):
     async def append(self, id: str, turn: Turn) -> None:
         """Add a turn to a conversation, which begins with its first one."""
 
-    async def append_once(self, id: str, turn: Turn, *, key: str) -> bool:
+    async def append_once(self, id: str, turn: Turn, *, key: str) -> bool:  # noqa: ARG002  # no keys are kept
         """Add a turn, unless the same turn was added with this key before; return whether it was added.
 
-        Optional: without it, `extend_once` raises `NotImplementedError`, and a durable run whose turn may be
-        stored already compares it with the stored messages.
+        Optional: a store that says `keeps_keys = True` does so; by default the turn is always added.
         """
-        raise NotImplementedError
+        await self.append(id, turn)
+        return True
 
     @abstractmethod
     async def read(self, id: str, *, newest: int | None = None) -> Sequence[Turn]:
@@ -184,6 +188,7 @@ class StoredConversation:
 
     def __init__(self, store: Conversations, id: str, window: HistoryWindow) -> None:
         self.id = _checked_id(id)
+        self.keeps_keys = store.keeps_keys
         self._store = store
         self._window = window
 
@@ -235,6 +240,8 @@ def _checked_id(id: Any) -> str:
 
 class MemoryConversations(Conversations):
     """Keeps conversations as long as the process lives; any number of threads and event loops share it."""
+
+    keeps_keys = True
 
     def __init__(self) -> None:
         self._turns: dict[str, list[Turn]] = {}  # the one that was extended last is last

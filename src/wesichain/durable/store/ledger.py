@@ -439,8 +439,9 @@ STATES_WITH_REASON = (RunState.FAILED, RunState.INTERRUPTED)  # for which a list
 def run_row_of(row: Any) -> RunRow:
     note = None
     if row.noted == row.stretch:
-        noted: list[Any] = [getattr(row, name) for name in NOTED]
-        note = Note(*[unescape_nul(one) if isinstance(one, str) else one for one in noted])
+        noted = (getattr(row, name) for name in NOTED)
+        texts: Any = [unescape_nul(one) if isinstance(one, str) else one for one in noted]
+        note = Note(*texts)
     shown, state = note or Note(), RunState(row.state or "failed")
     run = RunSummary(
         row.run,
