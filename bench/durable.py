@@ -210,7 +210,7 @@ def fill(url: str, number: int) -> None:
     store = Store(url)
     prefix = "" if store.database.is_sqlite else "dbos."
     first = store.database.read("SELECT run FROM wesichain_runs WHERE agent = 'hops-0' LIMIT 1")[0].run
-    with store.database.writing() as db:
+    with store.database.transaction() as db:
         series = (
             f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {number}) "
             if store.database.is_sqlite

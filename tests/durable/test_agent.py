@@ -105,7 +105,7 @@ async def test_an_id_with_other_input_is_a_conflict(url: str) -> None:
                     await agent.run(task, run_id="r", history=history)
                 with pytest.raises(RunIdConflictError, match="'r'"):
                     await agent.enqueue(task, run_id="r", history=history)
-            with pytest.raises(DurableError, match="one of 'adder'"):
+            with pytest.raises(DurableError, match="a run of 'adder'"):
                 await other.status("r")
 
 
@@ -113,10 +113,10 @@ async def test_an_id_with_other_input_is_a_conflict(url: str) -> None:
 async def test_an_id_that_could_be_something_else_is_refused(url: str, run_id: str) -> None:
     async with DurableAgent(adder(), "adder", database_url=url) as durable:
         for ask in (durable.status, durable.cancel, durable.outcome, durable.pending):
-            with pytest.raises(DurableError, match="no run id"):
+            with pytest.raises(DurableError, match="not a run id"):
                 await ask(run_id)
         for begin in (durable.run, durable.enqueue):
-            with pytest.raises(DurableError, match="no run id"):
+            with pytest.raises(DurableError, match="not a run id"):
                 await begin("1 + 2?", run_id=run_id)
 
 
@@ -412,10 +412,10 @@ async def test_the_output_of_a_step_has_a_limit(url: str) -> None:
     async with DurableAgent(agent, "agent", database_url=url, max_step=1500) as durable:
         result = await durable.run("hi")
         assert result.output == "dry"
-        assert "1500 are kept" in result.messages[2].content
+        assert "the limit is 1500" in result.messages[2].content
     loud = Agent(FunctionLlm(lambda _: "y" * 2000))
     async with DurableAgent(loud, "loud", database_url=url, max_step=1500) as durable:
-        with pytest.raises(RunFailedError, match="1500 are kept"):
+        with pytest.raises(RunFailedError, match="the limit is 1500"):
             await durable.run("hi")
 
 

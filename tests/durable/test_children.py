@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.draws import sampled
+from tests.durable.databases import database
 from tests.durable.test_agent import cut_off, turns
 from wesichain import Agent, Budget, ToolContext, tool
 from wesichain.core import LlmRequest, LlmResponse, Role
@@ -60,6 +61,7 @@ async def test_an_agent_below_is_listed_with_its_parent_and_can_be_followed(url:
             ("r", "boss", "running", None),
         ]
         assert told(await durable.list("running")) == told(await runs.list())
+        assert [row.task for row in await runs.list()] == ["dig", "go"]
         assert await other.list() == []
         status = await runs.status(child)
         assert (status, status.version, status.served) == ("running", durable.version, True)
@@ -83,7 +85,7 @@ async def test_an_agent_below_is_listed_with_its_parent_and_can_be_followed(url:
         for refused in (runs.cancel(child), runs.delete(child), runs.resume(child), runs.pending(child)):
             with pytest.raises(DurableError, match="is inside 'r'"):
                 await refused
-        with pytest.raises(DurableError, match="inside one of 'boss'"):
+        with pytest.raises(DurableError, match="inside a run of 'boss'"):
             await other.status(child)
         await runs.delete("r")
         assert await runs.list() == []
@@ -99,6 +101,24 @@ async def test_one_that_was_cut_off_anywhere_goes_on_as_the_same_run(url: str, a
         rows = told(await durable.list())
     assert rows == [("r:1:miner-0", "miner", "completed", "r"), ("r", "agent", "completed", None)]
     assert {*mine.dug} == {"r:1:miner-0:1:dig-0"}, "the key of a call is its own, whenever it is run"
+
+
+async def test_a_database_without_their_tasks_is_read_and_its_older_version_can_write(url: str) -> None:
+    async with DurableAgent(Mine().agent(), "boss", database_url=url) as durable:
+        await durable.run("go", run_id="r")
+    with database(url) as db:
+        db.execute("ALTER TABLE wesichain_children DROP COLUMN task")
+    async with DurableRuns(url) as runs:
+        assert [row.task for row in await runs.list()] == ["", "go"], "an unknown task is not the outer run's"
+    with database(url) as db:  # as an older version lists a run
+        db.execute(
+            "INSERT INTO wesichain_children (run, scope, id, parent, agent, outcome, created_at, updated_at) "
+            "VALUES ('r', '@r:2:miner-0', 'r:2:miner-0', 'r', 'miner', 'completed', 0, 0)"
+        )
+    async with DurableAgent(Mine().agent(), "boss", database_url=url) as durable:
+        await durable.run("again", run_id="s")
+        found = {row.run_id: row.task for row in await durable.list()}
+    assert found == {"s:1:miner-0": "dig", "s": "again", "r:1:miner-0": "", "r:2:miner-0": "", "r": "go"}
 
 
 async def test_one_that_fails_says_why_and_one_whose_run_is_cancelled_is_cancelled(url: str) -> None:

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
+from typing_extensions import override
 
 from tests.virtual_time import in_virtual_time
-from wesichain import Agent
-from wesichain.agent import Conversation
+from wesichain import Agent, Message, Role
+from wesichain.agent import (
+    Conversation,
+    Conversations,
+    MemoryConversations,
+    PostgresConversations,
+    RunMemory,
+    SqliteConversations,
+)
 from wesichain.durable.conversation_turns import ConversationTurns
 from wesichain.durable.workflow_ids import Begin
 from wesichain.errors import DurableError
@@ -85,5 +96,100 @@ async def test_a_run_that_cannot_be_read_is_named(caplog: pytest.LogCaptureFixtu
     await asyncio.sleep(0)
     runs.ended.setdefault("gone", asyncio.Event()).set()
     await asyncio.sleep(1)
-    said = "the run gone is not added to its conversation: there is no run 'gone'"
+    said = "the turn of the run gone was not added to its conversation: there is no run 'gone'"
     assert [record.getMessage() for record in caplog.records] == [said]
+
+
+# --- several processes that add the turn of one run -------------------------------------------------
+
+ASKED, ANSWERED = Message(Role.USER, "q\0"), Message(Role.ASSISTANT, "a")
+Open = Callable[[], Conversations]
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
+    """Opens the store of a process; those in memory share one."""
+    if request.param == "memory":
+        shared = MemoryConversations()
+        return lambda: shared
+    if request.param == "sqlite":
+        return lambda: SqliteConversations(tmp_path / "talks.sqlite")
+    url: str = request.getfixturevalue("postgres")
+    with psycopg.connect(url) as db:
+        for table in ("wesichain_turns", "wesichain_conversations", "wesichain_conversations_schema"):
+            db.execute(f"DROP TABLE IF EXISTS {table} CASCADE")
+    return lambda: PostgresConversations(url)
+
+
+async def test_a_turn_with_a_key_is_stored_once(open_store: Open) -> None:
+    store, other = open_store(), open_store()
+    talk = store.open("c")
+    await talk.extend(ASKED, ANSWERED)
+    assert await talk.extend_once("r", ASKED, ANSWERED)
+    assert not await other.open("c").extend_once("r", ASKED, ANSWERED)
+    assert [*await talk.read()] == [ASKED, ANSWERED] * 2, "a turn without a key is another one"
+    assert await talk.extend_once("r2", ASKED, ANSWERED), "of another run"
+    assert await talk.extend_once("r", ANSWERED), "a run that has the id of a deleted one"
+    assert await other.open("d").extend_once("r", ASKED, ANSWERED), "in another conversation"
+    assert not await talk.extend_once("r3")
+    assert len(await talk.read()) == 7
+    await store.delete("c")
+    assert await talk.extend_once("r", ASKED, ANSWERED)
+    await talk.extend(ASKED)
+    assert len(await talk.read()) == 3
+
+
+async def test_processes_that_add_a_turn_at_the_same_time_add_it_once(open_store: Open) -> None:
+    talks = [open_store().open("c") for _ in range(4)]
+    added = [talk.extend_once(run, ASKED, ANSWERED) for run in ("a", "b", "c") for talk in talks]
+    others = asyncio.gather(*[talk.extend(ASKED) for talk in talks])
+    assert sum(await asyncio.gather(*added)) == 3
+    await others
+    assert len(await talks[0].read()) == 3 * 2 + 4
+
+
+class OnlyMemory(RunMemory):
+    """A conversation that has nothing but what a run needs."""
+
+    def __init__(self) -> None:
+        self._talk = Conversation()
+
+    @override
+    async def read(self) -> Sequence[Message]:
+        return await self._talk.read()
+
+    @override
+    async def extend(self, *messages: Message) -> None:
+        await self._talk.extend(*messages)
+
+
+class WithoutKeys(MemoryConversations):
+    """A store of an earlier version of the protocol."""
+
+    keeps_keys = False
+    append_once = Conversations.append_once
+
+
+@in_virtual_time
+async def test_two_processes_that_follow_a_run_add_its_turn_once() -> None:
+    store = MemoryConversations()
+    in_memory, minimal, old = Conversation(), OnlyMemory(), WithoutKeys()
+    shared: list[Callable[[], RunMemory]] = [
+        lambda: store.open("c"),
+        lambda: in_memory,
+        lambda: minimal,
+        lambda: old.open("c"),
+    ]
+    for number, opened in enumerate(shared):
+        runs = Runs()
+        here, there = (
+            ConversationTurns(runs.outcome, runs.status),
+            ConversationTurns(runs.outcome, runs.status),
+        )
+        here.follow("r", opened(), Begin("q"), is_new=True)
+        there.follow("r", opened(), Begin("q"), is_new=number < 2)  # with a key, who began it does not matter
+        await asyncio.sleep(0)
+        runs.ended["r"].set()
+        await here.catch_up()
+        await there.catch_up()
+        assert [message.text for message in await opened().read()] == ["q", "answer of r"]

@@ -13,13 +13,11 @@ import sqlalchemy as sa
 
 from tests.durable.databases import database
 from tests.durable.looks import several_looks
-from tests.durable.test_agent import add, adder, served
-from wesichain import Agent
+from tests.durable.test_agent import add, adder, served, turns
+from wesichain import Agent, FailFast, ObserveErrors, ToolContext, tool
 from wesichain.core import LlmRequest, RunInterrupted
 from wesichain.durable import DurableAgent, DurableRuns, RunState
-from wesichain.errors import (
-    DurableError,
-)
+from wesichain.errors import DurableError, RunFailedError
 from wesichain.testing import FunctionLlm, calls
 from wesichain.trace import CollectingSink
 
@@ -185,3 +183,45 @@ async def test_a_run_that_another_process_has_taken_over_is_left_to_that(url: st
         assert (await durable.result("r", timeout=30)).output == "done"
     again = (2, 1) if when == "its-prompt-is-made" else (1, 2)
     assert (prompts, asked) == again
+
+
+# --- characters that Postgres does not store ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_texts_with_nul_are_stored_as_they_are(kind: str, request: pytest.FixtureRequest) -> None:
+    url: str = request.getfixturevalue("url" if kind == "sqlite" else "postgres")
+    odd = "x\0\x1a0\x1ay"
+    inner = Agent(turns(ValueError(odd)), name=f"in {odd}", policy=FailFast())
+
+    @tool(effect="idempotent")
+    async def ask(question: str, ctx: ToolContext) -> str:
+        """Ask."""
+        await inner.run(question, parent=ctx)
+        return "never"
+
+    agent = Agent(
+        turns(calls(("ask", {"question": odd})), calls((odd, {})), f"said {odd}"),
+        tools=[ask],
+        policy=ObserveErrors(),
+    )
+    async with DurableAgent(agent, "nul", database_url=url) as durable, DurableRuns(url) as runs:
+        assert (await durable.run(f"task {odd}", run_id="nul")).output == f"said {odd}"
+        child, run = [row for row in await runs.list() if row.run_id.startswith("nul")]
+        assert (run.task, run.result, run.tools) == (f"task {odd}", f"said {odd}", ("ask", odd))
+        assert (child.agent, child.task) == (f"in {odd}", odd)
+        assert (child.error or "").endswith(odd)
+        for found in (await durable.list(search=odd), await durable.list(tool=odd)):
+            assert run in found
+        assert await durable.list(search="x\0z") == []
+        assert await runs.known(["nul", odd]) == {"nul"}
+        with pytest.raises(DurableError, match="there is no run"):
+            await runs.list(after=odd)
+        queued = await durable.enqueue("later", run_id="nul-2", key=odd)
+        assert (await durable.result(queued)).output == f"said {odd}"
+        assert (await durable.show(queued)).key == odd
+    failing = Agent(turns(ValueError(odd)), policy=FailFast())
+    async with DurableAgent(failing, "nul-3", database_url=url) as durable:
+        with pytest.raises(RunFailedError):
+            await durable.run("go", run_id="nul-3")
+        assert ((await durable.show("nul-3")).error or "").endswith(odd)

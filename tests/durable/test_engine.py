@@ -83,12 +83,12 @@ async def test_what_is_queued_is_taken_as_many_at_once_as_a_worker_may(url: str)
         engine.wake()
         await until(lambda: len(gate.begun) == 2)
         service = service_of(engine)
-        assert engine._take(service) == 0
+        assert engine._claim_runs(service) == 0
         await engine.serve(ServedProgram(Serving("b", "v", concurrency=Concurrency(1)), gate))
         engine.store.ledger.begin(NewRun("other", "b", "v", "", "asked"))
         engine.wake()
         await until(lambda: len(gate.begun) == 3)
-        assert engine._take(service) == 0
+        assert engine._claim_runs(service) == 0
         assert {*gate.begun} == {"r0", "r1", "other"}, "each has a concurrency of its own"
         gate.open.set()
         await until(lambda: row_of(engine, "r2").run.status == "completed")
@@ -145,15 +145,15 @@ async def test_an_engine_that_ends_lets_runs_end_and_hands_on_the_others(url: st
 
 
 def leases_of(engine: Engine) -> list[Any]:
-    with engine.store.database.writing() as db:
+    with engine.store.database.transaction() as db:
         return engine.store.leases.all(db)
 
 
 async def test_nothing_is_taken_by_an_engine_that_ends(url: str) -> None:
     async with engine_of(url, done) as engine:
-        engine._take_no_more()
+        engine._stop_claiming()
         engine.store.ledger.begin(new("r"))
-        assert engine._take(service_of(engine)) == 0
+        assert engine._claim_runs(service_of(engine)) == 0
         assert row_of(engine, "r").run.status == "pending"
 
 

@@ -80,7 +80,7 @@ async def test_a_worker_on_another_machine_that_is_silent_is_not_served(url: str
     async with DurableRuns(url) as runs:
         await engine.serve(durable._service)
         assert [one.workers for one in await runs.stats()] == [1]
-        engine._watch.stop()  # it hangs
+        engine._poller.stop()  # it hangs
         async with asyncio.timeout(30):
             while await runs.stats():
                 await asyncio.sleep(0.05)
@@ -100,7 +100,7 @@ async def test_one_worker_watches_and_another_takes_its_place(url: str) -> None:
         return watchers()[0]
 
     first = await until_watched()
-    engines[first]._watch.stop()  # it hangs, with its place kept
+    engines[first]._poller.stop()  # it hangs, with its place kept
     engines[first]._is_watcher = False
     second = await until_watched()
     assert second != first

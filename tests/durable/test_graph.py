@@ -19,7 +19,7 @@ from wesichain.core import RunCompleted, Usage, from_json
 from wesichain.core.internal import SystemClock
 from wesichain.durable import DurableGraph, DurableRuns, RunState
 from wesichain.durable.graph import EventJournal
-from wesichain.durable.journal.inside import Inside
+from wesichain.durable.journal.inner_runs import InnerRuns
 from wesichain.durable.journal.records import JournalRecord
 from wesichain.errors import (
     ConfigError,
@@ -197,9 +197,9 @@ async def test_what_is_being_kept_when_a_run_ends_is_kept_and_the_rest_is_its_en
         kept.append(await act())
         return kept[-1]
 
-    telling = EventJournal({}, step, clock=SystemClock(), version="v", inside=Inside())
+    telling = EventJournal({}, step, clock=SystemClock(), version="v", inner_runs=InnerRuns())
     telling.emit(first)
-    keeping = asyncio.create_task(telling.keep())
+    keeping = asyncio.create_task(telling.flush())
     await begun.wait()
     telling.emit(second)
     rest = asyncio.create_task(telling.rest())
@@ -305,7 +305,7 @@ async def test_a_question_that_was_asked_before_its_process_died_waits_for_its_a
         assert (await durable.show("r")).error == "it waits for an answer"
         assert [item.call.args for item in await durable.pending("r")] == ["well?"]
         assert await durable.resume("r", "yes") == {"said": ["first", "yes"]}
-        with pytest.raises(DurableError, match="the run 'r' waits for no answer"):
+        with pytest.raises(DurableError, match="the run 'r' does not wait for an answer"):
             await durable.answer("r", "no")
     assert (tmp_path / "effects").read_text().split() == ["first", "second", "second"]
 

@@ -22,7 +22,7 @@ from wesichain.agent import replay
 from wesichain.core import to_json
 from wesichain.core.internal import dump_json
 from wesichain.durable import DurableGraph, DurableRuns, RunState
-from wesichain.durable.journal.inside import Inside
+from wesichain.durable.journal.inner_runs import InnerRuns
 from wesichain.durable.store.step_table import CancelledRunError, LostRunError
 from wesichain.durable.work import Work
 from wesichain.errors import DurableError
@@ -176,7 +176,7 @@ async def test_that_a_run_was_cancelled_is_known_by_the_kind_of_error_whatever_i
         raise kind("the run was cancelled")
 
     office = Office(tmp_path)
-    work = Work("r", dump_json({"state": {}}), (), {}, step, CancellationToken(), Inside())
+    work = Work("r", dump_json({"state": {}}), (), {}, step, CancellationToken(), InnerRuns())
     durable: Any = office.durable(url)
     running: Any = asyncio.ensure_future(durable._service.execute(work))
     if kind is CancelledRunError:

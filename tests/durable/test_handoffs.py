@@ -109,7 +109,7 @@ async def test_a_new_program_goes_on_behind_a_handoff_without_a_tool_that_is_gon
     heard = [message.text for message in again.messages if message.role.value == "tool"][1:]
     assert isinstance(again, Completed)
     assert [message.text for message in whole.messages if message.role.value == "tool"][1:] == ["3", "4"]
-    gone = "The tool 'add' is there no more"
+    gone = "The tool 'add' was removed from the program"
     assert heard[0] == "3"  # what was done stands
     assert heard[1] == "4" if kept == 7 else heard[1].startswith(gone) or "there is no tool" in heard[1]
 

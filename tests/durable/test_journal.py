@@ -19,7 +19,7 @@ from wesichain.agent import Clock, Completed, Outcome
 from wesichain.core import Event, LlmRequest, LlmResponse, Message, Role, ToolCall, ToolSpec, from_json
 from wesichain.core.internal import to_plain
 from wesichain.durable.journal.durable_effects import DurableEffects
-from wesichain.durable.journal.records import Conversed, JournalRecord, StepRecord, written
+from wesichain.durable.journal.records import JournalRecord, RequestHasher, StepRecord, written
 from wesichain.durable.journal.step_journal import StepJournal
 from wesichain.errors import LlmTransportError, ReplayMismatchError, ToolFailedError
 from wesichain.policy import Retry
@@ -286,9 +286,9 @@ def test_a_record_is_read_as_it_was_written(value: Any, asked: str, elapsed: flo
 @pytest.mark.parametrize(
     ("entry", "why"),
     [
-        pytest.param(StepRecord(value="x" * 600), "500 are kept", id="too-large"),
-        pytest.param(StepRecord(value="\ud800"), "cannot be kept", id="no-text"),
-        pytest.param(StepRecord(value=float("nan")), "cannot be kept", id="no-number"),
+        pytest.param(StepRecord(value="x" * 600), "the limit is 500", id="too-large"),
+        pytest.param(StepRecord(value="\ud800"), "cannot be stored", id="no-text"),
+        pytest.param(StepRecord(value=float("nan")), "cannot be stored", id="no-number"),
     ],
 )
 def test_what_cannot_be_kept_becomes_an_error_of_the_step(entry: StepRecord, why: str) -> None:
@@ -301,7 +301,7 @@ def test_what_cannot_be_kept_becomes_an_error_of_the_step(entry: StepRecord, why
 
 def test_the_fingerprint_of_a_request_is_that_of_everything_said() -> None:
     def prints(*texts: str, model: str = "m", tools: tuple[ToolSpec, ...] = ()) -> list[str]:
-        talk = Conversed()
+        talk = RequestHasher()
         said = [Message(Role.USER, text) for text in texts]
         return [
             talk.fingerprint(LlmRequest(model, tuple(said[: end + 1]), tools)) for end in range(len(said))

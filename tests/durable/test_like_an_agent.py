@@ -175,7 +175,7 @@ async def test_a_model_of_the_run_may_be_an_object_of_this_process(url: str) -> 
         await second.approve("r", waiting.token, Approve())
         with pytest.raises(DurableError, match=r"run\(task, run_id='r', model=...\)"):
             await second.resume("r")
-        with pytest.raises(DurableError, match="could not go on"):
+        with pytest.raises(DurableError, match="could not continue"):
             await second.run("go", run_id="r", model=FunctionLlm(reply))
         assert (await second.resume("r")).output == "deleted by another"
 

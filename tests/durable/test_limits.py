@@ -217,7 +217,7 @@ async def test_one_poisoned_run_among_fifty(postgres: str) -> None:
 
 
 def claim(store: Store, executor: str) -> list[Claimed]:
-    with store.database.writing() as db:
+    with store.database.transaction() as db:
         store.leases.beat(db, Lease(executor, "far", 1, 0, 5.0))
     store.leases.serve(executor, Serving("a", "v"))
     return store.queue.claim(executor, Serving("a", "v"), free=8)

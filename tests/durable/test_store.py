@@ -52,7 +52,7 @@ def begin(store: Store, *run_ids: str, agent: str = "a", version: str = "v", **m
 
 
 def change(store: Store, statement: str, **values: Any) -> None:
-    with store.database.writing() as db:
+    with store.database.transaction() as db:
         db.execute(store.database.sql(statement), values)
 
 
@@ -69,12 +69,12 @@ def end(store: Store, run_id: str, outcome: str = "completed", **note: Any) -> N
 
 
 def beat(store: Store, lease: Lease) -> None:
-    with store.database.writing() as db:
+    with store.database.transaction() as db:
         store.leases.beat(db, lease)
 
 
 def asked(store: Store, name: str, *values: Any) -> Any:
-    with store.database.writing() as db:
+    with store.database.transaction() as db:
         return getattr(store.leases, name)(db, *values)
 
 
@@ -197,7 +197,7 @@ def test_what_is_taken_next(store: Store) -> None:
     begin(store, "later", priority=2)
     begin(store, "first", "second", priority=1)
     begin(store, "other", version="w")
-    with store.database.writing() as db:
+    with store.database.transaction() as db:
         assert store.queue.has_waiting(db, "a")
         assert not store.queue.has_waiting(db, "b")
     assert claim(store, free=0) == []
@@ -284,7 +284,7 @@ def test_a_run_stands_where_its_last_change_has_put_it(store: Store) -> None:
     assert store.ledger.cancelled_ending("r") is None
     store.ledger.save_cancelled_ending("r", "r/1", "so far")
     assert store.ledger.cancelled_ending("r") == "so far"
-    with store.database.writing() as db:
+    with store.database.transaction() as db:
         assert store.ledger.cancelled(db, ["r", "r/1"]) == ["r/1"]
         assert store.ledger.cancelled(db, []) == []
     store.ledger.uncancel("r")
@@ -379,7 +379,7 @@ def test_the_numbers_of_a_queue(store: Store) -> None:
 def test_a_run_is_erased_with_all_that_is_kept_of_it_once_it_is_over(store: Store) -> None:
     begin(store, "r")
     (mine,) = store.queue.claim("me", Serving("a", "v"), free=1)
-    child = NewChild("c", "r", "inner")
+    child = NewChild("c", "r", "inner", "dig")
     store.steps.keep(
         StepRow("r", mine.owner, 1, "ask 1", "{}", 0, 0, (child, ChildResult("c", "failed", "ill")))
     )
@@ -417,7 +417,7 @@ def test_what_is_not_ours_is_not_read(store: Store) -> None:
     for column, value in (("serialization", "pickle"), ("inputs", "no JSON")):
         change(store, f"UPDATE {{workflows}} SET {column} = '{value}'")
         change(store, "DELETE FROM {inputs}")
-        with pytest.raises(DurableError, match="what the run 'r' was given cannot be read: it is not JSON"):
+        with pytest.raises(DurableError, match="the input of the run 'r' cannot be read: it is not JSON"):
             store.payloads(["r"])
 
 
@@ -425,13 +425,13 @@ def test_what_is_not_ours_is_not_read(store: Store) -> None:
     ("check", "given", "says"),
     [
         (checked_id, "r" * 128, ""),
-        (checked_id, "r" * 129, "'" + "r" * 129 + "' is no run id: use letters, digits and _ . : @ - (128 at most)"),
-        (checked_id, "é" * 200, "'" + "é" * 149 + " is no run id: use letters, digits and _ . : @ - (128 at most)"),
-        (checked_id, 5, "5 is no run id: use letters, digits and _ . : @ - (128 at most)"),
+        (checked_id, "r" * 129, "'" + "r" * 129 + "' is not a run id: use letters, digits and _ . : @ - (128 at most)"),
+        (checked_id, "é" * 200, "'" + "é" * 149 + " is not a run id: use letters, digits and _ . : @ - (128 at most)"),
+        (checked_id, 5, "5 is not a run id: use letters, digits and _ . : @ - (128 at most)"),
         (checked_name, "n" * 64, ""),
-        (checked_name, "é" * 99, "'" + "é" * 80 + "' is no agent's name: use letters, digits and _ . - (64 at most)"),
+        (checked_name, "é" * 99, "'" + "é" * 80 + "' is not a name: use letters, digits and _ . - (64 at most)"),
         (checked_version, "v" * 64, ""),
-        (checked_version, "é" * 99, "'" + "é" * 80 + "' is no version: use letters, digits and _ . + - (64 at most)"),
+        (checked_version, "é" * 99, "'" + "é" * 80 + "' is not a version: use letters, digits and _ . + - (64 at most)"),
     ],
 )  # fmt: skip
 def test_the_names_that_runs_agents_and_versions_may_have(check: Any, given: Any, says: str) -> None:

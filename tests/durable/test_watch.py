@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from wesichain.durable.store import leases
 from wesichain.durable.store.leases import Lease, this_machine
-from wesichain.durable.store.watch import Census, StoreWatch
+from wesichain.durable.store.watch import LivenessMonitor, Poller
 
 HERE = this_machine()
 
@@ -25,8 +25,8 @@ def far(beat: int) -> Lease:
     return Lease("far", "another-machine", 1, beat)
 
 
-def census() -> Census:
-    return Census(seconds=SECONDS, period=PERIOD)
+def census() -> LivenessMonitor:
+    return LivenessMonitor(seconds=SECONDS, period=PERIOD)
 
 
 def test_a_process_is_dead_when_its_lease_stands_still() -> None:
@@ -94,12 +94,12 @@ def test_a_look_that_fails_is_told_once_and_taken_again(
     def on_failure() -> None:
         failed[0] += 1
 
-    watch = StoreWatch(look, on_failure=on_failure)
+    watch = Poller(look, on_failure=on_failure)
     watch.start()
     assert well.wait(10)
     watch.stop()
     assert not watch.is_alive()
-    said = f"the durable runs are not looked after for now: {named}"
+    said = f"durable runs cannot be polled: {named}; polling continues"
     assert [record.message for record in caplog.records] == [said]
 
 

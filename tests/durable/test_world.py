@@ -193,7 +193,7 @@ async def test_a_resumed_run_has_deps_and_one_that_was_cancelled_is_looked_at_wi
 async def test_deps_that_are_missing_or_wrong_end_the_run_until_they_are_there(
     url: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(ConfigError, match="pass a function of nothing, or of the run's id"):
+    with pytest.raises(ConfigError, match="pass a function, without parameters or of the run's id"):
         DurableAgent(office(), "a", deps=World(tmp_path), database_url=url)  # type: ignore[arg-type]
 
     def away() -> World:

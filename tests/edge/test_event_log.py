@@ -33,7 +33,7 @@ async def test_readers_of_a_log_end_when_it_is_closed_and_wait_when_it_is_opened
     following = asyncio.ensure_future(anext(reader, None))
     await asyncio.sleep(0)
     log.close()
-    assert await following is None, "nobody works on the run"
+    assert await following is None, "the run has ended"
     log.open(for_reader=False)
     again = log.follow(3)
     following = asyncio.ensure_future(anext(again, None))
@@ -58,7 +58,7 @@ async def test_a_log_waits_for_the_reader_that_is_about_to_come_and_for_no_other
             await log.append(event)
         assert round(clock() - began) == (5 if is_expected else 0)
         with pytest.raises(
-            EventsExpiredError, match="the events after 0 are gone: the oldest that is kept is 4"
+            EventsExpiredError, match="the events after 0 were dropped: the oldest available event is 4"
         ):
             log.follow(0)
         with pytest.raises(EventsExpiredError):

@@ -74,10 +74,10 @@ async def through(app: Gate, headers: Headers, method: str = "GET") -> tuple[int
         ([], 400, "this host is not served here"),
         ([("host", "desk"), ("origin", "http://desk")], 200, ""),
         ([("host", "desk"), ("origin", "https://DESK")], 200, ""),
-        ([("host", "desk:1"), ("origin", "https://desk:2")], 403, "requests of this origin are refused"),
-        ([("host", "desk"), ("origin", "null")], 403, "requests of this origin are refused"),
+        ([("host", "desk:1"), ("origin", "https://desk:2")], 403, "requests from this origin are refused"),
+        ([("host", "desk"), ("origin", "null")], 403, "requests from this origin are refused"),
         ([("host", "desk"), ("origin", "https://page")], 200, ""),
-        ([("host", "desk"), ("origin", "https://page"), ("origin", "https://page")], 403, "name it in cors="),
+        ([("host", "desk"), ("origin", "https://page"), ("origin", "https://page")], 403, "add it to cors="),
     ],
 )
 async def test_who_is_let_in(headers: Headers, status: int, says: str) -> None:
@@ -187,7 +187,7 @@ async def test_a_body_that_does_not_arrive() -> None:
     [
         (lambda value: text_of({"name": value}, "name"), "x", "x"),
         (lambda value: text_of({"name": value}, "name"), None, None),
-        (lambda value: text_of({"name": value}, "name"), 1, "400: 'name' has to be a text"),
+        (lambda value: text_of({"name": value}, "name"), 1, "400: 'name' must be a text"),
         (task_of, " go ", " go "),
         (task_of, " ", '400: send {"task": "..."}'),
         (task_of, 1, '400: send {"task": "..."}'),
@@ -203,8 +203,8 @@ async def test_a_body_that_does_not_arrive() -> None:
         (decisions_of, {"t": {"kind": "maybe"}}, "400: a decision is {token: {kind}}"),
         (decisions_of, {}, "400: send a decision for each token"),
         (settings_of, None, None),
-        (settings_of, [], "400: 'settings' has to be an object of model settings, without 'extra'"),
-        (settings_of, {"extra": {}}, "400: 'settings' has to be an object of model settings"),
+        (settings_of, [], "400: 'settings' must be an object of model settings, without 'extra'"),
+        (settings_of, {"extra": {}}, "400: 'settings' must be an object of model settings"),
         (settings_of, {"warmth": 1}, "400: the settings are not valid: "),
         (settings_of, {"temperature": "hot"}, "400: the settings are not valid: "),
     ],
@@ -225,7 +225,7 @@ def test_a_field_of_a_body(read: Any, given: Any, found: Any) -> None:
 def test_the_number_that_a_reader_comes_back_with(given: str, number: int | None) -> None:
     request = Request({"type": "http", "headers": [(b"last-event-id", given.encode("latin-1"))]})
     if number is None:
-        with pytest.raises(HTTPException, match="400: Last-Event-ID has to be the number of an event"):
+        with pytest.raises(HTTPException, match="400: Last-Event-ID must be the number of an event"):
             last_event_id(request)
     else:
         assert last_event_id(request) == number

@@ -55,7 +55,7 @@ def test_the_tools_that_a_page_brings_are_bounded() -> None:
     many = [(f"t{number}", "", None) for number in range(129)]
     assert len(frontend_tools(many[:128])) == 128
     for given, says in [
-        (many, "a client brings at most 128 tools"),
+        (many, "a client may send at most 128 tools"),
         ([(5, "", None)], "a tool has a name and a description"),
         ([("t", 5, None)], "a tool has a name and a description"),
         ([("t", "", {"type": "array"})], ""),

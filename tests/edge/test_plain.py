@@ -13,7 +13,7 @@ from wesichain.agent import Approve, MemoryConversations, Refuse
 from wesichain.core.internal import Price
 from wesichain.edge import Limits, create_app
 from wesichain.edge.plain_runs import PlainRun, PlainRuns
-from wesichain.edge.runs import Order, Talks
+from wesichain.edge.runs import ConversationDirectory, Order
 from wesichain.errors import (
     ConfigError,
 )
@@ -28,7 +28,9 @@ REFUND = say(ToolCall("r1", "refund", {"amount": 5}))
 def runs_of(agent: Agent[Any, Any], **more: Any) -> PlainRuns:
     limits = Limits(**{name: more.pop(name) for name in [*more] if name in Limits.__struct_fields__})
     prices = {agent.runtime.model: Price(1_000_000, 0)}
-    return PlainRuns(agent, Talks(MemoryConversations(), 1000), limits=limits, prices=prices, **more)
+    return PlainRuns(
+        agent, ConversationDirectory(MemoryConversations(), 1000), limits=limits, prices=prices, **more
+    )
 
 
 def order(run_id: str = "r", owner: str = "ann", task: str = "go", **more: Any) -> Order:
@@ -83,7 +85,7 @@ async def test_a_run_is_cancelled_by_its_last_client_who_leaves_unless_it_stays(
 async def test_a_run_ends_when_its_time_is_over() -> None:
     run = await runs_of(Stuck().agent(), run_seconds=0.05).start(order())
     end = await run.ending()
-    assert (end.state, end.outcome.reason) == ("cancelled", "the time for a run is over")  # type: ignore[union-attr]
+    assert (end.state, end.outcome.reason) == ("cancelled", "the run has reached the limit of run_seconds")  # type: ignore[union-attr]
 
 
 async def test_no_more_runs_at_once_than_the_limit_says() -> None:
@@ -193,4 +195,4 @@ async def test_an_app_that_ends_cancels_the_runs_of_this_process() -> None:
         assert await run.now() is None
     end = await run.now()
     assert end is not None, "its end is waited for"
-    assert (end.state, end.outcome.reason) == ("cancelled", "the service ends")
+    assert (end.state, end.outcome.reason) == ("cancelled", "the service is shutting down")

@@ -20,12 +20,12 @@ from wesichain.core.events import HandedOff
 from wesichain.core.internal import Price
 from wesichain.edge import Limits, create_app
 from wesichain.edge.runs import (
+    ConversationDirectory,
     CostMeter,
-    Talks,
+    error_text,
     new_run_id,
     status_of,
     thread_of,
-    words_of,
 )
 from wesichain.errors import (
     ApprovalExpiredError,
@@ -178,7 +178,7 @@ async def test_a_run_waits_though_the_inbox_is_full(caplog: pytest.LogCaptureFix
     async with serving(create_app(scripted(REFUND, "done"), inbox=inbox)) as client:
         waiting = await client.post("/runs", json={"task": "?", "run_id": "r"})
     assert waiting.status_code == 202
-    assert "the run r waits for a decision, and is missing in the inbox" in caplog.text
+    assert "the waiting run r could not be added to the inbox" in caplog.text
 
 
 class LostConversations(MemoryConversations):
@@ -268,8 +268,8 @@ def test_the_status_of_a_failed_run(error: Exception, status: int) -> None:
 
 
 def test_the_words_of_an_error_have_no_secret_and_an_end() -> None:
-    assert words_of(ValueError("no key sk-proj-abcdefghijklmnopqrstuvwxyz0123")).startswith("no key [")
-    assert words_of(ValueError("x " * 400)) == "x " * 250
+    assert error_text(ValueError("no key sk-proj-abcdefghijklmnopqrstuvwxyz0123")).startswith("no key [")
+    assert error_text(ValueError("x " * 400)) == "x " * 250
 
 
 def test_the_runs_of_a_conversation_are_found_by_their_ids() -> None:
@@ -283,12 +283,12 @@ def test_the_runs_of_a_conversation_are_found_by_their_ids() -> None:
 
 async def test_a_conversation_belongs_to_who_began_it_in_this_process_or_another() -> None:
     store = MemoryConversations()
-    assert await Talks(store, 100).open("ann", None) is None
-    mine = await Talks(store, 100).open("ann", "c")
+    assert await ConversationDirectory(store, 100).open("ann", None) is None
+    mine = await ConversationDirectory(store, 100).open("ann", "c")
     assert mine.id == "c\x1fann"
     await mine.extend(Message(Role.USER, "hello"))
     for _ in range(2):
-        talks = Talks(store, 100)
+        talks = ConversationDirectory(store, 100)
         with pytest.raises(HTTPException, match="404: there is no such conversation"):
             await talks.open("bob", "c")
         assert (await talks.open("ann", "c")).id == "c\x1fann"

@@ -16,7 +16,7 @@ from wesichain.agent import MemoryConversations
 from wesichain.core import TextDelta
 from wesichain.core.internal import Price
 from wesichain.durable import DurableAgent
-from wesichain.edge.runs import Order, Talks
+from wesichain.edge.runs import ConversationDirectory, Order
 from wesichain.edge.stored_runs import DurableRun, StoredRuns
 from wesichain.tools import JsonTool
 
@@ -29,7 +29,7 @@ REFUND = say(ToolCall("r1", "refund", {"amount": 5}))
 async def stored(folder: Path, *replies: Any, url: str = "") -> AsyncIterator[StoredRuns]:
     agent = DurableAgent(scripted(*replies), "desk", database_url=url or database_in(folder))
     prices = {agent.agent.runtime.model: Price(1_000_000, 0)}
-    runs = StoredRuns(agent, Talks(MemoryConversations(), 1000), prices=prices)
+    runs = StoredRuns(agent, ConversationDirectory(MemoryConversations(), 1000), prices=prices)
     try:
         yield runs
     finally:

@@ -96,12 +96,12 @@ def test_a_playbook_is_shown_and_rolled_back_without_its_embedder(tmp_path: Path
 # --- approvals ------------------------------------------------------------------------------------
 
 
-def test_an_expired_approval_is_gone(client: TestClient, tmp_path: Path) -> None:
+def test_a_decision_after_the_approval_has_expired_is_a_conflict(client: TestClient, tmp_path: Path) -> None:
     outcome = interrupted(approval_ttl=60, clock=FakeClock(NOON))
     ApprovalFolder(tmp_path / "approvals").put(outcome)
     assert client.get("/api/approvals").json() == {"approvals": []}
     answer = client.post(f"/api/approvals/{outcome.pending[0].token}", json={"decision": "approve"})
-    assert answer.status_code == 410
+    assert (answer.status_code, "expired" in answer.json()["error"]) == (409, True)
 
 
 def test_secrets_in_waiting_arguments_are_not_shown(client: TestClient, tmp_path: Path) -> None:

@@ -15,12 +15,13 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.durable.databases import database_in
+from tests.trace.runs import NOON
 from wesichain.agent import Agent
 from wesichain.core import LlmRequest, LlmResponse, Role, Usage
 from wesichain.durable import DurableAgent, DurableRuns
 from wesichain.errors import RunFailedError, RunInterruptedError
 from wesichain.policy import Budget
-from wesichain.testing import FunctionLlm, calls
+from wesichain.testing import FakeClock, FunctionLlm, calls
 from wesichain.tools import CancellationToken, ToolContext, tool
 from wesichain.trace import Recorder
 from wesichain.web import create_app
@@ -226,6 +227,41 @@ def test_a_database_that_is_gone_is_named(mixture: Mixture, tmp_path: Path) -> N
     assert not (tmp_path / "mistyped.db").exists()
 
 
+def test_a_decision_of_a_wrong_shape_is_a_bad_request_and_one_too_late_a_conflict(
+    office: Office, tmp_path: Path
+) -> None:
+    with viewer(tmp_path, office.url) as client:
+        waiting = {one["tool"]: one["token"] for one in client.get("/api/approvals").json()["approvals"]}
+        erase = f"/api/approvals/{waiting['erase']}"
+        for wrong in (
+            {"decision": "approve_with", "args": {"name": 5}},
+            {"decision": "provide", "value": "erased"},
+            {"decision": "perhaps"},
+        ):
+            answer = client.post(erase, json=wrong)
+            assert (answer.status_code, len(answer.json()["error"]) > 10) == (400, True), answer.text
+        assert client.post(erase, json={"decision": "approve"}).status_code == 200
+        again = client.post(erase, json={"decision": "approve"})
+        assert (again.status_code, again.json()) == (409, {"error": "this call was decided already"})
+        assert client.post("/api/approvals/x", json={"decision": "approve"}).status_code == 404
+
+
+async def test_a_decision_on_a_durable_run_whose_approval_has_expired_is_a_conflict(tmp_path: Path) -> None:
+    @tool(approval=True)
+    def erase() -> str:
+        """Erase."""
+        raise AssertionError
+
+    agent, url = Agent(turns(calls(("erase", {}))), tools=[erase], approval_ttl=60), database_in(tmp_path)
+    async with DurableAgent(agent, "a", database_url=url, clock=FakeClock(NOON)) as durable:
+        with pytest.raises(RunInterruptedError):
+            await durable.run("go", run_id="r")
+        (waiting,) = await durable.pending()
+    with viewer(tmp_path, url) as client:
+        answer = client.post(f"/api/approvals/{waiting.token}", json={"decision": "approve"})
+    assert (answer.status_code, "expired" in answer.json()["error"]) == (409, True)
+
+
 def test_durable_runs_are_listed_followed_and_decided_on_in_the_page(
     page: Page, office: Office, tmp_path: Path
 ) -> None:
@@ -345,7 +381,7 @@ def test_a_durable_run_is_cancelled_and_resumed_over_http(office: Office, tmp_pa
             ended = client.post(f"/api/runs/d1/{verb}", json={})
             assert (ended.status_code, said in ended.json()["error"]) == (409, True)
             inside = client.post(f"/api/runs/d2:1:clerk-0/{verb}", json={})
-            assert (inside.status_code, "name that one" in inside.json()["error"]) == (409, True)
+            assert (inside.status_code, "use that id" in inside.json()["error"]) == (409, True)
             assert client.post(f"/api/runs/d9/{verb}", json={}).status_code == 404
         assert client.get("/api/runs/d1").json()["run"]["status"] == "failed"
 

@@ -36,11 +36,11 @@ from .states import task_preview
 from .store.ledger import NewRun
 from .store.queue import Concurrency, Rate
 from .versions import checked_version, version_of
-from .work import PRIORITY, MakeWorld, OnChange, ServiceSettings, Work, checked_maker
+from .work import PRIORITY, DepsFactory, OnChange, ServiceSettings, Work, checked_factory
 from .workflow_ids import Begin, NewTask, asked_of_begin, begin_order, new_id, read_order
 
 OutT = TypeVar("OutT")
-_LOOK = 0.02  # seconds between two looks for a run that is about to be stored
+_PAUSE = 0.02  # seconds between two polls for a run that is about to be stored
 Task: TypeAlias = str | Part | Sequence[str | Part]
 
 
@@ -66,7 +66,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         agent: Agent[Any, OutT],
         name: str | None = None,
         *,
-        deps: MakeWorld | None = None,
+        deps: DepsFactory | None = None,
         database_url: str | None = None,
         version: str | None = None,
         on_change: OnChange = "wait",
@@ -81,7 +81,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         if max_step < 1:
             raise ConfigError(f"max_step={max_step} must be above zero")
         self.agent = agent
-        make_deps = checked_maker(deps, "deps of a DurableAgent")
+        make_deps = checked_factory(deps, "deps of a DurableAgent")
         sinks = (events,) if isinstance(events, EventSink) else tuple(events or ())
         clock = clock or SystemClock()
         named = agent.name if name is None else name
@@ -104,7 +104,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         )
 
     def configured(self, **changes: Unpack[ServiceSettings]) -> DurableAgent[OutT]:
-        """The same with other settings: those that are given. `events` are sinks beside its own."""
+        """Return a copy with other settings. `events` are sinks beside its own."""
         return DurableAgent(self.agent, **self._changed(changes))
 
     # --- running -------------------------------------------------------------------------------------
@@ -124,13 +124,13 @@ class DurableAgent(ServedRuns, Generic[OutT]):
         """Run a task and return its result. An existing `run_id` is continued.
 
         `task` is a text, or a list of texts and parts. `conversation` is read when the run begins. Once the
-        run has completed, its question and answer are added, by this process if it lives until then; called
-        again with the same id, by the one that calls. `model`, `budget` and `settings` are the run's own, in
-        whichever process continues it, and so are `tools`: external ones, beside the agent's. A `model` that
-        is an object and not "PROVIDER:NAME" is known in this process alone: elsewhere the run cannot go on
-        until it is given there, with the same id and task. Raises as `Agent.run` does; with an id that has
-        another task, `RunIdConflictError`. Cancelling the call that began a run cancels the run. One that
-        another version began waits for a worker of it.
+        run has completed, its question and answer are added, once, by this process; if it has died, a call
+        with the same id adds them. `model`, `budget`, `settings` and `tools` (external ones, beside the
+        agent's) apply to this run, in any process that continues it. A `model` that is an object and not
+        "PROVIDER:NAME" exists in this process only: another process cannot continue the run until it is
+        called there with the same id, task and model. Raises as `Agent.run` does, and `RunIdConflictError`
+        if the id belongs to a run with another task. Cancelling the call that began a run cancels the run.
+        A run that another version began waits for a worker of that version.
         """
         given = NewTask(task, history, conversation, model, budget, settings, tools)
         with self._live.begun(chosen := new_id(run_id)):
@@ -145,9 +145,9 @@ class DurableAgent(ServedRuns, Generic[OutT]):
             else:
                 outcome = await self._here(engine, chosen, ending)
         is_new = ending is not None
-        order = order if is_new else replace(order, earlier=())  # the conversation may have its turn already
+        order = order if is_new else replace(order, earlier=())  # its turn may be among those read now
         if conversation is not None and isinstance(outcome, Completed):
-            await self._turns.add(conversation, order, outcome, is_new=is_new)
+            await self._turns.add(chosen, conversation, order, outcome, is_new=is_new)
         elif conversation is not None and isinstance(outcome, Interrupted):
             self._turns.follow(new.run_id, conversation, order, is_new=is_new)
         return self._result(outcome)
@@ -169,32 +169,32 @@ class DurableAgent(ServedRuns, Generic[OutT]):
     ) -> str:
         """Queue a task for the workers that serve the agent, and return the id of its run.
 
-        `task`, `conversation`, `model`, `budget`, `settings` and `tools` are those of `run`. `priority` 1 is
-        served before 2 (10 unless given). `delay` is in seconds. `key` is a customer or a tenant: keys take
-        turns, and limits per key count by it.
+        `task`, `conversation`, `model`, `budget`, `settings` and `tools` are as in `run`. Runs of `priority`
+        1 are served before those of 2; the default is 10. `delay` is in seconds. `key` names a customer or a
+        tenant: keys take turns, and limits per key count the runs of each key.
         """
         # pyright trusts the annotation, a caller may not.
         if model is not None and not isinstance(model, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ConfigError(
-                f"model={model!r:.60}: another process may take a run from the queue, so its model is named, "
-                f"as 'PROVIDER:NAME'; give the object to the Agent"
+                f"model={model!r:.60}: another process may run a queued task, so use a name, "
+                f"'PROVIDER:NAME', or give the object to the Agent"
             )
         given = NewTask(task, history, conversation, model, budget, settings, tools)
         order = await self._order(given)
         new = replace(self._new(order, run_id), priority=priority)
         is_new = await self._queue(new, delay=delay, key=key)
-        order = order if is_new else replace(order, earlier=())  # the conversation may have its turn already
+        order = order if is_new else replace(order, earlier=())  # its turn may be among those read now
         if conversation is not None:
             self._turns.follow(new.run_id, conversation, order, is_new=is_new)
         return new.run_id
 
     @override
     async def events(self, run_id: str, *, after: int = 0) -> AsyncIterator[Event]:
-        """Yield the events of a run as they come, whichever process runs it, until nobody works on it.
+        """Yield the events of a run, in any process, as they arrive, until it ends or is interrupted.
 
-        Of a run in this process, the text of the model is streamed in `TextDelta` events: they are not
-        stored, and have no number (`seq` 0). `after` is the number of the last event that a reader has; of
-        the model's text, such a reader receives what comes from now on.
+        For a run in this process, the model's text is streamed in `TextDelta` events, which are not stored
+        and have no number (`seq` 0). `after` is the number of the last event that a reader has received: it
+        receives later events, and the model's text from now on.
         """
         stored, last = self._stored_events(run_id), after
         upcoming: asyncio.Future[Event | None] = asyncio.ensure_future(anext(stored, None))
@@ -219,11 +219,11 @@ class DurableAgent(ServedRuns, Generic[OutT]):
                     arrival.cancel()
             finally:
                 upcoming.cancel()
-                if arrival is not None:  # a reader that leaves waits for both
+                if arrival is not None:
                     arrival.cancel()
 
     async def _stored_events(self, run_id: str) -> AsyncIterator[Event]:
-        """The stored events. A run that `run` is about to store here is waited for."""
+        """Yield the stored events; wait for a run that `run` is about to store in this process."""
         is_there = False
         while not is_there:
             try:
@@ -234,10 +234,10 @@ class DurableAgent(ServedRuns, Generic[OutT]):
             except DurableError:
                 if is_there or not self._live.is_begun(run_id):
                     raise
-            await asyncio.sleep(_LOOK)
+            await asyncio.sleep(_PAUSE)
 
     async def resume(self, run_id: str) -> RunResult[OutT]:
-        """Continue a run that was cancelled or refused, or interrupted and decided on; returns as `run`."""
+        """Continue a run that was cancelled or refused, or interrupted and decided on; return its result."""
         await self._runs.status(run_id)
         await self._serving()
         await self._runs.resume(run_id)
@@ -247,26 +247,26 @@ class DurableAgent(ServedRuns, Generic[OutT]):
     # --- deciding ------------------------------------------------------------------------------------
 
     async def approve(self, run_id: str, token: str, decision: Decision) -> None:
-        """Decide on a waiting call, once. With the last decision the run goes back to its queue."""
+        """Decide on a waiting call, once. The last decision requeues the run."""
         await self.decide(run_id, {token: decision})
 
     async def decide(self, run_id: str, decisions: Mapping[str, Decision]) -> None:
-        """Decide on several waiting calls by their tokens: on all of them or, where it raises, on none."""
+        """Decide on several waiting calls by their tokens: on all of them, or on none if it raises."""
         await self._runs.decide(run_id, decisions, refusal_of=self.agent.runtime.refusal_of)
         self._wake()
 
     async def outcome(self, run_id: str, *, timeout: float | None = None) -> Outcome[OutT]:
-        """Wait for the end or the interruption of a run, and return its outcome; raises if it was refused."""
+        """Wait for the end or the interruption of a run and return its outcome; raises if it was refused."""
         run = await self._runs.finished(run_id, timeout=timeout)
         outcome = await self._runs.ask(lambda store: self._execution.read_outcome(store, run))
-        return await self._execution.look_through(outcome) if isinstance(outcome, Work) else outcome
+        return await self._execution.replay(outcome) if isinstance(outcome, Work) else outcome
 
     async def result(self, run_id: str, *, timeout: float | None = None) -> RunResult[OutT]:
-        """Wait for the run, and return its result; raises as `run` does."""
+        """Wait for a run and return its result; raises as `run` does."""
         return self._result(await self.outcome(run_id, timeout=timeout))
 
     async def conversation(self, run_id: str) -> str | None:
-        """The id of the conversation that the run is part of; None where there is none."""
+        """Return the id of the conversation that the run is part of, or None."""
         payloads = await self._runs.ask(lambda store: store.payloads([run_id]))
         order = read_order(payloads[0].order) if payloads else None
         return (order.conversation or None) if isinstance(order, Begin) else None
@@ -294,7 +294,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
     async def _here(
         self, engine: Engine, run_id: str, ending: asyncio.Future[Outcome[OutT] | None]
     ) -> Outcome[OutT]:
-        """Wait for the outcome of a run that was begun here. A caller who is cancelled cancels the run."""
+        """Wait for the outcome of a run that began here. If the caller is cancelled, so is the run."""
         try:
             outcome = await asyncio.shield(ending)
             return await self.outcome(run_id) if outcome is None else outcome
@@ -304,7 +304,7 @@ class DurableAgent(ServedRuns, Generic[OutT]):
             raise
 
     async def _there(self, new: NewRun) -> Outcome[OutT]:
-        """Wait for the outcome of a run that was there already. One that has ended needs no model."""
+        """Wait for the outcome of a run that existed before this call; forget its model when it has ended."""
         models = self._execution.models
         try:
             await self._check(new)

@@ -17,12 +17,12 @@ from wesichain.errors import WesichainError
 from .workflow_ids import Begin
 
 _log = logging.getLogger("wesichain.durable")
-_LOOK = 2.0  # seconds between two looks at a run that waits for a person
+_PAUSE = 2.0  # seconds between two polls of a run that waits for a decision
 _OPEN = ("pending", "running", "interrupted")
 
 
 class ConversationTurns:
-    """Follows the runs that belong to conversations, and extends these when the runs complete."""
+    """Follows the runs that belong to conversations, and adds their turns when they complete."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class ConversationTurns:
         self._following: dict[str, tuple[object, asyncio.Task[None]]] = {}  # by run, with its conversation
 
     def follow(self, run_id: str, conversation: RunMemory, order: Begin, *, is_new: bool) -> None:
-        """Add the turn of a run once that has completed, wherever it runs. A run is followed once, anew."""
+        """Add the turn of a run when it completes, in any process. A second call replaces the first."""
         before = self._following.get(run_id)
         if before is not None:
             before[1].cancel()
@@ -43,18 +43,24 @@ class ConversationTurns:
         task.add_done_callback(partial(self._left, run_id))
 
     async def catch_up(self, conversation: RunMemory | None = None) -> None:
-        """Wait until the turns of runs that have completed are added: those of a conversation, or all."""
+        """Wait until the turns of completed runs are added: those of one conversation, or all."""
         for run_id, (key, task) in [*self._following.items()]:
             is_asked = conversation is None or key == _key_of(conversation)
             if is_asked and await self._status(run_id) == "completed":
                 await asyncio.wait([task])
 
     async def add(
-        self, conversation: RunMemory, order: Begin, outcome: Completed[Any], *, is_new: bool
+        self, run_id: str, conversation: RunMemory, order: Begin, outcome: Completed[Any], *, is_new: bool
     ) -> None:
-        """Add the question and the answer of a run. Those of a run that is not new may be there already."""
+        """Add the question and the answer of a run, once, whichever processes try to.
+
+        A memory that keeps no keys does not know the run of a turn: the messages are compared.
+        """
         turn = (Message(Role.USER, order.parts or order.task), Message(Role.ASSISTANT, outcome.text))
-        if is_new or turn not in pairwise(_since(order.earlier, await conversation.read())):
+        if getattr(conversation, "keeps_keys", False):
+            memory: Any = conversation
+            await memory.extend_once(run_id, *turn)
+        elif is_new or turn not in pairwise(_since(order.earlier, await conversation.read())):
             await conversation.extend(*turn)
 
     def _left(self, run_id: str, task: asyncio.Task[None]) -> None:
@@ -62,8 +68,8 @@ class ConversationTurns:
             del self._following[run_id]
 
     async def close(self) -> None:
-        """Follow no more runs; the turns of those that have completed are added."""
-        with suppress(WesichainError):  # a database that is away
+        """Add the turns of completed runs, and stop following the others."""
+        with suppress(WesichainError):  # the database cannot be reached
             await self.catch_up()
         for _, task in self._following.values():
             task.cancel()
@@ -72,21 +78,21 @@ class ConversationTurns:
         try:
             outcome = await self._outcome(run_id)
             while isinstance(outcome, Interrupted) and outcome.pending:
-                is_new = False  # a person decides, here or in another process, which then follows it, too
-                await asyncio.sleep(_LOOK)
+                is_new = False  # the process in which a person decides follows the run too
+                await asyncio.sleep(_PAUSE)
                 if await self._status(run_id) not in _OPEN:
                     outcome = await self._outcome(run_id)
             if isinstance(outcome, Completed):
-                await self.add(conversation, order, outcome, is_new=is_new)
+                await self.add(run_id, conversation, order, outcome, is_new=is_new)
         except WesichainError as error:
-            _log.warning("the run %s is not added to its conversation: %s", run_id, error)
+            _log.warning("the turn of the run %s was not added to its conversation: %s", run_id, error)
 
 
 def _since(earlier: tuple[Message, ...], messages: Sequence[Message]) -> Sequence[Message]:
-    """The messages after those that were there when the run began: it may repeat one of them."""
+    """The messages after those that the run began with: only these can be its own."""
     return messages[len(earlier) :] if tuple(messages[: len(earlier)]) == earlier else messages
 
 
 def _key_of(conversation: RunMemory) -> object:
-    """A key that is the same for what a store opens twice under one id."""
+    """The id of a stored conversation, which may be opened several times, or the identity of another."""
     return getattr(conversation, "id", id(conversation))

@@ -1,6 +1,6 @@
-"""The engine: takes runs out of their queues and runs them here, and queues those of dead processes again.
+"""The engine: runs queued runs in this process, and requeues the runs of dead processes.
 
-Those who only ask (status, approvals, the queue) need a `Store` alone, which starts nothing.
+Reading a status, deciding on a call or queueing a run needs a `Store` alone, which starts nothing.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from wesichain.agent import Outcome
 from wesichain.tools import CancellationToken
 
-from .journal.inside import Inside
+from .journal.inner_runs import InnerRuns
 from .store.children import keep_children
-from .store.database import AWAY, brief
+from .store.database import UNREACHABLE, brief
 from .store.leases import Lease, this_machine
 from .store.ledger import NewRun, Note, WorkflowResult
 from .store.queue import Claimed
 from .store.step_table import CANCELLED, LostRunError, Step, StepRow
 from .store.store import Store
-from .store.watch import Census, start_watch
+from .store.watch import LivenessMonitor, start_poller
 from .work import ServedProgram, Work
 from .workflow_ids import run_of, workflow_ids_of
 
@@ -39,19 +39,19 @@ if TYPE_CHECKING:
 _log = logging.getLogger("wesichain.durable")
 T = TypeVar("T")
 
-# Seconds between two looks at the database: while runs wait in a queue or have just ended, while some are run
-# here, and while there is nothing to do: then a process asks less than once a second.
+# Seconds between two polls of the database: while runs are queued or have just ended, while runs are active
+# in this process, and while it is idle: an idle process polls less than once a second.
 _QUICK, _BUSY, _IDLE = 0.2, 0.5, 1.05
-_AWAKE = 1.0  # seconds after the last run ended or was taken, in which looks stay quick
+_LINGER = 1.0  # seconds after a run ended or was claimed, in which polls stay quick
 _THREADS = 16  # that write to the database
-_MISSED = 3  # looks at a row of ours that we do not run, before it is put back
+_MISSED_POLLS = 3  # polls that find a row of this process which it does not run, before it is requeued
 
 
 class Engine:
     """The runs of this process on one database, with the agents that it serves."""
 
     def __init__(self, url: str, *, lease: float, machine: str | None = None) -> None:
-        """`machine` names the machine that it runs on; by default it is found out."""
+        """`machine` is the name of the machine; by default `this_machine()`."""
         self.url = url
         self.active: dict[str, CancellationToken] = {}
         self.users: set[int] = set()
@@ -59,9 +59,9 @@ class Engine:
         self.process = _process_of(self.loop)
         self.store = Store(url)
         self._services: dict[tuple[str, str], ServedProgram] = {}
-        self._claimed: dict[str, tuple[ServedProgram, str]] = {}  # rows that are ours until they have ended
-        self._suspects: set[str] = set()  # of those, the ones that have not finished a step since
-        self._endings: dict[str, asyncio.Future[Outcome[Any] | None]] = {}  # of runs that were begun here
+        self._claimed: dict[str, tuple[ServedProgram, str]] = {}  # rows that this process runs, with owners
+        self._suspects: set[str] = set()  # of those, suspects that have not finished a step yet
+        self._endings: dict[str, asyncio.Future[Outcome[Any] | None]] = {}  # of runs that began here
         self._tasks: set[asyncio.Task[None]] = set()
         self._threads = ThreadPoolExecutor(_THREADS, "wesichain-durable")
         self._is_closing = False
@@ -71,53 +71,53 @@ class Engine:
         self._pause = min(_IDLE, lease / 5)
         self._last_active = self.loop.time()
         self._is_watcher = False
-        self._others = Census(seconds=lease, period=self._pause)
-        self._watchers = Census(seconds=lease / 2, period=self._pause)
-        self._is_unsure = False  # whether the database may have rows of ours that we do not know of
-        self._missed: dict[str, int] = {}
+        self._others = LivenessMonitor(seconds=lease, period=self._pause)
+        self._watchers = LivenessMonitor(seconds=lease / 2, period=self._pause)
+        self._may_have_lost_claims = False  # the database may list claims whose answer did not arrive
+        self._missed_polls: dict[str, int] = {}
         try:
-            with self.store.database.writing() as db:
+            with self.store.database.transaction() as db:
                 self.store.leases.beat(db, self._lease)
         except BaseException:
             self.store.close()
             raise
-        self._watch = start_watch(self.loop, self._look, on_failure=self._forget_liveness)
+        self._poller = start_poller(self.loop, self._poll, on_failure=self._on_poll_failure)
 
     def wake(self) -> None:
-        """Look into the queues now."""
+        """Poll the queues now."""
         self._last_active = self.loop.time()
-        self._watch.wake()
+        self._poller.wake()
 
-    # --- looking -------------------------------------------------------------------------------------
+    # --- polling -------------------------------------------------------------------------------------
 
-    def _look(self) -> float:
-        """Say that this process lives, watch others if it is elected, and take runs; seconds until the next.
+    def _poll(self) -> float:
+        """Renew the lease, watch other processes if elected, and claim runs; the seconds until the next poll.
 
-        What an idle process asks is one transaction.
+        The poll of an idle process is one transaction.
         """
         store, active = self.store, [*self.active]
-        with store.database.writing_again() as db:
+        with store.database.polling_transaction() as db:
             store.leases.beat(db, self._lease)
             dead = self._watch_others(db)
-            missed = self._missed_rows(db)
+            missed = self._lost_claims(db)
             waiting = [one for one in [*self._services.values()] if store.queue.has_waiting(db, one.agent)]
             cancelled = store.ledger.cancelled(db, active)
         for executor in dead:
             for workflow_id in store.leases.recover(executor):
-                _log.warning("the run %s has ended the processes that ran it, and is given up", workflow_id)
+                _log.warning("the run %s is given up: each process that ran it died", workflow_id)
         if missed:
             store.leases.put_back(self._executor, missed)
         for workflow_id in cancelled:
             if token := self.active.get(workflow_id):
                 token.cancel(CANCELLED)
-        number = sum(self._take(service) for service in waiting)
+        number = sum(self._claim_runs(service) for service in waiting)
         return self._next_pause(is_quick=bool(number or waiting or dead or missed))
 
     def _next_pause(self, *, is_quick: bool) -> float:
         now = self.loop.time()
         if is_quick:
             self._last_active = now
-        if now - self._last_active < _AWAKE:
+        if now - self._last_active < _LINGER:
             return min(_QUICK, self._pause)
         if self.active:
             return min(_BUSY, self._pause)
@@ -125,7 +125,7 @@ class Engine:
         return self._pause
 
     def _watch_others(self, db: sa.Connection) -> set[str]:
-        """The processes that have died, as far as it is this one that looks for them."""
+        """The processes that have died; none unless this process is the elected watcher."""
         leases, now = self.store.leases, self.loop.time()
         if self._is_watcher:
             self._is_watcher = leases.watch(db, self._executor)
@@ -141,25 +141,25 @@ class Engine:
         living = self._others.living(known, now)
         return ({lease.executor for lease in known} | leases.orphaned(db)) - living - {self._executor}
 
-    def _missed_rows(self, db: sa.Connection) -> list[str]:
-        """Rows that the database has as ours and that nobody runs: the answer to their claim was lost."""
-        if not self._is_unsure:
+    def _lost_claims(self, db: sa.Connection) -> list[str]:
+        """Rows that are claimed by this process but not run: the answer to their claim was lost."""
+        if not self._may_have_lost_claims:
             return []
         mine = self.store.leases.runs_of(db, self._executor) - self._claimed.keys()
-        self._missed = {row_id: self._missed.get(row_id, 0) + 1 for row_id in mine}
-        self._is_unsure = bool(mine)
-        return [row_id for row_id, looks in self._missed.items() if looks > _MISSED]
+        self._missed_polls = {row_id: self._missed_polls.get(row_id, 0) + 1 for row_id in mine}
+        self._may_have_lost_claims = bool(mine)
+        return [row_id for row_id, looks in self._missed_polls.items() if looks > _MISSED_POLLS]
 
-    def _forget_liveness(self) -> None:
-        """The database could not be asked: what was seen before proves nothing, and a claim may be lost."""
+    def _on_poll_failure(self) -> None:
+        """Discard what is known about other processes, and look for claims whose answer was lost."""
         self._others.forget()
         self._watchers.forget()
-        self._is_unsure = True
+        self._may_have_lost_claims = True
 
-    # --- taking runs ---------------------------------------------------------------------------------
+    # --- claiming runs -------------------------------------------------------------------------------
 
     async def serve(self, service: ServedProgram) -> None:
-        """Run this agent's runs here: those that are started here, and those in its queue."""
+        """Run the agent's runs in this process: those started here and those in its queue."""
         key = service.agent, service.serving.version
         if self._services.get(key) == service:
             return
@@ -167,8 +167,8 @@ class Engine:
         self._services[key] = service
         self.wake()
 
-    def _take(self, service: ServedProgram) -> int:
-        """Take what may be taken for an agent; how many runs that is."""
+    def _claim_runs(self, service: ServedProgram) -> int:
+        """Claim as many queued runs of an agent as its limits allow; return their number."""
         with self._claiming:
             if self._is_closing:
                 return 0
@@ -179,32 +179,32 @@ class Engine:
                 free=service.serving.concurrency.worker - running,
                 takes_suspect=not self._suspects,
             )
-            self._mine(service, claimed)
+            self._track(service, claimed)
         if claimed:
             try:
                 payloads = self.store.payloads([row.id for row in claimed])
                 orders = [payload.order for payload in payloads]
                 self.loop.call_soon_threadsafe(self._begin, claimed, orders)
             except BaseException:
-                self._let_go(claimed)
+                self._untrack(claimed)
                 raise
         return len(claimed)
 
-    def _mine(self, service: ServedProgram, claimed: Sequence[Claimed]) -> None:
+    def _track(self, service: ServedProgram, claimed: Sequence[Claimed]) -> None:
         for row in claimed:
             self._claimed[row.id] = service, row.owner
             if row.is_suspect:
                 self._suspects.add(row.id)
 
-    def _let_go(self, claimed: Sequence[Claimed]) -> None:
-        """Rows that cannot be run here after all: they are put back in a while."""
-        self._is_unsure = True
+    def _untrack(self, claimed: Sequence[Claimed]) -> None:
+        """Forget rows that could not be read after the claim: a later poll requeues them."""
+        self._may_have_lost_claims = True
         for row in claimed:
             self._claimed.pop(row.id, None)
             self._suspects.discard(row.id)
 
     def _begin(self, claimed: Sequence[Claimed], orders: Sequence[str]) -> None:
-        """Run rows that are ours. Called in the loop."""
+        """Run claimed rows. Called in the loop."""
         for row, order in zip(claimed, orders, strict=True):
             self.create_task(self._run(row.id, order))
 
@@ -215,9 +215,9 @@ class Engine:
         return task
 
     async def start(self, service: ServedProgram, new: NewRun) -> asyncio.Future[Outcome[Any] | None] | None:
-        """Begin a new run here, now; None if there is one with its id already.
+        """Begin a new run in this process; None if its id is taken.
 
-        Its outcome is that of the future, which has none where the database must be asked.
+        The future's result is the outcome, or None if it has to be read from the database.
         """
         claimed: list[Claimed] = []
 
@@ -231,28 +231,28 @@ class Engine:
         try:
             is_new = await asyncio.shield(beginning)
         except BaseException as error:
-            self._is_unsure = True
-            # The thread does not stop for a caller who leaves: what it has stored is cancelled.
+            self._may_have_lost_claims = True
+            # The thread continues after its caller is cancelled, so a run that it has stored is cancelled.
             if isinstance(error, asyncio.CancelledError) and await beginning:
-                await self.insist(partial(self.store.ledger.cancel, new.run_id))
+                await self.retry_until_reachable(partial(self.store.ledger.cancel, new.run_id))
             raise
         if not is_new:
             return None
         ending = self._endings[new.run_id] = self.loop.create_future()
-        self._mine(service, claimed)
+        self._track(service, claimed)
         self._begin(claimed, [new.order])
         return ending
 
-    # --- running them --------------------------------------------------------------------------------
+    # --- running -------------------------------------------------------------------------------------
 
     async def _run(self, workflow_id: str, order: str) -> None:
-        """Run a row to its end, and keep that."""
-        taken = self._claimed.get(workflow_id)
+        """Run a row to its end and store the ending."""
+        claim = self._claimed.get(workflow_id)
         token = self.active[workflow_id] = CancellationToken()
         outcome: Outcome[Any] | None = None
         try:
-            if taken is not None:
-                outcome = await self._execute(*taken, workflow_id, order, token)
+            if claim is not None:
+                outcome = await self._execute(*claim, workflow_id, order, token)
         finally:
             if self.active.get(workflow_id) is token:
                 del self.active[workflow_id]
@@ -266,42 +266,44 @@ class Engine:
     async def _execute(
         self, service: ServedProgram, owner: str, workflow_id: str, order: str, token: CancellationToken
     ) -> Outcome[Any] | None:
-        """The outcome of the row; None where its end is not ours to keep: another process has the row."""
+        """The outcome of the row; None if the run was refused, or another process stores its ending."""
         writer = _RowWriter(self, workflow_id, owner)
         try:
-            first, earlier, steps = await self._in_thread(partial(self._before, workflow_id))
+            first, earlier, steps = await self._in_thread(partial(self._read_earlier, workflow_id))
             writer.number = max((done.number for done in steps), default=0)
             recorded = {done.name: done.text for done in steps}
-            work = Work(workflow_id, order, earlier, recorded, writer.step, token, writer.inside, first)
+            work = Work(workflow_id, order, earlier, recorded, writer.step, token, writer.inner_runs, first)
             try:
                 ended = await service.execute(work)
             finally:
                 await writer.settle()
-        except (LostRunError, *AWAY):
-            self._is_unsure = True
-            return None  # no end of the run: it is taken up again, or is over
-        except Exception as error:  # noqa: BLE001  # whatever refuses a run is kept as its end
+        except (LostRunError, *UNREACHABLE):
+            self._may_have_lost_claims = True
+            return None  # the run has not ended here: it is claimed again, or another process ended it
+        except Exception as error:  # noqa: BLE001  # any error that refuses a run is stored as its ending
             _log.warning("the run %s was refused: %s: %s", workflow_id, type(error).__name__, error)
             refused = type(error).__name__, str(error)
             await writer.end(WorkflowResult("", None, Note(": ".join(refused)), refused))
             return None
         if token.cancelled and token.reason == CANCELLED and ended.outcome == "interrupted":
             ledger, run_id = self.store.ledger, run_of(workflow_id)
-            await self.insist(partial(ledger.save_cancelled_ending, run_id, workflow_id, ended.text or ""))
+            await self.retry_until_reachable(
+                partial(ledger.save_cancelled_ending, run_id, workflow_id, ended.text or "")
+            )
             return None
         if writer.is_lost or (self._is_closing and token.cancelled):
-            return None  # nothing is recorded: another process goes on with it
-        is_kept = await writer.end(ended)
-        return ended.value if is_kept else None  # it was cancelled and taken up again: another one tells
+            return None  # no ending is stored: another process continues the run
+        is_stored = await writer.end(ended)
+        return ended.value if is_stored else None  # it was cancelled and claimed again
 
     async def clear(self, workflow_id: str) -> None:
-        """A run that has finished a step is suspected of nothing."""
+        """Remove a run that has finished a step from the suspects."""
         if workflow_id in self._suspects:
             self._suspects.discard(workflow_id)
-            await self.insist(partial(self.store.leases.clear, workflow_id))
+            await self.retry_until_reachable(partial(self.store.leases.clear, workflow_id))
 
-    def _before(self, workflow_id: str) -> tuple[str, list[str], Sequence[Step]]:
-        """The first order and the endings of earlier stretches, and the steps that were finished in this."""
+    def _read_earlier(self, workflow_id: str) -> tuple[str, list[str], Sequence[Step]]:
+        """The first order, the endings of earlier stretches, and the finished steps of this one."""
         _, _, number = workflow_id.partition("/")
         earlier = workflow_ids_of(run_of(workflow_id), int(number) - 1) if number else []
         payloads = self.store.payloads(earlier) if earlier else []
@@ -311,37 +313,37 @@ class Engine:
     async def _in_thread(self, ask: Callable[[], T]) -> T:
         return await self.loop.run_in_executor(self._threads, ask)
 
-    async def insist(self, write: Callable[[], T]) -> T:
-        """Write, for as long as it takes to reach the database."""
+    async def retry_until_reachable(self, write: Callable[[], T]) -> T:
+        """Write, again and again until the database can be reached."""
         while True:
             try:
                 return await self._in_thread(write)
-            except AWAY as error:
-                _log.debug("the database is away: %s", brief(error))
+            except UNREACHABLE as error:
+                _log.debug("the database cannot be reached: %s", brief(error))
             await asyncio.sleep(0.5)
 
     # --- ending --------------------------------------------------------------------------------------
 
     async def close(self, *, grace: float) -> None:
-        """Take no more, let runs end for `grace` seconds, and hand on to others what goes on after that.
+        """Claim no more runs, wait `grace` seconds for active ones to end, and requeue the rest.
 
-        Cancelled, it waits for no run any longer, and hands on what is there.
+        If the call is cancelled, the active runs are requeued at once.
         """
-        await self._in_thread(self._take_no_more)
+        await self._in_thread(self._stop_claiming)
         try:
             await self.until_idle(grace)
         finally:
             for token in [*self.active.values()]:
-                token.cancel("the process that runs it ends")
+                token.cancel("the process is shutting down")
             await self.until_idle(2.0)
             await self._in_thread(self.destroy)
 
-    def _take_no_more(self) -> None:
+    def _stop_claiming(self) -> None:
         with self._claiming:
             self._is_closing = True
 
     async def until_idle(self, seconds: float, workflow_id: str | None = None) -> None:
-        """Wait until nothing runs here, or one row does not; for so many seconds at most."""
+        """Wait until no run, or not the given one, is active here; for `seconds` at most."""
         deadline = self.loop.time() + seconds
         while self.active if workflow_id is None else workflow_id in self.active:
             if self.loop.time() > deadline:
@@ -349,9 +351,9 @@ class Engine:
             await asyncio.sleep(0.02)
 
     def destroy(self) -> None:
-        """Stop looking, and queue what is still in hand for others."""
+        """Stop polling, requeue claimed runs, and close the store."""
         self._is_closing = True
-        self._watch.stop()
+        self._poller.stop()
         try:
             self.store.leases.put_back(self._executor)
             self.store.leases.forget(self._executor)
@@ -367,15 +369,15 @@ class Engine:
 
 
 class _RowWriter:
-    """Writes what the run of a row does, in its order, while the row is this process's.
+    """Writes the steps and the ending of a row, in order, while this process owns the row.
 
-    A reader that has seen a step has seen all before it.
+    A reader that sees a step sees all steps before it.
     """
 
     def __init__(self, engine: Engine, workflow_id: str, owner: str) -> None:
         self.is_lost = False
         self.number = 0  # of the last step
-        self.inside = Inside()
+        self.inner_runs = InnerRuns()
         self._engine = engine
         self._store = engine.store
         self._id = workflow_id
@@ -383,33 +385,33 @@ class _RowWriter:
         self._in_order = asyncio.Lock()
 
     async def step(self, name: str, act: Callable[[], Awaitable[str]]) -> str:
-        """Do a step, and write its text; raises where the row is another's by then."""
+        """Perform a step and write its text; raises `LostRunError` if another process owns the row."""
         began = time.time_ns() // 1_000_000
         text = await act()
         self.number += 1
         ended = time.time_ns() // 1_000_000
-        row = StepRow(self._id, self._owner, self.number, name, text, began, ended, self.inside.take())
-        # What was done is written, even if nobody waits for it any longer.
+        row = StepRow(self._id, self._owner, self.number, name, text, began, ended, self.inner_runs.take())
+        # A finished step is written even if its caller is cancelled.
         await asyncio.shield(self._engine.create_task(self._write(partial(self._store.steps.keep, row))))
         await self._engine.clear(self._id)
         return text
 
     async def end(self, ended: WorkflowResult) -> bool:
-        """Write how the row has ended; False where that is not ours to say."""
+        """Write the ending of the row; False if another process owns the row."""
         run_id = run_of(self._id)
-        also = partial(keep_children, self._store.database, run_id=run_id, changes=self.inside.take())
+        also = partial(keep_children, self._store.database, run_id=run_id, changes=self.inner_runs.take())
         end = partial(self._store.ledger.end, run_id, self._id, ended, owner=self._owner, also=also)
         return await self._write(end)
 
     async def settle(self) -> None:
-        """Wait until what was done is written."""
+        """Wait until all finished steps are written."""
         async with self._in_order:
             pass
 
     async def _write(self, write: Callable[[], T]) -> T:
         try:
             async with self._in_order:
-                return await self._engine.insist(write)
+                return await self._engine.retry_until_reachable(write)
         except LostRunError:
             self.is_lost = True
             raise
@@ -419,7 +421,7 @@ _engines: dict[tuple[str, int], Engine] = {}
 
 
 def _process_of(loop: asyncio.AbstractEventLoop) -> object:
-    """The owner of an engine: its loop, or, where a loop simulates processes, the one that runs now."""
+    """The owner of an engine: its loop, or the current process of a loop that simulates several."""
     return getattr(loop, "process", loop)
 
 
@@ -436,7 +438,7 @@ async def engine_for(url: str, *, lease: float) -> Engine:
 
 
 async def release(engine: Engine, user: int, *, grace: float) -> None:
-    """Let go of an engine; the last one to do so ends it."""
+    """Remove a user of an engine; the engine is closed with its last user."""
     engine.users.discard(user)
     key = engine.url, id(engine.process)
     if not engine.users and _engines.get(key) is engine:

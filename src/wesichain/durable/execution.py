@@ -1,4 +1,4 @@
-"""Execution: carries a stretch of a run to its end, as far as that was not done before."""
+"""Execution: runs a stretch of a run, from its beginning or an interruption to the next one or its end."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from wesichain.core.internal import Advice, Clock, Value, field, force_setattr, 
 from wesichain.errors import ConfigError, DurableError, ReplayMismatchError
 from wesichain.tools import CancellationToken, RunContext
 
-from .journal.durable_effects import DurableEffects, is_of
-from .journal.inside import Inside
+from .journal.durable_effects import DurableEffects, is_step_of_call
+from .journal.inner_runs import InnerRuns
 from .journal.records import StepRecord, fingerprint
 from .journal.step_journal import Program, StepJournal
 from .live_text import LiveText
@@ -22,7 +22,7 @@ from .store.ledger import WorkflowResult
 from .store.step_table import CANCELLED, CancelledRunError
 from .store.store import Store
 from .versions import adopting
-from .work import MakeWorld, Work, make_world
+from .work import DepsFactory, Work, make_deps
 from .workflow_ids import (
     Begin,
     Ending,
@@ -38,7 +38,7 @@ OutT = TypeVar("OutT")
 
 
 class _EventList:
-    """A sink that keeps the events of one run as they are."""
+    """A sink that keeps the events of one run."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -51,7 +51,7 @@ class _EventList:
 
 
 class Execution(Value, Generic[OutT]):
-    """Runs the stretches of an agent's runs through the one loop, with a journal before the world."""
+    """Runs the stretches of an agent's runs in the agent's loop, with a journal."""
 
     agent: Agent[Any, OutT]
     program: Program
@@ -60,12 +60,12 @@ class Execution(Value, Generic[OutT]):
     clock: Clock
     max_step: int
     live: LiveText
-    make_deps: MakeWorld | None
-    # The model objects that were given to runs, by run: until a run has ended, and does not only wait.
+    make_deps: DepsFactory | None
+    # The model objects that were given to runs, by run, until the run has ended.
     models: dict[str, AnyModel] = field(default_factory=dict[str, AnyModel])
 
     async def run_to_end(self, work: Work) -> WorkflowResult:
-        """Carry out an order, and write down what it came to."""
+        """Carry out an order, and return its result."""
         run_id = run_of(work.workflow_id)
         try:
             journal, outcome = await self._execute(work)
@@ -79,7 +79,7 @@ class Execution(Value, Generic[OutT]):
         return WorkflowResult(outcome.kind, text, note, value=outcome)
 
     def _check(self, deps: Any) -> None:
-        """See that they are what the agent declares, before anything is done with them."""
+        """Check that deps are of the type that the agent declares."""
         try:
             self.agent.runtime.deps_of(RunOptions(deps=deps))
         except ConfigError as error:
@@ -88,14 +88,14 @@ class Execution(Value, Generic[OutT]):
             make = "DurableAgent(agent, deps=function), which is called in the process that runs it"
             raise ConfigError(f"{str(error).partition(':')[0]}: build {make}") from error
 
-    async def _execute(self, work: Work, *, is_looking: bool = False) -> tuple[StepJournal, Outcome[OutT]]:
+    async def _execute(self, work: Work, *, is_replay: bool = False) -> tuple[StepJournal, Outcome[OutT]]:
         given, run_id = read_order(work.order), run_of(work.workflow_id)
         first: Begin = from_json(Begin, work.first or work.order)
         runtime = self.agent.runtime
         if first.tools:
             runtime = runtime.with_tools(tools_of(first))
-        deps = await make_world(self.make_deps, run_id)
-        if not is_looking:
+        deps = await make_deps(self.make_deps, run_id)
+        if not is_replay:
             self._check(deps)
         journal = StepJournal(
             work.recorded,
@@ -107,17 +107,17 @@ class Execution(Value, Generic[OutT]):
         )
         if journal.is_adopted:
             ids, names = journal.calls()
-            recorded = {call_id for call_id in ids if any(is_of(name, call_id) for name in names)}
+            recorded = {call_id for call_id in ids if any(is_step_of_call(name, call_id) for name in names)}
             runtime = adopting(runtime, known=ids, recorded=recorded)
         collected = _EventList()
-        journal.events, journal.inside = collected.events, work.inside
+        journal.events, journal.inner_runs = collected.events, work.inner_runs
         if not any(one.holds_stream for one in runtime.run_middleware):
             journal.live = partial(self.live.model_call, run_id)
         options: dict[str, Any] = {
             "deps": deps,
             "cancellation": work.token,
             "events": (*self.sinks, collected),
-            "effects": partial(DurableEffects, journal, needs_deps=not is_looking),
+            "effects": partial(DurableEffects, journal, needs_deps=not is_replay),
             "clock": journal,
         }
         own = {"model": self._model_of(run_id, first), "budget": first.budget, "settings": first.settings}
@@ -158,10 +158,10 @@ class Execution(Value, Generic[OutT]):
             )
         return model or order.model or None
 
-    # --- what a run came to, of one that another process ran -----------------------------------------
+    # --- outcomes of runs that any process ran ------------------------------------------------------
 
     def read_outcome(self, store: Store, run: FinishedRun) -> Outcome[OutT] | Work:
-        """The outcome of a run that is over; of a cancelled one, what to look through."""
+        """The outcome of a run that is over; for a cancelled run without one, the work to replay."""
         row = run.row
         if row.dbos_status == "MAX_RECOVERY_ATTEMPTS_EXCEEDED":
             why = error_of(store, row)
@@ -170,7 +170,7 @@ class Execution(Value, Generic[OutT]):
             kind, message = run.error or ("DurableError", "DBOS gave it up")
             if kind == ReplayMismatchError.__name__:
                 raise ReplayMismatchError(message)
-            raise DurableError(f"the run {row.run.run_id!r} could not go on: {kind}: {message}")
+            raise DurableError(f"the run {row.run.run_id!r} could not continue: {kind}: {message}")
         if len(run.texts) <= row.stretch:
             return self._work(store, run)
         ending = run.ending
@@ -180,7 +180,7 @@ class Execution(Value, Generic[OutT]):
         if isinstance(outcome, Completed):
             return with_output(outcome, self.agent.runtime.read_output(outcome.text))
         if isinstance(outcome, Interrupted) and row.run.status == "cancelled":
-            # The loop alone makes outcomes; this one was read just now, and nobody else has it yet.
+            # Outcomes are immutable, but this one was just read and is not shared yet.
             force_setattr(outcome, "reason", CANCELLED)
             force_setattr(outcome, "pending", ())
         return outcome
@@ -197,10 +197,10 @@ class Execution(Value, Generic[OutT]):
         if not recorded:
             token.cancel(CANCELLED)
         begun = first.order if row.stretch else ""
-        return Work(row.current, payload.order, run.texts, recorded, step, token, Inside(), begun)
+        return Work(row.current, payload.order, run.texts, recorded, step, token, InnerRuns(), begun)
 
-    async def look_through(self, work: Work) -> Outcome[OutT]:
-        """The outcome of a run as it was when it was cancelled, from its journal alone: nothing is done."""
+    async def replay(self, work: Work) -> Outcome[OutT]:
+        """The outcome of a run at its cancellation, from its journal alone: no step is performed."""
         if not work.recorded and not work.earlier:
             given = from_json(Begin, work.order)
             history = (*given.earlier, *given.history)
@@ -208,11 +208,11 @@ class Execution(Value, Generic[OutT]):
                 given.parts or given.task, history=history, run_id=run_of(work.workflow_id)
             )
             return await self.agent.runtime.run(idle, cancellation=work.token, events=())
-        _, outcome = await self._execute(work, is_looking=True)
+        _, outcome = await self._execute(work, is_replay=True)
         return outcome
 
 
 def _advice_of(stored: Any) -> Advice | None:
-    """The advice that a run began with; the first version kept its text alone."""
+    """The advice that a run began with; the first version stored its text only."""
     advice = Advice(stored) if isinstance(stored, str) else from_plain(Advice, stored)
     return advice if advice != Advice() else None

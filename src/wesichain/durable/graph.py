@@ -21,7 +21,7 @@ from wesichain.errors import (
 )
 from wesichain.tools import CancellationToken
 
-from .journal.inside import Inside
+from .journal.inner_runs import InnerRuns
 from .journal.records import JournalRecord, StepRecord, fingerprint, written
 from .journal.step_journal import MAX_STEP, Step
 from .questions import GraphEnding, questions_of, write_graph_ending
@@ -35,12 +35,12 @@ from .store.step_table import CANCELLED, CancelledRunError
 from .versions import checked_version
 from .work import (
     PRIORITY,
-    MakeWorld,
+    DepsFactory,
     OnChange,
     ServiceSettings,
     Work,
-    checked_maker,
-    make_world,
+    checked_factory,
+    make_deps,
 )
 from .workflow_ids import asked_of, new_id, run_of
 
@@ -48,12 +48,12 @@ StateT = TypeVar("StateT")
 
 
 class DurableGraph(ServedRuns, Generic[StateT]):
-    """Runs a graph as DBOS workflows: a process that dies loses no more than the super-step it was in.
+    """Runs a graph as DBOS workflows: a process that dies loses at most its current super-step.
 
-    The graph needs a checkpointer that all its workers reach (a SQLite file, Postgres): a run is the thread
-    of its id. `version` is by default a hash of the graph's drawing. `context` is a function of nothing, or
-    of the run's id, that makes what `ctx.context` is: the process that runs a run calls it, for each; it is
-    never stored. The rest is as for a `DurableAgent`.
+    The graph needs a checkpointer that all its workers can reach (a SQLite file, Postgres): a run is the
+    thread of its id. `version` is by default a hash of the graph's drawing. `context` is a function, without
+    parameters or of the run's id, that returns the `ctx.context` of a run: it is called in the process that
+    runs it, and its result is never stored. The other parameters are those of `DurableAgent`.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class DurableGraph(ServedRuns, Generic[StateT]):
         graph: Any,
         name: str = "graph",
         *,
-        context: MakeWorld | None = None,
+        context: DepsFactory | None = None,
         database_url: str | None = None,
         version: str | None = None,
         on_change: OnChange = "wait",
@@ -74,8 +74,8 @@ class DurableGraph(ServedRuns, Generic[StateT]):
     ) -> None:
         if getattr(graph, "checkpointer", None) is None:
             raise ConfigError("a DurableGraph needs a graph with a checkpointer: builder.build(checkpointer)")
-        self.graph: Any = graph  # of a room beside this one
-        self._make_context = checked_maker(context, "context of a DurableGraph")
+        self.graph: Any = graph  # this package does not import wesichain.graph
+        self._context_factory = checked_factory(context, "context of a DurableGraph")
         self._sinks = tuple(events)
         self._options = _options_of(graph)
         drawn = fingerprint(graph.to_mermaid())[:12]
@@ -95,13 +95,13 @@ class DurableGraph(ServedRuns, Generic[StateT]):
         )
 
     def configured(self, **changes: Unpack[ServiceSettings]) -> DurableGraph[StateT]:
-        """The same with other settings: those that are given. `events` are sinks beside its own."""
+        """Return a copy with other settings. `events` are sinks beside its own."""
         return DurableGraph(self.graph, **self._changed(changes))
 
     async def run(self, state: Any = None, *, run_id: str | None = None) -> StateT:
         """Run the graph and return its last state. An existing `run_id` is continued, or its state returned.
 
-        Raises as `graph.invoke` does: `GraphInterruptedError` where it waits for a person.
+        Raises as `graph.invoke` does: `GraphInterruptedError` if it waits for an answer.
         """
         new = self._new(state, run_id)
         engine = await self._serving()
@@ -118,28 +118,28 @@ class DurableGraph(ServedRuns, Generic[StateT]):
         delay: float | None = None,
         key: str | None = None,
     ) -> str:
-        """Put a run into the graph's queue; returns its id."""
+        """Queue a run for the workers that serve the graph, and return its id."""
         new = replace(self._new(state, run_id), priority=priority)
         await self._queue(new, delay=delay, key=key)
         return new.run_id
 
     async def answer(self, run_id: str, value: JsonValue = None) -> None:
-        """Answer the question that a run waits with, or several by their ids; it goes back to its queue."""
+        """Answer the question that a run waits for, or several by their ids; the run is requeued."""
         await self._runs.status(run_id)
         found = (await self.graph.get_state(run_id)).interrupts
         ids = [item.id for item in found]
         if not ids:
-            raise DurableError(f"the run {run_id!r} waits for no answer")
+            raise DurableError(f"the run {run_id!r} does not wait for an answer")
         is_by_id = isinstance(value, Mapping) and value.keys() <= {*ids}
         if len(ids) > 1 and not is_by_id:
-            raise DurableError(f"the run {run_id!r} has several questions: answer by id, {', '.join(ids)}")
+            raise DurableError(f"the run {run_id!r} has several questions: answer by id: {', '.join(ids)}")
         order = dump_json({"answers": to_plain(value) if is_by_id else {ids[0]: to_plain(value)}})
         if not await self._runs.ask(lambda store: store.ledger.follow(run_id, lambda _: order)):
-            raise DurableError(f"the run {run_id!r} waits for no answer")
+            raise DurableError(f"the run {run_id!r} does not wait for an answer")
         self._wake()
 
     async def resume(self, run_id: str, value: JsonValue = None) -> StateT:
-        """Go on with a run that was cancelled or failed, or answer what it waits with; then as `run`."""
+        """Continue a run that was cancelled or failed, or answer its question; returns as `run` does."""
         state = await self._runs.status(run_id)
         await self._serving()
         if state == RunState.INTERRUPTED:
@@ -150,7 +150,7 @@ class DurableGraph(ServedRuns, Generic[StateT]):
         return await self.result(run_id)
 
     async def result(self, run_id: str, *, timeout: float | None = None) -> StateT:
-        """The state at the end of the run, waiting for it; raises as `run` does."""
+        """Wait for a run and return its last state; raises as `run` does."""
         finished = await self._runs.finished(run_id, timeout=timeout)
         state = finished.row.run.status
         if state == RunState.COMPLETED:
@@ -167,8 +167,7 @@ class DurableGraph(ServedRuns, Generic[StateT]):
         raise DurableError(f"the run {run_id!r} is {state}: {why}")
 
     async def approve(self, run_id: str, token: str, decision: Decision) -> None:
-        """Answer a waiting question with `Provide(value)`, or decide on a call of an agent in a node, once;
-        with the last one the run is queued."""
+        """Answer a question with `Provide(value)`, or decide on a node's call; the last one requeues."""
         await self._runs.approve(run_id, token, decision)
         self._wake()
 
@@ -180,38 +179,38 @@ class DurableGraph(ServedRuns, Generic[StateT]):
         return NewRun(new_id(run_id), self.name, self.version, order, asked_of(order), task=task)
 
     async def _execute(self, work: Work) -> WorkflowResult:
-        """Carry the thread on, from where its checkpoints say that it is."""
-        telling = EventJournal(
-            work.recorded, work.step, clock=self._clock, version=self.version, inside=work.inside
+        """Run the thread from its last checkpoint."""
+        journal = EventJournal(
+            work.recorded, work.step, clock=self._clock, version=self.version, inner_runs=work.inner_runs
         )
         given = parse_json(work.order)
-        running = asyncio.ensure_future(self._advance(run_of(work.workflow_id), given, telling))
-        keeping = asyncio.ensure_future(telling.flush_until_cancelled())
+        running = asyncio.ensure_future(self._advance(run_of(work.workflow_id), given, journal))
+        flushing = asyncio.ensure_future(journal.flush_until_cancelled())
         undo = work.token.on_cancel(running.cancel)
         try:
-            await asyncio.wait((running, keeping), return_when=asyncio.FIRST_COMPLETED)
-            outcome = await self._ended(running, keeping, work.token)
-            rest = await telling.rest()
-            if keeping.done() and not work.token.cancelled:
-                await keeping  # it could not be kept: the run is not ours any more
+            await asyncio.wait((running, flushing), return_when=asyncio.FIRST_COMPLETED)
+            outcome = await self._ended(running, flushing, work.token)
+            rest = await journal.rest()
+            if flushing.done() and not work.token.cancelled:
+                await flushing  # raises: this process does not own the run any more
         finally:
             undo()
             running.cancel()
-            keeping.cancel()
+            flushing.cancel()
         outcome = replace(outcome, events=rest)
         note = graph_note(run_of(work.workflow_id), self.name, outcome)
         return WorkflowResult(outcome.kind, write_graph_ending(outcome), note)
 
     @staticmethod
     async def _ended(
-        running: asyncio.Future[GraphEnding], keeping: asyncio.Future[None], token: CancellationToken
+        running: asyncio.Future[GraphEnding], flushing: asyncio.Future[None], token: CancellationToken
     ) -> GraphEnding:
-        """How it ended, or that it was cancelled; raises where the run is not ours any more."""
+        """The ending, maybe of a cancelled run; raises if this process does not own the run any more."""
         try:
-            if keeping.done():
-                await keeping
+            if flushing.done():
+                await flushing
         except CancelledRunError:
-            token.cancel(CANCELLED)  # elsewhere, and the engine has not looked yet
+            token.cancel(CANCELLED)  # by another process, and the engine has not polled yet
         try:
             return await running
         except asyncio.CancelledError:
@@ -219,12 +218,12 @@ class DurableGraph(ServedRuns, Generic[StateT]):
                 raise
             return GraphEnding("interrupted", CANCELLED)
 
-    async def _advance(self, run_id: str, given: Any, telling: EventJournal) -> GraphEnding:
-        options = replace(self._options, thread_id=run_id, run_id=run_id, events=(*self._sinks, telling))
+    async def _advance(self, run_id: str, given: Any, journal: EventJournal) -> GraphEnding:
+        options = replace(self._options, thread_id=run_id, run_id=run_id, events=(*self._sinks, journal))
         found: Any = None
         with suppress(CheckpointError):
             found = await self.graph.get_state(run_id)
-        context = await make_world(self._make_context, run_id)
+        context = await make_deps(self._context_factory, run_id)
         try:
             if found is None:
                 await self.graph.invoke(given.get("state"), options, context=context)
@@ -243,48 +242,48 @@ class DurableGraph(ServedRuns, Generic[StateT]):
 
 
 def _options_of(graph: Any) -> Any:
-    """The options of a graph's run, of the graph's own kind: it is no room below this one."""
+    """The options of a graph's run; their class is found from the annotations of `graph.invoke`."""
     made: Any = cast("Any", type(graph))
     kinds: tuple[Any, ...] = get_args(get_type_hints(made.invoke).get("options"))
     for kind in kinds:
         if is_dataclass(kind) and any(field.name == "thread_id" for field in fields(kind)):
             make: Any = kind
             return make()
-    raise ConfigError(f"{made.__name__} is no graph: its runs take no thread_id")
+    raise ConfigError(f"{made.__name__} is not a graph: its invoke() takes no options with a thread_id")
 
 
 # --- the events of a graph's run --------------------------------------------------------------------
 
-_PAUSE = 0.2  # seconds between two looks at what was told
+_PAUSE = 0.2  # seconds between two writes of events
 
 
 class EventJournal(EventSink):
-    """A sink that keeps what it hears as steps of the run, and has the runs in its nodes listed."""
+    """A sink that stores events as steps of the run, and lists the runs in its nodes."""
 
     def __init__(
-        self, recorded: Mapping[str, str], step: Step, *, clock: Clock, version: str, inside: Inside
+        self, recorded: Mapping[str, str], step: Step, *, clock: Clock, version: str, inner_runs: InnerRuns
     ) -> None:
         self._events: list[Event] = []
         self._step = step
         self._clock = clock
         self._version = version
         self._number = len(recorded)
-        self._inside = inside
-        self._keeping = asyncio.Lock()
+        self._inner_runs = inner_runs
+        self._flushing = asyncio.Lock()
 
     @override
     def emit(self, event: Event) -> None:
         self._events.append(event)
 
     async def flush_until_cancelled(self) -> None:
-        """Keep what is told, until it is cancelled; raises where the run is not ours any more."""
+        """Store events until it is cancelled; raises if this process does not own the run any more."""
         while True:
             await asyncio.sleep(_PAUSE)
-            await self.keep()
+            await self.flush()
 
-    async def keep(self) -> None:
-        """Keep what was told and is not kept yet."""
-        async with self._keeping:
+    async def flush(self) -> None:
+        """Store the events that are not stored yet."""
+        async with self._flushing:
             events = self._drain()
             if not events:
                 return
@@ -297,15 +296,15 @@ class EventJournal(EventSink):
             try:
                 await self._step(f"told {self._number}", write)
             except BaseException:
-                self._events[:0] = events  # for the ending, if there is one
+                self._events[:0] = events  # the ending may store them
                 raise
 
     async def rest(self) -> tuple[Event, ...]:
-        """What was told and is not kept yet, once what is being kept is: for the ending of the run."""
-        async with self._keeping:
+        """The events that are not stored yet, for the ending of the run."""
+        async with self._flushing:
             return self._drain()
 
     def _drain(self) -> tuple[Event, ...]:
         events, self._events = self._events, []
-        self._inside.receive(events)
+        self._inner_runs.receive(events)
         return tuple(events)

@@ -1,4 +1,4 @@
-"""Live text: the text of a model as it comes, for those who listen in the same process; not stored."""
+"""Live text: the model's text while it is generated, for readers in the same process; it is not stored."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from wesichain.core.internal import Clock, Value
 
 
 class UnstoredEvent(Value):
-    """An event that is not stored yet, or never is, and the number of the one that it comes after."""
+    """An event that is not stored, or not yet, and the number of the event before it."""
 
     after: int
     event: Event
 
 
 class LiveReader:
-    """Receives what a run emits in this process, in the order of the run's log."""
+    """Receives the events of a run in this process, in the order of the run's log."""
 
     def __init__(self, earlier: Iterable[UnstoredEvent] = ()) -> None:
         self._events = deque(earlier)
@@ -30,7 +30,7 @@ class LiveReader:
         self._arrived.set()
 
     def next(self, last: int) -> Event | None:
-        """The next event, if it comes after the one of that number and not after one that is stored."""
+        """The next event after the number `last`; None if a stored event comes before it."""
         while self._events and self._events[0].after <= last:
             event = self._events.popleft().event
             if not event.seq or event.seq > last:
@@ -44,7 +44,7 @@ class LiveReader:
 
 
 class LiveText:
-    """Passes the text of runs on to whoever listens to them here."""
+    """Passes the text of runs to their readers in this process."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -54,7 +54,7 @@ class LiveText:
 
     @contextmanager
     def begun(self, run_id: str) -> Generator[None]:
-        """Stream the model's text of a run that somebody waits for here: they may listen a moment later."""
+        """Keep the text of the run's active model calls, for readers that connect a moment later."""
         self._begun[run_id] += 1
         try:
             yield
@@ -68,9 +68,9 @@ class LiveText:
 
     @contextmanager
     def listening(self, run_id: str, *, is_new: bool) -> Generator[LiveReader]:
-        """Listen to a run: `is_new` to the model call in progress from its beginning, else from now on.
+        """Read the text of a run, as `TextDelta` events without a number (seq 0).
 
-        Its text comes as `TextDelta` events that have no number of their own (seq 0).
+        With `is_new`, the text of the active model call is read from its beginning, otherwise from now on.
         """
         earlier = (one for one in self._current.get(run_id, ()) if is_new or one.event.seq)
         listener = LiveReader(earlier)
@@ -86,10 +86,10 @@ class LiveText:
     def model_call(
         self, run_id: str, step_id: int, last: int, unrecorded: Sequence[Event]
     ) -> Generator[Callable[[str], None] | None]:
-        """Gives what takes the text of a model call; None where nobody would listen.
+        """A context with the function that streams the text of a model call; None without readers.
 
-        `last` is the number of the run's last event, and `unrecorded` are those that are stored with the
-        call: who listens receives them before its text.
+        `last` is the number of the run's last event, and `unrecorded` are the events that are stored with the
+        call: readers receive them before its text.
         """
         if run_id not in self._listeners and run_id not in self._begun:
             yield None

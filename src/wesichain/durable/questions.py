@@ -1,4 +1,4 @@
-"""Questions: how the run of a graph ended, as it is kept, and the questions that it waits with."""
+"""Questions: the stored ending of a graph's run, and the questions that it waits for."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from wesichain.errors import CodecError, ConfigError, DurableError
 
 from .states import PendingDecision
 
-_GRAPH = "graph "  # begins the text of the ending of a graph's run, whose state is kept elsewhere
+_GRAPH = "graph "  # begins the text of the ending of a graph's run
 
 
 class Question(Value):
-    """A question of a node, which somebody answers."""
+    """A question of a node to a person."""
 
     id: str
     node: str
@@ -34,10 +34,7 @@ class Question(Value):
 
 
 class GraphEnding(Value, omit_defaults=True):
-    """How a stretch of a graph's run ended, and what it told since its last step.
-
-    Its state is with the checkpointer.
-    """
+    """The ending of a stretch of a graph's run, without the state, which the checkpointer stores."""
 
     __always__: ClassVar[tuple[str, ...]] = ("error",)
 
@@ -48,7 +45,7 @@ class GraphEnding(Value, omit_defaults=True):
 
 
 def questions_of(interrupts: Iterable[Any]) -> tuple[Question, ...]:
-    """The questions of a graph, as they can be kept and shown: what has no JSON is shown as text."""
+    """The questions of a graph as JSON; a value that is not JSON becomes text."""
     return tuple(Question(item.id, item.node, _plain(item.value)) for item in interrupts)
 
 
@@ -64,14 +61,14 @@ def write_graph_ending(ending: GraphEnding) -> str:
 
 
 def graph_ending(texts: Sequence[str]) -> GraphEnding | None:
-    """How the run of a graph ended, if these are its endings."""
+    """The ending of a graph's run; None if these are the endings of an agent's run."""
     is_one = bool(texts) and texts[-1].startswith(_GRAPH)
     return from_json(GraphEnding, texts[-1].removeprefix(_GRAPH)) if is_one else None
 
 
 def decisions_on(run_id: str, agent: str, ending: GraphEnding) -> list[PendingDecision]:
-    """The questions as calls that are run elsewhere: by whoever answers. Those of an agent in a node, which
-    asks about calls of its own, are these calls, each with a token that the question's id begins."""
+    """The questions as external calls, whose results are the answers. The question of an agent in a node
+    becomes the agent's waiting calls, each with a token that begins with the question's id."""
     found: list[PendingDecision] = []
     for one in ending.questions:
         calls = _calls_of(one)
@@ -88,7 +85,7 @@ def decisions_on(run_id: str, agent: str, ending: GraphEnding) -> list[PendingDe
 
 
 class _Call(Value):
-    """A call that an agent in a node asks about, as its question shows it."""
+    """A call that waits in an agent in a node, as its question has it."""
 
     token: str
     id: str
@@ -101,7 +98,7 @@ class _Call(Value):
 
 
 def _calls_of(question: Question) -> tuple[_Call, ...] | None:
-    """The calls that a question is about; None of one that a node asks in its own words."""
+    """The calls that a question is about; None if a node has asked it itself."""
     value = question.value
     if not isinstance(value, dict) or value.keys() != {"reason", "calls"}:
         return None
@@ -114,9 +111,9 @@ def _calls_of(question: Question) -> tuple[_Call, ...] | None:
 def check_decision(
     item: PendingDecision, decision: Decision, now: float, refusal_of: RefusalOf | None
 ) -> None:
-    """See that the decision is one that the call takes, in time; questions of graphs take answers alone.
+    """Check that the decision fits the call and comes in time; questions of graphs need `Provide(value)`.
 
-    A decision that does not fit is a `DurableError` whose cause is the `ConfigError` that says why.
+    Raises `DurableError`, whose cause is the `ConfigError` with the reason.
     """
     waits = (item.expires_at, item.scope, item.external, item.question, item.parameters)
     try:
@@ -130,11 +127,11 @@ def check_decision(
 
 def _check_graph_answer(item: PendingDecision, decision: Decision) -> None:
     if not isinstance(decision, Provide) or decision.error is not None:
-        raise ConfigError(f"{decision!r} is no answer to {item.call.name!r}; use Provide(value)")
+        raise ConfigError(f"{decision!r} is not an answer to {item.call.name!r}; use Provide(value)")
 
 
 def answers_order(decided: Mapping[str, Decision]) -> str:
-    """The order to go on with a graph's run, once each of its questions is answered."""
+    """The order to continue a graph's run, once each of its questions is answered."""
     values: dict[str, Any] = {}
     for token, one in decided.items():
         question, _, call = token.partition(".")

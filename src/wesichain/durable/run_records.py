@@ -1,4 +1,4 @@
-"""Findings: what is read of a run for those who operate it: where it stands, why, and what it waits for."""
+"""Run records: the endings, events, summary and waiting calls of a stored run."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from wesichain.core import Action, Event, RunStarted, from_json, to_json
 from wesichain.core.internal import PendingCall, Value, replace
 from wesichain.errors import DurableError
 
-from .journal.inside import Inside
+from .journal.inner_runs import InnerRuns
 from .journal.records import read_record
 from .questions import GraphEnding, decisions_on, graph_ending
 from .states import PendingDecision, RunSummary, task_preview
 from .store.children import ChildRow
-from .store.ledger import EXPLAINED, Note, RunRow
+from .store.ledger import STATES_WITH_REASON, Note, RunRow
 from .store.store import Store
 from .workflow_ids import Ending, read_ending, workflow_ids_of
 
-_OF_CALL = tuple(one.name for one in fields(PendingCall))  # what a decision says of the call that waits
+_OF_CALL = tuple(one.name for one in fields(PendingCall))
 
 
 class FinishedRun(Value):
-    """A run that is over for now: where it stands, and the texts of its endings."""
+    """A run that has ended or is interrupted, with the texts of its endings."""
 
     row: RunRow
     texts: Sequence[str]
@@ -42,7 +42,7 @@ def finished_run_of(store: Store, row: RunRow) -> FinishedRun:
 def _endings(store: Store, run_id: str, stretch: int) -> tuple[Sequence[str], tuple[str, str] | None]:
     """The endings of a run's stretches up to one, and the error that refused the last of them.
 
-    Of a stretch that was cancelled, the ending is what its process had come to, if it could say so.
+    A cancelled stretch has the ending that its process stored, if it did.
     """
     payloads = store.payloads(workflow_ids_of(run_id, stretch))
     texts = [payload.ending for payload in payloads if payload.ending is not None]
@@ -53,9 +53,9 @@ def _endings(store: Store, run_id: str, stretch: int) -> tuple[Sequence[str], tu
 def new_events(
     store: Store, run_id: str, stretch: int, *, after: int = 0, is_over: bool = False
 ) -> tuple[int, list[Event]]:
-    """The number of the last step of a stretch of a run, and the events of its steps after one, in order.
+    """The number of the last step of a stretch, and the events of its steps after the step `after`.
 
-    Those of a stretch that is over end with the events of its ending.
+    The events of a stretch that is over end with those of its ending.
     """
     steps = store.steps.read(workflow_ids_of(run_id, stretch)[-1], after=after)
     events = [event for step in steps if step.text for event in read_record(step.text).told]
@@ -66,7 +66,7 @@ def new_events(
 
 
 def note_of(run_id: str, agent: str, outcome: Outcome[Any], *, model: str | None = None) -> Note:
-    """What lists show of an outcome."""
+    """The note of an outcome, for lists."""
     called = dict.fromkeys(step.call.name for step in outcome.steps if isinstance(step, Action))
     waiting = [
         PendingDecision(run_id, agent, **{name: getattr(item, name) for name in _OF_CALL})
@@ -85,7 +85,7 @@ def note_of(run_id: str, agent: str, outcome: Outcome[Any], *, model: str | None
 
 
 def graph_note(run_id: str, agent: str, ending: GraphEnding) -> Note:
-    """What lists show of the ending of a graph's run."""
+    """The note of the ending of a graph's run, for lists."""
     return Note(ending.error or None, _written(decisions_on(run_id, agent, ending)))
 
 
@@ -104,7 +104,7 @@ def _why(outcome: Outcome[Any]) -> str | None:
 
 
 def waiting_of(store: Store, row: RunRow) -> list[PendingDecision]:
-    """The calls of an interrupted run that wait, or waited, for a person."""
+    """The calls of an interrupted run that wait, or waited, for a decision."""
     if row.dbos_status != "SUCCESS" or row.outcome != "interrupted":
         return []
     text = (row.note or _read_note(store, row)).waiting
@@ -112,26 +112,16 @@ def waiting_of(store: Store, row: RunRow) -> list[PendingDecision]:
     return [replace(item, run_id=row.run.run_id, task=row.run.task) for item in found]
 
 
-def undecided_of(
-    store: Store, rows: Sequence[RunRow], decided: Collection[tuple[str, str]]
-) -> list[PendingDecision]:
-    """The calls of these runs that wait for a person."""
-    waiting = [row for row in rows if row.run.status == "interrupted"]
-    return [
-        item for row in waiting for item in waiting_of(store, row) if (item.run_id, item.token) not in decided
-    ]
-
-
 def summary_of(store: Store, row: RunRow | ChildRow, served: Collection[tuple[str, str]]) -> RunSummary:
-    """The run of a row as lists show it; `served` has the agents and versions that are."""
+    """The run of a row as lists show it; `served` has the agents and versions that workers serve."""
     top = top_of(row)
     run = replace(row.run, served=(top.run.agent, top.run.version) in served)
-    is_read = row is top and top.note is None and run.status in EXPLAINED
+    is_read = row is top and top.note is None and run.status in STATES_WITH_REASON
     return replace(run, error=error_of(store, top)) if is_read else run
 
 
 def top_of(row: RunRow | ChildRow) -> RunRow:
-    """The row of the run at the top: of a run inside another, or its own."""
+    """The row of the run at the top."""
     return row.top if isinstance(row, ChildRow) else row
 
 
@@ -141,39 +131,39 @@ def served_of(store: Store) -> set[tuple[str, str]]:
 
 
 class ChildEvents:
-    """The events of the run at the top, as those of a run inside it."""
+    """Translates the events of the run at the top to those of a run inside it."""
 
     def __init__(self, child: ChildRow) -> None:
         self._child = child
-        self._inside = Inside()
+        self._inner_runs = InnerRuns()
         self._seq = 0
 
     def of(self, event: Event) -> Event | None:
-        """The next event of the top as one of the run inside, if it is."""
+        """The next event of the run at the top, as an event of the inner run; None if it is not one."""
         child = self._child
-        self._inside.receive([event])
+        self._inner_runs.receive([event])
         if child.scope:
             is_own = event.scope == child.scope or event.scope.startswith(f"{child.scope}/")
             scope = event.scope[len(child.scope) + 1 :] if is_own else None
         else:
-            scope = self._inside.scope_in(event, child.run.run_id)
+            scope = self._inner_runs.scope_in(event, child.run.run_id)
         if scope is None:
             return None
         self._seq += 1
-        if isinstance(event, RunStarted) and not scope:  # at the top of its own log, which can be replayed
+        if isinstance(event, RunStarted) and not scope:  # the inner run is at the top of its own log
             event = replace(event, agent="", own_id="")
         return replace(event, run_id=child.run.run_id, seq=self._seq, scope=scope)
 
 
 def error_of(store: Store, row: RunRow) -> str | None:
-    """Why a run has failed, or what it waits for."""
+    """The error of a failed run, or the reason of an interruption."""
     return (row.note or _read_note(store, row)).error
 
 
 def _read_note(store: Store, row: RunRow) -> Note:
-    """What lists show of a run whose ending an older version kept: read from that."""
+    """The note of a run that an older version ended, read from its ending."""
     if row.dbos_status == "MAX_RECOVERY_ATTEMPTS_EXCEEDED":
-        return Note("the process that ran it died again and again: it is not run again")
+        return Note("the process that ran it died too often: it is not run again")
     found = finished_run_of(store, row)
     if row.dbos_status == "ERROR":
         kind, message = found.error or ("DurableError", "DBOS gave it up")

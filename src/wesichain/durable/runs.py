@@ -1,4 +1,4 @@
-"""The runs of a database, for those who operate them. Knows no agent, and runs nothing."""
+"""The runs of a database, for operators: needs no agent, and runs nothing."""
 
 from __future__ import annotations
 
@@ -33,22 +33,21 @@ from .run_records import (
     served_of,
     summary_of,
     top_of,
-    undecided_of,
     waiting_of,
 )
 from .states import PendingDecision, RunState, RunStatus, RunSummary, checked_id
 from .store.children import ChildRow
-from .store.database import as_durable, checked_url, is_away
+from .store.database import as_durable, checked_url, is_unreachable
 from .store.ledger import Follow, RunFilters, RunPage, RunRow, RunStats, RunTotal
 from .store.store import Store
 from .workflow_ids import Resume
 
 R = TypeVar("R")
-_WAIT = 0.02  # seconds before the first look at a run that is waited for; then ever more
-_PAUSE = 0.1  # seconds between two looks at a run that is let go
-_INBOX = 10_000  # runs that wait, at most, of which all is listed
-_SOME = 500  # runs that are deleted between two looks
-_LET_GO = 15.0  # seconds that a process has to end a run which was cancelled elsewhere
+_WAIT = 0.02  # seconds before the first poll of a run; the pauses grow
+_PAUSE = 0.1  # seconds between two polls for the ending of a cancelled run
+_INBOX = 10_000  # waiting runs, at most, whose calls are listed
+_BATCH = 500  # runs that are pruned at once
+_LET_GO = 15.0  # seconds that a process has to end a run which another process has cancelled
 
 Pending: TypeAlias = list[PendingDecision]
 Rows: TypeAlias = list[RunRow | ChildRow]
@@ -57,10 +56,10 @@ Totals: TypeAlias = list[RunTotal]
 
 
 class DurableRuns:
-    """The durable runs of a database: lists, shows, decides, cancels, resumes and deletes them.
+    """The durable runs of a database: lists, shows, decides on, cancels, resumes and deletes them.
 
-    `agent` limits it to the runs of one. Without a `database_url` it is the file in the user's data folder. A
-    database that is not there is a `DurableError`, unless it may be created.
+    `agent` limits it to the runs of one agent. The default database is the file in the user's data folder. A
+    database that does not exist is a `DurableError`, unless `create` is true.
     """
 
     def __init__(
@@ -82,7 +81,7 @@ class DurableRuns:
     def database_url(self) -> str:
         return self._url or checked_url(f"sqlite:///{home_folder() / 'durable.db'}")
 
-    # --- looking -------------------------------------------------------------------------------------
+    # --- reading -------------------------------------------------------------------------------------
 
     async def list(
         self,
@@ -92,16 +91,16 @@ class DurableRuns:
         after: str | None = None,
         **filters: Unpack[RunFilters],
     ) -> list[RunSummary]:
-        """The runs, the newest first: all, or those in a state. Runs inside others name their parent.
+        """Return the runs, the newest first: all, or those in a state. Runs inside others name their parent.
 
-        `after` is the id of the last run of the page before; the others are as `RunFilters` says.
+        `after` is the id of the last run of the page before; `filters` are the fields of `RunFilters`.
         """
         state = None if status is None else _state(status)
         if limit < 1:
             raise ConfigError(f"limit={limit} must be above zero")
         if unknown := sorted(filters.keys() - RunFilters.__annotations__.keys()):
             known = ", ".join(RunFilters.__annotations__)
-            raise ConfigError(f"runs are not listed by {unknown[0]!r}; they are by: {known}")
+            raise ConfigError(f"{unknown[0]!r} is not a filter of runs; use one of: {known}")
 
         def listed(store: Store) -> list[RunSummary]:
             last = None if after is None else store.ledger.place(after)
@@ -114,7 +113,7 @@ class DurableRuns:
         return await self.ask(listed)
 
     async def stats(self) -> Stats:
-        """What each queue has to do, and how many living workers serve it."""
+        """Return the numbers of queued, running and waiting runs of each queue, and of its living workers."""
 
         def stats(store: Store) -> Stats:
             workers: dict[str, set[str]] = {}
@@ -130,15 +129,15 @@ class DurableRuns:
         return await self.ask(stats)
 
     async def totals(self) -> Totals:
-        """How many runs are in each state, and what they have cost in sum."""
+        """Return the number of runs in each state, and the sum of their costs."""
         return await self.ask(lambda store: store.ledger.totals())
 
     async def known(self, run_ids: Sequence[str]) -> set[str]:
-        """Those of the ids that belong to runs of this database."""
+        """Return the given ids that belong to runs of this database."""
         return await self.ask(lambda store: store.ledger.known(run_ids))
 
     async def show(self, run_id: str) -> RunSummary:
-        """One run, as it is listed."""
+        """Return one run, as lists show it."""
 
         def read(store: Store) -> RunSummary:
             return summary_of(store, self._find(store, run_id), served_of(store))
@@ -146,24 +145,27 @@ class DurableRuns:
         return await self.ask(read)
 
     async def status(self, run_id: str) -> RunStatus:
-        """Where the run stands, as text (a `RunState`), and which version of its program it belongs to."""
+        """Return the state of a run, a text with the attributes `state`, `version` and `served`."""
         run = await self.show(run_id)
         return RunStatus(run.status, run.version, served=run.served)
 
     async def pending(self, run_id: str | None = None) -> Pending:
-        """The calls that wait for a person, of one run or of all, the oldest first."""
+        """Return the calls that wait for a decision, of one run or of all, the oldest first."""
 
-        def waiting(store: Store) -> Pending:
+        def undecided(store: Store) -> Pending:
             if run_id is not None:
                 found = [self._row(store, run_id)]
             else:
                 found = store.ledger.listed(RunPage(_INBOX, "interrupted", self._agent))
-            return undecided_of(store, found[::-1], store.ledger.decided())
+            decided = store.ledger.decided()
+            waiting = (row for row in found[::-1] if row.run.status == "interrupted")
+            calls = (item for row in waiting for item in waiting_of(store, row))
+            return [item for item in calls if (item.run_id, item.token) not in decided]
 
-        return await self.ask(waiting)
+        return await self.ask(undecided)
 
     async def finished(self, run_id: str, *, timeout: float | None = None) -> FinishedRun:
-        """Wait until nobody works on the run, and return it with its endings."""
+        """Wait until the run ends or is interrupted, and return it with its endings."""
         async with asyncio.timeout(timeout):
             pause = _WAIT
             while True:
@@ -177,7 +179,7 @@ class DurableRuns:
         return await self.ask(lambda store: finished_run_of(store, row), patient=True)
 
     async def wait_for_ending(self, run_id: str, executor: str, *, patience: float = 3.0) -> None:
-        """Wait some seconds for the process that ran a cancelled run to say what it had come to."""
+        """Wait up to `patience` seconds for the process that ran a cancelled run to store its ending."""
 
         def has_ending(store: Store) -> bool:
             return not store.leases.is_living(executor) or store.ledger.cancelled_ending(run_id) is not None
@@ -188,9 +190,9 @@ class DurableRuns:
             await asyncio.sleep(_PAUSE)
 
     async def events(self, run_id: str, *, wait: bool = True) -> AsyncIterator[Event]:
-        """Yield the events of a run as they come, whichever process runs it, until nobody works on it.
+        """Yield the events of a run, in any process, as they arrive, until it ends or is interrupted.
 
-        Without `wait` it ends with the last event so far.
+        With `wait=False`, yield the events so far.
         """
         found = await self.ask(lambda store: self._find(store, run_id), patient=True)
         if isinstance(found, ChildRow):
@@ -221,22 +223,22 @@ class DurableRuns:
     # --- deciding ------------------------------------------------------------------------------------
 
     async def approve(self, run_id: str, token: str, decision: Decision) -> None:
-        """Decide on a waiting call, once. With the last decision the run goes back to its queue."""
+        """Decide on a waiting call, once. The last decision requeues the run."""
         await self.decide(run_id, {token: decision})
 
     async def decide(
         self, run_id: str, decisions: Mapping[str, Decision], *, refusal_of: RefusalOf | None = None
     ) -> None:
-        """Decide on waiting calls by their tokens, once: on all of these calls or, where it raises, on none.
+        """Decide on waiting calls by their tokens, once: on all of these calls, or on none if it raises.
 
-        With the last decision the run goes back to its queue. Both happen in one transaction.
-        `refusal_of` says why the program cannot run a call; without, its schema alone is looked at.
+        The last decision requeues the run, in the same transaction. `refusal_of` returns the reason why the
+        program cannot run a call; without it, arguments are checked against the schema of the call only.
         """
         check_decisions(decisions)
         for decision in decisions.values():
             if not isinstance(decision, Decision):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's
                 raise ConfigError(
-                    f"{decision!r} is no decision: use Approve(), ApproveWith(args) or Refuse(reason)"
+                    f"{decision!r} is not a decision: use Approve(), ApproveWith(args) or Refuse(reason)"
                 )
 
         def decide(store: Store) -> None:
@@ -271,9 +273,10 @@ class DurableRuns:
         await self.ask(cancel)
 
     async def resume(self, run_id: str) -> RunState:
-        """Queue a run that was cancelled, refused, given up, or interrupted and decided on; its new state.
+        """Requeue a run that was cancelled, refused, given up, or interrupted and decided on.
 
-        A process that still runs what was cancelled is waited for: two would carry the run.
+        Returns its new state. A process that is still ending the cancelled run is waited for, so that no two
+        processes run it.
         """
         before = await self.ask(lambda store: self._row(store, run_id))
         if before.dbos_status == "CANCELLED":
@@ -299,22 +302,22 @@ class DurableRuns:
     # --- cleaning up ---------------------------------------------------------------------------------
 
     async def delete(self, run_id: str) -> None:
-        """Erase a run that is over. One that is under way is a `DurableError`: cancel it first."""
+        """Erase a run that has ended or waits. An active run is a `DurableError`: cancel it first."""
         await self.ask(lambda store: erase(store, self._row(store, run_id)))
 
     async def prune(self, *, older_than: float) -> int:
-        """Erase the runs that ended more than so many seconds ago; how many. Those that wait stay."""
+        """Erase the runs that ended more than `older_than` seconds ago, but no waiting ones; their number."""
         if not older_than >= 0:
             raise ConfigError(f"older_than={older_than} must be seconds, 0 or more")
 
-        def some(store: Store) -> int:
-            found = store.ledger.listed(RunPage(_SOME, None, self._agent), over=older_than)
+        def erase_batch(store: Store) -> int:
+            found = store.ledger.listed(RunPage(_BATCH, None, self._agent), over=older_than)
             for row in found:
                 erase(store, row)
             return len(found)
 
         number = 0
-        while found := await self.ask(some):
+        while found := await self.ask(erase_batch):
             number += found
         return number
 
@@ -333,7 +336,7 @@ class DurableRuns:
     # --- inside --------------------------------------------------------------------------------------
 
     async def ask(self, question: Callable[[Store], R], *, patient: bool = False) -> R:
-        """Ask the database, in a thread; a patient one waits until it can be reached."""
+        """Call a function with the open database, in a thread; `patient` retries until it can be reached."""
 
         def ask() -> R:
             with self._opening:
@@ -346,29 +349,29 @@ class DurableRuns:
             try:
                 return await asyncio.to_thread(ask)
             except SQLAlchemyError as error:
-                if not (patient and is_away(error)):
+                if not (patient and is_unreachable(error)):
                     raise as_durable(error) from error
             await asyncio.sleep(0.5)
 
     def _find(self, store: Store, run_id: str) -> RunRow | ChildRow:
-        """The run of this id, at the top or inside another."""
+        """The run of this id, at the top or inside another run."""
         found = store.ledger.find(checked_id(run_id, may_be_inside=True)) or store.children.find(run_id)
         if found is None:
             raise DurableError(f"there is no run {run_id!r} in this database")
-        agent, is_one = top_of(found).run.agent, "inside one" if isinstance(found, ChildRow) else "one"
+        agent, place = top_of(found).run.agent, "inside a run" if isinstance(found, ChildRow) else "a run"
         if self._agent not in (None, agent):
-            raise DurableError(f"the run {run_id!r} is {is_one} of {agent!r}, not of {self._agent!r}")
+            raise DurableError(f"the run {run_id!r} is {place} of {agent!r}, not of {self._agent!r}")
         return found
 
     def _row(self, store: Store, run_id: str) -> RunRow:
         """The run of this id, at the top."""
         found = self._find(store, run_id)
         if isinstance(found, ChildRow):
-            raise DurableError(f"the run {run_id!r} is inside {found.top.run.run_id!r}: name that one")
+            raise DurableError(f"the run {run_id!r} is inside {found.top.run.run_id!r}: use that id")
         return found
 
     def _following(self, store: Store, row: RunRow, waiting: Pending) -> Follow:
-        """The function that gives the order for what follows an interruption."""
+        """The function that makes the order to continue after an interruption, from the decisions."""
         is_graph = graph_ending(finished_run_of(store, row).texts) is not None
 
         def follow(decided: Mapping[str, str]) -> str | None:
@@ -393,4 +396,4 @@ def _state(status: str) -> str:
         return RunState(status).value
     except ValueError:
         known = ", ".join(RunState)
-        raise ConfigError(f"{status!r} is no state of a run: {known}") from None
+        raise ConfigError(f"{status!r} is not a state of a run; use one of: {known}") from None

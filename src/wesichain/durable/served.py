@@ -1,4 +1,4 @@
-"""Served runs: what a durable agent and a durable graph do alike with the runs of their name."""
+"""Served runs: the methods that a durable agent and a durable graph share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .workflow_ids import run_of
 
 
 class ServedRuns:
-    """The runs of one name: looked at from any process, run by those that serve them."""
+    """The runs of one name: any process can read them, and the processes that serve them run them."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class ServedRuns:
         clock: Clock,
         own: Mapping[str, Any],
     ) -> None:
-        """`own` are the settings that only an agent or only a graph has, and the sinks of events."""
+        """`own` has the settings that only an agent or only a graph has, and the event sinks."""
         if on_change not in ("wait", "adopt"):
             raise ConfigError(f"on_change={on_change!r} must be 'wait' or 'adopt'")
         if max_recoveries < 0:
@@ -58,7 +58,7 @@ class ServedRuns:
         self._engine: Engine | None = None
 
     def _changed(self, changes: ServiceSettings) -> dict[str, Any]:
-        """The settings of another one like this: these, and otherwise its own."""
+        """The settings of a copy: the changes, and otherwise its own settings."""
         serving, own = self._service.serving, self._service.serving.concurrency
         worker = changes.get("concurrency")
         return {
@@ -79,13 +79,13 @@ class ServedRuns:
         return self._runs.database_url
 
     async def serve(self, stop: CancellationToken, *, grace: float = 30.0) -> None:
-        """Run what is in the queue until the token is cancelled; then as `close`."""
+        """Run queued runs until the token is cancelled, then close with `grace`."""
         await self._serving()
         await stop.wait()
         await self.close(grace=grace)
 
     async def status(self, run_id: str) -> RunStatus:
-        """Where the run stands, as text (a `RunState`), and which version of its program it belongs to."""
+        """Return the state of a run, a text with the attributes `state`, `version` and `served`."""
         return await self._runs.status(run_id)
 
     async def list(
@@ -96,22 +96,22 @@ class ServedRuns:
         after: str | None = None,
         **filters: Unpack[RunFilters],
     ) -> list[RunSummary]:
-        """The runs of this name and those inside them, the newest first: all, or those in a state.
+        """Return the runs of this name and those inside them, the newest first: all, or those in a state.
 
-        `after` is the id of the last run of the page before; the others are as `RunFilters` says.
+        `after` is the id of the last run of the page before; `filters` are the fields of `RunFilters`.
         """
         return await self._runs.list(status, limit, after=after, **filters)
 
     async def show(self, run_id: str) -> RunSummary:
-        """One run, as it is listed: its state, its version, whether a worker serves that."""
+        """Return one run, as lists show it."""
         return await self._runs.show(run_id)
 
     async def pending(self, run_id: str | None = None) -> Pending:
-        """What waits for a person, of one run or of all: calls, and the questions of a graph's nodes."""
+        """Return the calls and the questions of nodes that wait for a decision, of one run or of all."""
         return await self._runs.pending(run_id)
 
     def events(self, run_id: str) -> AsyncIterator[Event]:
-        """Yield the events of a run as they come, whichever process runs it, until nobody works on it."""
+        """Yield the events of a run, in any process, as they arrive, until it ends or is interrupted."""
         return self._runs.events(run_id)
 
     async def cancel(self, run_id: str) -> None:
@@ -123,11 +123,11 @@ class ServedRuns:
                     token.cancel(CANCELLED)
 
     async def delete(self, run_id: str) -> None:
-        """Erase a run that is over, and all that is kept of it; a graph's thread is its checkpointer's."""
+        """Erase a run that has ended or waits. The checkpointer keeps the thread of a graph's run."""
         await self._runs.delete(run_id)
 
     async def prune(self, *, older_than: float) -> int:
-        """Erase the runs of this name that ended more than so many seconds ago; how many."""
+        """Erase the runs of this name that ended more than `older_than` seconds ago; return their number."""
         return await self._runs.prune(older_than=older_than)
 
     async def close(self, *, grace: float = 5.0) -> None:
@@ -152,7 +152,7 @@ class ServedRuns:
         return engine
 
     async def _queue(self, new: NewRun, *, delay: float | None, key: str | None) -> bool:
-        """Leave a run to whoever serves it; False if there is one with its id already."""
+        """Queue a run for the workers that serve it; False if it exists already."""
         if type(new.priority) is not int or not 1 <= new.priority <= 1_000_000:
             raise ConfigError(
                 f"priority={new.priority!r} must be a whole number from 1 (served first) to 1000000"
@@ -167,12 +167,12 @@ class ServedRuns:
         return is_new
 
     def _wake(self) -> None:
-        """Have this process look into its queues now, if it serves."""
+        """Poll the queues now, if this process serves any."""
         if self._engine is not None:
             self._engine.wake()
 
     async def _check(self, new: NewRun) -> None:
-        """See that the run with this id is of this name and was given the same."""
+        """Check that the run with this id has this name and the same input."""
         there = await self._runs.ask(lambda store: store.ledger.find(new.run_id))
         if there is None or there.run.agent != self.name or there.asked != new.asked:
             raise RunIdConflictError(

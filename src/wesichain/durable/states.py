@@ -1,4 +1,4 @@
-"""States: where a durable run stands, what is listed of it, and the names that runs and agents may have."""
+"""States: the state and the summary of a durable run, and the valid ids of runs and names of agents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 class RunState(StrEnum):
-    """Where a run stands. `pending`: in the queue. `interrupted`: it waits for a person, or was halted."""
+    """The state of a run. `pending`: it is queued. `interrupted`: it waits for a decision, or was halted."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -30,9 +30,9 @@ class RunState(StrEnum):
 
 
 class RunStatus(str):
-    """A run's state, as the text that a `RunState` is, with the version of the program that it belongs to.
+    """The state of a run, a text that is equal to a `RunState`, with the version of the run's program.
 
-    `served`: whether a live worker serves that version; a pending run that is not served waits for one.
+    `served`: whether a living worker serves that version; a pending run that is not served waits for one.
     """
 
     __slots__ = ("served", "state", "version")
@@ -52,7 +52,7 @@ class RunStatus(str):
 
     @override
     def __eq__(self, other: object) -> bool:
-        """As text: to a `RunState`, too, which a type checker would not believe otherwise."""
+        """Compare as text, also with a `RunState`; defined for type checkers."""
         return str.__eq__(self, other)
 
     __hash__ = str.__hash__
@@ -63,13 +63,12 @@ class RunStatus(str):
 
 
 class RunSummary(Value):
-    """A run, as it is listed. Times are seconds since 1970, by the database's clock.
+    """A run, as lists show it. Times are seconds since 1970, by the database's clock.
 
-    `version` is the program that the run belongs to; `served`: whether a live worker serves it. `task`
-    is the beginning of what it was asked. What follows is known of a run that has ended or waits: its cost
-    and tokens, the model, the number of steps, the tools that it called, and the beginning of its answer.
-    `parent` is the run that it runs inside of, of an agent that another one uses as a tool, or that is a node
-    of a graph.
+    `version` is that of the run's program; `served`: whether a living worker serves it. `task` is the
+    beginning of its task. `parent` is the id of the outer run, if the agent is used as a tool or is a node of
+    a graph. The later fields are set when the run has ended or waits: its cost and tokens, the model, the
+    number of steps, the tools that it called, and the beginning of its answer.
     """
 
     run_id: str
@@ -93,7 +92,7 @@ class RunSummary(Value):
 
 
 class PendingDecision(Value, omit_defaults=True):
-    """A call that waits for a person, and the run it belongs to."""
+    """A call that waits for a decision, and the run it belongs to."""
 
     __always__: ClassVar[tuple[str, ...]] = ("scope", "expires_at", "external", "question")
 
@@ -103,22 +102,22 @@ class PendingDecision(Value, omit_defaults=True):
     token: str
     scope: tuple[str, ...] = ()
     expires_at: float | None = None
-    external: bool = False  # nothing is run here: somebody provides the result
-    question: Question | None = None  # it has begun, and somebody provides the answer to this
-    task: str = ""  # the beginning of what the run was asked
-    parameters: Mapping[str, JsonValue] | None = None  # of its arguments
+    external: bool = False  # its result is provided with Provide(value)
+    question: Question | None = None  # the question of a call that has begun, answered with Provide(value)
+    task: str = ""  # the beginning of the run's task
+    parameters: Mapping[str, JsonValue] | None = None  # the schema of its arguments
 
 
 _SHOWN = 500  # letters of a task, in lists
 
 
 def task_preview(text: str) -> str:
-    """A task as lists show it: its beginning, on one line."""
+    """The beginning of a task on one line, for lists."""
     return " ".join(text[: 2 * _SHOWN].split())[:_SHOWN]
 
 
 def is_inside_id(run_id: str) -> bool:
-    """Whether a run inside another can be found by this id."""
+    """Whether this is a valid id of a run inside another."""
     return _INSIDE.fullmatch(run_id) is not None
 
 
@@ -126,11 +125,11 @@ def checked_id(run_id: str, *, may_be_inside: bool = False) -> str:
     given: Any = run_id  # whatever the annotation says
     if not isinstance(given, str) or not (_INSIDE if may_be_inside else _ID).fullmatch(given):
         shown = repr(given)[:150]
-        raise DurableError(f"{shown} is no run id: use letters, digits and _ . : @ - (128 at most)")
+        raise DurableError(f"{shown} is not a run id: use letters, digits and _ . : @ - (128 at most)")
     return run_id
 
 
 def checked_name(name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise ConfigError(f"{name[:80]!r} is no agent's name: use letters, digits and _ . - (64 at most)")
+        raise ConfigError(f"{name[:80]!r} is not a name: use letters, digits and _ . - (64 at most)")
     return name

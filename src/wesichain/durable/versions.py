@@ -1,8 +1,8 @@
-"""Versions: which program a run belongs to, and what becomes of it when the program changes.
+"""Versions: the program that a run belongs to, and the adoption of runs by a changed program.
 
-A run that is adopted goes on under another program than it began with, from its last finished step. What was
-done stands: a call that has a record needs neither its tool nor arguments that would still fit. A call that
-was under way, of a tool that is there no more, is not run; the model is told so.
+An adopted run continues under another program than it began with, after its last finished step. Recorded
+results stay: a recorded call needs neither its tool nor arguments that are still valid. An active call of a
+tool that was removed is not run, and its result says so to the model.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}")
 
 
 def version_of(agent: Agent[Any]) -> str:
-    """A name for the program: a hash of its instructions, tools and output type, and of the agents below.
+    """The version of an agent: a hash of its instructions, tools and output type, and of its inner agents.
 
-    Instructions from a function are recorded when a run begins, and are no part of it; nor are tools that a
-    function gives. The agents that a run may be handed to are.
+    It includes the agents that a run may be handed off to. Instructions and tools that functions return are
+    not included; instructions are recorded when a run begins.
     """
     others = [[name, *_program_of(other)] for name, other in sorted(team_of(agent.runtime).items())]
     return fingerprint([*_program_of(agent), *others])[:12]
@@ -52,7 +52,7 @@ def _is_agent(found: object) -> bool:
 
 def checked_version(version: str) -> str:
     if not _VERSION.fullmatch(version):
-        raise ConfigError(f"{version[:80]!r} is no version: use letters, digits and _ . + - (64 at most)")
+        raise ConfigError(f"{version[:80]!r} is not a version: use letters, digits and _ . + - (64 at most)")
     return version
 
 
@@ -61,12 +61,12 @@ _ANYTHING = {"type": "object", "additionalProperties": True}
 
 
 class AdoptedTools(ToolRegistry):
-    """The tools of this program, and stand-ins for those that earlier calls of the run were made to."""
+    """The tools of this program, and placeholders for removed tools that the run has called."""
 
     def __init__(self, tools: ToolRegistry, known: Collection[str], recorded: Collection[str]) -> None:
         super().__init__(tools, tools.sources)
-        self._ids = known  # the ids of calls in replies that were recorded
-        self._done = recorded  # and of those of them that have a result
+        self._ids = known  # the ids of calls in recorded replies
+        self._done = recorded  # those of them that have a recorded result
 
     @override
     def prepare(self, call: ToolCall) -> PreparedCall | UnknownToolError | InvalidArgsError:
@@ -84,11 +84,11 @@ class AdoptedTools(ToolRegistry):
 
 
 class _RemovedTool(JsonTool):
-    """Stands in for a tool that the program has no more."""
+    """A placeholder for a tool that was removed from the program."""
 
     def __init__(self, name: str) -> None:
         def explain(_: Any) -> JsonValue:
-            return f"The tool {name!r} is there no more, since the program has changed: the call was not run."
+            return f"The tool {name!r} was removed from the program: the call was not run."
 
         super().__init__(name, "A tool of an earlier version.", _ANYTHING, explain, effect="pure")
 
@@ -96,9 +96,9 @@ class _RemovedTool(JsonTool):
 def adopting(
     runtime: AgentRuntime[OutT], *, known: Collection[str], recorded: Collection[str]
 ) -> AgentRuntime[OutT]:
-    """The runtime for a run that another program began: the same, with stand-ins for tools that are gone."""
+    """A copy of the runtime for a run that another program began, with placeholders for removed tools."""
     made: Any = copy(runtime)
-    made.adapt = partial(AdoptedTools, known=known, recorded=recorded)  # those of agents it is handed to
+    made.adapt = partial(AdoptedTools, known=known, recorded=recorded)  # also for agents after a hand-off
     tools = made.adapt(runtime.registry)
     settings = made.settings
     made.settings = replace(settings, judge=settings.judge.with_tools(tools))

@@ -1,4 +1,4 @@
-"""Work: a stretch of a run, and the agent or graph that it is run for."""
+"""Work: a stretch of a run, and the agent or graph that runs it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wesichain.core.internal import Clock, Value, positions_of
 from wesichain.errors import ConfigError
 from wesichain.tools import CancellationToken
 
-from .journal.inside import Inside
+from .journal.inner_runs import InnerRuns
 from .journal.step_journal import Step
 from .store.ledger import WorkflowResult
 from .store.queue import Serving
@@ -21,7 +21,7 @@ OnChange = Literal["wait", "adopt"]
 
 
 class Work(Value):
-    """A stretch of a run, to be carried to its end: what was given and done before, and how to do more."""
+    """A stretch of a run to execute: its order, the recorded steps, and the function for new steps."""
 
     workflow_id: str
     order: str
@@ -29,29 +29,29 @@ class Work(Value):
     recorded: Mapping[str, str]
     step: Step
     token: CancellationToken
-    inside: Inside
-    first: str = ""  # the order that the run began with, of a later stretch
+    inner_runs: InnerRuns
+    first: str = ""  # the order that the run began with, if this is a later stretch
 
 
 Execute: TypeAlias = Callable[[Work], Awaitable[WorkflowResult]]
-# Makes the caller's world for a run, where it runs: a function of nothing, or of the run's id; maybe async.
-MakeWorld: TypeAlias = Callable[[], Any | Awaitable[Any]] | Callable[[str], Any | Awaitable[Any]]
+# Returns the deps or the context of a run: a function without parameters or of the run's id, maybe async.
+DepsFactory: TypeAlias = Callable[[], Any | Awaitable[Any]] | Callable[[str], Any | Awaitable[Any]]
 
 
-def checked_maker(make: MakeWorld | None, what: str) -> MakeWorld | None:
-    """A function that makes the deps or the context of runs; `what` says of which it is one."""
-    given: Any = make  # whatever the annotation says
+def checked_factory(make: DepsFactory | None, what: str) -> DepsFactory | None:
+    """A function that returns the deps or the context of runs; `what` names it in the error."""
+    given: Any = make  # a caller may ignore the annotation
     if given is not None and not callable(given):
         name, _, owner = what.partition(" of ")
         raise ConfigError(
             f"{name}={given!r:.60} of {owner} is called for each run, in the process that runs it: "
-            f"pass a function of nothing, or of the run's id, that returns it"
+            f"pass a function, without parameters or of the run's id, that returns it"
         )
     return make
 
 
-async def make_world(make: MakeWorld | None, run_id: str) -> Any:
-    """The caller's world for a run in this process. It is not kept: where a run goes on, it is made anew."""
+async def make_deps(make: DepsFactory | None, run_id: str) -> Any:
+    """The deps or the context of a run, made again in each process that runs it."""
     if make is None:
         return None
     function: Any = make
@@ -61,7 +61,7 @@ async def make_world(make: MakeWorld | None, run_id: str) -> Any:
 
 
 class ServedProgram(Value):
-    """An agent or a graph as it is served here."""
+    """An agent or a graph that this process serves."""
 
     serving: Serving
     execute: Execute
@@ -72,7 +72,7 @@ class ServedProgram(Value):
 
 
 class ServiceSettings(TypedDict, total=False):
-    """The settings of a service that whoever starts a worker may change."""
+    """The settings that `configured` and a worker can change."""
 
     name: str | None
     database_url: str | None

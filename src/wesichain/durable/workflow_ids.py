@@ -1,7 +1,7 @@
-"""Stretches: what a run is given at its beginning and after each interruption, and what each stretch came to.
+"""Stretches: the workflows of a run, each with an order to begin or resume, and an ending.
 
-The ending of a stretch is kept as what it adds to the one before, so that a run with many approvals is not
-kept many times.
+An ending is stored as the difference to that of the stretch before, so that a run with many approvals is not
+stored many times.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from wesichain.tools import JsonTool, Tool
 from .states import checked_id
 
 _FIRST_TAG = '{"kind":"go_on"'
-_SHORT = "~"  # begins the text of an ending that is kept as an addition
+_SHORT = "~"  # begins the text of an ending that is stored as a difference
 
 
 class Begin(Value, omit_defaults=True):
@@ -32,16 +32,16 @@ class Begin(Value, omit_defaults=True):
     task: str
     history: tuple[Message, ...] = ()
     parts: tuple[Part, ...] = ()  # of a task that is more than text
-    earlier: tuple[Message, ...] = ()  # of the conversation it is part of
+    earlier: tuple[Message, ...] = ()  # the messages of its conversation
     model: str = ""  # in place of the agent's: PROVIDER:NAME, or an object's name
     budget: Budget | None = None  # in place of the agent's
     settings: ModelSettings | None = None  # over the agent's
     tools: tuple[ToolSpec, ...] = ()  # external ones, beside the agent's
-    conversation: str = ""  # the id of the one that it is part of
+    conversation: str = ""  # the id of its conversation
 
 
 class Resume(Value):
-    """The order to go on with an interrupted run, with what people decided until then."""
+    """The order to resume an interrupted run, with the decisions on its calls."""
 
     kind: ClassVar[str] = "resume_run"
     decisions: Mapping[str, Decision]
@@ -49,14 +49,14 @@ class Resume(Value):
 
 
 class Ending(Value):
-    """How a stretch of a run ended, and what it told since its last step."""
+    """The outcome of a stretch of a run, and the events since its last step."""
 
     outcome: Completed[Any] | Failed[Any] | Interrupted[Any]
     events: tuple[Event, ...] = ()
 
 
 def new_id(run_id: str | None) -> str:
-    """The id of a new run: the one that is given, if it may be one."""
+    """The id of a new run: the given one, which is checked, or a random one."""
     return secrets.token_hex(16) if run_id is None else checked_id(run_id)
 
 
@@ -73,12 +73,12 @@ class NewTask(Value):
 
 
 async def begin_order(new: NewTask) -> Begin:
-    """The order to begin a run; what cannot go on in another process is refused."""
+    """The order to begin a run. Raises `ConfigError` for options that another process could not use."""
     for one in new.tools:
         if not one.external:
             raise ConfigError(
-                f"the tool {one.spec.name!r}: a durable run may go on in another process, so the tools of a "
-                f"run of its own are external ones; give a tool that is run to the Agent"
+                f"the tool {one.spec.name!r}: another process may continue a durable run, so the tools of a "
+                f"single run must be external ones; give this tool to the Agent"
             )
     asked = Message(Role.USER, new.task)
     return Begin(
@@ -102,7 +102,7 @@ def _name_of(model: AnyModel | None) -> str:
 
 
 def tools_of(order: Begin) -> list[JsonTool]:
-    """The external tools that a run was given beside the agent's."""
+    """The external tools of a run, beside those of the agent."""
     return [JsonTool(spec.name, spec.description, spec.parameters, external=True) for spec in order.tools]
 
 
@@ -115,12 +115,12 @@ def read_order(text: str) -> Begin | Resume:
 
 
 def asked_of(order: str) -> str:
-    """The hash by which two orders are known to be the same."""
+    """The hash that identifies the input of a run."""
     return sha256(order.encode()).hexdigest()
 
 
 def asked_of_begin(order: Begin) -> str:
-    """The hash of an order, whichever conversation it is part of, and whatever that had come to."""
+    """The hash of an order without its conversation, which changes between two calls with one id."""
     return asked_of(to_json(replace(order, earlier=(), conversation="")))
 
 
@@ -134,7 +134,7 @@ def workflow_ids_of(run_id: str, stretch: int) -> list[str]:
 
 
 def write_ending(ending: Ending, earlier: Sequence[str]) -> str:
-    """The text of an ending: what it adds to that of the stretch before."""
+    """The text of an ending: the difference to that of the stretch before."""
     text = to_json(ending)
     if not earlier:
         return text
@@ -142,7 +142,7 @@ def write_ending(ending: Ending, earlier: Sequence[str]) -> str:
 
 
 def read_ending(texts: Sequence[str]) -> Ending:
-    """The last of the endings of a run's stretches, of which all are given."""
+    """The last ending of a run, from the texts of all its endings."""
     if not texts:
         raise DurableError("the run has no ending yet")
     if not texts[-1].startswith(_SHORT):
@@ -159,7 +159,7 @@ def _complete(texts: Sequence[str]) -> Any:
 
 
 def shorten(now: Any, before: Any) -> dict[str, Any]:
-    """A JSON value as what it adds to an earlier one."""
+    """The difference of a JSON value to an earlier one."""
     if same(now, before):
         return {"same": True}
     if is_object(now) and is_object(before):
@@ -176,7 +176,7 @@ def shorten(now: Any, before: Any) -> dict[str, Any]:
 
 
 def restore(short: Mapping[str, Any], before: Any) -> Any:
-    """The value that was shortened, with the earlier one at hand."""
+    """The value of a difference to an earlier one."""
     if "same" in short:
         return before
     if "of" in short:

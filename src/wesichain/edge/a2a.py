@@ -1,7 +1,7 @@
 """A2A 1.0: `GET /.well-known/agent-card.json` and `POST /a2a` (JSON-RPC), for other agents.
 
-A task is a run, a context is a conversation. A run that waits is a task that requires input: its status has
-the calls that wait, and a message to the task with `{token: {"kind": "approve"}}` as data resumes it.
+A task is a run, a context is a conversation. A waiting run is a task that requires input: its status has the
+waiting calls, and a message to the task with `{token: {"kind": "approve"}}` as data resumes it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .bodies import checked_conversation, checked_run_id, decisions_of
 from .event_stream import json_frames
 from .http_api import pending_of
 from .parts import CallBegan, Exchange, TextPiece, task_with, value_of
-from .runs import Order, Run, RunEnd, new_run_id, words_of
+from .runs import Order, Run, RunEnd, error_text, new_run_id
 from .service import Service
 
 _STATES = {
@@ -47,7 +47,7 @@ _CODES = {404: _NOT_FOUND, 400: _INVALID_PARAMS, 409: _INVALID_PARAMS}
 
 
 class _RpcError(Exception):
-    """An error of JSON-RPC, which is an answer of its own."""
+    """A JSON-RPC error, which is sent as the response."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -55,7 +55,7 @@ class _RpcError(Exception):
 
 
 class A2a:
-    """The endpoints. `agents` gives, for each name, a description."""
+    """The endpoints. `agents` has the description of each agent by its name."""
 
     def __init__(self, service: Service, *, agents: Mapping[str, str], path: str) -> None:
         self._service = service
@@ -63,7 +63,7 @@ class A2a:
         self._path = path
 
     async def card(self, request: Request) -> Response:
-        """The agent card. Several agents are one card, with an interface (`tenant`) and a skill each."""
+        """The agent card. Several agents have one card, with an interface (`tenant`) and a skill for each."""
         url = f"{str(request.base_url).rstrip('/')}{self._path}/a2a"
         name, description = next(iter(self._agents.items()))
         card = a2a.AgentCard(
@@ -90,7 +90,7 @@ class A2a:
         return JSONResponse(MessageToDict(card))
 
     async def __call__(self, request: Request) -> Response:
-        """One call of JSON-RPC."""
+        """Handle a JSON-RPC call."""
         owner, body = await self._service.receive(request)
         number = body.get("id")
         if (
@@ -98,9 +98,9 @@ class A2a:
             or isinstance(number, bool)
             or not isinstance(number, str | int | None)
         ):
-            return _error(None, _INVALID_REQUEST, "this is no request of JSON-RPC 2.0")
+            return _error(None, _INVALID_REQUEST, "this is not a JSON-RPC 2.0 request")
         if request.headers.get("a2a-version", "1.0").partition(".")[0] not in ("1", ""):
-            return _error(number, _VERSION, "this server speaks A2A 1.0")
+            return _error(number, _VERSION, "this server supports A2A 1.0")
         try:
             return await self._answer(request, owner, number, body)
         except _RpcError as error:
@@ -125,7 +125,7 @@ class A2a:
             case "SubscribeToTask":
                 run = await self._find(owner, _parsed(params, a2a.SubscribeToTaskRequest()).id)
                 if await run.now() is not None:
-                    raise _RpcError(_UNSUPPORTED, "nobody works on this task: get it instead")
+                    raise _RpcError(_UNSUPPORTED, "this task is not running: use GetTask")
                 return self._stream(Exchange(run), id)
             case "GetTask":
                 result = await _task(await self._find(owner, _parsed(params, a2a.GetTaskRequest()).id))
@@ -137,7 +137,7 @@ class A2a:
                     raise _RpcError(_NOT_CANCELABLE, error.detail) from None
                 result = await _task(run)
             case _:
-                raise _RpcError(_NO_METHOD, "this method is not offered")
+                raise _RpcError(_NO_METHOD, "this method is not supported")
         return JSONResponse({"jsonrpc": "2.0", "id": id, "result": MessageToDict(result)})
 
     async def _find(self, owner: str, id: str) -> Run:
@@ -146,7 +146,7 @@ class A2a:
     async def _exchange(
         self, request: Request, owner: str, asked: a2a.SendMessageRequest, *, is_streamed: bool
     ) -> Exchange:
-        """The run that a message starts or resumes. It goes on when the client leaves."""
+        """The run that a message starts or resumes. It continues if the client disconnects."""
         message = asked.message
         options = await self._service.options(request)
         if not message.task_id:
@@ -182,11 +182,11 @@ def _parsed(params: JsonValue, into: Any) -> Any:
     try:
         return ParseDict(params if is_object(params) else {}, into, ignore_unknown_fields=True)
     except (ParseError, RecursionError) as error:
-        raise _RpcError(_INVALID_PARAMS, f"the parameters do not fit: {words_of(error)}") from None
+        raise _RpcError(_INVALID_PARAMS, f"the parameters are not valid: {error_text(error)}") from None
 
 
 def _text(part: a2a.Part) -> str:
-    """What a part says to the agent: its text, or its data as JSON; a file says nothing."""
+    """The text of a part, or its data as JSON; empty for a file."""
     match part.WhichOneof("content"):
         case "text":
             return part.text
@@ -197,9 +197,9 @@ def _text(part: a2a.Part) -> str:
 
 
 def _files(message: a2a.Message) -> list[tuple[str, str]]:
-    """The files of a message. Addresses are refused: nothing is fetched for a client."""
+    """The files of a message. URLs are refused: nothing is fetched for a client."""
     if any(part.HasField("url") for part in message.parts):
-        raise _RpcError(_CONTENT, "send the files of a message as data, not as an address")
+        raise _RpcError(_CONTENT, "send the files of a message as data, not as a URL")
     return [(part.media_type, b64encode(part.raw).decode()) for part in message.parts if part.HasField("raw")]
 
 
@@ -211,7 +211,7 @@ def _error(id: str | int | None, code: int, message: str) -> Response:
 
 
 async def _task(run: Run) -> a2a.Task:
-    """The run as a task, as it is now."""
+    """The run in its present state, as a task."""
     end = await run.now()
     task = a2a.Task(id=run.run_id, context_id=_context(run), status=_status(run, end))
     if end is not None and isinstance(end.outcome, Completed):
@@ -230,7 +230,7 @@ def _status(run: Run, end: RunEnd | None) -> a2a.TaskStatus:
     if end.pending:
         status.message.CopyFrom(_message(run, _question(end.pending)))
     elif isinstance(end.outcome, Failed):
-        status.message.CopyFrom(_message(run, [a2a.Part(text=words_of(end.outcome.error))]))
+        status.message.CopyFrom(_message(run, [a2a.Part(text=error_text(end.outcome.error))]))
     return status
 
 
@@ -251,11 +251,11 @@ def _received(part: a2a.Part) -> JsonValue:
     return _each_number(_integer_if_equal, MessageToDict(part.data))
 
 
-# A number of a protobuf value is a float.
+# Numbers in protobuf values are floats.
 
 
 def _exact(number: float) -> JsonValue:
-    """An integer that no float is equal to is sent as text."""
+    """The number, or its text if it is an integer that no float is equal to."""
     try:
         return number if float(number) == number else str(number)
     except OverflowError:
@@ -299,7 +299,7 @@ def _artifact(value: JsonValue) -> a2a.Artifact:
 
 
 async def _frames(exchange: Exchange, id: str | int | None) -> AsyncIterator[bytes]:
-    """The task, then pieces of the answer as they come, then the status at the end."""
+    """Yield the task, the pieces of the answer as they arrive, and the status at the end."""
     run = exchange.run
     names: Any = {"task_id": run.run_id, "context_id": _context(run)}
 
@@ -321,7 +321,7 @@ async def _frames(exchange: Exchange, id: str | int | None) -> AsyncIterator[byt
                     found.append(piece(_artifact(more), append=bool(text)))
                     text += more
                 case CallBegan():
-                    text = ""  # what was said before a call is not the answer: the next text takes its place
+                    text = ""  # the text before a call is not the answer: the next text replaces it
                 case RunCompleted():
                     answer = value_of(part)
                     if answer != text:

@@ -1,6 +1,6 @@
 """AG-UI 1.x: `POST /ag-ui`, a run as the events of the Agent User Interaction Protocol.
 
-A request starts a run with the last message of the user, or resumes the one that waits in its thread: with
+A request starts a run with the last message of the user, or resumes the waiting run of its thread: with
 answers to its interrupts (`resume`), and with the results of tools that the frontend runs (tool messages).
 """
 
@@ -73,13 +73,13 @@ class AgUi:
             asked = ag.RunAgentInput.model_validate(body)
         except ValidationError as error:
             where = ".".join(str(part) for part in error.errors()[0]["loc"])
-            raise HTTPException(400, f"this is no input of AG-UI: see {where[:100]!r}") from None
+            raise HTTPException(400, f"this is not a RunAgentInput of AG-UI: see {where[:100]!r}") from None
         props = body.get("forwardedProps")
-        keeper = self._service.runs.keeper(text_of(props, "agent") if is_object(props) else None)
+        registry = self._service.runs.keeper(text_of(props, "agent") if is_object(props) else None)
         translation = _Translation(asked)
         try:
             options = await self._service.options(request)
-            exchange = await _open(keeper, asked, owner, options)
+            exchange = await _open(registry, asked, owner, options)
         except HTTPException as error:
             if error.status_code not in (400, 409):
                 raise
@@ -91,27 +91,27 @@ class AgUi:
 
 
 async def _open(
-    keeper: RunRegistry, asked: ag.RunAgentInput, owner: str, options: Mapping[str, Any]
+    registry: RunRegistry, asked: ag.RunAgentInput, owner: str, options: Mapping[str, Any]
 ) -> Exchange:
-    """The run that the request starts, or answers."""
+    """Start or resume the run of a request."""
     thread = checked_conversation(asked.thread_id) or ""
     answers = {entry.interrupt_id: entry for entry in asked.resume or ()}
     results = _results(asked.messages)
     if not answers and not results:
-        return Exchange(await keeper.start(_order(asked, owner, thread, options)))
+        return Exchange(await registry.start(_order(asked, owner, thread, options)))
 
     def decide(pending: Sequence[PendingCall]) -> dict[str, Decision | None]:
         if answers.keys() - {item.token for item in pending}:
-            raise HTTPException(409, "this run does not wait for one of these interrupts")
+            raise HTTPException(409, "the run does not wait for one of these interrupts")
         return {item.token: _decision(item, answers, results) for item in pending}
 
-    return await Exchange.answer(keeper, owner, thread, decide, options)
+    return await Exchange.answer(registry, owner, thread, decide, options)
 
 
 def _order(asked: ag.RunAgentInput, owner: str, thread: str, options: Mapping[str, Any]) -> Order:
     users = [index for index, message in enumerate(asked.messages) if message.role == "user"]
     if not users:
-        raise HTTPException(400, "there is no message of the user")
+        raise HTTPException(400, "there is no message with the role user")
     facts = [f"{item.description}: {item.value}" for item in asked.context or ()]
     context = "Context from the application:\n" + "\n".join(facts)
     return Order(
@@ -143,16 +143,16 @@ def _text(message: Any) -> str:
 
 
 def _files(message: Any) -> list[tuple[str, str]]:
-    """The files of a message. Addresses are refused: nothing is fetched for a client."""
+    """The files of a message. URLs are refused: nothing is fetched for a client."""
     content = () if isinstance(message.content, str) else message.content or ()
     sources = [part.source for part in content if not isinstance(part, ag.TextPart)]
     if not all(isinstance(source, ag.DataSource) for source in sources):
-        raise HTTPException(400, "send the files of a message as data, not as an address")
+        raise HTTPException(400, "send the files of a message as data, not as a URL")
     return [(source.mime_type, source.value) for source in sources]
 
 
 def _results(messages: Sequence[ag.Message]) -> dict[str, ag.ToolMessage]:
-    """The results after the last message of anybody else, by the ids of their calls."""
+    """The tool messages at the end of the messages, by the ids of their calls."""
     found: dict[str, ag.ToolMessage] = {}
     for message in reversed(messages):
         if not isinstance(message, ag.ToolMessage):
@@ -164,7 +164,7 @@ def _results(messages: Sequence[ag.Message]) -> dict[str, ag.ToolMessage]:
 def _decision(
     item: PendingCall, answers: Mapping[str, ag.ResumeEntry], results: Mapping[str, ag.ToolMessage]
 ) -> Decision | None:
-    """The decision on a call that waits; None where the client has sent none."""
+    """The client's decision on a waiting call; None if it has sent none."""
     answer, result = answers.get(item.token), results.get(id_of(item))
     if answer is None:
         if result is None or not item.external:
@@ -186,11 +186,11 @@ def _decision(
 
 
 class _Translation:
-    """The parts of one run as events of AG-UI. A text message is open while its step gives text."""
+    """Translates the parts of one run to AG-UI events. A text message is open while its step yields text."""
 
     def __init__(self, asked: ag.RunAgentInput) -> None:
         self._thread, self._run = asked.thread_id, asked.run_id
-        self._names_pending = asked.protocol_version is not None  # before 1.0 a client refuses the field
+        self._names_pending = asked.protocol_version is not None  # clients before 1.0 refuse the field
         self._open: str | None = None
 
     async def frames(self, exchange: Exchange) -> AsyncIterator[bytes]:
@@ -199,7 +199,7 @@ class _Translation:
             yield _frames([event for part in batch for event in self._events(part)])
 
     def refused(self, why: str) -> list[ag.BaseEvent]:
-        """The whole run, where it was not even begun."""
+        """The events of a run that was refused."""
         return [self._started(), ag.RunErrorEvent(message=why, code="refused")]
 
     def _started(self) -> ag.BaseEvent:
@@ -259,7 +259,7 @@ class _Translation:
 
 
 def _outcome(pending: Sequence[PendingCall], *, names_pending: bool) -> Any:
-    """How a run that stopped has ended for a frontend: with questions, with calls to run, or for good."""
+    """The outcome of an interrupted run for a frontend: interrupts, calls to run, or a cancellation."""
     asked = [_interrupt(item) for item in pending if not item.external or item.question is not None]
     if asked:
         return ag.RunFinishedInterruptOutcome(interrupts=asked)

@@ -1,7 +1,7 @@
 """AI SDK: `POST /ai-sdk`, a run as a UI message stream (v1) of the Vercel AI SDK, for `useChat`.
 
-A request starts a run with the last message of the user. Where the last message is the assistant's, it brings
-answers to approvals and the results of tools that the page runs, and resumes the run that waits.
+A request starts a run with the last message of the user. If the last message is the assistant's, it has the
+answers to approvals and the results of tools that the page runs, and resumes the waiting run.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class AiSdk:
         messages = [message for message in _list(body.get("messages")) if is_object(message)]
         if chat is None or not messages:
             raise HTTPException(400, 'send {"id": ..., "messages": [...]} as useChat does')
-        keeper = self._service.runs.keeper(text_of(body, "agent"))
+        registry = self._service.runs.keeper(text_of(body, "agent"))
         options = await self._service.options(request)
         last = messages[-1]
         if last.get("role") == "assistant":
@@ -64,11 +64,11 @@ class AiSdk:
             def decide(pending: Sequence[PendingCall]) -> dict[str, Decision | None]:
                 return {item.token: _decision(item, parts) for item in pending}
 
-            exchange = await Exchange.answer(keeper, owner, chat, decide, options)
+            exchange = await Exchange.answer(registry, owner, chat, decide, options)
             message_id = str(last.get("id", ""))
         else:
             order = _order(messages, _tools(body.get("tools")), owner, chat, options)
-            exchange = Exchange(await keeper.start(order))
+            exchange = Exchange(await registry.start(order))
             message_id = exchange.run.run_id
         return self._service.stream(exchange.run, _frames(exchange, message_id), _HEADERS)
 
@@ -109,19 +109,19 @@ def _text(message: UiMessage) -> str:
 
 
 def _files(message: UiMessage) -> list[tuple[str, str]]:
-    """The files of a message. Addresses are refused: nothing is fetched for a client."""
+    """The files of a message. Other URLs than `data:` are refused: nothing is fetched for a client."""
     files: list[tuple[str, str]] = []
     for part in _list(message.get("parts")):
         if is_object(part) and part.get("type") == "file":
             head, comma, data = str(part.get("url", "")).partition(";base64,")
             if not comma or not head.startswith("data:"):
-                raise HTTPException(400, "send the files of a message as data: URLs, not as an address")
+                raise HTTPException(400, "send the files of a message as data: URLs")
             files.append((str(part.get("mediaType") or head.removeprefix("data:")), data))
     return files
 
 
 def _tools(given: JsonValue) -> tuple[JsonTool, ...]:
-    """Tools of the page: a list with names, or an object by names, as frontends send them."""
+    """The tools of the page: a list of tools with names, or an object of tools by their names."""
     named: list[Mapping[str, JsonValue]]
     if is_object(given):
         named = [{**one, "name": name} for name, one in given.items() if is_object(one)]
@@ -134,7 +134,7 @@ def _tools(given: JsonValue) -> tuple[JsonTool, ...]:
 
 
 def _decision(item: PendingCall, parts: Sequence[UiMessage]) -> Decision | None:
-    """The decision on a call that waits; None where the page has sent none."""
+    """The page's decision on a waiting call; None if it has sent none."""
     part = next((part for part in reversed(parts) if part.get("toolCallId") == id_of(item)), None)
     if part is None:
         return None
@@ -173,7 +173,7 @@ async def _frames(exchange: Exchange, message_id: str) -> AsyncIterator[bytes]:
 
 
 class _Translation:
-    """The parts of one run as chunks of a UI message stream. A text is open while its step gives pieces."""
+    """Translates the parts of one run to chunks of a UI message stream. A text is open during its step."""
 
     def __init__(self) -> None:
         self._open: str | None = None

@@ -1,4 +1,4 @@
-"""The application: an agent over HTTP, as an ASGI app to serve alone or to mount in another."""
+"""The application: an agent over HTTP, as an ASGI app to serve or to mount in another one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .http_api import HttpApi
 from .limits import Limits
 from .openapi import document
 from .plain_runs import PlainRuns
-from .runs import Inbox, RunDirectory, Talks
+from .runs import ConversationDirectory, Inbox, RunDirectory
 from .service import Authorize, MakeDeps, Service
 from .stored_runs import DurableRunner, StoredRuns
 
@@ -55,33 +55,35 @@ def create_app(
 ) -> Starlette:
     """Return an ASGI app that serves an agent over HTTP, or several by name (the first is the default).
 
-    `authorize(request)` decides who may use the app: False is a 401, True lets the caller in, any other value
-    is the identity that runs and conversations belong to; without it everybody may. `deps(request)` returns
-    the deps of a run of an `Agent`; a `DurableAgent` makes its own. Both may be async. `conversations` stores
-    conversations, in memory unless given. `prices` are used for the cost of runs, beside those of the agent.
-    `path` is put before every route. `cors` lists the origins whose pages may use the app: none unless given.
-    `hosts` lists the hosts, without ports, that requests may be for: any unless given. `events` receive the
-    events of every run of an `Agent`, beside the agent's own sinks. `inbox` keeps runs that wait for a
-    decision where other programs find them, as `wesichain.web.ApprovalFolder` does. `protocols=False` leaves
-    out AG-UI, the AI SDK and A2A, whose packages are then not needed.
+    `authorize(request)` decides who may use the app: False is a 401, True allows the request, any other value
+    is the identity that runs and conversations belong to; by default every request is allowed.
+    `deps(request)` returns the deps of a run of an `Agent`; a `DurableAgent` has its own. Both may be async.
+    `conversations` is a store, in memory by default. `prices` are used for the cost of runs, beside those of
+    the agent. `path` is a prefix of every route. `cors` lists the origins whose pages may use the app: none
+    by default. `hosts` lists the hosts, without ports, that requests may be for: any by default. `events`
+    receive the events of every run of an `Agent`, beside its own sinks. `inbox` stores waiting runs for other
+    programs, as `wesichain.web.ApprovalFolder` does. `protocols=False` leaves out AG-UI, the AI SDK and A2A,
+    whose packages are then not needed.
 
     `app.state.runs` is the `RunDirectory`, for code beside the app that starts, decides or cancels runs.
     """
     agents = _checked(agent, path, cors)
     limits, sinks = limits or Limits(), tuple(events)
-    talks = Talks(conversations or MemoryConversations(), limits.conversation_tokens)
-    keepers: dict[str, PlainRuns | StoredRuns] = {
-        name: PlainRuns(one, talks, limits=limits, prices=prices, sinks=sinks, inbox=inbox)
+    directory = ConversationDirectory(conversations or MemoryConversations(), limits.conversation_tokens)
+    registries: dict[str, PlainRuns | StoredRuns] = {
+        name: PlainRuns(one, directory, limits=limits, prices=prices, sinks=sinks, inbox=inbox)
         if isinstance(one, Agent)
-        else StoredRuns(one, talks, prices=prices)
+        else StoredRuns(one, directory, prices=prices)
         for name, one in agents.items()
     }
-    if (deps or sinks or inbox) and not any(isinstance(keeper, PlainRuns) for keeper in keepers.values()):
+    if (deps or sinks or inbox) and not any(
+        isinstance(registry, PlainRuns) for registry in registries.values()
+    ):
         raise ConfigError(
             "a DurableAgent has its own deps and events: DurableAgent(..., deps=..., events=...); "
-            "what waits is in its database, and needs no inbox"
+            "waiting runs are in its database and need no inbox"
         )
-    runs = RunDirectory(keepers)
+    runs = RunDirectory(registries)
     service = Service(runs, limits, authorize, deps)
     api = HttpApi(service)
     endpoints: dict[str, tuple[str, Endpoint]] = {
@@ -97,14 +99,14 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
-        for keeper in keepers.values():
-            if isinstance(keeper, StoredRuns):
-                keeper.serve()
+        for registry in registries.values():
+            if isinstance(registry, StoredRuns):
+                registry.serve()
         try:
             yield
         finally:
-            for keeper in keepers.values():
-                await keeper.close()
+            for registry in registries.values():
+                await registry.close()
 
     async def health(_: Request) -> Response:
         return JSONResponse({"status": "ok"})
@@ -127,7 +129,7 @@ def create_app(
 
 
 def _protocols(service: Service, *, agents: Mapping[str, str], path: str) -> dict[str, tuple[str, Endpoint]]:
-    """The endpoints of the protocols. The plain API does without their packages."""
+    """The endpoints of the protocols, imported here because the plain API does not need their packages."""
     try:
         from .a2a import A2a
         from .ag_ui import AgUi
@@ -148,7 +150,7 @@ def _protocols(service: Service, *, agents: Mapping[str, str], path: str) -> dic
 def _checked(
     agent: AnyAgent | Mapping[str, AnyAgent], path: str, cors: Sequence[str]
 ) -> Mapping[str, AnyAgent]:
-    """The agents by name; a `ConfigError` where they, the path or the origins cannot be served."""
+    """The agents by name; a `ConfigError` if they, the path or the origins are not valid."""
     alone = {str(getattr(agent, "name", "agent")): agent}
     agents: dict[str, Any] = dict(agent) if isinstance(agent, Mapping) else alone
     if not agents:
@@ -156,12 +158,12 @@ def _checked(
     for name, one in agents.items():
         if not isinstance(one, Agent | DurableRunner):
             raise ConfigError(
-                f"{name!r} has the type {type(one).__name__}: an app runs an Agent or a DurableAgent"
+                f"{name!r} has the type {type(one).__name__}: an app serves an Agent or a DurableAgent"
             )
     if path and not (path.startswith("/") and not path.endswith("/")):
-        raise ConfigError(f"path={path!r} begins with a slash and does not end with one")
+        raise ConfigError(f"path={path!r} must begin with a slash and must not end with one")
     if isinstance(cors, str) or not all(_is_origin(origin) for origin in cors):
-        raise ConfigError(f"cors={cors!r}: a list of origins, such as ['https://example.com']")
+        raise ConfigError(f"cors={cors!r}: use a list of origins, such as ['https://example.com']")
     return agents
 
 
@@ -171,14 +173,14 @@ def _description_of(agent: AnyAgent) -> str:
 
 
 def _safe(endpoint: Endpoint) -> Endpoint:
-    """The endpoint, whose bugs are in the log and not in the answer."""
+    """The endpoint; its unexpected errors are logged and not sent to the client."""
 
     async def answered(request: Request) -> Response:
         try:
             return await endpoint(request)
         except HTTPException:
             raise
-        except Exception:  # noqa: BLE001  # whatever it is, the client learns nothing of it
+        except Exception:  # noqa: BLE001  # no details for the client
             _log.exception("%s %s failed", request.method, request.url.path)
             return JSONResponse({"error": "something went wrong; the server's log says what"}, 500)
 

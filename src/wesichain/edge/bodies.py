@@ -1,4 +1,4 @@
-"""Bodies: what clients send, read within bounds and checked before anything is done with it."""
+"""Bodies: reads and checks the bodies, ids and headers of requests."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from wesichain.core.internal import Decision, from_plain, is_object, parse_json
 from wesichain.errors import CodecError, WesichainError
 
 from .limits import Limits
-from .runs import words_of
+from .runs import error_text
 
 RUN_ID = "[A-Za-z0-9][A-Za-z0-9_.:@-]{0,127}"
 _CONVERSATION = re.compile(r"[^\x00-\x1f\x7f]{1,256}")
 
 
 async def read_object(request: Request, limits: Limits) -> Mapping[str, JsonValue]:
-    """Return the JSON object in a request's body; raises HTTPException (400, 408, 413, 415) for any other."""
+    """Return the JSON object in a request's body; raises HTTPException (400, 408, 413, 415) otherwise."""
     media, _, rest = request.headers.get("content-type", "").partition(";")
     charset = rest.strip().lower().removeprefix("charset=").strip('"')
     if media.strip().lower() != "application/json" or charset not in ("", "utf-8"):
@@ -48,18 +48,18 @@ async def read_object(request: Request, limits: Limits) -> Mapping[str, JsonValu
     try:
         value = parse_json(bytes(body))
     except (CodecError, UnicodeDecodeError) as error:
-        raise HTTPException(400, f"the body is not JSON: {words_of(error)}") from None
+        raise HTTPException(400, f"the body is not JSON: {error_text(error)}") from None
     if not is_object(value):
         raise HTTPException(400, "the body is not a JSON object")
     return value
 
 
 def text_of(body: Mapping[str, JsonValue], name: str) -> str | None:
-    """Return a field that has to be a text; None where it is not given."""
+    """Return a field that must be a text; None if it is not given."""
     value = body.get(name)
     if value is None or isinstance(value, str):
         return value
-    raise HTTPException(400, f"{name!r} has to be a text")
+    raise HTTPException(400, f"{name!r} must be a text")
 
 
 def task_of(value: JsonValue) -> str:
@@ -99,22 +99,22 @@ def decisions_of(value: Mapping[str, JsonValue]) -> dict[str, Decision]:
 
 
 def settings_of(value: JsonValue) -> ModelSettings | None:
-    """Return the model settings of a run. `extra`, which the provider gets as it is, is refused."""
+    """Return the model settings of a run. `extra` is refused, because the provider receives it unchanged."""
     if value is None:
         return None
     if not is_object(value) or "extra" in value:
-        raise HTTPException(400, "'settings' has to be an object of model settings, without 'extra'")
+        raise HTTPException(400, "'settings' must be an object of model settings, without 'extra'")
     try:
         return ModelSettings(**cast("Any", value))
     except (TypeError, WesichainError) as error:
-        raise HTTPException(400, f"the settings are not valid: {words_of(error)}") from None
+        raise HTTPException(400, f"the settings are not valid: {error_text(error)}") from None
 
 
 def last_event_id(request: Request) -> int:
-    """Return the number of the last event that the client received; 0 where it received none."""
+    """Return the number of the last event that the client has received; 0 if there is none."""
     given = request.headers.get("last-event-id", "").strip()
     if not given:
         return 0
     if not (given.isascii() and given.isdigit() and len(given) < 19):
-        raise HTTPException(400, "Last-Event-ID has to be the number of an event")
+        raise HTTPException(400, "Last-Event-ID must be the number of an event")
     return int(given)

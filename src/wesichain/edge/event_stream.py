@@ -1,4 +1,4 @@
-"""Event streams: server-sent events to one client, who may be slow, or leave."""
+"""Event streams: server-sent events to one client, which may be slow or disconnect."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ T = TypeVar("T")
 
 
 class EventStream(Response):
-    """Sends the frames of one run until the client leaves, or reads nothing for `write_seconds`.
+    """Sends the frames of one run until the client disconnects, or reads nothing for `write_seconds`.
 
-    A client for whom there is nothing is sent a ping four times in that time: proxies and clients close
-    connections that are silent.
+    Without frames, the client receives four pings in that time, because proxies and clients close idle
+    connections.
     """
 
     media_type = "text/event-stream"
@@ -48,16 +48,16 @@ class EventStream(Response):
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         writing = await while_connected(
-            self._run, self._write(send), receive, is_stuck=self._is_stuck, look=self._pause
+            self._run, self._write(send), receive, is_stuck=self._is_stuck, period=self._pause
         )
         if not writing.cancelled():
-            with suppress(OSError, EventsExpiredError):  # the client is gone, or too slow
+            with suppress(OSError, EventsExpiredError):  # the client has disconnected, or is too slow
                 writing.result()
 
     def _is_stuck(self) -> bool:
         """Whether the client has read nothing for too long.
 
-        A timeout around every frame would cost as much as the frame; this is called four times in that time.
+        A timeout around each frame would cost as much as the frame; this is called four times in that time.
         """
         since = self._sending_since
         return since is not None and asyncio.get_running_loop().time() - since > self._write_seconds
@@ -96,11 +96,11 @@ async def while_connected(
     receive: Receive,
     *,
     is_stuck: Callable[[], bool] = lambda: False,
-    look: float | None = None,
+    period: float | None = None,
 ) -> asyncio.Task[T]:
-    """Do the work for a client of a run until it is done, the client leaves, or `is_stuck` says so.
+    """Run `work` until it is done, the client disconnects, or `is_stuck()`, called every `period` seconds.
 
-    `is_stuck` is called every `look` seconds. Returns the task of the work, done or cancelled.
+    Returns the task of the work, done or cancelled.
     """
     run.join()
     working, leaving = asyncio.create_task(work), asyncio.create_task(_until_left(receive))
@@ -108,7 +108,7 @@ async def while_connected(
     try:
         done: set[asyncio.Task[Any]] = set()
         while not done and not is_stuck():
-            done, _ = await asyncio.wait(both, timeout=look, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(both, timeout=period, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for task in both:
             task.cancel()
@@ -118,7 +118,7 @@ async def while_connected(
 
 
 async def event_frames(run: Run, batches: AsyncIterator[Sequence[Event]]) -> AsyncIterator[bytes]:
-    """Events as frames, whose `id` is the number that the client can come back to."""
+    """Events as frames; the `id` is the event's number, from which a client can continue."""
     async for batch in batches:
         yield b"".join(_frame(event, run.number(event)) for event in batch)
 

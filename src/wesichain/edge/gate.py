@@ -20,11 +20,11 @@ _HEADERS = {
 
 
 class Gate:
-    """Middleware that bounds the open requests and refuses unknown hosts and other origins.
+    """Middleware that limits concurrent requests and refuses unknown hosts and other origins.
 
-    A browser sends `Origin` with requests that a page of another site makes. Those are refused unless `cors`
-    names the origin: then the answers say that its pages may read them. With `hosts`, a request for another
-    host is refused: a page whose name was made to point here would have our own origin.
+    A browser sends `Origin` with requests from pages of another site. They are refused unless `cors` lists
+    the origin; then the CORS headers allow its pages to read the answers. With `hosts`, a request for another
+    host is refused, because DNS rebinding gives a foreign page the same origin as the app.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Gate:
         elif self._hosts and _host_of(headers) not in self._hosts:
             answer = _refusal(400, "this host is not served here")
         elif allowed is None and not _is_same_origin(headers, origins):
-            answer = _refusal(403, "requests of this origin are refused; name it in cors= to allow it")
+            answer = _refusal(403, "requests from this origin are refused; add it to cors= to allow it")
         elif allowed is not None and scope["method"] == "OPTIONS":
             answer = Response(status_code=204, headers=_PREFLIGHT)
 
@@ -81,13 +81,13 @@ _PREFLIGHT = {
 
 
 def _host_of(headers: Headers) -> str:
-    """The host that the request names, without its port; empty where it does not name exactly one."""
+    """The requested host, without its port; empty unless there is exactly one."""
     hosts = headers.getlist("host")
     return re.sub(r":[0-9]*$", "", hosts[0].lower()) if len(hosts) == 1 else ""
 
 
 def _is_same_origin(headers: Headers, origins: list[str]) -> bool:
-    """Whether no page, or a page of this very host, makes the request."""
+    """Whether the request comes from a page of this host, or from no page."""
     host = headers.get("host", "").lower()
     return all(origin.lower() in (f"http://{host}", f"https://{host}") for origin in origins)
 

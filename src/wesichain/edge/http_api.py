@@ -26,34 +26,34 @@ from .bodies import (
 from .event_log import EventsExpiredError
 from .event_stream import event_frames, while_connected
 from .openapi import ORDER_FIELDS
-from .runs import Order, Run, RunEnd, new_run_id, status_of, words_of
+from .runs import Order, Run, RunEnd, error_text, new_run_id, status_of
 from .service import Service
 
 
 class HttpApi:
-    """The handlers of `/runs` and what is below it."""
+    """The handlers of `/runs` and the routes below it."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
 
     async def run(self, request: Request) -> Response:
-        """`POST /runs`: the answer, or the calls that wait for a decision."""
+        """`POST /runs`: the answer, or the waiting calls."""
         return await self._answer(request, await self._start(request, is_streamed=False))
 
     async def stream(self, request: Request) -> Response:
-        """`POST /runs/stream`: the run's events as they come."""
+        """`POST /runs/stream`: the run's events as they arrive."""
         return self._events(await self._start(request, is_streamed=True), 0)
 
     async def events(self, request: Request) -> Response:
-        """`GET /runs/{id}/events`: the run's events, those after `Last-Event-ID` alone."""
+        """`GET /runs/{id}/events`: the run's events, after `Last-Event-ID` if it is given."""
         owner = await self._service.owner(request)
         after = last_event_id(request)
         return self._events(await self._find(request, owner), after)
 
     async def decide(self, request: Request) -> Response:
-        """`POST /runs/{id}/decisions`: resume the run; answered as `POST /runs`.
+        """`POST /runs/{id}/decisions`: resume the run; the response is that of `POST /runs`.
 
-        With `Accept: text/event-stream` the answer is the events after `Last-Event-ID`.
+        With `Accept: text/event-stream`, the response is the events after `Last-Event-ID`.
         """
         owner, body = await self._service.receive(request)
         after = last_event_id(request)
@@ -66,10 +66,10 @@ class HttpApi:
         return await self._answer(request, run)
 
     async def cancel(self, request: Request) -> Response:
-        """`POST /runs/{id}/cancel`: stop the run."""
+        """`POST /runs/{id}/cancel`: cancel the run."""
         owner = await self._service.owner(request)
         if request.headers.get("content-type") or request.headers.get("content-length", "0") != "0":
-            await read_object(request, self._service.limits)  # it says nothing more, and must be JSON
+            await read_object(request, self._service.limits)  # only JSON is accepted; it is not used
         run = await self._find(request, owner)
         await run.cancel()
         return JSONResponse({"run_id": run.run_id, "cancelled": True})
@@ -81,11 +81,11 @@ class HttpApi:
             raise HTTPException(
                 400, f"unknown field {min(unknown)[:64]!r}; known: {', '.join(sorted(ORDER_FIELDS))}"
             )
-        keeper = self._service.runs.keeper(text_of(body, "agent"))
+        registry = self._service.runs.keeper(text_of(body, "agent"))
         settings = settings_of(body.get("settings"))
         stay = body.get("stay", False)
         if not isinstance(stay, bool):
-            raise HTTPException(400, "'stay' has to be true or false")
+            raise HTTPException(400, "'stay' must be true or false")
         conversation = checked_conversation(text_of(body, "conversation"))
         order = Order(
             run_id=checked_run_id(text_of(body, "run_id") or new_run_id(owner, conversation)),
@@ -99,7 +99,7 @@ class HttpApi:
                 **({} if settings is None else {"settings": settings}),
             },
         )
-        return await keeper.start(order)
+        return await registry.start(order)
 
     async def _find(self, request: Request, owner: str) -> Run:
         return await self._service.runs.get(owner, checked_run_id(str(request.path_params["id"])))
@@ -113,14 +113,14 @@ class HttpApi:
 
     async def _answer(self, request: Request, run: Run) -> Response:
         ending = await while_connected(run, run.ending(), request.receive)
-        if ending.cancelled():  # the client has left: nobody reads this answer
+        if ending.cancelled():  # the client has disconnected
             return JSONResponse({"run_id": run.run_id, "state": "running"}, 202)
         status, body = answer_of(run, ending.result())
         return JSONResponse(body, status)
 
 
 def answer_of(run: Run, ending: RunEnd) -> tuple[int, Mapping[str, JsonValue]]:
-    """Return the status and the JSON body that say how a run ended, or what it waits for."""
+    """Return the HTTP status and the JSON body of a run that has ended or waits."""
     outcome = ending.outcome
     about: dict[str, Any] = {"run_id": run.run_id, "cost": ending.cost, "usage": to_plain(outcome.usage)}
     if run.conversation is not None:
@@ -130,7 +130,7 @@ def answer_of(run: Run, ending: RunEnd) -> tuple[int, Mapping[str, JsonValue]]:
             return 200, {**about, "output": to_plain(outcome.output), "stopped_by": outcome.stopped_by}
         case Failed(error=error):
             kind = type(error).__name__
-            return status_of(error), {**about, "error": words_of(error), "kind": kind}
+            return status_of(error), {**about, "error": error_text(error), "kind": kind}
         case _ if ending.pending:
             waiting: list[JsonValue] = [pending_of(item) for item in ending.pending]
             return 202, {**about, "reason": outcome.reason, "pending": waiting}
@@ -141,5 +141,5 @@ def answer_of(run: Run, ending: RunEnd) -> tuple[int, Mapping[str, JsonValue]]:
 def pending_of(item: PendingCall) -> dict[str, JsonValue]:
     """Return a call that waits for a decision as JSON for clients."""
     plain: Any = to_plain(item)
-    plain.pop("parameters", None)  # the agent checks arguments, and a client need not
+    plain.pop("parameters", None)  # the agent checks the arguments
     return {"external": item.external, "scope": [*item.scope], **plain}

@@ -1,4 +1,4 @@
-"""Limits: how much one client, or all of them together, may ask of the service."""
+"""Limits: the bounds of an app, for each request and for all of them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from wesichain.errors import ConfigError
 class Limits(Value):
     """The bounds of an app. Times are in seconds.
 
-    `body`: bytes of a request's body, which has `body_seconds` to arrive. `connections`: requests at once;
-    `runs`: plain runs at once; both answer 503 beyond it. `run_seconds` ends a plain run. `write_seconds`: a
-    reader that takes nothing for so long is disconnected. `tail`: events of a plain run that are kept;
-    `keep_seconds`: how long they are kept once the run has ended, `wait_seconds` while it waits for a
-    decision; `keep_runs`: plain runs that are kept beyond those that are running, the oldest go first.
+    `body`: the bytes of a request's body, which must arrive in `body_seconds`. `connections`: requests at
+    once; `runs`: plain runs at once; more are answered with 503. `run_seconds`: the longest plain run.
+    `write_seconds`: a reader that reads nothing for so long is disconnected. `tail`: the events of a plain
+    run that are kept; `keep_seconds`: how long they are kept after the run has ended, `wait_seconds` while it
+    waits for a decision; `keep_runs`: the plain runs that are kept besides the running ones, the newest.
     `conversation_tokens`: a run sees the newest messages of its conversation that fit.
     """
 

@@ -57,7 +57,7 @@ _SCHEMAS: dict[str, Any] = {
     ),
     "Decisions": {
         "type": "object",
-        "description": "A decision for each token of the calls that wait.",
+        "description": "A decision for the token of each waiting call.",
         "additionalProperties": _DECISION,
     },
     "Error": _object({"error": _TEXT, "kind": _TEXT, "run_id": _TEXT}, "error"),
@@ -83,14 +83,14 @@ def document(path: str, agents: Sequence[str]) -> dict[str, Any]:
         },
         "/runs/{id}/events": {
             "get": {
-                "summary": "The events of a run, those after Last-Event-ID alone.",
+                "summary": "The events of a run, after Last-Event-ID if it is given.",
                 "parameters": [_ID, {"name": "Last-Event-ID", "in": "header", "schema": {"type": "integer"}}],
-                "responses": {**stream, "410": _json("The events are not kept any more.", "Error")},
+                "responses": {**stream, "410": _json("The events were dropped.", "Error")},
             }
         },
         "/runs/{id}/decisions": {
             "post": {
-                "summary": "Decide on the calls that wait, all at once.",
+                "summary": "Decide on all waiting calls at once.",
                 "parameters": [_ID],
                 **_body("Decisions"),
                 "responses": answer,
@@ -98,13 +98,13 @@ def document(path: str, agents: Sequence[str]) -> dict[str, Any]:
         },
         "/runs/{id}/cancel": {
             "post": {
-                "summary": "Stop a run.",
+                "summary": "Cancel a run.",
                 "parameters": [_ID],
-                "responses": {"200": {"description": "It is stopped."}, "4XX": _json("It is not.", "Error")},
+                "responses": {"200": {"description": "Cancelled."}, "4XX": _json("Refused.", "Error")},
             }
         },
         "/health": {
-            "get": {"summary": "The service is up.", "responses": {"200": {"description": "It is."}}}
+            "get": {"summary": "Health check.", "responses": {"200": {"description": "The service is up."}}}
         },
     }
     return {

@@ -1,4 +1,4 @@
-"""Parts: what a frontend shows of a run, read from its events: steps, text, reasoning, calls and results."""
+"""Parts: the steps, texts, reasoning, calls and results of a run, read from its events for frontends."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ from wesichain.errors import CodecError, ConfigError
 from wesichain.tools import JsonTool
 
 from .bodies import task_of
-from .runs import Run, RunEnd, RunRegistry, words_of
+from .runs import Run, RunEnd, RunRegistry, error_text
 
 
 class StepEnded(Value):
-    """The calls of the step have their results, or there are none."""
+    """The end of a step: all of its calls have results, or it has none."""
 
     step: int
 
@@ -64,7 +64,7 @@ class ReasoningPiece(Value):
 
 
 class CallBegan(Value):
-    """A call of a tool, or one that waits for a decision."""
+    """A tool call, or one that waits for a decision."""
 
     id: str
     name: str
@@ -72,7 +72,7 @@ class CallBegan(Value):
 
 
 class CallEnded(Value):
-    """The result of a call, or the error that came of it, or that a person refused it."""
+    """The result of a call, its error, or its refusal by a person."""
 
     id: str
     value: JsonValue = None
@@ -85,14 +85,14 @@ Part: TypeAlias = StepStarted | StepEnded | TextPiece | ReasoningPiece | CallBeg
 
 
 def id_of(item: PendingCall) -> str:
-    """The id of a waiting call, as clients know it: below the top it begins with the names of the agents."""
+    """The id of a waiting call for clients; the id of an inner call begins with the names of the agents."""
     return "/".join((*item.scope, item.call.id))
 
 
 class PartReader:
-    """Reads the parts of the run at the top from its events. What agents below it do is their own.
+    """Reads the parts of the run at the top from its events; events of inner agents are skipped.
 
-    Calls that wait were shown before the run stopped; when it is resumed they are not shown again.
+    Waiting calls were shown before the run stopped; when it is resumed they are not shown again.
     """
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class PartReader:
     def resumed(
         self, waiting: Sequence[PendingCall], decisions: Mapping[str, Decision]
     ) -> Iterator[CallEnded]:
-        """The calls that have ended by a decision alone: no event tells of them."""
+        """The results of calls that a decision has ended, for which there is no event."""
         for item in waiting:
             self._shown.add(id_of(item))
             match decisions.get(item.token):
@@ -115,7 +115,7 @@ class PartReader:
                     pass
 
     def of(self, event: Event) -> Iterator[Part]:  # a table, a row an event
-        """The parts that an event stands for."""
+        """Yield the parts of an event."""
         if event.scope:
             return
         match event:
@@ -152,7 +152,7 @@ class PartReader:
                 self._shown.add(id_of(item))
                 yield CallBegan(id_of(item), item.call.name, item.call.args)
         if isinstance(event, RunCompleted) and not self._has_text and isinstance(value_of(event), str):
-            yield TextPiece(event.step_id, str(event.output))  # of a tool that has ended the run
+            yield TextPiece(event.step_id, str(event.output))  # the result of a tool that ended the run
         yield from self._end_step()
         yield event
 
@@ -163,7 +163,7 @@ class PartReader:
 
 
 class Exchange:
-    """One request of a frontend and the part of a run that answers it: a new run, or one that is resumed."""
+    """The events of a run that answer one request of a frontend, which has started or resumed the run."""
 
     def __init__(
         self, run: Run, after: int = 0, first: Sequence[Part] = (), parts: PartReader | None = None
@@ -176,20 +176,20 @@ class Exchange:
     @classmethod
     async def answer(
         cls,
-        keeper: RunRegistry,
+        registry: RunRegistry,
         owner: str,
         conversation: str,
         decide: Callable[[Sequence[PendingCall]], Mapping[str, Decision | None]],
         options: Mapping[str, Any],
     ) -> Exchange:
-        """Resume the run of a conversation that waits; an HTTPException where there is none.
+        """Resume the waiting run of a conversation; an HTTPException if there is none.
 
-        `decide` gives the decisions on the calls that wait, None where the client has sent none.
+        `decide` returns the decisions on the waiting calls, with None for those that the client left out.
         """
-        run = await keeper.waiting(owner, conversation)
+        run = await registry.waiting(owner, conversation)
         end = None if run is None else await run.now()
         if run is None or end is None or not end.pending:
-            raise HTTPException(409, "no run of this conversation waits for an answer")
+            raise HTTPException(409, "no run of this conversation waits for a decision")
         found = decide(end.pending)
         decisions = {token: decision for token, decision in found.items() if decision is not None}
         return await cls.resume(run, end, decisions, options)
@@ -204,13 +204,13 @@ class Exchange:
         *,
         is_streamed: bool = True,
     ) -> Exchange:
-        """Resume a run that waits; an HTTPException where the decisions are refused."""
+        """Resume a waiting run; an HTTPException if the decisions are refused."""
         await run.decide(decisions, options, is_streamed=is_streamed)
         parts = PartReader()
         return cls(run, end.last_seq, [*parts.resumed(end.pending, decisions)], parts)
 
     async def __aiter__(self) -> AsyncIterator[Sequence[Part]]:
-        """The parts in batches, as they come, until nobody works on the run."""
+        """Yield the parts in batches, as they arrive, until the run has ended or waits."""
         if self._first:
             yield self._first
         async for batch in self.run.follow(self._after):
@@ -218,14 +218,14 @@ class Exchange:
 
 
 def value_of(event: RunCompleted) -> JsonValue:
-    """The answer of a run: a text, or the object or list that a typed answer is."""
+    """The answer of a run: a text, or the object or list of a typed answer."""
     output = event.output
     found = provided(output) if isinstance(output, str) else output
     return found if is_object(found) or is_array(found) else output
 
 
 def provided(text: str) -> JsonValue:
-    """The value of a result that a client sends as text: JSON where it is, else the text."""
+    """The value of a result that a client sends as text: parsed if it is JSON, otherwise the text."""
     try:
         value: JsonValue = parse_json(text)
     except CodecError:
@@ -234,7 +234,7 @@ def provided(text: str) -> JsonValue:
 
 
 def task_with(text: str, files: Sequence[tuple[str, str]]) -> str | tuple[ContentPart, ...]:
-    """The task of a message: its text and, where it has files, these, each a media type and base64.
+    """The task of a message: its text and its files, each a media type and base64.
 
     A file that cannot be read is an HTTPException (400).
     """
@@ -243,7 +243,7 @@ def task_with(text: str, files: Sequence[tuple[str, str]]) -> str | tuple[Conten
     try:
         media = [_media(kind, b64decode(data, validate=True)) for kind, data in files]
     except (ValueError, CodecError) as error:
-        raise HTTPException(400, f"a file of the message cannot be read: {words_of(error)}") from None
+        raise HTTPException(400, f"a file of the message cannot be read: {error_text(error)}") from None
     return (*((Text(task_of(text)),) if text.strip() else ()), *media)
 
 
@@ -258,21 +258,21 @@ def _media(media_type: str, data: bytes) -> ContentPart:
 
 
 def frontend_tools(given: Iterable[tuple[Any, Any, Any]]) -> tuple[JsonTool, ...]:
-    """Tools that the client runs, each a name, a description, which is bounded, and a schema.
+    """The tools that a client runs, from their names, descriptions (which are cut) and schemas.
 
-    Where one of them is wrong, an HTTPException (400).
+    A tool that is not valid is an HTTPException (400).
     """
     tools: list[JsonTool] = []
     for name, description, schema in given:
         if not isinstance(name, str) or not isinstance(description, str | None):
             raise HTTPException(400, "a tool has a name and a description")
         if len(tools) == _MOST_TOOLS:
-            raise HTTPException(400, f"a client brings at most {_MOST_TOOLS} tools")
+            raise HTTPException(400, f"a client may send at most {_MOST_TOOLS} tools")
         about = (description or name)[:_LONGEST_DESCRIPTION]
         try:
             tools.append(JsonTool(name, about, schema or _NO_ARGS, external=True))
         except ConfigError as error:
-            raise HTTPException(400, words_of(error)) from None
+            raise HTTPException(400, error_text(error)) from None
     return tuple(tools)
 
 

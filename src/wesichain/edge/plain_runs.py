@@ -1,4 +1,4 @@
-"""Plain runs: runs of an `Agent` in this process, which are kept with their events for a limited time."""
+"""Plain runs: runs of an `Agent` in this process, kept with their events for a limited time."""
 
 from __future__ import annotations
 
@@ -29,35 +29,35 @@ from .event_log import EventLog
 from .limits import Limits
 from .runs import (
     Begin,
+    ConversationDirectory,
     CostMeter,
     Inbox,
     Order,
     Run,
     RunEnd,
     RunRegistry,
-    Talks,
+    error_text,
     history_of,
     missing_decisions,
     status_of,
-    words_of,
 )
 
 _log = logging.getLogger("wesichain.edge")
 
 
 class PlainRun(Run):
-    """A run of this process. It is cancelled when its last client leaves, unless its request said `stay`."""
+    """A run in this process. It is cancelled when its last client disconnects, unless `stay` is true."""
 
-    def __init__(self, agent: Agent[Any], order: Order, conversation: Any, *, keeper: PlainRuns) -> None:
-        limits = keeper.limits
+    def __init__(self, agent: Agent[Any], order: Order, conversation: Any, *, registry: PlainRuns) -> None:
+        limits = registry.limits
         self.order = order
         self.run_id = order.run_id
         self.conversation = order.conversation
         self.log = EventLog(most=limits.tail, patience=limits.write_seconds)
         self._agent = agent
         self._conversation = conversation
-        self._keeper = keeper
-        self._meter = CostMeter(keeper.prices)
+        self._registry = registry
+        self._meter = CostMeter(registry.prices)
         self.is_running = False
         self._clients = 0
         self._token = CancellationToken()
@@ -71,12 +71,12 @@ class PlainRun(Run):
 
     @property
     def interrupted(self) -> Interrupted[Any] | None:
-        """The outcome of a run that was interrupted; None of any other."""
+        """The outcome of an interrupted run; None for any other run."""
         outcome = None if self._ending is None else self._ending.outcome
         return outcome if isinstance(outcome, Interrupted) else None
 
     async def begin(self, history: Sequence[Message]) -> None:
-        """Start the run, and wait for its first event; raises HTTPException where there is none."""
+        """Start the run, and wait for its first event; raises HTTPException if there is none."""
         order = self.order
 
         def begin(options: dict[str, Any]) -> RunStream[Any]:
@@ -92,7 +92,7 @@ class PlainRun(Run):
         wrong = missing_decisions(() if ending is None else ending.pending, decisions)
         if outcome is None or wrong is not None:
             raise HTTPException(409, wrong)
-        self._keeper.check_room()
+        self._registry.check_room()
         self._claim(decisions)
         given = {**self.order.options, **options}
         try:
@@ -102,8 +102,8 @@ class PlainRun(Run):
                 is_streamed=is_streamed,
             )
         except HTTPException:
-            self._ending = ending  # it was refused, and waits as before
-            self._keeper.ended(self)
+            self._ending = ending  # the run still waits
+            self._registry.ended(self)
             raise
 
     @override
@@ -116,19 +116,19 @@ class PlainRun(Run):
             raise HTTPException(409, "the run has ended")
 
     async def stop(self, reason: str) -> None:
-        """Cancel the run while it is running, and wait for its end."""
+        """Cancel an active run, and wait for its end."""
         self._token.cancel(reason)
         if self._task is not None:
             await asyncio.wait([self._task])
 
     def drop(self) -> None:
-        """Cancel the run while it waits: its tokens are not accepted any more."""
+        """Cancel a waiting run: its tokens are not accepted any more."""
         assert self._ending is not None
         self._ending = replace(self._ending, is_dropped=True)
-        if self._keeper.inbox is not None:
-            with suppress(ConfigError):  # another program has taken it
-                self._keeper.inbox.take(self.run_id)
-        self._keeper.ended(self)
+        if self._registry.inbox is not None:
+            with suppress(ConfigError):  # another program has removed it
+                self._registry.inbox.take(self.run_id)
+        self._registry.ended(self)
 
     @override
     def join(self) -> None:
@@ -150,7 +150,7 @@ class PlainRun(Run):
 
     @override
     async def ending(self) -> RunEnd:
-        if self._task is not None and not self._task.done():  # one that has ended may be of another loop
+        if self._task is not None and not self._task.done():  # a finished task may belong to another loop
             await asyncio.wait([self._task])
         if self._ending is None:
             raise self._refusal()
@@ -163,21 +163,21 @@ class PlainRun(Run):
     # --- inside --------------------------------------------------------------------------------------
 
     def _claim(self, decisions: Mapping[str, Decision]) -> None:
-        if self._keeper.inbox is not None:
+        if self._registry.inbox is not None:
             try:
-                self._keeper.inbox.claim(self.run_id, decisions)
+                self._registry.inbox.claim(self.run_id, decisions)
             except ConfigError as error:
                 raise HTTPException(409, str(error)) from None
 
     async def _work(self, begin: Begin, given: Mapping[str, Any], *, is_streamed: bool) -> None:
         token = self._token = CancellationToken()
         options: dict[str, Any] = {**given, "cancellation": token, "run_id": self.run_id}
-        options["events"] = self._keeper.sinks
+        options["events"] = self._registry.sinks
         if self._conversation is not None:
             options["conversation"] = self._conversation
         self._ending = self._problem = None
         self.is_running = True
-        self._keeper.running(self)
+        self._registry.running(self)
         self.log.open(for_reader=is_streamed)
         began = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._execute(begin, options, token, began))
@@ -195,9 +195,9 @@ class PlainRun(Run):
         token: CancellationToken,
         began: asyncio.Future[bool],
     ) -> None:
-        """Run to the end, or to the next interruption, and add the events to the log."""
-        too_long = asyncio.get_running_loop().call_later(
-            self._keeper.limits.run_seconds, token.cancel, "the time for a run is over"
+        """Run to the end or the next interruption, and add the events to the log."""
+        timeout = asyncio.get_running_loop().call_later(
+            self._registry.limits.run_seconds, token.cancel, "the run has reached the limit of run_seconds"
         )
         outcome: Outcome[Any] | None = None
         try:
@@ -208,33 +208,33 @@ class PlainRun(Run):
                     if not began.done():
                         began.set_result(True)
             outcome = run.outcome
-            _ = run.result  # raises what went wrong beside the run itself
+            _ = run.result  # raises errors outside the run itself
         except (RunFailedError, RunInterruptedError) as error:
             outcome = error.outcome
         except WesichainError as error:
             _log.warning("the run %s was refused: %s", self.run_id, error)
-            self._problem = HTTPException(status_of(error), words_of(error))
-        except Exception:  # noqa: BLE001  # a bug, of ours or of the agent's: the service goes on
-            _log.exception("the run %s broke", self.run_id)
+            self._problem = HTTPException(status_of(error), error_text(error))
+        except Exception:  # noqa: BLE001  # a bug of ours or of the agent must not end the service
+            _log.exception("the run %s failed unexpectedly", self.run_id)
             self._problem = HTTPException(500, "something went wrong; the server's log says what")
         finally:
-            too_long.cancel()
+            timeout.cancel()
             if outcome is not None:
                 self._ending = RunEnd(outcome, self._meter.cost(outcome))
             self.is_running = False
             if not began.done():
                 began.set_result(False)
-            self._keeper.ended(self)
+            self._registry.ended(self)
             self.log.close()
 
 
 class PlainRuns(RunRegistry):
-    """The plain runs of one agent: those that are running, those that wait, and those that ended lately."""
+    """The plain runs of one agent: active, waiting, and recently ended ones."""
 
     def __init__(
         self,
         agent: Agent[Any],
-        talks: Talks,
+        conversations: ConversationDirectory,
         *,
         limits: Limits,
         prices: Prices | None,
@@ -246,19 +246,17 @@ class PlainRuns(RunRegistry):
         self.sinks = sinks
         self.inbox = inbox
         self._agent = agent
-        self._talks = talks
+        self._conversations = conversations
         self._running: dict[str, PlainRun] = {}
-        self._waiting: OrderedDict[str, tuple[float, PlainRun]] = (
-            OrderedDict()
-        )  # and until when they are kept
+        # With the time until which a run is kept.
+        self._waiting: OrderedDict[str, tuple[float, PlainRun]] = OrderedDict()
         self._over: OrderedDict[str, tuple[float, PlainRun]] = OrderedDict()
 
     @override
     async def start(self, order: Order) -> PlainRun:
-        talk = await self._talks.open(order.owner, order.conversation)
-        history = await history_of(order, talk)
-        # From here until the run is among those that are running, nothing waits: the same order, sent twice
-        # at once, is one run.
+        memory = await self._conversations.open(order.owner, order.conversation)
+        history = await history_of(order, memory)
+        # No await from here until the run is registered as running: two equal orders at once start one run.
         known = self._known(order.run_id)
         if known is not None:
             if known.order.owner != order.owner:
@@ -270,11 +268,11 @@ class PlainRuns(RunRegistry):
         try:
             agent = self._agent.with_tools(*order.tools) if order.tools else self._agent
         except (DuplicateToolError, ToolDefinitionError) as error:
-            raise HTTPException(400, words_of(error)) from None
-        run = PlainRun(agent, order, talk, keeper=self)
+            raise HTTPException(400, error_text(error)) from None
+        run = PlainRun(agent, order, memory, registry=self)
         if order.conversation is not None:
             before = await self.waiting(order.owner, order.conversation)
-            if before is not None:  # the user has asked something else instead
+            if before is not None:  # the new task replaces it
                 before.drop()
         await run.begin(history)
         return run
@@ -297,12 +295,12 @@ class PlainRuns(RunRegistry):
             raise HTTPException(503, "too many runs at once; try again", {"retry-after": "1"})
 
     def running(self, run: PlainRun) -> None:
-        """Count a run among those that are running."""
+        """Register a run as running."""
         self._forget(run)
         self._running[run.run_id] = run
 
     def ended(self, run: PlainRun) -> None:
-        """Keep a run that has ended or waits, for a limited time; one that never began is not kept."""
+        """Keep a run that has ended or waits for a limited time; a run that never began is not kept."""
         self._running.pop(run.run_id, None)
         self._forget(run)
         now = asyncio.get_running_loop().time()
@@ -314,17 +312,17 @@ class PlainRuns(RunRegistry):
         self._forget_old()
 
     def _offer(self, run: PlainRun) -> None:
-        """Add a run that waits to the inbox."""
+        """Add a waiting run to the inbox."""
         if self.inbox is not None and run.interrupted is not None:
             try:
                 self.inbox.put(run.interrupted)
             except (OSError, WesichainError):
-                _log.exception("the run %s waits for a decision, and is missing in the inbox", run.run_id)
+                _log.exception("the waiting run %s could not be added to the inbox", run.run_id)
 
     async def close(self) -> None:
-        """Cancel the runs that are running, and wait for their end."""
+        """Cancel the active runs, and wait for their end."""
         for run in [*self._running.values()]:
-            await run.stop("the service ends")
+            await run.stop("the service is shutting down")
 
     def _known(self, run_id: str) -> PlainRun | None:
         self._forget_old()
@@ -336,7 +334,7 @@ class PlainRuns(RunRegistry):
         self._over.pop(run.run_id, None)
 
     def _forget_old(self) -> None:
-        """Remove runs that have expired and, where there are too many, the oldest; those that wait last."""
+        """Remove expired runs and, if there are too many, the oldest: ended runs before waiting ones."""
         now = asyncio.get_running_loop().time()
         for kept in (self._over, self._waiting):
             while kept:

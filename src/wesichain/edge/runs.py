@@ -26,7 +26,7 @@ from wesichain.errors import (
 from wesichain.tools import Tool
 from wesichain.trace import redact
 
-Begin: TypeAlias = Callable[[dict[str, Any]], RunStream[Any]]  # given the options of the run
+Begin: TypeAlias = Callable[[dict[str, Any]], RunStream[Any]]  # takes the options of the run
 State: TypeAlias = Literal["running", "waiting", "completed", "failed", "cancelled"]
 
 
@@ -53,7 +53,7 @@ class Order(Value):
 
 
 class RunEnd(Value):
-    """The outcome of a run that has ended or waits for decisions; `cost` is None where no price is known.
+    """The outcome of a run that has ended or waits for decisions; `cost` is None if no price is known.
 
     `is_dropped`: the run was cancelled while it waited for decisions.
     """
@@ -85,7 +85,7 @@ class RunEnd(Value):
 
 
 class Run(Protocol):
-    """One run of an owner. `conversation` is None where it is part of none."""
+    """One run of an owner. `conversation` is the id of its conversation, or None."""
 
     run_id: str
     conversation: str | None
@@ -93,7 +93,7 @@ class Run(Protocol):
     def follow(self, after: int) -> AsyncIterator[Sequence[Event]]:
         """Iterate over the events numbered above `after`, in batches, until the run ends or waits.
 
-        Raises `EventsExpiredError` where the events are not kept any more.
+        Raises `EventsExpiredError` if the events were dropped.
         """
         ...
 
@@ -102,21 +102,21 @@ class Run(Protocol):
         ...
 
     async def ending(self) -> RunEnd:
-        """Wait until the run ends, or waits for decisions; raises HTTPException where it could not begin."""
+        """Wait until the run ends or waits for decisions; raises HTTPException if it could not begin."""
         ...
 
     async def now(self) -> RunEnd | None:
-        """Return how the run ended, or what it waits for; None while it is running."""
+        """Return the outcome of a run that has ended or waits; None while it is running."""
         ...
 
     async def decide(
         self, decisions: Mapping[str, Decision], options: Mapping[str, Any], *, is_streamed: bool
     ) -> None:
-        """Resume the run with a decision for each call that waits; raises HTTPException otherwise."""
+        """Resume the run with a decision for each waiting call; raises HTTPException if one is refused."""
         ...
 
     async def cancel(self) -> None:
-        """Cancel the run; raises HTTPException (409) where it has ended."""
+        """Cancel the run; raises HTTPException (409) if it has ended."""
         ...
 
     def join(self) -> None:
@@ -124,7 +124,7 @@ class Run(Protocol):
         ...
 
     def leave(self) -> None:
-        """Count a client that has left: a plain run without clients is cancelled, unless it has to stay."""
+        """Count a client that has disconnected; the last one cancels a plain run without `stay`."""
         ...
 
 
@@ -138,12 +138,12 @@ class Inbox(Protocol):
     def claim(self, run_id: str, decisions: Mapping[str, Decision]) -> object:
         """Remove the run, to resume it with these decisions.
 
-        Raises `ConfigError` where another program has removed it, or has decided on a call differently.
+        Raises `ConfigError` if another program has removed it, or has decided on a call differently.
         """
         ...
 
     def take(self, run_id: str) -> object:
-        """Remove the run, to cancel it; raises `ConfigError` where another program has removed it."""
+        """Remove the run, to cancel it; raises `ConfigError` if another program has removed it."""
         ...
 
 
@@ -153,51 +153,51 @@ class RunRegistry(Protocol):
     async def start(self, order: Order) -> Run: ...
     async def find(self, owner: str, run_id: str) -> Run | None: ...
     async def waiting(self, owner: str, conversation: str) -> Run | None:
-        """Return the newest waiting run of a conversation, of those whose id `new_run_id` has made."""
+        """Return the newest waiting run of a conversation, of the runs with an id from `new_run_id`."""
         ...
 
 
 def thread_of(owner: str, conversation: str) -> str:
-    """Return the prefix of the ids of a conversation's runs, by which any process finds them."""
+    """Return the prefix of the ids of a conversation's runs, with which any process finds them."""
     return sha256(f"{conversation}\x1f{owner}".encode()).hexdigest()[:24]
 
 
 def new_run_id(owner: str, conversation: str | None) -> str:
-    """Return an id for a run whose client has not given one."""
+    """Return an id for a run without one."""
     return uuid4().hex if conversation is None else f"{thread_of(owner, conversation)}-{uuid4().hex}"
 
 
 class RunDirectory:
     """The runs of all agents of an app."""
 
-    def __init__(self, keepers: Mapping[str, RunRegistry]) -> None:
-        self._keepers = keepers
+    def __init__(self, registries: Mapping[str, RunRegistry]) -> None:
+        self._registries = registries
 
     def keeper(self, agent: str | None) -> RunRegistry:
-        """Return the registry of an agent's runs, the first without a name; an unknown name is a 404."""
-        name = next(iter(self._keepers)) if agent is None else agent
-        if name not in self._keepers:
+        """Return the registry of an agent's runs, by default of the first agent; an unknown name is a 404."""
+        name = next(iter(self._registries)) if agent is None else agent
+        if name not in self._registries:
             raise HTTPException(404, "there is no such agent")
-        return self._keepers[name]
+        return self._registries[name]
 
     async def find(self, owner: str, run_id: str) -> Run | None:
-        """Return a run by its id; None where there is none, or where it belongs to another owner."""
-        for keeper in self._keepers.values():
-            run = await keeper.find(owner, run_id)
+        """Return a run by its id; None if there is none, or if it belongs to another owner."""
+        for registry in self._registries.values():
+            run = await registry.find(owner, run_id)
             if run is not None:
                 return run
         return None
 
     async def get(self, owner: str, run_id: str) -> Run:
-        """Return a run by its id; a 404 where there is none, or where it belongs to another owner."""
+        """Return a run by its id; a 404 if there is none, or if it belongs to another owner."""
         run = await self.find(owner, run_id)
         if run is None:
             raise HTTPException(404, "there is no such run")
         return run
 
 
-class Talks:
-    """The conversations of an app. Each belongs to the owner who began it; for others its id is a 404.
+class ConversationDirectory:
+    """The conversations of an app. Each belongs to the owner who began it; for other owners its id is a 404.
 
     A conversation is stored under its id, followed by U+001F and the owner's name, where there is one: the
     conversations of two owners have different keys, whatever ids they choose.
@@ -228,14 +228,14 @@ def conversation_of(key: str) -> str:
     return key.partition("\x1f")[0]
 
 
-async def history_of(order: Order, talk: Any) -> tuple[Message, ...]:
-    """Return the messages to send before the task, beside those of the conversation."""
-    is_known = bool(order.history) and talk is not None and bool(await talk.read())
+async def history_of(order: Order, memory: Any) -> tuple[Message, ...]:
+    """Return the messages to send before the task, in addition to those of the conversation."""
+    is_known = bool(order.history) and memory is not None and bool(await memory.read())
     return order.context if is_known else (*order.history, *order.context)
 
 
 def missing_decisions(pending: Sequence[PendingCall | Any], decisions: Mapping[str, Decision]) -> str | None:
-    """Return what is wrong with the tokens of decisions; None where there is one for each waiting call."""
+    """Return the error in the tokens of decisions; None if there is a decision for each waiting call."""
     tokens = {item.token for item in pending}
     if not tokens:
         return "the run does not wait for a decision"
@@ -246,7 +246,7 @@ def missing_decisions(pending: Sequence[PendingCall | Any], decisions: Mapping[s
 
 
 class CostMeter:
-    """Adds up the cost of a run from its events: as the run counted it, else by the prices of the app."""
+    """Adds up the cost of a run from its events, by the prices of the app or else as the run counted it."""
 
     def __init__(self, prices: Prices | None) -> None:
         self._prices: Prices = prices or {}
@@ -286,7 +286,7 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
 _LONGEST_ERROR = 500  # characters
 
 
-def words_of(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Return what clients read of an error: its words without secrets, and not too many."""
     return redact(str(error))[:_LONGEST_ERROR]
 

@@ -27,9 +27,9 @@ _NOBODY = ""  # the owner of runs whose callers have no identity
 
 
 class Service(Value):
-    """The parts that every endpoint of an app has.
+    """The parts that all endpoints of an app share.
 
-    `authorize` gives the identity of a caller, and `deps` the deps of the caller's run.
+    `authorize` returns the identity of a caller, and `deps` the deps of the caller's run.
     """
 
     runs: RunDirectory
@@ -38,14 +38,14 @@ class Service(Value):
     deps: MakeDeps | None
 
     async def receive(self, request: Request) -> tuple[str, Mapping[str, JsonValue]]:
-        """The owner of a request and the JSON object of its body; an HTTPException where one is missing."""
+        """Return the owner of a request and the JSON object in its body; raises HTTPException for others."""
         owner = await self.owner(request)
         return owner, await read_object(request, self.limits)
 
     async def owner(self, request: Request) -> str:
-        """Return the identity of the caller as text, _NOBODY where it has none; raises a 401.
+        """Return the identity of the caller as text, `_NOBODY` without one; raises a 401.
 
-        None and an empty text count as a refusal: a lookup that finds nobody returns them.
+        None and an empty text are refused, because a lookup without a result returns them.
         """
         if self.authorize is None:
             return _NOBODY
@@ -59,7 +59,7 @@ class Service(Value):
         return found if isinstance(found, str) else to_json(found)
 
     async def options(self, request: Request) -> dict[str, Any]:
-        """Return the keyword `deps` for a run, where the app has any. Its errors are logged, not sent."""
+        """Return the keyword `deps` for a run, if the app has any. Errors of it are logged, not sent."""
         if self.deps is None:
             return {}
         try:
@@ -67,14 +67,14 @@ class Service(Value):
             return {"deps": await made if inspect.isawaitable(made) else made}
         except HTTPException:
             raise
-        except Exception:  # noqa: BLE001  # of the user's own function; its words may hold secrets
+        except Exception:  # noqa: BLE001  # of a function of the user; its text may contain secrets
             _log.exception("deps(request) failed")
             raise HTTPException(500, "the service could not prepare this request") from None
 
     def stream(
         self, run: Run, frames: AsyncIterator[bytes], headers: Mapping[str, str] | None = None
     ) -> Response:
-        """The frames of a run as the answer, with the id of the run in a header."""
+        """A response with the frames of a run, and the id of the run in a header."""
         return EventStream(
             run,
             frames,

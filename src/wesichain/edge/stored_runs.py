@@ -1,4 +1,4 @@
-"""Stored runs: runs of a `DurableAgent`, which any process with the same database can show and resume."""
+"""Stored runs: runs of a `DurableAgent`, which any process with the same database can read and resume."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from wesichain.errors import ConfigError, DurableError, RunIdConflictError
 from wesichain.tools import CancellationToken
 
 from .runs import (
+    ConversationDirectory,
     CostMeter,
     Order,
     Run,
     RunEnd,
     RunRegistry,
-    Talks,
     conversation_of,
+    error_text,
     history_of,
     missing_decisions,
     status_of,
     thread_of,
-    words_of,
 )
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class DurableRunner(Protocol):
-    """The part of a `DurableAgent` that the app uses: an app of plain agents does not load that room."""
+    """The methods of a `DurableAgent` that the app uses; an app of plain agents does not import it."""
 
     @property
     def name(self) -> str: ...
@@ -64,13 +64,13 @@ class DurableRun(Run):
         agent: DurableRunner,
         run_id: str,
         conversation: str | None,
-        talk: RunMemory | None,
+        memory: RunMemory | None,
         prices: Prices | None,
     ) -> None:
         self.run_id = run_id
         self.conversation = conversation
         self._agent = agent
-        self._talk = talk
+        self._memory = memory
         self._prices = prices
 
     @override
@@ -80,7 +80,7 @@ class DurableRun(Run):
 
     @override
     def number(self, event: Event) -> int | None:
-        """Pieces of text are streamed as they come, and not stored."""
+        """The number of an event; None for pieces of text, which are not stored."""
         return None if isinstance(event, TextDelta | OutputDelta) else event.seq
 
     @override
@@ -88,13 +88,13 @@ class DurableRun(Run):
         try:
             outcome = await self._agent.outcome(self.run_id)
         except DurableError as error:
-            raise HTTPException(500, words_of(error)) from None
+            raise HTTPException(500, error_text(error)) from None
         is_cancelled = await self._agent.status(self.run_id) == "cancelled"
         end = RunEnd(outcome, is_dropped=is_cancelled)
         return replace(end, cost=await self._cost(end))
 
     async def _cost(self, end: RunEnd) -> float | None:
-        """What the run has cost; an outcome has the events since the last decision alone."""
+        """The cost of the run, from its stored events: the outcome has only those since the last decision."""
         meter = CostMeter(self._prices)
         stored = cast("AsyncGenerator[Event]", self._agent.events(self.run_id, after=0))
         async with aclosing(stored) as events:
@@ -119,11 +119,11 @@ class DurableRun(Run):
         try:
             await self._agent.decide(self.run_id, decisions)
         except DurableError as error:
-            refusal = error.__cause__  # of a decision that does not fit, as that of a plain run
+            refusal = error.__cause__  # a ConfigError, if a decision does not fit its call
             status = status_of(refusal) if isinstance(refusal, ConfigError) else 409
-            raise HTTPException(status, words_of(error)) from None
-        if self._talk is not None:  # whoever began the run may be gone
-            await self._agent.follow(self.run_id, self._talk)
+            raise HTTPException(status, error_text(error)) from None
+        if self._memory is not None:  # the process that began the run may have ended
+            await self._agent.follow(self.run_id, self._memory)
 
     @override
     async def cancel(self) -> None:
@@ -141,42 +141,44 @@ class DurableRun(Run):
 
 
 class StoredRuns(RunRegistry):
-    """The runs of one durable agent. Their owner is stored with them, as the `key` of the queue.
+    """The runs of one durable agent. Their owner is stored as the `key` of the queue.
 
-    The app serves the queue: it runs what it queues, and runs whose process died.
+    The app serves the queue: it runs its own runs, and continues those of dead processes.
     """
 
-    def __init__(self, agent: DurableRunner, talks: Talks, *, prices: Prices | None) -> None:
+    def __init__(
+        self, agent: DurableRunner, conversations: ConversationDirectory, *, prices: Prices | None
+    ) -> None:
         self._agent = agent
-        self._talks = talks
+        self._conversations = conversations
         self._prices = prices
         self._stop: CancellationToken | None = None
         self._serving: asyncio.Task[None] | None = None
 
     def serve(self) -> None:
-        """Serve the queue, if that is not done yet."""
+        """Serve the queue, unless it is being served."""
         if self._serving is None or self._serving.done():
             self._stop = CancellationToken()
             self._serving = asyncio.create_task(self._agent.serve(self._stop, grace=5.0))
 
     async def close(self) -> None:
-        """Take no more runs; other processes continue those that do not end in a few seconds."""
+        """Stop serving the queue; other processes continue runs that do not end in a few seconds."""
         if self._stop is not None and self._serving is not None:
-            self._stop.cancel("the service ends")
+            self._stop.cancel("the service is shutting down")
             await asyncio.wait([self._serving])
 
     @override
     async def start(self, order: Order) -> DurableRun:
         self.serve()
         await self._check_owner(order)
-        talk = await self._talks.open(order.owner, order.conversation)
-        options = {name: value for name, value in order.options.items() if name != "deps"}  # it makes its own
+        memory = await self._conversations.open(order.owner, order.conversation)
+        options = {name: value for name, value in order.options.items() if name != "deps"}  # it has its own
         try:
             await self._agent.enqueue(
                 order.task,
                 run_id=order.run_id,
-                history=await history_of(order, talk),
-                conversation=talk,
+                history=await history_of(order, memory),
+                conversation=memory,
                 tools=order.tools,
                 key=order.owner or None,
                 **options,
@@ -184,11 +186,11 @@ class StoredRuns(RunRegistry):
         except RunIdConflictError as error:
             raise HTTPException(409, str(error)) from None
         except ConfigError as error:
-            raise HTTPException(400, words_of(error)) from None
+            raise HTTPException(400, error_text(error)) from None
         except DurableError as error:
-            raise HTTPException(503, words_of(error)) from None
-        await self._check_owner(order)  # another's order with the same id may have come first
-        return DurableRun(self._agent, order.run_id, order.conversation, talk, self._prices)
+            raise HTTPException(503, error_text(error)) from None
+        await self._check_owner(order)  # another owner may have queued a run with this id in the meantime
+        return DurableRun(self._agent, order.run_id, order.conversation, memory, self._prices)
 
     @override
     async def find(self, owner: str, run_id: str) -> DurableRun | None:
@@ -198,21 +200,21 @@ class StoredRuns(RunRegistry):
         self.serve()
         stored = await self._agent.conversation(run_id)
         conversation = None if stored is None else conversation_of(stored)
-        talk = await self._talks.open(owner, conversation)
-        return DurableRun(self._agent, run_id, conversation, talk, self._prices)
+        memory = await self._conversations.open(owner, conversation)
+        return DurableRun(self._agent, run_id, conversation, memory, self._prices)
 
     @override
     async def waiting(self, owner: str, conversation: str) -> DurableRun | None:
         thread = thread_of(owner, conversation)
         row = next(iter(await self._agent.list("interrupted", 1, search=thread)), None)
-        while row is not None and row.parent is not None:  # one inside another waits with it, and is newer
+        while row is not None and row.parent is not None:  # an inner run waits with its parent, and is newer
             row = await self._agent.show(row.parent)
         if row is None or not row.run_id.startswith(thread):
             return None
         return await self.find(owner, row.run_id)
 
     async def _summary(self, run_id: str) -> RunSummary | None:
-        """The run of that id at the top; None if there is none."""
+        """The run with that id, unless it is inside another; None if there is none."""
         try:
             summary = await self._agent.show(run_id)
         except DurableError:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from wesichain.agent import Agent, Approve, ApproveWith, Decision, Refuse
 from wesichain.core.internal import PendingCall, Prices, Provide, Value, to_plain
 from wesichain.errors import (
+    ApprovalExpiredError,
     CodecError,
     ConfigError,
     DomainError,
+    DurableError,
     MissingDependencyError,
     PlaybookError,
     WesichainError,
@@ -194,26 +196,37 @@ class _Viewer(Value):
         try:
             if self.desk is None or not await self.desk.decide(token, decision):
                 await run_in_threadpool(folder.decide, token, decision)
-        except ConfigError as error:  # somebody else was quicker
-            raise HTTPException(HTTPStatus.CONFLICT, str(error)) from None
+        except ConfigError as error:
+            is_late = await run_in_threadpool(folder.token_status, token) != "waiting"
+            raise HTTPException(_conflict_if(is_late), redact(str(error))) from None
         return JSONResponse({"token": token, "decision": decision.kind})
 
 
 async def _decide_stored(database: DurableRuns, token: str, decision: Decision) -> bool:
-    """Decide on a call of a durable run; whether one waits for this token."""
+    """Decide on a call of a durable run; False if none waits for this token."""
+    run = next((item.run_id for item in await database.pending() if item.token == token), None)
+    if run is None:
+        if any(token == decided for _, decided in await database.ask(lambda store: store.ledger.decided())):
+            raise HTTPException(*_UNDECIDABLE["decided"])
+        return False
     try:
-        run = next((item.run_id for item in await database.pending() if item.token == token), None)
-        if run is not None:
-            await database.approve(run, token, decision)
-    except WesichainError as error:
-        raise HTTPException(HTTPStatus.CONFLICT, redact(str(error))) from None
-    return run is not None
+        await database.approve(run, token, decision)
+    except DurableError as error:
+        does_not_fit = isinstance(error.__cause__, ConfigError)
+        is_late = not does_not_fit or isinstance(error.__cause__, ApprovalExpiredError)
+        raise HTTPException(_conflict_if(is_late), redact(str(error))) from None
+    return True
+
+
+def _conflict_if(is_late: bool) -> int:
+    """The status of a decision that was refused: it came too late, or does not fit its call."""
+    return HTTPStatus.CONFLICT if is_late else HTTPStatus.BAD_REQUEST
 
 
 _UNDECIDABLE = {
     "unknown": (HTTPStatus.NOT_FOUND, "no call waits for this token"),
     "decided": (HTTPStatus.CONFLICT, "this call was decided already"),
-    "expired": (HTTPStatus.GONE, "this approval has expired; run the task again"),
+    "expired": (HTTPStatus.CONFLICT, "this approval has expired; run the task again"),
 }
 
 

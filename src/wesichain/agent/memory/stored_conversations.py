@@ -10,22 +10,27 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from wesichain.core.internal import Clock, SystemClock
+from wesichain.core.internal import Clock, SystemClock, replace
 from wesichain.errors import ConversationError
 from wesichain.store import Entry, Layout, Logs, TableSchema
 
-from .stores import Conversations, Turn, has_system, turn_of_text, turn_to_text
+from .stores import Conversations, Turn, has_system, turn_number, turn_of_text, turn_to_text
 
 if TYPE_CHECKING:  # loaded by whoever keeps a file or has a Postgres: an agent alone does not need them
     from wesichain.store.postgres import PostgresLogs
     from wesichain.store.sqlite import SqliteLogs
 
 _KEPT = "system"  # the owner of turns that every window keeps
-_CONFLICT = ConversationError  # of a writer that says what it comes after: a turn never does
+
+
+class _ConflictError(ConversationError):
+    """Another turn was added between the read and the append."""
 
 
 class LogConversations(Conversations):
-    """Conversations in any store of logs."""
+    """Conversations in any store of logs. The `base` of an entry is the `turn_number` of one with a key."""
+
+    keeps_keys = True
 
     def __init__(self, logs: Logs, clock: Clock | None) -> None:
         self._logs = logs
@@ -33,9 +38,26 @@ class LogConversations(Conversations):
 
     @override
     async def append(self, id: str, turn: Turn) -> None:
+        await self._logs.append(id, [self._entry(id, turn)], after=None)
+
+    @override
+    async def append_once(self, id: str, turn: Turn, *, key: str) -> bool:
+        entry = self._entry(id, turn)
+        number = turn_number(turn, key)
+        while True:
+            there = await self._logs.read(id, since=0)
+            if any(one.base == number for one in there):
+                return False
+            last = there[-1].seq if there else 0
+            try:
+                await self._logs.append(id, [replace(entry, seq=last + 1, base=number)], after=last)
+            except _ConflictError:
+                continue
+            return True
+
+    def _entry(self, id: str, turn: Turn) -> Entry:
         owner = _KEPT if has_system(turn) else ""
-        entry = Entry(0, owner, 0, self._clock.time(), turn_to_text(turn, id=id))
-        await self._logs.append(id, [entry], after=None)
+        return Entry(0, owner, 0, self._clock.time(), turn_to_text(turn, id=id))
 
     @override
     async def read(self, id: str, *, newest: int | None = None) -> Sequence[Turn]:
@@ -108,7 +130,7 @@ class SqliteConversations(LogConversations):
 
         schema = TableSchema("the conversations", APPLICATION_ID, SQLITE_MIGRATIONS, ConversationError)
         layout = Layout(
-            "conversations", "turns", "conversation", _CONFLICT, key=str.encode, name=bytes.decode
+            "conversations", "turns", "conversation", _ConflictError, key=str.encode, name=bytes.decode
         )
         super().__init__(SqliteLogs(path, schema, layout, timeout=timeout), clock)
 
@@ -175,7 +197,7 @@ class PostgresConversations(LogConversations):
             "wesichain_conversations",
             "wesichain_turns",
             "conversation",
-            _CONFLICT,
+            _ConflictError,
             find="sha256(name) = sha256(?)",
             key=str.encode,
             name=bytes.decode,

@@ -6,6 +6,7 @@ import builtins
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from hashlib import sha256
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from typing_extensions import override
@@ -36,11 +37,14 @@ class Conversation:
     call is never parted from its result.
     """
 
+    keeps_keys = True
+
     def __init__(
         self, max_tokens: int | None = None, *, count_tokens: Callable[[str], int] = estimate_tokens
     ) -> None:
         self._window = HistoryWindow(max_tokens, count_tokens)
         self._messages: list[Message] = []
+        self._added: set[int] = set()  # the numbers of turns that were added with a key
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -52,6 +56,7 @@ class Conversation:
 
     def clear(self) -> None:
         self._messages.clear()
+        self._added.clear()
 
     def window(self) -> tuple[Message, ...]:
         """The messages that the next run sees."""
@@ -64,6 +69,15 @@ class Conversation:
     async def extend(self, *messages: Message) -> None:
         """Add the messages of a run's turn."""
         self.add(*messages)
+
+    async def extend_once(self, key: str, *messages: Message) -> bool:
+        """Add the messages of a run's turn, unless they were added with this key before."""
+        number = turn_number(messages, key)
+        if number in self._added:
+            return False
+        self._added.add(number)
+        self.add(*messages)
+        return True
 
 
 class HistoryWindow(Value):
@@ -129,6 +143,8 @@ class Conversations(ABC):
     A turn is kept in whole or not at all. Turns have one order, which is the same for every reader.
     """
 
+    keeps_keys = False  # whether `append_once` knows the keys of stored turns
+
     def open(
         self,
         id: str,
@@ -142,6 +158,14 @@ class Conversations(ABC):
     @abstractmethod
     async def append(self, id: str, turn: Turn) -> None:
         """Add a turn to a conversation, which begins with its first one."""
+
+    async def append_once(self, id: str, turn: Turn, *, key: str) -> bool:  # noqa: ARG002  # no keys are kept
+        """Add a turn, unless the same turn was added with this key before; return whether it was added.
+
+        Optional: a store that says `keeps_keys = True` does so; by default the turn is always added.
+        """
+        await self.append(id, turn)
+        return True
 
     @abstractmethod
     async def read(self, id: str, *, newest: int | None = None) -> Sequence[Turn]:
@@ -164,6 +188,7 @@ class StoredConversation:
 
     def __init__(self, store: Conversations, id: str, window: HistoryWindow) -> None:
         self.id = _checked_id(id)
+        self.keeps_keys = store.keeps_keys
         self._store = store
         self._window = window
 
@@ -182,14 +207,25 @@ class StoredConversation:
 
     async def extend(self, *messages: Message) -> None:
         """Add messages as one turn: all of them or none, and no other run's between them."""
+        self._check(messages)
+        if messages:
+            await self._store.append(self.id, messages)
+
+    async def extend_once(self, key: str, *messages: Message) -> bool:
+        """Add messages as one turn, unless they were added with this key before; return whether they were.
+
+        `key` is the id of the run that the turn is of: several processes may add the turn of one run.
+        """
+        self._check(messages)
+        return bool(messages) and await self._store.append_once(self.id, messages, key=key)
+
+    def _check(self, messages: Turn) -> None:
         for message in messages:
             given: Any = message
             if not isinstance(given, Message):
                 raise ConfigError(
                     f"conversation {self.id!r}: {given!r} is no message; use Message(Role.USER, ...)"
                 )
-        if messages:
-            await self._store.append(self.id, messages)
 
 
 def _checked_id(id: Any) -> str:
@@ -205,8 +241,11 @@ def _checked_id(id: Any) -> str:
 class MemoryConversations(Conversations):
     """Keeps conversations as long as the process lives; any number of threads and event loops share it."""
 
+    keeps_keys = True
+
     def __init__(self) -> None:
         self._turns: dict[str, list[Turn]] = {}  # the one that was extended last is last
+        self._added: set[tuple[str, int]] = set()  # conversations, and turns added with a key
         self._lock = threading.RLock()
 
     @override
@@ -215,6 +254,16 @@ class MemoryConversations(Conversations):
             turns = self._turns.pop(id, [])
             turns.append(turn)
             self._turns[id] = turns
+
+    @override
+    async def append_once(self, id: str, turn: Turn, *, key: str) -> bool:
+        added = id, turn_number(turn, key)
+        with self._lock:
+            if added in self._added:
+                return False
+            self._added.add(added)
+            await self.append(id, turn)
+            return True
 
     @override
     async def read(self, id: str, *, newest: int | None = None) -> Sequence[Turn]:
@@ -234,6 +283,7 @@ class MemoryConversations(Conversations):
     async def delete(self, id: str) -> None:
         with self._lock:
             self._turns.pop(id, None)
+            self._added = {added for added in self._added if added[0] != id}
 
 
 # --- turns as text, for stores that keep them outside -----------------------------------------------
@@ -242,6 +292,12 @@ class MemoryConversations(Conversations):
 def has_system(turn: Turn) -> bool:
     """Whether the turn has a message that every window keeps."""
     return any(message.role is Role.SYSTEM for message in turn)
+
+
+def turn_number(turn: Turn, key: str) -> int:
+    """The number of a turn that is added with a key: above zero and of 63 bits, as databases can store it."""
+    digest = sha256(f"{key}\n{to_json(turn)}".encode()).digest()
+    return int.from_bytes(digest[:8]) >> 1 | 1
 
 
 def turn_to_text(turn: Turn, *, id: str) -> str:

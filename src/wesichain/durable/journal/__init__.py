@@ -1,1 +1,1 @@
-"""The journal: what the steps of a run have come to, written down before the loop hears of it."""
+"""The journal: the result of each step of a run, stored before the loop receives it."""

@@ -34,17 +34,17 @@ from wesichain.errors import (
 )
 from wesichain.tools import PreparedCall, ToolResult
 
-from .records import Conversed, MetLimit, StepRecord, fingerprint, fingerprint_of_call
+from .records import MetLimit, RequestHasher, StepRecord, fingerprint, fingerprint_of_call
 from .step_journal import StepJournal
 
 T = TypeVar("T")
 
 
 class DurableEffects(Effects):
-    """The world, with a journal before it. A tool that must run once writes down its intent first.
+    """Effects that are recorded in a journal. The intent to call a `once` tool is recorded before the call.
 
-    The runs inside a call have effects of their own on the same journal, under the name of the call: an agent
-    that is used as a tool goes on where it was, and is not run again.
+    The runs inside a call have their own effects on the same journal, in the scope of the call: an agent that
+    is used as a tool continues after its last step.
     """
 
     def __init__(
@@ -56,12 +56,12 @@ class DurableEffects(Effects):
         needs_deps: bool = True,
     ) -> None:
         self.remembers = True
-        self.needs_deps = needs_deps  # what only looks through a journal does without
+        self.needs_deps = needs_deps  # False where a journal is only read
         self._journal = journal
         self._live = live
         self._scope = scope
         self._run: RunState[Any] | None = None
-        self._conversed = Conversed(is_inside=bool(scope))
+        self._conversed = RequestHasher(is_inside=bool(scope))
         self._checks: Counter[int] = Counter()  # of answers, by step
 
     @override
@@ -74,20 +74,20 @@ class DurableEffects(Effects):
         is_live: list[bool] = []
         run = self._run
         before = 0 if run is None else run.emitter.last_seq
-        is_own = not self._scope and not isinstance(request, ViewRequest)  # a summary is no text of the run
+        is_own = not self._scope and not isinstance(request, ViewRequest)  # a summary is not streamed
 
         async def ask() -> StepRecord:
             try:
                 with self._journal.live_call(step_id) if is_own else nullcontext() as live_text:
                     reply = await self._live.ask(request, step_id=step_id, on_text=live_text)
-            except Exception as error:  # noqa: BLE001  # a model may be anybody's code
+            except Exception as error:  # noqa: BLE001  # a model may raise anything
                 caught.append(error)
-                is_refusal = isinstance(error, AgentError | ConfigError)  # not the model's word
+                is_refusal = isinstance(error, AgentError | ConfigError)  # the model was not called
                 return StepRecord(raised=RaisedError.of(error), is_refusal=is_refusal, events=extra_calls())
             return replace(_reply_record(reply), events=extra_calls())
 
         def extra_calls() -> tuple[Event, ...]:
-            """The model calls that a middleware made beside the one of this step."""
+            """The other model calls that a middleware made during this step."""
             is_live.append(True)
             return () if run is None else extra_call_events(run, before)
 
@@ -108,13 +108,15 @@ class DurableEffects(Effects):
     @override
     async def call(self, prepared: PreparedCall, caller: Caller) -> ToolResult:
         if prepared.tool.is_agent:
-            return await self._live.call(prepared, caller)  # its own steps are kept
+            return await self._live.call(prepared, caller)  # its own steps are recorded
         call, ctx = prepared.call, caller.context(prepared.call)
         name = f"{self._scope}call {ctx.step_id} {_label(call.id)} {ctx.attempt}"
         asked = fingerprint_of_call(prepared)
         tool, is_unknown = prepared.tool, False
-        if tool.effect == "once" and not (self._journal.knows(name) or tool.is_waiting(ctx.idempotency_key)):
-            is_unknown = await self._intend(name, asked)
+        if tool.effect == "once" and not (
+            self._journal.has_record(name) or tool.is_waiting(ctx.idempotency_key)
+        ):
+            is_unknown = await self._record_intent(name, asked)
         result: list[ToolResult] = []
 
         async def perform() -> StepRecord:
@@ -122,8 +124,8 @@ class DurableEffects(Effects):
                 return StepRecord(
                     raised=RaisedError("ToolExecutionError", unknown_outcome(call.name)), is_unknown=True
                 )
-            if not self._scope and self._journal.has_gone_on(ctx.step_id):
-                return StepRecord(raised=RaisedError("ToolExecutionError", _passed_over(call)))
+            if not self._scope and self._journal.is_past(ctx.step_id):
+                return StepRecord(raised=RaisedError("ToolExecutionError", _skipped_message(call)))
             events: list[Event] = []  # of the runs inside the call
 
             def record(event: Event) -> None:
@@ -161,16 +163,16 @@ class DurableEffects(Effects):
 
     @override
     async def remember(self, entry: JournalEntry[T], make: Callable[[], Awaitable[T]]) -> T:
-        """What `make` gives, journalled: it may have effects, and may give another value the next time."""
+        """The recorded result of `make`, which may have effects or return another value the next time."""
         if entry.verb == "offer":
-            return await make()  # tools that can be called are no data; the function is called again
+            return await make()  # tools cannot be stored, so the function is called again
         done: list[T] = []
         raised: list[Exception] = []
 
         async def perform() -> StepRecord:
             try:
                 done.append(await make())
-            except Exception as error:  # noqa: BLE001  # functions of the user's are anybody's code
+            except Exception as error:  # noqa: BLE001  # functions of users may raise anything
                 raised.append(error)
                 cause = error.cause if isinstance(error, Refused) else error
                 return StepRecord(raised=RaisedError.of(cause), is_refusal=not isinstance(error, Refused))
@@ -184,7 +186,7 @@ class DurableEffects(Effects):
         return done[0] if done else entry.read(record.value)
 
     def _name_of(self, entry: JournalEntry[Any]) -> str:
-        """The name of a journal step: answers may be checked several times in one step."""
+        """The name of a journal step. Checks are numbered: a step may check several answers."""
         name = f"{self._scope}{entry.verb} {entry.step_id}"
         if entry.call_id:
             return f"{name} {_label(entry.call_id)}"
@@ -195,15 +197,15 @@ class DurableEffects(Effects):
 
     @override
     def below(self, call: str, number: int) -> Callable[[Effects], Effects]:
-        """The effects of a run inside a call: of a second one in the same call, under a name of its own."""
+        """The effects of a run inside a call, in a scope for each such run."""
         label = _label(call) if number == 1 else f"{_label(call)}~{number}"
         scope, needs = f"{self._scope}{label}/", self.needs_deps
         return lambda live: DurableEffects(self._journal, live, scope=scope, needs_deps=needs)
 
-    async def _intend(self, name: str, asked: str) -> bool:
-        """Write down that the call is about to run; whether that stands already: its outcome is unknown."""
+    async def _record_intent(self, name: str, asked: str) -> bool:
+        """Record that the call is about to run. True if that is recorded already: its outcome is unknown."""
         intent = f"intent {name}"
-        is_known = self._journal.knows(intent)
+        is_known = self._journal.has_record(intent)
 
         async def intend() -> StepRecord:
             return StepRecord()
@@ -213,12 +215,12 @@ class DurableEffects(Effects):
 
 
 def _label(call_id: str) -> str:
-    """A call's id as part of a name: models may call it anything, at any length."""
+    """A call's id as part of a name; an id with other characters, or a long one, is hashed."""
     return call_id if _PLAIN.fullmatch(call_id) else fingerprint(call_id)[:32]
 
 
-def is_of(name: str, call_id: str) -> bool:
-    """Whether a step of this name has the result of the call."""
+def is_step_of_call(name: str, call_id: str) -> bool:
+    """Whether the step of this name records the result of the call."""
     return f" {_label(call_id)} " in name and not name.startswith("intent ")
 
 
@@ -234,8 +236,8 @@ def _reply_record(reply: object) -> StepRecord:
     )
 
 
-def _passed_over(call: ToolCall) -> str:
+def _skipped_message(call: ToolCall) -> str:
     return (
-        f"{call.name!r} was not run: the version of the program that the run began with did not run this "
-        f"call, and has gone on without it"
+        f"{call.name!r} was not run: the version of the program that the run began with continued without "
+        f"running this call"
     )

@@ -1,4 +1,4 @@
-"""Records: what a finished step leaves behind, as text, and the fingerprint of what it was asked."""
+"""Records: the stored text of a finished step, and the fingerprint of its input."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from wesichain.tools import PreparedCall, ToolContext
 
 
 class MetLimit(Value):
-    """A limit of a run above, met by a run inside a call: `level` 1 is the run that made the call, 2 the one
-    above that."""
+    """A limit of an outer run that a run inside a call has exceeded.
+
+    `level` 1 is the run that made the call, 2 the run above it.
+    """
 
     level: int
     step_id: int
@@ -24,7 +26,7 @@ class MetLimit(Value):
 
     @classmethod
     def in_call(cls, ctx: ToolContext) -> MetLimit | None:
-        """The limit that a run inside this call has met; None where there is none."""
+        """The limit that a run inside this call has exceeded, or None."""
         link = ctx.link
         if link is None or link.limit is None:
             return None
@@ -33,7 +35,7 @@ class MetLimit(Value):
         return cls(level, met.step_id, met.resource, met.limit, met.used, str(met))
 
     def restore(self, ctx: ToolContext) -> None:
-        """Make it the limit of the run that stands at its level now."""
+        """Set it as the limit that the call has exceeded, of the run that is now at its level."""
         owner = ctx.link.account.at_level(self.level)
         ctx.link.limit = BudgetExceededError(
             self.message,
@@ -46,14 +48,14 @@ class MetLimit(Value):
 
 
 class StepRecord(Value, omit_defaults=True):
-    """The record of a step: a reply, a value, or an error. `events`: those of runs inside it."""
+    """The result of a step: a reply, a value, or an error. `events` are those of inner runs."""
 
     reply: LlmResponse | None = None
     value: JsonValue = None
     raised: RaisedError | None = None
-    is_refusal: bool = False  # nothing was done: resuming the run asks again
-    is_unknown: bool = False  # it may have been done: never do it twice
-    is_finish: bool = False  # the tool said that its value is the run's
+    is_refusal: bool = False  # nothing was done: a resumed run performs the step again
+    is_unknown: bool = False  # it may have been done: it must not be done twice
+    is_finish: bool = False  # the tool ended the run with its value
     duration_ms: float = 0.0
     parts: tuple[Part, ...] = ()  # of a result that is more than text
     limit: MetLimit | None = None  # that ended the call
@@ -61,9 +63,10 @@ class StepRecord(Value, omit_defaults=True):
 
 
 class JournalRecord(Value, omit_defaults=True):
-    """A deed, what it answers to, and when: wall time, and seconds of the run's own time, at its end.
+    """A step as it is stored, with the fingerprint of its input (`asked`).
 
-    `by` is the version of the program that did it; `told` are the run's events since the record before.
+    `at` is the wall time at its end, `elapsed` the seconds of the run's own time. `by` is the version of the
+    program that performed it; `told` are the run's events since the record before.
     """
 
     asked: str
@@ -75,7 +78,7 @@ class JournalRecord(Value, omit_defaults=True):
 
 
 def read_record(text: str) -> JournalRecord:
-    """The record of a step from its text. The first databases of 0.2.0 call the entry by another name."""
+    """The record of a step from its text. The first databases of 0.2.0 call its `entry` "deed"."""
     plain = parse_json(text)
     if is_object(plain) and "deed" in plain:
         plain = {**plain, "entry": plain["deed"]}
@@ -85,17 +88,17 @@ def read_record(text: str) -> JournalRecord:
 
 
 def written(record: JournalRecord, *, limit: int) -> tuple[JournalRecord, str]:
-    """The record as it can be kept, and its text. What has no JSON, or is too long, is an error."""
+    """The record as it is stored, and its text. A result that is not JSON, or too long, becomes an error."""
     try:
         text = to_json(record)
         size = len(text) if text.isascii() else len(text.encode())
         if size <= limit:
             return record, text
         why = (
-            f"the output of this step has {size} bytes, and {limit} are kept: return less, or raise max_step"
+            f"the output of this step has {size} bytes, the limit is {limit}: return less, or raise max_step"
         )
     except CodecError as error:
-        why = f"the output of this step cannot be kept: {error}"
+        why = f"the output of this step cannot be stored: {error}"
     done = record.entry
     entry = StepRecord(raised=RaisedError("CodecError", why), duration_ms=done.duration_ms, limit=done.limit)
     kept = JournalRecord(record.asked, record.at, record.elapsed, entry, record.by)
@@ -111,11 +114,11 @@ def fingerprint_of_call(prepared: PreparedCall) -> str:
     return fingerprint([call.id, call.name, call.args])
 
 
-class Conversed:
-    """The fingerprints of a run's requests: of all messages so far, at the cost of the new ones.
+class RequestHasher:
+    """Makes fingerprints of a run's requests: each covers all messages so far and hashes the new ones only.
 
-    The tools are a part of the program's version, and the model may change without it. The instructions of
-    an agent inside are asked for anew when the run goes on, and may be others by then.
+    Tools are left out because they are part of the program's version, and the model because it may change.
+    The system messages of an inner agent are left out because a resume computes its instructions again.
     """
 
     __slots__ = ("_hash", "_is_inside", "_seen")

@@ -1,8 +1,8 @@
-"""The journal of one run: what was done is told again, what is new is done and written down.
+"""The journal of one run: recorded steps return their records, new steps are performed and recorded.
 
-Steps are known by name (kind, step number, call id), not by their order: calls that run side by side may end
-in any. A step that the same program asks for anew, of something else than its record answers to, is a
-`ReplayMismatchError`; what another version of the program has done stands as it is.
+Steps are identified by name (kind, step number, call id), not by order: concurrent calls end in any order. If
+the same version of a program repeats a recorded step with another input, a `ReplayMismatchError` is raised;
+records of other versions are used as they are.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from wesichain.durable.store.step_table import LostRunError
 from wesichain.errors import ReplayMismatchError
 from wesichain.tools import CancellationToken
 
-from .inside import Inside
+from .inner_runs import InnerRuns
 from .records import JournalRecord, StepRecord, fingerprint, read_record, written
 
 Act: TypeAlias = Callable[[], Awaitable[StepRecord]]
 Step: TypeAlias = Callable[[str, Callable[[], Awaitable[str]]], Awaitable[str]]
 
 OnText: TypeAlias = Callable[[str], None]
-# Of a step's number, the number of the run's last event, and the events that are not recorded yet.
+# Takes a step's number, the number of the run's last event, and the events that are not recorded yet.
 LiveModelCall: TypeAlias = Callable[[int, int, Sequence[Event]], AbstractContextManager[OnText | None]]
 
 MAX_STEP = 4 * 1024 * 1024  # bytes
 
 
 class Program(Value):
-    """The program of a run: its version, and whether what is asked of a step must be the same again."""
+    """The program of a run: its version, and whether recorded steps must be repeated with the same input."""
 
     version: str = ""
     is_exact: bool = True
 
 
-_SOME = Program()
+_NO_VERSION = Program()
 
 
 class StepJournal(Clock):
-    """Performs the steps of one run, and is its clock: time passes in steps alone, and is recorded with them.
+    """Performs the steps of one run, and is its clock: time passes only in steps, and is recorded with them.
 
-    `recorded` has the texts of finished steps by name; `step` does a new one and keeps its text, or raises.
-    `events` has the events of the run so far, where they are to be kept with the steps.
+    `recorded` has the texts of finished steps by name; `step` performs a new one and stores its text, or
+    raises. `events` has the events of the run so far, if they are to be stored with the steps.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class StepJournal(Clock):
         clock: Clock,
         at: float,
         max_step: int = MAX_STEP,
-        program: Program = _SOME,
+        program: Program = _NO_VERSION,
     ) -> None:
         self._recorded = {name: read_record(text) for name, text in recorded.items() if text}
         self._step = step
@@ -69,17 +69,17 @@ class StepJournal(Clock):
         self._elapsed = 0.0
         self._sleeps = 0
         self._last_seq = max((event.seq for r in self._recorded.values() for event in r.told), default=0)
-        self._kept = 0  # of `events`: how many need no look
+        self._kept = 0  # the number of `events` that are stored
         asked = [name.split()[1] for name in self._recorded if name.startswith("ask ")]  # "ask 3 for view 0"
         self._last_ask = max(map(int, asked), default=0)
         self.is_adopted = any(record.by != program.version for record in self._recorded.values())
         self.events: Sequence[Event] = ()
         self.token: CancellationToken | None = None  # of the loop, once it drives the run
-        self.inside: Inside | None = None  # where the runs inside are listed
-        self.live: LiveModelCall | None = None  # gives what takes the text of a model call as it comes
+        self.inner_runs: InnerRuns | None = None
+        self.live: LiveModelCall | None = None  # streams the text of model calls
 
-    def knows(self, name: str) -> bool:
-        """Whether a step of this name has ended before, and has not been told again yet."""
+    def has_record(self, name: str) -> bool:
+        """Whether there is a record of this step that was not used yet."""
         return name in self._recorded
 
     def calls(self) -> tuple[set[str], set[str]]:
@@ -88,22 +88,22 @@ class StepJournal(Clock):
         ids = {call.id for reply in replies if reply is not None for call in reply.tool_calls}
         return ids, {name for name in self._recorded if "call " in name}
 
-    def has_gone_on(self, step_id: int) -> bool:
-        """Whether another program went on from this step: what it did not run then is not run now."""
+    def is_past(self, step_id: int) -> bool:
+        """Whether another version continued after this step: a call that it left out is not run now."""
         return self.is_adopted and step_id < self._last_ask
 
     def unrecorded(self) -> tuple[Event, ...]:
-        """The events since the last record, which then count as kept."""
+        """The events since the last record, which then count as stored."""
         new = self._new_events()
-        if self.inside is not None:
-            self.inside.receive(self.events[self._kept :], after=self._last_seq)
+        if self.inner_runs is not None:
+            self.inner_runs.receive(self.events[self._kept :], after=self._last_seq)
         self._kept = len(self.events)
         if new:
             self._last_seq = new[-1].seq
         return tuple(new)
 
     def live_call(self, step_id: int) -> AbstractContextManager[OnText | None]:
-        """Gives what takes the text of a model call as it comes; None where nobody listens."""
+        """A context with the function that streams the text of a model call, or None without listeners."""
         if self.live is None:
             return nullcontext()
         last = self.events[-1].seq if self.events else self._last_seq
@@ -113,15 +113,14 @@ class StepJournal(Clock):
         return [event for event in self.events[self._kept :] if event.seq > self._last_seq]
 
     async def perform(self, name: str, asked: str, act: Act, *, step_id: int = 0) -> StepRecord:
-        """Do the step, or take the record of it. `asked` is the fingerprint of what it answers to."""
+        """Perform the step, or return its record. `asked` is the fingerprint of its input."""
         record = self._recorded.pop(name, None)
         if record is None or record.entry.is_refusal:
-            record = await self._do(name, asked, act)
+            record = await self._perform(name, asked, act)
         elif self._program.is_exact and record.by == self._program.version and record.asked != asked:
             raise ReplayMismatchError(
-                f"step {name!r} of this run was recorded for something else: what the program does between "
-                f"two steps is not the same again; see that it depends on nothing but them, or give the "
-                f"program another version",
+                f"step {name!r} of this run was recorded with another input: the program is not "
+                f"deterministic; let it depend on the results of steps alone, or give it another version",
                 step_id=step_id,
                 expected=record.asked,
                 actual=asked,
@@ -129,7 +128,7 @@ class StepJournal(Clock):
         self._at, self._elapsed = record.at, max(self._elapsed, record.elapsed)
         return record.entry
 
-    async def _do(self, name: str, asked: str, act: Act) -> JournalRecord:
+    async def _perform(self, name: str, asked: str, act: Act) -> JournalRecord:
         began, before = self._clock.monotonic(), self._elapsed
         kept: list[JournalRecord] = []
 
@@ -148,7 +147,7 @@ class StepJournal(Clock):
             if self.token is None:
                 raise
             self.token.cancel(str(lost))
-            return await asyncio.Future[JournalRecord]()  # the loop watches the token, and ends this wait
+            return await asyncio.Future[JournalRecord]()  # never done: the run is cancelled by its token
         return kept[-1] if kept else read_record(text)
 
     @override

@@ -1,1 +1,1 @@
-"""The store: what durable runs keep in their database, beside what DBOS keeps there for them."""
+"""The store: the tables of durable runs, beside those of DBOS in the same database."""

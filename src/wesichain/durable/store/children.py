@@ -1,7 +1,7 @@
-"""The children: runs inside runs, of agents that others use as tools, as they are listed.
+"""The children: inner runs, of agents that others use as tools, as lists show them.
 
-What a child does is kept with the steps of the run at the top, under the child's scope. Its own row says that
-it is there, whose it is and how it ended; while it is open, it stands where the run at the top stands.
+The steps of a child are stored with those of the run at the top, under the child's scope. Its own row has its
+parent, agent, task and result; until it has a result, it is in the state of the run at the top.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from typing import TYPE_CHECKING, Any
 from wesichain.core.internal import Value
 from wesichain.durable.states import RunState, RunSummary
 
-from .database import Database
+from .database import Database, escape_nul, unescape_nul
 from .dbos_tables import RUN_COLUMNS, RUN_TABLES, STATES, state_in
 from .ledger import RunPage, RunRow, run_row_of
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-_BY_ID = "@"  # begins the stand-in for a scope: that of a node is not one run's alone
+_BY_ID = "@"  # begins a placeholder for the scope: several runs of a node share one scope
 _OPEN = (
-    "UPDATE wesichain_children SET outcome = '', error = NULL, updated_at = {now} "
+    "UPDATE wesichain_children SET outcome = '', error = NULL, task = :task, updated_at = {now} "
     "WHERE run = :run AND id = :id"
 )
 _NEW = (
     "INSERT INTO wesichain_children "
-    "(run, scope, id, parent, agent, outcome, created_at, updated_at) "
-    "VALUES (:run, :scope, :id, :parent, :agent, '', {now}, {now}) ON CONFLICT DO NOTHING"
+    "(run, scope, id, parent, agent, outcome, created_at, updated_at, task) "
+    "VALUES (:run, :scope, :id, :parent, :agent, '', {now}, {now}, :task) ON CONFLICT DO NOTHING"
 )
 _ENDED = (
     "UPDATE wesichain_children SET outcome = :outcome, error = :error, updated_at = {now} "
     "WHERE run = :run AND id = :id"
 )
 _UNDER_WAY = f"({STATES['pending']} OR {STATES['running']})"
-# Its own end; until then, the state of the run at the top. What nobody goes on with is cancelled.
+# Its own result, or until then the state of the run at the top. A child that nobody continues is cancelled.
 _STATES: Mapping[str, str] = {
     "pending": f"c.outcome = '' AND {STATES['pending']}",
     "running": f"c.outcome = '' AND {STATES['running']}",
@@ -48,7 +48,7 @@ _STATES: Mapping[str, str] = {
 _COLUMNS = (
     f"{RUN_COLUMNS}, {state_in(_STATES)} AS child_state, "
     "c.id, c.parent, c.scope, c.agent AS child, c.outcome AS ended, c.error AS child_error, "
-    f"c.created_at AS begun_at, c.updated_at AS changed_at {RUN_TABLES} "
+    f"c.task AS child_task, c.created_at AS begun_at, c.updated_at AS changed_at {RUN_TABLES} "
     "JOIN wesichain_children c ON c.run = r.run"
 )
 _ONE = f"{_COLUMNS} WHERE c.id = :id"
@@ -57,15 +57,16 @@ _ORDER = " ORDER BY c.created_at DESC, c.id DESC LIMIT :limit"
 
 
 class NewChild(Value):
-    """A run that begins inside another, or goes on there."""
+    """A run that begins inside another, or continues there."""
 
     id: str
     parent: str
     agent: str
+    task: str  # as lists show it
 
 
 class ChildResult(Value):
-    """How a run inside another ended."""
+    """The result of a run inside another."""
 
     id: str
     outcome: str
@@ -75,7 +76,7 @@ class ChildResult(Value):
 class ChildRow(Value):
     """A run inside another as it is listed, and the run at the top.
 
-    `scope` is that of its events in the log, of a run that an older version listed; else it is empty.
+    `scope` is the scope of its events in the log, if an older version listed the run; otherwise it is empty.
     """
 
     run: RunSummary
@@ -104,9 +105,10 @@ class Children:
 def keep_children(
     database: Database, db: sa.Connection, run_id: str, changes: Sequence[NewChild | ChildResult]
 ) -> None:
-    """Note which runs inside a run have begun and ended, in the transaction that keeps what they did."""
+    """Store which inner runs have begun and ended, in the transaction that stores their steps."""
     for child in changes:
-        values: dict[str, object] = {"run": run_id, **asdict(child)}
+        values = {name: value and escape_nul(value) for name, value in asdict(child).items()}
+        values["run"] = run_id
         if isinstance(child, ChildResult):
             db.execute(database.sql(_ENDED), values)
         elif db.execute(database.sql(_OPEN), values).rowcount == 0:
@@ -118,15 +120,15 @@ def _child(row: Any) -> ChildRow:
     begun, changed = row.begun_at / 1000, row.changed_at / 1000
     run = RunSummary(
         row.id,
-        row.child,
+        unescape_nul(row.child),
         RunState(row.child_state),
         top.run.version,
         begun,
         changed if row.ended else max(changed, top.run.updated_at),
-        row.child_error,
+        row.child_error and unescape_nul(row.child_error),
         priority=top.run.priority,
         key=top.run.key,
         parent=row.parent,
-        task=top.run.task,
+        task=unescape_nul(row.child_task or ""),  # older versions stored none
     )
     return ChildRow(run, "" if row.scope.startswith(_BY_ID) else row.scope, top)

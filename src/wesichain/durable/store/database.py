@@ -1,6 +1,6 @@
-"""The database: one SQLAlchemy engine, on which DBOS and our own tables work side by side.
+"""The database: one SQLAlchemy engine for the tables of DBOS and our own.
 
-The engine is ours, so that a decision and what follows from it are one transaction.
+DBOS is given our engine, so that a decision and the requeueing of its run are one transaction.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ except ModuleNotFoundError as missing:  # it comes with DBOS
         raise
     raise MissingDependencyError("a durable run", package="dbos", extra="durable") from missing
 
-AWAY = (OperationalError, InterfaceError)  # what is raised while the database cannot be reached
-_TOLD_OFF = ("already exists", "duplicate", "locked")
-_FOR_GOOD = ("readonly", "read-only", "no such", "does not exist", "permission denied", "not a database")
-_FULL = ("disk is full", "no space left")  # as SQLite and Postgres say it
-_PATIENCE, _PAUSE = 5.0, 0.25  # seconds, with somebody who makes the same tables, and between two attempts
+UNREACHABLE = (OperationalError, InterfaceError)  # raised while the database cannot be reached
+_CONTENTION = ("already exists", "duplicate", "locked")
+_PERMANENT = ("readonly", "read-only", "no such", "does not exist", "permission denied", "not a database")
+_DISK_FULL = ("disk is full", "no space left")  # in the errors of SQLite and of Postgres
+_TIMEOUT, _PAUSE = 5.0, 0.25  # seconds, while another process makes the same tables
+_ESCAPE = "\x1a"
 _CONNECTIONS = 40  # at most, for a short time
 
-FORMAT = 2  # of our tables: 0.2.0 wrote the first, and no number with it
+FORMAT = 2  # of our tables: 0.2.0 wrote the first format, without a number
 
 _TABLES = (
     """CREATE TABLE IF NOT EXISTS wesichain_format (
@@ -75,7 +76,7 @@ _TABLES = (
     )""",
 )
 
-# The columns that the second format has added to tables of the first, with their types.
+# Columns that were added to tables later, with their types; older versions still read and write these tables.
 _ADDED = {
     "wesichain_runs": {
         "task": "TEXT",
@@ -89,6 +90,7 @@ _ADDED = {
         "tools": "TEXT",
         "result": "TEXT",
     },
+    "wesichain_children": {"task": "TEXT"},
     "wesichain_leases": {"beat_at": "BIGINT NOT NULL DEFAULT 0", "lease": "BIGINT NOT NULL DEFAULT 0"},
 }
 _FORMATTED = (
@@ -99,32 +101,46 @@ _FORMATTED = (
 
 
 def checked_url(url: str) -> str:
-    """The URL of a database that runs can be kept in, with a whole path; nothing is made."""
+    """The URL of a database that can store runs, with an absolute path; nothing is created."""
     if url.startswith("sqlite:///") and not url.endswith(":memory:"):
         return f"sqlite:///{Path(url.removeprefix('sqlite:///')).expanduser().absolute()}"
     if url.startswith(("postgresql://", "postgres://")):
         return f"postgresql://{url.partition('://')[2]}"
-    raise ConfigError("that is no URL of a database: write sqlite:///FILE or postgresql://HOST/NAME")
+    raise ConfigError("this is not the URL of a database: use sqlite:///FILE or postgresql://HOST/NAME")
 
 
 def brief(error: BaseException) -> str:
-    """The first line of what a database says, which may go on for many."""
+    """The class of an error of a database, and the first of its many lines."""
     return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
 
 
+def escape_nul(text: str) -> str:
+    """The text as Postgres can store it: U+001A and "0" for each NUL, U+001A and "1" for each U+001A."""
+    if "\0" not in text and _ESCAPE not in text:
+        return text
+    return text.replace(_ESCAPE, f"{_ESCAPE}1").replace("\0", f"{_ESCAPE}0")
+
+
+def unescape_nul(text: str) -> str:
+    """The text that `escape_nul` was given."""
+    if _ESCAPE not in text:
+        return text
+    return text.replace(f"{_ESCAPE}0", "\0").replace(f"{_ESCAPE}1", _ESCAPE)
+
+
 def _make_file(url: str) -> None:
-    """Make the file of a SQLite database, for its owner alone, where there is none."""
+    """Create the file of a SQLite database, if it does not exist, with access for its owner only."""
     path = Path(url.removeprefix("sqlite:///"))
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with suppress(FileExistsError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except OSError as error:
-        raise DurableError(f"the database {path} cannot be made: {error}") from error
+        raise DurableError(f"the database {path} cannot be created: {error}") from error
 
 
 class Database:
-    """A database of durable runs. Any thread may use it; every failure of it is a `DurableError`."""
+    """A database of durable runs. Any thread may use it."""
 
     def __init__(self, url: str, *, create: bool = True, connections: int = 20) -> None:
         """`connections` are kept open at most; more are opened while they are needed."""
@@ -146,19 +162,18 @@ class Database:
         )
         self._names = {**names_of(is_sqlite=self.is_sqlite), "now": now}
         self._made: dict[str, sa.TextClause] = {}
-        self._kept: sa.Connection | None = None
+        self._polling_connection: sa.Connection | None = None
 
     def make(self, migrate: Callable[[], object], check: Callable[[], object]) -> None:
-        """Create the tables of DBOS, by `migrate`, and ours, where they are missing.
+        """Create missing tables: those of DBOS, by `migrate`, and ours. `check` checks the tables of DBOS.
 
-        A database that another version wrote and this one cannot read is refused, and not touched: `check`
-        looks at the tables of DBOS.
+        A database that this version cannot read is refused, and not changed.
         """
         try:
             self._check_format()
-            _insist(migrate)  # changes nothing in a database that a newer DBOS has made
+            _retry_while_contended(migrate)  # changes nothing in a database that a newer DBOS has made
             check()
-            _insist(self._make_tables)
+            _retry_while_contended(self._make_tables)
         except SQLAlchemyError as error:
             raise DurableError(f"the database cannot be used: {brief(error)}") from error
 
@@ -170,7 +185,7 @@ class Database:
             raise as_durable(error) from error
         if "wesichain_leases" not in tables:
             shown = sa.make_url(self.url).render_as_string(hide_password=True)
-            raise DurableError(f"the database {shown} has no durable runs: nothing was made there")
+            raise DurableError(f"the database {shown} has no durable runs; nothing was created there")
 
     def _check_format(self) -> None:
         tables = {*sa.inspect(self.engine).get_table_names()}
@@ -203,15 +218,15 @@ class Database:
             db.execute(sa.text(_FORMATTED), {"number": FORMAT})
 
     def sql(self, text: str) -> sa.TextClause:
-        """A statement, with its marks (`{workflows}`, `{now}`) filled in for this database."""
+        """A statement, with its placeholders (`{workflows}`, `{now}`) filled in for this database."""
         made = self._made.get(text)
         if made is None:
             made = self._made[text] = sa.text(text.format(**self._names))
         return made
 
     @contextmanager
-    def writing(self, lock: str | None = None) -> Generator[sa.Connection]:
-        """A transaction that writes; of those with the same lock, one at a time."""
+    def transaction(self, lock: str | None = None) -> Generator[sa.Connection]:
+        """A transaction that writes. Transactions with the same `lock` run one at a time."""
         with self.engine.begin() as db:
             if self.is_sqlite:
                 db.exec_driver_sql("BEGIN IMMEDIATE")
@@ -220,25 +235,25 @@ class Database:
             yield db
 
     @contextmanager
-    def writing_again(self) -> Generator[sa.Connection]:
-        """A transaction that writes, for one thread, on a connection that is kept for its next one.
+    def polling_transaction(self) -> Generator[sa.Connection]:
+        """A transaction of the polling thread, on a connection of its own.
 
-        What is asked again and again needs no pool, and no ping of one.
+        It is not from the pool, which would ping it before each use.
         """
-        if self._kept is None:
-            self._kept = self.engine.connect()
-            self._kept.detach()  # the pool knows nothing of it
+        if self._polling_connection is None:
+            self._polling_connection = self.engine.connect()
+            self._polling_connection.detach()  # from the pool
         try:
-            with self._kept.begin():
+            with self._polling_connection.begin():
                 if self.is_sqlite:
-                    self._kept.exec_driver_sql("BEGIN IMMEDIATE")
-                yield self._kept
+                    self._polling_connection.exec_driver_sql("BEGIN IMMEDIATE")
+                yield self._polling_connection
         except BaseException:
-            self._let_go()
+            self._close_polling_connection()
             raise
 
-    def _let_go(self) -> None:
-        kept, self._kept = self._kept, None
+    def _close_polling_connection(self) -> None:
+        kept, self._polling_connection = self._polling_connection, None
         if kept is not None:
             with suppress(SQLAlchemyError):
                 kept.close()
@@ -248,18 +263,18 @@ class Database:
             return list(db.execute(self.sql(text), values or {}))
 
     def shrink(self) -> None:
-        """Close the connections that are not in use, but for the one that is kept."""
+        """Close the pooled connections that are not in use."""
         pool: Any = self.engine.pool
         if pool.checkedin() > 0:
             self.engine.dispose()
 
     def close(self) -> None:
-        self._let_go()
+        self._close_polling_connection()
         self.engine.dispose()
 
 
 def check_sqlite(python: tuple[Any, ...], library: tuple[int, ...]) -> None:
-    """Refuse a pair on which DBOS fails at its first write: from Python 3.12 on it wants a newer SQLite."""
+    """Refuse versions with which DBOS fails at its first write: since Python 3.12 it needs a newer SQLite."""
     if python[:2] >= (3, 12) and library < (3, 42):
         had, runs = ".".join(map(str, library)), ".".join(map(str, python[:2]))
         raise DurableError(
@@ -268,24 +283,26 @@ def check_sqlite(python: tuple[Any, ...], library: tuple[int, ...]) -> None:
         )
 
 
-def is_away(error: BaseException) -> bool:
-    """Whether to try again may help: the database is away or busy, and not closed to us for good."""
-    return isinstance(error, AWAY) and not any(text in str(error).lower() for text in (*_FOR_GOOD, *_FULL))
+def is_unreachable(error: BaseException) -> bool:
+    """Whether a retry may help: the database is unreachable or busy, and the error is not permanent."""
+    return isinstance(error, UNREACHABLE) and not any(
+        text in str(error).lower() for text in (*_PERMANENT, *_DISK_FULL)
+    )
 
 
 def as_durable(error: SQLAlchemyError) -> DurableError:
-    """The error that the caller of a public method sees."""
-    if any(text in str(error).lower() for text in _FULL):
+    """The error that public methods raise for an error of the database."""
+    if any(text in str(error).lower() for text in _DISK_FULL):
         return DurableError(f"the disk of the database is full: {brief(error)}; free some space on it")
-    if is_away(error):
+    if is_unreachable(error):
         return DurableError(f"the database cannot be reached: {brief(error)}")
     return DurableError(f"the database refused this: {brief(error)}")
 
 
 def _engine_of(url: str, connections: int, *, is_sqlite: bool) -> sa.Engine:
     made = sa.make_url(url) if is_sqlite else sa.make_url(url).set(drivername="postgresql+psycopg")
-    # Statements are not prepared: behind a PgBouncer that pools transactions, the next one of a connection
-    # may reach another server process, which does not know them.
+    # Statements are not prepared: behind a PgBouncer with transaction pooling, the next transaction of a
+    # connection may reach another server process, which does not know them.
     on_server = {"application_name": "wesichain", "prepare_threshold": None}
     patience: dict[str, Any] = {"timeout": 30.0} if is_sqlite else on_server
     engine = sa.create_engine(
@@ -299,7 +316,7 @@ def _engine_of(url: str, connections: int, *, is_sqlite: bool) -> sa.Engine:
 
     def prepare(connection: Any, _: object) -> None:
         if is_sqlite:
-            connection.isolation_level = "IMMEDIATE"  # as DBOS sets it on an engine that it makes itself
+            connection.isolation_level = "IMMEDIATE"  # as DBOS sets it on its own engines
             connection.execute("PRAGMA busy_timeout = 30000")
             connection.execute("PRAGMA foreign_keys = ON")
         else:
@@ -311,14 +328,14 @@ def _engine_of(url: str, connections: int, *, is_sqlite: bool) -> sa.Engine:
     return engine
 
 
-def _insist(make: Callable[[], object]) -> None:
-    """Make tables. Where several processes do so at once, some are told off, and find them made."""
-    deadline = time.monotonic() + _PATIENCE
+def _retry_while_contended(make: Callable[[], object]) -> None:
+    """Make tables; retry after an error of several processes that make them at once."""
+    deadline = time.monotonic() + _TIMEOUT
     while True:
         try:
             make()
             return
         except DBAPIError as error:
-            if time.monotonic() > deadline or not any(text in str(error) for text in _TOLD_OFF):
+            if time.monotonic() > deadline or not any(text in str(error) for text in _CONTENTION):
                 raise
         time.sleep(_PAUSE)

@@ -1,9 +1,8 @@
 """The tables of DBOS: every statement that names one of them or a column of theirs, and the check of both.
 
-DBOS makes and migrates these tables, and its client queues, rewinds and deletes what is in them. What
-its public interface cannot do in one transaction with our own tables, or not at the price of one statement,
-stands here and nowhere else: docs/decisions/0013-dbos.md has the figures. A database whose tables are not as
-they are listed in `COLUMNS` is refused by name.
+DBOS makes and migrates these tables, and its client queues, rewinds and deletes workflows. This module has
+the statements for which its public interface offers no single transaction with our own tables, or no single
+statement: docs/decisions/0013-dbos.md has the figures. A database that lacks one of `COLUMNS` is refused.
 
 `{workflows}`, `{steps}`, `{inputs}`, `{outputs}` and `{now}` are filled in by `Database.sql`.
 """
@@ -40,7 +39,7 @@ COLUMNS: Mapping[str, frozenset[str]] = {
 
 
 def names_of(*, is_sqlite: bool) -> dict[str, str]:
-    """What the marks in a statement stand for in a database of this kind."""
+    """The values of the placeholders in statements, for a kind of database."""
     schema = "" if is_sqlite else "dbos."
     return {
         "workflows": f"{schema}workflow_status",
@@ -51,7 +50,7 @@ def names_of(*, is_sqlite: bool) -> dict[str, str]:
 
 
 def check_tables(engine: Any, version: str, *, is_sqlite: bool) -> None:
-    """Refuse a database whose DBOS tables are not those that this version knows; `version` is DBOS's."""
+    """Refuse a database whose DBOS tables this version does not know; `version` is that of DBOS."""
     schema = "" if is_sqlite else "dbos."
     for table, wanted in COLUMNS.items():
         with engine.connect() as db:
@@ -59,13 +58,13 @@ def check_tables(engine: Any, version: str, *, is_sqlite: bool) -> None:
         missing = sorted(wanted - found)
         if missing:
             raise DurableError(
-                f"the tables of DBOS in this database are not those that wesichain knows: {table} has no "
-                f"column {', '.join(map(repr, missing))} (DBOS {version} is installed here); use a version "
-                f"of DBOS that 'wesichain[durable]' names, and a database that it made; nothing was changed"
+                f"wesichain does not know the tables of DBOS in this database: {table} has no column "
+                f"{', '.join(map(repr, missing))} (DBOS {version} is installed here); use a version of DBOS "
+                f"that 'wesichain[durable]' allows, and a database that it made; nothing was changed"
             )
 
 
-# --- where runs stand --------------------------------------------------------------------------------
+# --- the states of runs ------------------------------------------------------------------------------
 
 STATES: Mapping[str, str] = {
     "pending": "w.status IN ('ENQUEUED', 'DELAYED')",
@@ -136,7 +135,7 @@ PAYLOADS = (
     "LEFT JOIN {inputs} i ON i.workflow_uuid = w.workflow_uuid "
     "LEFT JOIN {outputs} o ON o.workflow_uuid = w.workflow_uuid WHERE w.workflow_uuid IN "
 )
-JSON_FORMAT = "portable_json"  # the name by which DBOS knows the format of what we write
+JSON_FORMAT = "portable_json"  # DBOS's name for the format that we write
 
 # --- queues ------------------------------------------------------------------------------------------
 
@@ -160,7 +159,7 @@ HAS_KEYS = (
     "SELECT 1 FROM {workflows} w WHERE w.queue_name = :queue AND w.status = 'ENQUEUED' "
     "AND w.status IN ('ENQUEUED', 'PENDING') AND w.queue_partition_key IS NOT NULL LIMIT 1"
 )
-# Keys take turns: a run's turn is its place among those of its key, behind those that run already.
+# Keys take turns: the turn of a run is its position among the runs of its key, after those that are active.
 TURNS = (
     "SELECT w.workflow_uuid AS id, w.priority, w.created_at, COALESCE(b.number, 0) + ROW_NUMBER() OVER "
     "(PARTITION BY w.priority, w.queue_partition_key ORDER BY w.created_at, w.workflow_uuid) AS turn "
@@ -176,7 +175,7 @@ FAIR = (
     "JOIN ({turns}) f ON f.id = w.workflow_uuid WHERE w.status = 'ENQUEUED' "
     "ORDER BY f.priority, f.turn, f.created_at, f.id LIMIT :free"
 )
-ANY_WAITING = (  # the second condition lets SQLite see that an index of the rows in flight will do
+ANY_WAITING = (  # with the second condition, SQLite uses the index of queued and active rows
     "SELECT 1 FROM {workflows} w WHERE w.queue_name = :queue AND w.status = 'ENQUEUED' "
     "AND w.status IN ('ENQUEUED', 'PENDING') LIMIT 1"
 )
@@ -203,7 +202,7 @@ RELEASE_DELAYED = (
 
 # --- the runs of processes ---------------------------------------------------------------------------
 
-ORPHANED = (  # in flight, in the hands of a process that has no lease
+ORPHANED = (  # active, and claimed by a process without a lease
     "SELECT DISTINCT w.executor_id AS executor FROM {workflows} w WHERE w.status = 'PENDING' "
     "AND w.status IN ('ENQUEUED', 'PENDING') AND w.queue_name LIKE 'wesichain.%' "
     "AND NOT EXISTS (SELECT 1 FROM wesichain_leases l WHERE l.executor = w.executor_id)"
@@ -244,5 +243,5 @@ STEPS = (
 
 
 def step_text(row: Any) -> str:
-    """The text of a finished step; empty if it is not one of ours."""
+    """The text of a finished step; empty if DBOS wrote it in another format."""
     return row.output or "" if row.serialization == JSON_FORMAT else ""

@@ -1,11 +1,11 @@
-"""Leases: which processes run runs, what they serve, and which runs died with them.
+"""Leases: which processes are workers, what they serve, and which runs died with them.
 
-A lease is a counter that its process moves. One process of all is elected to watch the others: it reads
-their leases and queues the runs of the dead; the others look at one row, that of the watcher, and replace it
-when it stands still. So what a process asks of the database does not grow with the number of processes.
+A lease is a counter that its process increments. One process is elected to watch the others: it reads their
+leases and requeues the runs of dead processes. The others read one row, that of the watcher, and replace it
+when it stops changing, so the queries of a process do not grow with the number of processes.
 
-A run that dies with its process is suspected of having killed it. A suspect is run beside no other suspect
-until it has finished a step; if the process dies again before that, it alone is blamed.
+A run that was active when its process died is suspected of having killed it. A suspect runs beside no other
+suspect until it has finished a step; if the process dies again before that, only this run is blamed.
 """
 
 from __future__ import annotations
@@ -85,13 +85,13 @@ _FORGET = (
 
 
 class Lease(Value):
-    """A process that runs runs, how often it has said that it lives, and for how many seconds that holds."""
+    """The lease of a worker process: the counter, and the seconds that it is valid without a change."""
 
     executor: str
     host: str
     pid: int
     beat: int
-    seconds: float = 0.0  # of a process of an older version: not known
+    seconds: float = 0.0  # 0: unknown, of a process of an older version
 
 
 class ServedVersion(Value):
@@ -103,29 +103,29 @@ class ServedVersion(Value):
 
 
 class Leases:
-    """Who lives, what they serve, and what becomes of the runs of the dead."""
+    """The leases of processes, what they serve, and the recovery of runs."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
 
-    # --- what a process does each time it looks: parts of one transaction -----------------------------
+    # --- the parts of a poll, in its transaction ------------------------------------------------------
 
     def beat(self, db: sa.Connection, lease: Lease) -> None:
-        """Say that this process lives."""
+        """Renew the lease of this process."""
         values = {"executor": lease.executor, "host": lease.host, "pid": lease.pid}
         db.execute(self._db.sql(_BEAT), {**values, "lease": int(lease.seconds * 1000)})
 
     def watch(self, db: sa.Connection, executor: str) -> bool:
-        """Go on watching the others; False if another process does."""
+        """Renew the watcher's row; False if another process is the watcher now."""
         return db.execute(self._db.sql(_WATCH), {"executor": executor}).rowcount == 1
 
     def watcher(self, db: sa.Connection) -> Lease | None:
-        """The process that watches the others, with how often it has looked."""
+        """The process that watches the others; its `beat` counts its polls."""
         row = db.execute(self._db.sql(_WATCHER)).first()
         return None if row is None else Lease(row.executor, row.host, row.pid, row.beat)
 
     def elect(self, db: sa.Connection, lease: Lease, instead: Lease | None) -> bool:
-        """Become the watcher, of several who try one, where there is none or that one is dead."""
+        """Become the watcher in place of a dead one or of none; one of several candidates succeeds."""
         me: dict[str, object] = {"executor": lease.executor, "host": lease.host, "pid": lease.pid}
         if instead is None:
             return db.execute(self._db.sql(_ELECT), me).rowcount == 1
@@ -138,7 +138,7 @@ class Leases:
         return [Lease(row.executor, row.host, row.pid, row.beat, row.lease / 1000) for row in rows]
 
     def orphaned(self, db: sa.Connection) -> set[str]:
-        """The processes that have a run in hand and no lease."""
+        """The processes that have claimed a run and have no lease."""
         return {row.executor or "" for row in db.execute(self._db.sql(ORPHANED))}
 
     def release_delayed(self, db: sa.Connection) -> None:
@@ -146,20 +146,20 @@ class Leases:
         db.execute(self._db.sql(RELEASE_DELAYED))
 
     def runs_of(self, db: sa.Connection, executor: str) -> set[str]:
-        """The rows that a process has in hand, as the database sees it."""
+        """The rows that a process has claimed, according to the database."""
         return {row.id for row in db.execute(self._db.sql(OF_EXECUTOR), {"executor": executor})}
 
-    # --- who serves what ------------------------------------------------------------------------------
+    # --- what processes serve -------------------------------------------------------------------------
 
     def serve(self, executor: str, serving: Serving) -> None:
-        """Say what this process serves. A version that was never served before is the newest."""
+        """Store what this process serves. A version that was never served before is the newest."""
         values = {
             "executor": executor,
             "agent": serving.agent,
             "version": serving.version,
             "max_recoveries": serving.max_recoveries,
         }
-        with self._db.writing(f"wesichain versions {serving.agent}") as db:
+        with self._db.transaction(f"wesichain versions {serving.agent}") as db:
             db.execute(self._db.sql(_SERVE), values)
             db.execute(self._db.sql(_VERSION), {"agent": serving.agent, "version": serving.version})
 
@@ -168,18 +168,18 @@ class Leases:
         return [ServedVersion(row.agent, row.version, row.executor) for row in self._living(_SERVED)]
 
     def is_living(self, executor: str) -> bool:
-        """Whether a process lives, as far as can be said."""
+        """Whether a process seems to be alive."""
         return any(row.executor == executor for row in self._living(_LIVING))
 
     def _living(self, statement: str) -> list[Any]:
-        """Those of the rows whose process has not ended; the statement asks for leases renewed in time."""
+        """The rows of living processes; the statement selects leases that were renewed in time."""
         return [row for row in self._db.read(statement) if not is_gone(row.host, row.pid)]
 
-    # --- what becomes of runs --------------------------------------------------------------------------
+    # --- recovery --------------------------------------------------------------------------------------
 
     def put_back(self, executor: str, workflow_ids: Iterable[str] | None = None) -> None:
-        """Queue what a process has in hand, or some of its rows, for others. Nobody is blamed."""
-        with self._db.writing() as db:
+        """Requeue all rows that a process has claimed, or some of them. No run is blamed."""
+        with self._db.transaction() as db:
             if workflow_ids is None:
                 db.execute(self._db.sql(PUT_BACK), {"executor": executor})
                 db.execute(self._db.sql(_UNWATCH), {"executor": executor})
@@ -187,10 +187,10 @@ class Leases:
                 db.execute(self._db.sql(PUT_ONE_BACK), {"executor": executor, "id": workflow_id})
 
     def recover(self, executor: str) -> list[str]:
-        """Queue the runs of a dead process again, of several who try by one; returns those given up."""
+        """Requeue the runs of a dead process, once even if several processes try; return those given up."""
         given_up: list[str] = []
         sql, dead = self._db.sql, {"executor": executor}
-        with self._db.writing(f"wesichain dead {executor}") as db:
+        with self._db.transaction(f"wesichain dead {executor}") as db:
             rows = {row.id: row.queue for row in db.execute(sql(PUT_BACK_RETURNING), dead)}
             watched = {row.id for row in db.execute(sql(_WATCHED), dead)} & rows.keys()
             for workflow_id in watched or rows:
@@ -207,19 +207,19 @@ class Leases:
         return given_up
 
     def clear(self, workflow_id: str) -> None:
-        """A run that has gone on is suspected of nothing."""
-        with self._db.writing() as db:
+        """Remove a run from the suspects."""
+        with self._db.transaction() as db:
             db.execute(self._db.sql(_CLEAR), {"id": workflow_id})
 
     def forget(self, executor: str) -> None:
-        """Take a process that has ended off the lists."""
-        with self._db.writing() as db:
+        """Delete the rows of a process that has ended."""
+        with self._db.transaction() as db:
             for statement in _FORGET:
                 db.execute(self._db.sql(statement), {"executor": executor})
 
 
 def repeated_death_message(recoveries: int) -> str:
-    """Why a run is not run again."""
+    """The error of a run that is not run again."""
     return f"the process that ran it died {recoveries} times in a row, at the same step: it is not run again"
 
 
@@ -230,10 +230,10 @@ _NAMESPACE = Path("/proc/self/ns/pid")
 
 
 def this_machine() -> str:
-    """A name for all processes that can see each other, and for no others.
+    """A name that is shared by exactly the processes that can see each other.
 
-    Containers may share the name of their machine, and machines made from one image share theirs and the
-    number of their process namespace: the boot id, drawn anew by every start of a system, tells them apart.
+    Containers may share a host name, and machines made from one image share the host name and the number of
+    the process namespace. The boot id, which changes with every start of a system, distinguishes them.
     """
     try:
         return f"{socket.gethostname()} {_BOOT.read_text().strip()} {_NAMESPACE.readlink()}"
@@ -242,8 +242,8 @@ def this_machine() -> str:
 
 
 def is_gone(host: str, pid: int) -> bool:
-    """Whether it was a process of this machine that has ended. One that cannot be asked may live."""
-    if host != this_machine() or sys.platform == "win32":  # where signal 0 ends a process
+    """Whether a process of this machine has ended; False for processes that cannot be checked."""
+    if host != this_machine() or sys.platform == "win32":  # signal 0 ends a process on Windows
         return False
     try:
         os.kill(pid, 0)

@@ -1,7 +1,7 @@
-"""The ledger: the runs of a database, where each stands, and what people decided.
+"""The ledger: the runs of a database, the state of each, and the decisions on waiting calls.
 
-A run is one DBOS workflow until it is interrupted, and the next after that: r, r/1, r/2. The ledger knows
-which of them it is in. What changes together changes in one transaction.
+A run is one DBOS workflow until it is interrupted, and another one after each resume: r, r/1, r/2. The ledger
+stores which of these stretches is the current one. Every change is one transaction.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from wesichain.core.internal import Value, dump_json, field
 from wesichain.durable.states import RunState, RunSummary
 from wesichain.errors import DurableError
 
-from .database import Database
+from .database import Database, escape_nul, unescape_nul
 from .dbos_tables import (
     APPLICATION,
     CANCEL,
@@ -81,12 +81,12 @@ _DELETE = (
 
 
 def queue_of(agent: str) -> str:
-    """The name that DBOS has for the queue of an agent, and for the workflow that runs its runs."""
+    """The name in DBOS of an agent's queue, and of the workflow of its runs."""
     return f"{APPLICATION}.{agent}"
 
 
 class NewRun(Value):
-    """A run that is to begin. `asked` tells whether another with its id is the same."""
+    """A run to begin. `asked` is the hash of its input: two runs with one id must have the same."""
 
     run_id: str
     agent: str
@@ -100,10 +100,10 @@ class NewRun(Value):
 
 
 class Note(Value):
-    """What lists show of a run that has ended or waits, so that they need not read its ending."""
+    """The columns of an ended or waiting run that lists show without reading its ending."""
 
     error: str | None = None
-    waiting: str | None = None  # the calls that wait for a person, as JSON
+    waiting: str | None = None  # the calls that wait for a decision, as JSON
     cost: float | None = None
     tokens: int | None = None
     model: str | None = None
@@ -116,7 +116,7 @@ NOTED = tuple(one.name for one in fields(Note))  # the columns of a note
 
 
 class WorkflowResult(Value):
-    """How a workflow has ended: its outcome and the text of its ending, or the error that refused it."""
+    """The result of a workflow: its outcome and the text of its ending, or the error that refused it."""
 
     outcome: str  # completed, failed or interrupted
     text: str | None
@@ -137,7 +137,7 @@ class RunStats(Value):
 
 
 class RunTotal(Value):
-    """The number of runs in a state, and what they have cost in sum; None where no cost is known."""
+    """The number of runs in a state, and the sum of their costs; None if no cost is known."""
 
     state: str
     runs: int
@@ -145,30 +145,30 @@ class RunTotal(Value):
 
 
 class RunRow(Value):
-    """A run as it is listed, and what else those need to know who change it."""
+    """A run as lists show it, with the columns that a change needs."""
 
     run: RunSummary
-    current: str  # the workflow that it is in
+    current: str  # its current workflow
     stretch: int
     outcome: str
     is_cancelled: bool
     asked: str
-    dbos_status: str  # as DBOS has it
+    dbos_status: str
     executor: str
-    note: Note | None  # None of a run that an older version ended
+    note: Note | None  # None if an older version ended the run
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody works on it, nor will unless somebody says so."""
+        """Whether no process runs it or will run it, unless it is resumed."""
         return self.dbos_status in OVER
 
 
 class RunFilters(TypedDict, total=False):
-    """Which runs a list has: those that match all fields. A run inside another is found by that one.
+    """Filters of a list: it has the runs that match all fields. A run inside another is listed with that one.
 
-    `search` has words, each of which the task, the id, the agent, the model or the answer has. `tool` is one
-    that the run has called. `since` and `until` are times at which it was created, in seconds since 1970;
-    `least_seconds` is how long it took at least, of a run that is over.
+    `search` is a text of words: each is found in the task, the id, the agent, the model or the answer. `tool`
+    is a tool that the run has called. `since` and `until` limit the time of creation, in seconds since 1970;
+    `least_seconds` is the least duration, of a run that is over.
     """
 
     search: str
@@ -186,16 +186,18 @@ _SEARCHED = " || ' ' || ".join(
 
 
 class RunPage(Value):
-    """A page of a list of runs: in a state, of an agent, as the filters say, behind a place, so many."""
+    """A page of a list: at most `limit` runs in a state, of an agent, that match the filters."""
 
     limit: int
     state: str | None = None
     agent: str | None = None
-    after: tuple[int, str] | None = None  # created at, in milliseconds, and the id
+    after: tuple[int, str] | None = (
+        None  # the last run of the page before: created at, in milliseconds, and id
+    )
     filters: RunFilters = field(default_factory=RunFilters)
 
     def conditions(self, created: str, run: str) -> tuple[list[str], dict[str, object]]:
-        """The conditions of a statement whose columns of these two have these names, and their values."""
+        """The conditions of a statement, and their values; `created` and `run` are the names of columns."""
         wheres, values = ["1 = 1"], dict[str, object](limit=self.limit)
         given = self.filters
 
@@ -207,9 +209,9 @@ class RunPage(Value):
         add("r.agent = :agent", agent=self.agent)
         for number, word in enumerate(given.get("search", "").lower().split()):
             name = f"word{number}"
-            add(f"LOWER({_SEARCHED}) LIKE :{name} ESCAPE '!'", **{name: f"%{_escaped(word)}%"})
+            add(f"LOWER({_SEARCHED}) LIKE :{name} ESCAPE '!'", **{name: f"%{_pattern_of(word)}%"})
         if tool := given.get("tool"):
-            add("' ' || r.tools LIKE :tool ESCAPE '!'", tool=f"% {_escaped(tool)} %")
+            add("' ' || r.tools LIKE :tool ESCAPE '!'", tool=f"% {_pattern_of(tool)} %")
         add(f"{created} >= :since", since=_milliseconds(given.get("since")))
         until = given.get("until")
         add(f"{created} < :until", until=None if until is None else ceil(until * 1000))
@@ -222,34 +224,35 @@ class RunPage(Value):
         return wheres, values
 
 
-def _escaped(text: str) -> str:
-    return text.translate({ord(mark): f"!{mark}" for mark in "!%_"})
+def _pattern_of(text: str) -> str:
+    """The pattern of LIKE that matches the text as it is stored."""
+    return escape_nul(text).translate({ord(mark): f"!{mark}" for mark in "!%_"})
 
 
 def _milliseconds(seconds: float | None) -> int | None:
     return None if seconds is None else int(seconds * 1000)
 
 
-Enqueue = Callable[[sa.Connection, NewRun, str], None]  # puts a row into its queue, in this transaction
-Follow = Callable[[Mapping[str, str]], str | None]  # gives the next order, of what was decided, or waits
-Also = Callable[[sa.Connection], None]  # what else is done in the same transaction
+Enqueue = Callable[[sa.Connection, NewRun, str], None]  # queues a workflow, in this transaction
+Follow = Callable[[Mapping[str, str]], str | None]  # the next order from the decisions; None to wait for more
+Also = Callable[[sa.Connection], None]  # runs in the same transaction
 
 
 class Ledger:
-    """Where runs stand and what was decided."""
+    """The states of runs, and the decisions on them."""
 
     def __init__(self, database: Database, enqueue: Enqueue) -> None:
         self._db = database
         self._enqueue = enqueue
 
-    # --- looking -------------------------------------------------------------------------------------
+    # --- reading -------------------------------------------------------------------------------------
 
     def find(self, run_id: str) -> RunRow | None:
         rows = self._db.read(_ONE, {"run": run_id})
         return run_row_of(rows[0]) if rows else None
 
     def listed(self, page: RunPage, *, over: float | None = None) -> list[RunRow]:
-        """The runs of a page, the newest first; `over`: those that have been so for so many seconds."""
+        """The runs of a page, the newest first; `over`: those that ended more than so many seconds ago."""
         wheres, values = page.conditions("r.created_at", "r.run")
         if page.state is not None:
             wheres.append(STATES[page.state])
@@ -260,8 +263,8 @@ class Ledger:
         return [run_row_of(row) for row in self._db.read(text, values)]
 
     def place(self, run_id: str) -> tuple[int, str]:
-        """The place of a run, or of a run inside another, in the order of lists."""
-        rows = self._db.read(_PLACE, {"run": run_id})
+        """The position of a run, or of a run inside another, in the order of lists."""
+        rows = self._db.read(_PLACE, {"run": escape_nul(run_id)})
         if not rows:
             raise DurableError(f"there is no run {run_id!r} in this database")
         return rows[0].created_at, run_id
@@ -280,23 +283,23 @@ class Ledger:
         ]
 
     def decided(self) -> set[tuple[str, str]]:
-        """The decisions on interrupted runs that have not been queued again yet: run and token."""
+        """The decisions on interrupted runs that have not been requeued yet, as pairs of run and token."""
         return {(row.run, row.token) for row in self._db.read(_DECIDED_OF_WAITING)}
 
     def known(self, run_ids: Sequence[str]) -> set[str]:
-        """Those of the ids that are ids of runs, or of runs inside them."""
+        """The given ids that are ids of runs, or of runs inside them."""
         found: set[str] = set()
         for start in range(0, len(run_ids), _MANY_IDS):
-            names, values = values_of(run_ids[start : start + _MANY_IDS])
+            names, values = values_of([escape_nul(one) for one in run_ids[start : start + _MANY_IDS]])
             found.update(row.run for row in self._db.read(_KNOWN.replace("{ids}", names), values))
         return found
 
     def totals(self) -> list[RunTotal]:
-        """How many runs are in each state, and what they have cost."""
+        """The number of runs in each state, and their cost."""
         return [RunTotal(row.state, row.runs, row.cost) for row in self._db.read(TOTALS)]
 
     def cancelled(self, db: sa.Connection, workflow_ids: Sequence[str]) -> list[str]:
-        """Those of the workflows that were cancelled."""
+        """The given workflows that were cancelled."""
         if not workflow_ids:
             return []
         names, values = values_of(workflow_ids)
@@ -309,9 +312,10 @@ class Ledger:
     # --- changing ------------------------------------------------------------------------------------
 
     def begin(self, new: NewRun, also: Also | None = None) -> bool:
-        """Put a new run into its queue; False if there is one with its id."""
-        with self._db.writing() as db:
-            values = {"run": new.run_id, "agent": new.agent, "asked": new.asked, "task": new.task}
+        """Queue a new run; False if its id is taken."""
+        with self._db.transaction() as db:
+            task = escape_nul(new.task)
+            values = {"run": new.run_id, "agent": new.agent, "asked": new.asked, "task": task}
             if db.execute(self._db.sql(_NEW), values).rowcount != 1:
                 return False
             self._enqueue(db, new, new.run_id)
@@ -325,12 +329,12 @@ class Ledger:
         check: Callable[[RunRow, Mapping[str, str]], Mapping[str, str]],
         follow: Follow,
     ) -> None:
-        """Keep decisions, and queue the run when none is missing: all of it, or nothing.
+        """Store decisions, and requeue the run when none is missing, in one transaction.
 
-        `check` gives the decisions by their tokens, or raises; `follow` the order for what comes next, if
-        nothing else is waited for.
+        `check` returns the decisions by their tokens, or raises; `follow` returns the order that continues
+        the run, or None if a decision is missing.
         """
-        with self._db.writing() as db:
+        with self._db.transaction() as db:
             row = self._locked(db, run_id)
             decided = self._decided(db, run_id)
             given = check(row, decided)
@@ -340,8 +344,8 @@ class Ledger:
             self._follow(db, row, follow({**decided, **given}))
 
     def follow(self, run_id: str, follow: Follow) -> bool:
-        """Queue an interrupted run again, with what was decided; False if something is waited for."""
-        with self._db.writing() as db:
+        """Requeue an interrupted run with its decisions; False if one is missing."""
+        with self._db.transaction() as db:
             row = self._locked(db, run_id)
             if row.dbos_status != "SUCCESS" or row.outcome != "interrupted":
                 return False
@@ -352,16 +356,16 @@ class Ledger:
             return order is not None
 
     def cancel(self, run_id: str) -> None:
-        """Cancel a run, whatever it is doing. One that has ended stays as it is."""
-        with self._db.writing() as db:
+        """Cancel a run in any state; one that has ended stays as it is."""
+        with self._db.transaction() as db:
             row = self._locked(db, run_id)
             if row.dbos_status != "SUCCESS" or row.outcome == "interrupted":
                 db.execute(self._db.sql(_CANCEL), {"run": run_id})
                 db.execute(self._db.sql(CANCEL), {"current": row.current})
 
     def uncancel(self, run_id: str) -> None:
-        """Queue a cancelled run again where it was."""
-        with self._db.writing() as db:
+        """Requeue a cancelled run; it continues after its last step."""
+        with self._db.transaction() as db:
             row = self._locked(db, run_id)
             db.execute(self._db.sql(_UNCANCEL), {"run": run_id})
             values = {"current": row.current, "queue": queue_of(row.run.agent)}
@@ -370,14 +374,15 @@ class Ledger:
     def end(
         self, run_id: str, workflow_id: str, ended: WorkflowResult, *, owner: str, also: Also | None = None
     ) -> bool:
-        """Keep the end of a workflow, if it is still its owner's; all of it in one transaction."""
+        """Store the end of a workflow, if `owner` still owns it, in one transaction."""
         workflow: dict[str, object] = {"current": workflow_id}
         output = {"output": None if ended.text is None else dump_json(ended.text), "error": None}
         if ended.refused is not None:
             output["error"] = dump_json(dict(zip(("name", "message"), ended.refused, strict=True)))
         status = "SUCCESS" if ended.refused is None else "ERROR"
-        values = {name: getattr(ended.note, name) for name in NOTED}
-        with self._db.writing() as db:
+        note = ((name, getattr(ended.note, name)) for name in NOTED)
+        values = {name: escape_nul(one) if isinstance(one, str) else one for name, one in note}
+        with self._db.transaction() as db:
             finish = {**workflow, "owner": owner, "status": status}
             if db.execute(self._db.sql(END), finish).rowcount != 1:
                 return False
@@ -389,12 +394,12 @@ class Ledger:
         return True
 
     def save_cancelled_ending(self, run_id: str, workflow_id: str, ending: str) -> None:
-        """Keep what a cancelled run had come to; DBOS keeps nothing of it."""
-        with self._db.writing() as db:
+        """Store the ending of a cancelled run, of which DBOS stores nothing."""
+        with self._db.transaction() as db:
             db.execute(self._db.sql(_KEEP), {"run": run_id, "current": workflow_id, "ending": ending})
 
     def delete(self, run_id: str) -> None:
-        with self._db.writing() as db:
+        with self._db.transaction() as db:
             for statement in _DELETE:
                 db.execute(self._db.sql(statement), {"run": run_id})
 
@@ -418,21 +423,25 @@ class Ledger:
         new = NewRun(*given, priority=run.priority, key=run.key)
         self._enqueue(db, new, current)
         db.execute(self._db.sql(_NEXT), {"run": run.run_id, "stretch": number, "current": current})
-        # They are in the order; a question whose answer was no answer is asked again under its own token.
+        # The order has the decisions; a question whose answer was invalid keeps its token.
         db.execute(self._db.sql(_FORGET_DECISIONS), {"run": run.run_id})
 
 
 def values_of(ids: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """The marks of ids in a statement, and their values."""
+    """The placeholders of ids in a statement, and their values."""
     values = {f"i{number}": item for number, item in enumerate(ids)}
     return ", ".join(f":{name}" for name in values), values
 
 
-EXPLAINED = (RunState.FAILED, RunState.INTERRUPTED)  # the states that a list gives a reason for
+STATES_WITH_REASON = (RunState.FAILED, RunState.INTERRUPTED)  # for which a list shows the reason
 
 
 def run_row_of(row: Any) -> RunRow:
-    note = Note(*(getattr(row, name) for name in NOTED)) if row.noted == row.stretch else None
+    note = None
+    if row.noted == row.stretch:
+        noted = (getattr(row, name) for name in NOTED)
+        texts: Any = [unescape_nul(one) if isinstance(one, str) else one for one in noted]
+        note = Note(*texts)
     shown, state = note or Note(), RunState(row.state or "failed")
     run = RunSummary(
         row.run,
@@ -441,10 +450,10 @@ def run_row_of(row: Any) -> RunRow:
         row.version or "",
         row.created_at / 1000,
         row.updated_at / 1000,
-        shown.error if state in EXPLAINED else None,
+        shown.error if state in STATES_WITH_REASON else None,
         priority=row.priority,
-        key=row.key,
-        task=row.task or "",
+        key=row.key and unescape_nul(row.key),
+        task=unescape_nul(row.task or ""),
         tools=tuple((shown.tools or "").split()),
         **{name: getattr(shown, name) for name in ("cost", "tokens", "model", "steps", "result")},
     )

@@ -1,7 +1,7 @@
-"""The queue: which runs a process takes next, within the limits of its agent. One transaction decides.
+"""The queue: which runs a process claims next, within the limits of its agent, in one transaction.
 
-Limits of a queue and of a key hold over all processes: they are counted in the database. Where more waits
-than can be taken, keys take turns within a priority, whoever of them has queued more.
+Limits of a queue and of a key hold across all processes: they are counted in the database. If more runs are
+queued than can be claimed, keys take turns within a priority, however many runs each has queued.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ Per = Literal["queue", "worker", "key"]
 
 
 class Concurrency(Value):
-    """How many runs are active at once: in each worker, in all workers, and of each key in all workers.
+    """How many runs may be active at once: in each worker, in all workers, and of each key in all workers.
 
-    A key is given to `enqueue`; runs without one are not counted by it.
+    Keys are given to `enqueue`; the limit for keys does not count runs without one.
     """
 
     worker: int = 10
@@ -56,7 +56,7 @@ class Concurrency(Value):
 
 
 class Rate(Value):
-    """How many runs may begin within any so many seconds, counted for the queue, a worker or each key."""
+    """How many runs may begin within any period of `seconds`, counted for the queue, a worker or each key."""
 
     runs: int
     seconds: float
@@ -70,12 +70,12 @@ class Rate(Value):
 
 
 def concurrency_of(given: int | Concurrency) -> Concurrency:
-    """A plain number is that of each worker."""
+    """The limits; a plain number is the limit of each worker."""
     return given if isinstance(given, Concurrency) else Concurrency(given)
 
 
 def rates_of(given: Rate | tuple[int, float] | Sequence[Rate] | None) -> tuple[Rate, ...]:
-    """A plain pair of runs and seconds counts for the whole queue."""
+    """The rates; a plain pair of runs and seconds is a rate of the whole queue."""
     if given is None:
         return ()
     if isinstance(given, Rate):
@@ -94,25 +94,25 @@ _WATCH = "UPDATE wesichain_suspects SET watched = :executor WHERE id = :id"
 
 
 class Serving(Value):
-    """An agent that a process serves, as one version of its program, and the limits of its queue."""
+    """A version of an agent that a process serves, and the limits of its queue."""
 
     agent: str
     version: str
     max_recoveries: int = 5
-    adopts: bool = False  # whether it takes the runs of other versions, too
+    adopts: bool = False  # whether it also claims runs of other versions
     concurrency: Concurrency = Concurrency()
     rates: tuple[Rate, ...] = ()
 
     @property
     def is_shared(self) -> bool:
-        """Whether a limit counts what other processes run."""
+        """Whether a limit counts runs of other processes."""
         own = self.concurrency
         is_counted = own.queue is not None or own.key is not None
         return is_counted or any(rate.per != "worker" for rate in self.rates)
 
 
 class Claimed(Value):
-    """A row that is this process's to run, and the token by which DBOS knows that."""
+    """A row that this process has claimed; `owner` is the token of the claim."""
 
     id: str
     owner: str
@@ -120,32 +120,32 @@ class Claimed(Value):
 
 
 class Queue:
-    """Takes rows out of the agents' queues."""
+    """Claims queued rows."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
 
     def has_waiting(self, db: sa.Connection, agent: str) -> bool:
-        """Whether anything waits in the queue of an agent."""
+        """Whether the queue of an agent has a row to claim."""
         return db.execute(self._db.sql(ANY_WAITING), {"queue": queue_of(agent)}).first() is not None
 
     def claim(
         self, executor: str, serving: Serving, *, free: int, takes_suspect: bool = True
     ) -> list[Claimed]:
-        """Take the next rows, `free` at most and as the limits allow."""
+        """Claim the next rows: at most `free`, and as many as the limits allow."""
         if free < 1:
             return []
-        with self._db.writing(queue_of(serving.agent) if serving.is_shared else None) as db:
+        with self._db.transaction(queue_of(serving.agent) if serving.is_shared else None) as db:
             room = _Room(self._db, db, executor, serving, free)
-            claimed = self._take(db, executor, serving, room)
+            claimed = self._claim_in_order(db, executor, serving, room)
             if takes_suspect and room.left > 0:
-                claimed += self._take(db, executor, serving, room, suspect=True)
+                claimed += self._claim_in_order(db, executor, serving, room, suspect=True)
             return claimed
 
-    def _take(
+    def _claim_in_order(
         self, db: sa.Connection, executor: str, serving: Serving, room: _Room, *, suspect: bool = False
     ) -> list[Claimed]:
-        """Claim rows in their order; those of a key that is full are passed over, and others looked for."""
+        """Claim rows in their order, except those of keys at their limit."""
         claimed: list[Claimed] = []
         while True:
             found = self._next(db, serving, room, suspect=suspect)
@@ -173,13 +173,13 @@ class Queue:
         text = WAITING + which + IN_ORDER
         if db.execute(self._db.sql(HAS_KEYS), {"queue": queue}).first() is not None:
             text = FAIR.format(turns=TURNS + which + IN_TURN)
-            values["candidates"] = 4 * free + 64  # others may be taking the first of them at this moment
+            values["candidates"] = 4 * free + 64  # other processes may be claiming the first of them
         return list(db.execute(self._db.sql(text + locked), values))
 
     def take(
         self, db: sa.Connection, executor: str, version: str, workflow_id: str, *, is_suspect: bool = False
     ) -> Claimed:
-        """Make a queued row this process's, in this transaction."""
+        """Claim one queued row for this process, in this transaction."""
         owner = secrets.token_hex(16)
         values = {"id": workflow_id, "owner": owner, "executor": executor, "version": version}
         db.execute(self._db.sql(CLAIM), values)
@@ -189,13 +189,13 @@ class Queue:
 
 
 class _Room:
-    """The room that the limits of a queue leave, counted down as rows are taken."""
+    """The number of rows that the limits of a queue allow to claim, counted down with each claim."""
 
     def __init__(
         self, database: Database, db: sa.Connection, executor: str, serving: Serving, free: int
     ) -> None:
         self.left = free
-        self._by_key: list[tuple[int, Counter[str]]] = []  # a limit, and what each key has of it
+        self._by_key: list[tuple[int, Counter[str]]] = []  # limits, and how much each key has used
         values = {"queue": queue_of(serving.agent), "executor": executor}
         concurrency = serving.concurrency
         if concurrency.queue is not None or concurrency.key is not None:
@@ -217,13 +217,13 @@ class _Room:
 
     @property
     def full(self) -> Iterable[str]:
-        """The keys of which no further run may begin."""
+        """The keys that have reached a limit."""
         return {
             key for limit, used in self._by_key for key, number in used.items() if key and number >= limit
         }
 
     def take(self, key: str | None) -> bool:
-        """Whether one more of this key may begin; then it counts."""
+        """Count one more run of this key; False if a limit does not allow it."""
         if key:
             if any(used[key] >= limit for limit, used in self._by_key):
                 return False

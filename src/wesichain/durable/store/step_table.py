@@ -1,7 +1,7 @@
 """The steps of a workflow: each is written once, by the process that owns the workflow, and read all at once.
 
-They stand where DBOS keeps those of its own, in its form: one statement sees that the workflow is still ours
-and writes the record, which costs less than half of what it does by way of DBOS.
+They are stored in DBOS's own table and format. One statement checks the owner of the workflow and writes the
+record, which costs less than half of a step that DBOS writes.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ _VALUES = ("id", "owner", "number", "name", "text", "began", "ended")  # of a st
 
 
 class StepRow(Value):
-    """A step to be written: of which workflow and owner, its number, name and text, and when it was."""
+    """A step to be written."""
 
-    id: str
+    id: str  # of the workflow
     owner: str
     number: int
     name: str
     text: str
     began: int  # milliseconds since 1970
     ended: int
-    children: tuple[NewChild | ChildResult, ...] = ()  # runs inside that have begun or ended with it
+    children: tuple[NewChild | ChildResult, ...] = ()  # inner runs that began or ended during the step
 
 
 class LostRunError(BaseException):
-    """The run is not this process's any more: it was cancelled, or another one has taken it over."""
+    """This process does not own the run any more: it was cancelled, or another process has taken it over."""
 
 
 class CancelledRunError(LostRunError):
-    """The run was cancelled: the database says so."""
+    """The run was cancelled in the database."""
 
 
 class StepTable:
@@ -47,7 +47,7 @@ class StepTable:
         self._keep = database.sql(KEEP_STEP_IN_FILE if database.is_sqlite else KEEP_STEP_ON_SERVER)
 
     def keep(self, step: StepRow) -> None:
-        """Write a step of a workflow that we own. Written twice, it stands once."""
+        """Write a step of a workflow that this process owns. A step that is written twice is stored once."""
         values = {name: getattr(step, name) for name in _VALUES}
         with self._db.engine.begin() as db:
             if db.execute(self._keep, values).rowcount == 1:
@@ -58,7 +58,7 @@ class StepTable:
         if holder != step.owner and status == "CANCELLED":
             raise CancelledRunError(CANCELLED)
         there = self._db.read(STEP_NAME, {"id": step.id, "number": step.number})
-        is_written = bool(there) and there[0].name == step.name  # and the answer to an earlier try was lost
+        is_written = bool(there) and there[0].name == step.name  # by an earlier attempt whose answer was lost
         if holder != step.owner or not is_written:
             raise LostRunError("another process has taken the run over")
 
@@ -69,7 +69,7 @@ class StepTable:
 
 
 class Step(NamedTuple):
-    """A finished step. Its text is empty if it is not one of ours."""
+    """A finished step. Its text is empty if DBOS wrote it in another format."""
 
     number: int
     name: str

@@ -21,7 +21,7 @@ except ModuleNotFoundError as missing:
     raise MissingDependencyError("a durable run", package="dbos", extra="durable") from missing
 
 from .children import Children
-from .database import Database, brief
+from .database import Database, brief, escape_nul
 from .dbos_tables import APPLICATION, JSON_FORMAT, PAYLOADS, check_tables
 from .leases import Leases
 from .ledger import Ledger, NewRun, queue_of, values_of
@@ -41,7 +41,7 @@ class Store:
     """An open database of durable runs, with its tables. Blocks; any thread may use it."""
 
     def __init__(self, url: str, *, create: bool = True, connections: int = 20) -> None:
-        """Open the database at a URL; where it has no durable runs yet, `create` says whether it will."""
+        """Open the database at a URL. `create` allows one without tables, and makes them."""
         self.database = Database(url, create=create, connections=connections)
         try:
             if not create:
@@ -83,7 +83,7 @@ class Store:
         if new.delay is not None:
             options["delay_seconds"] = new.delay
         if new.key is not None:
-            options["queue_partition_key"] = new.key
+            options["queue_partition_key"] = escape_nul(new.key)
         self._client.enqueue_in_transaction(db, options, new.order)  # type: ignore[arg-type]  # as it lists them
 
     def payloads(self, workflow_ids: Sequence[str]) -> list[Payload]:
@@ -93,19 +93,19 @@ class Store:
         return [_payload(found[workflow_id]) for workflow_id in workflow_ids if workflow_id in found]
 
     def delete(self, run_id: str, workflow_ids: Sequence[str]) -> None:
-        """Erase a run and what DBOS has of it. If it is cut off in between, the run is still listed."""
+        """Erase a run and its workflows. If the process dies in between, the run is still listed."""
         self._client.delete_workflows([*workflow_ids])
         self.ledger.delete(run_id)
 
     def rewind(self, workflow_id: str, agent: str) -> None:
-        """Queue a workflow that was refused again, with all its steps."""
+        """Requeue a workflow that was refused, with all its steps."""
         after = max((step.number for step in self.steps.read(workflow_id)), default=0) + 1
         self._client.rewind_workflow(workflow_id, start_step=after, queue_name=queue_of(agent))
 
 
 def _payload(row: Any) -> Payload:
-    """The payload of a row. One in another format than ours, such as a pickle, is not read."""
-    refused = DurableError(f"what the run {row.id!r} was given cannot be read: it is not JSON")
+    """The payload of a row; a `DurableError` for another format than JSON, such as a pickle."""
+    refused = DurableError(f"the input of the run {row.id!r} cannot be read: it is not JSON")
     if row.serialization != JSON_FORMAT:
         raise refused
     try:

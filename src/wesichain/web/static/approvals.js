@@ -46,7 +46,7 @@ export function waitingCard(item, announce, onDecided = null) {
     } catch (error) {
       outcome.textContent = error.message;
       outcome.className = "outcome bad";
-      if (![404, 409, 410].includes(error.status)) buttons.forEach((one) => (one.disabled = false));
+      if (![404, 409].includes(error.status)) buttons.forEach((one) => (one.disabled = false));
     }
   }
   function withChanges() {

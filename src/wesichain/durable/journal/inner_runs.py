@@ -1,21 +1,21 @@
-"""Inside: the runs inside a run, by what its log says of them, for the list of runs."""
+"""Inner runs: the runs inside a run, read from its log, for the list of runs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
 from wesichain.core import Event, RunCompleted, RunFailed, RunInterrupted, RunStarted
-from wesichain.durable.states import is_inside_id
+from wesichain.durable.states import is_inside_id, task_preview
 from wesichain.durable.store.children import ChildResult, NewChild
 
 from .records import fingerprint
 
 
-class Inside:
-    """The runs inside one run, an event of its log after another.
+class InnerRuns:
+    """Tracks the runs inside one run, event by event.
 
-    A node of a graph is visited again and again, and what runs in it emits its events in the same scope each
-    time: a run is known by its id, and has the scope to itself from when it starts there until another does.
+    The runs of a graph's node emit their events in the same scope at each visit: the events of a scope belong
+    to the run that started there last.
     """
 
     def __init__(self) -> None:
@@ -23,19 +23,19 @@ class Inside:
         self._changes: list[NewChild | ChildResult] = []
 
     def receive(self, events: Iterable[Event], *, after: int = 0) -> None:
-        """Take the next events of the log; those up to a number were in the list of runs before."""
+        """Read the next events of the log. Those up to the number `after` cause no changes."""
         for event in events:
             change = self._change_by(event)
             if change is not None and event.seq > after:
                 self._changes.append(change)
 
     def take(self) -> tuple[NewChild | ChildResult, ...]:
-        """What has changed since it was last asked: it is kept with what is written now."""
+        """The changes since the last call, to be stored with the next step."""
         taken, self._changes = self._changes, []
         return tuple(taken)
 
     def scope_in(self, event: Event, run_id: str) -> str | None:
-        """The scope of an event for one of the runs, if it is of that one, or of one inside it."""
+        """The scope of an event, relative to a run; None if it is not of that run or of one inside it."""
         for scope, found in self._around(event.scope):
             if found == run_id:
                 return event.scope[len(scope) + 1 :]
@@ -43,24 +43,25 @@ class Inside:
 
     def _change_by(self, event: Event) -> NewChild | ChildResult | None:
         match event:
-            case RunStarted(own_id=own, scope=scope) if own:
+            case RunStarted(own_id=own, scope=scope, user_input=task) if own:
                 own = own if is_inside_id(own) else fingerprint([event.run_id, own])[:32]
                 above = [found for place, found in self._around(scope) if place != scope]
                 self._ids[scope] = own
-                return NewChild(own, above[0] if above else event.run_id, event.agent)
+                parent = above[0] if above else event.run_id
+                return NewChild(own, parent, event.agent, task_preview(task))
             case _ if event.scope not in self._ids:
                 return None
             case RunCompleted():
                 return ChildResult(self._ids[event.scope], "completed")
             case RunFailed():
                 return ChildResult(self._ids[event.scope], "failed", f"{event.error}: {event.message}")
-            case RunInterrupted() if not event.pending:  # else it stays open: the run at the top asks
+            case RunInterrupted() if not event.pending:  # otherwise it waits, as the run at the top does
                 return ChildResult(self._ids[event.scope], "interrupted", event.reason)
             case _:
                 return None
 
     def _around(self, scope: str) -> Iterator[tuple[str, str]]:
-        """The runs that emit in a scope and around it, the innermost first."""
+        """The runs of a scope and of those around it, the innermost first."""
         while scope:
             if scope in self._ids:
                 yield scope, self._ids[scope]
