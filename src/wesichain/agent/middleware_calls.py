@@ -120,7 +120,7 @@ class _Question(Mutable):
     is_over: bool = False
     arrived: Arrived = ()
     reported: tuple[LlmResponse, ...] = ()  # those that were set aside
-    fault: Exception | None = None  # that the model itself raised last
+    fault: BaseException | None = None  # that the model itself raised last
 
     async def answer(self) -> LlmResponse:
         """The reply that the middleware returns, as the loop pays for it."""
@@ -134,12 +134,13 @@ class _Question(Mutable):
         ctx = _context(run.step, run.deps, self)
         try:
             answer = await onion(models, "wrap_model", ctx, self.ask_model)(self.request)
-        except BaseException as error:
+        except BaseException as cause:  # noqa: BLE001  # middleware may be anybody's code
             self.is_over = True
             self.set_aside()
+            error = run.fault_of(cause)
             if isinstance(error, Exception) and error is not self.fault:
                 raise_fault_of(models, "wrap_model", error)
-            raise
+            raise error  # noqa: B904  # it has its cause
         self.is_over = True
         return self._charge(answer)
 
@@ -177,9 +178,9 @@ class _Question(Mutable):
         step, started = run.step, run.now()
         try:
             reply: Any = await effects.live.ask(request, step_id=step, on_text=self.on_text)
-        except Exception as error:
-            self.fault = error
-            raise
+        except BaseException as cause:  # noqa: BLE001  # a model may be anybody's code
+            self.fault = run.fault_of(cause)
+            raise self.fault  # noqa: B904  # it has its cause
         if is_response(reply) and reply.finish_reason != "error":
             arrived = (step, reply, started, run.now())
             if self.is_over:  # whoever asked did not wait for it: it has its price all the same
@@ -243,9 +244,11 @@ class _Call(Caller):
             result: Any = await onion(tools, "wrap_tool", self._ctx, self._run_tool)(call)
         except ToolError as error:  # raised on purpose: the call has failed
             return self._failure(str(error), error)
-        except Exception as error:
-            raise_fault_of(tools, "wrap_tool", error)
-            raise
+        except BaseException as cause:  # noqa: BLE001  # middleware may be anybody's code
+            error = self._effects.run.fault_of(cause)
+            if isinstance(error, Exception):
+                raise_fault_of(tools, "wrap_tool", error)
+            raise error  # noqa: B904  # it has its cause
         if not isinstance(result, ToolResult):
             raise ConfigError(
                 f"wrap_tool gave a {type(result).__name__} for {call.name!r}; return a ToolResult, such as "

@@ -103,9 +103,10 @@ class ModelContext:
         cost, usage = 0.0, NO_USAGE
         try:
             reply = await run.wait(run.effects.ask(request, step_id=step, on_text=None))
-        except (Stopped, CutOff, *PASSING):
-            raise
-        except Exception as error:  # noqa: BLE001  # a model may be anybody's code
+        except BaseException as cause:  # noqa: BLE001  # a model may be anybody's code
+            error = run.fault_of(cause)
+            if not isinstance(error, Exception) or isinstance(error, (Stopped, CutOff, *PASSING)):
+                raise error  # noqa: B904  # it has its cause
             run.check_stop()
             run.emitter.emit(
                 ContextReduced, step, view, (), 0.0, NO_USAGE, f"{type(error).__name__}: {error}"

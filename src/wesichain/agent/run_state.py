@@ -283,10 +283,15 @@ class RunState(Mutable, Generic[OutT]):
         raise self.out_of_time()
 
     def fault_of(self, cause: BaseException) -> BaseException:
-        """What ended a wait: a `CancelledError` in a run that nobody has stopped is a fault like another."""
-        if isinstance(cause, asyncio.CancelledError) and self.task is not None and not self.is_stopped:
-            return stray_cancel(cause)
-        return cause
+        """The error for a `CancelledError` in a task that nobody has cancelled; any other cause as it is."""
+        task, token = asyncio.current_task(), self._token  # middleware may call from a task of its own
+        if not isinstance(cause, asyncio.CancelledError) or task is None:
+            return cause
+        if task.cancelling() > (self._cancels if task is self.task else 0):
+            return cause
+        if token is not None and token.cancelled:
+            return Stopped(token.reason or "cancelled")
+        return stray_cancel(cause).with_traceback(cause.__traceback__)
 
     def out_of_time(self) -> Exception:
         """The error of the run whose time limit was reached: this one, or one above."""
