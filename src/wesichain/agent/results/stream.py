@@ -69,9 +69,11 @@ class RunStream(Generic[R]):
         self._drive: OpenRun[Any] | None = None
         self._queue: EventQueue | None = None
         self._task: asyncio.Task[R] | None = None
+        self._has_reader = False
 
     async def __aenter__(self) -> Self:
         queue = self._queue = EventQueue()
+        self._has_reader = False
 
         async def run() -> R:
             try:
@@ -88,11 +90,21 @@ class RunStream(Generic[R]):
             if self._task.done() and not self._task.cancelled():
                 self._task.exception()  # seen: `result` raises it to whoever asks
 
-    async def __aiter__(self) -> AsyncIterator[Event]:
+    def __aiter__(self) -> AsyncIterator[Event]:
         if self._queue is None:
             raise ConfigError("a stream is a context manager: async with agent.stream(task) as run: ...")
-        while (event := await self._queue.get()) is not None:
+        if self._has_reader:
+            raise ConfigError(
+                "the stream has a reader already: keep its iterator, events = aiter(run), to read on after a "
+                "break, or pass an event sink (events=) to have the events in a second place"
+            )
+        self._has_reader = True
+        return self._read(self._queue)
+
+    async def _read(self, queue: EventQueue) -> AsyncIterator[Event]:
+        while (event := await queue.get()) is not None:
             yield event
+        self._has_reader = False
         if self._task is not None:
             await asyncio.wait([self._task])
             error = None if self._task.cancelled() else self._task.exception()
