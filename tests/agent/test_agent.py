@@ -110,7 +110,7 @@ def test_instructions(instructions: Any, shown: str | None) -> None:
 
 def test_instructions_are_text() -> None:
     number: Any = lambda: 5  # noqa: E731  # as it slips past a type checker
-    with pytest.raises(ConfigError, match="the instructions gave 5"):
+    with pytest.raises(ConfigError, match="the instructions function returned 5"):
         Agent(ScriptedLlm(["x"]), instructions=number).run_sync("q")
 
 
