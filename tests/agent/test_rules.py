@@ -267,9 +267,7 @@ async def test_a_run_that_is_over_gives_its_outcome_back() -> None:
     assert past.phase is past.outcome is outcome
     assert await past.step() is outcome
     assert await past.run_to_end() is outcome
-    with pytest.raises(
-        ConfigError, match="the run has ended, and nothing goes on from there; see its outcome"
-    ):
+    with pytest.raises(ConfigError, match="the run has ended and cannot be continued; see its outcome"):
         past.snapshot()
 
 

@@ -592,7 +592,7 @@ class AgentRuntime(Generic[OutT]):
         return "\n\n".join(filter(None, (instructions, self.settings.judge.output.prompt)))
 
     def refusal_of(self, call: ToolCall) -> Exception | None:
-        """The error of a call with these arguments; None if this agent, or one it hands off to, can run it."""
+        """Why no agent of the run can run a call with these arguments; None if one of them can."""
         from .handoffs.current_agent import refusal_in
 
         return refusal_in(self, call)
