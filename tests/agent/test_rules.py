@@ -203,7 +203,7 @@ def test_a_decision_that_can_be_followed(item: PendingCall, decision: Decision) 
         (PendingCall(A, "t", external=True), Approve(), "is no decision on 'f'; use Provide(value), Provide(error=...) or Refuse(reason)"),
         (PendingCall(A, "t", external=True), ApproveWith({}), "Provide(error=...) or Refuse(reason)"),
         (WAITS, ApproveWith({"n": "x"}), 'the approved arguments do not fit: n: expected an integer, got "x"'),
-        (PendingCall(A, "t", external=True, question=ASKS), Provide(5), "the answer to 'f' is not what it asks for: it is no object"),
+        (PendingCall(A, "t", external=True, question=ASKS), Provide(5), "the answer to 'f' is not what it asks for: not an object"),
         (
             PendingCall(A, "t", external=True, question=ASKS),
             Provide({}),
@@ -247,7 +247,7 @@ def test_a_token_is_used_once_unless_it_could_not_be_followed() -> None:
 
 
 def test_the_newest_tokens_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(call_approvals, "_REMEMBERED", 2)
+    monkeypatch.setattr(call_approvals, "_MOST_TOKENS", 2)
     tokens = UsedTokens()
     for name in "abc":
         used(tokens, PendingCall(A, name), {name: Approve()})

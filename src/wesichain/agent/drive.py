@@ -301,7 +301,7 @@ class Drive(Mutable, Generic[OutT]):
             if run.settings.checks is not None:
                 output, text = await self.turn.check(phase, output, text, run.settings.checks)
         except (CodecError, Refused) as error:
-            where = f"the result of {result.tool_name!r} is to end the run, but is not a valid answer: "
+            where = f"the result of {result.tool_name!r} was to end the run, and is no answer: "
             why = str(error) if isinstance(error, Refused) else f"{where}{error}"
             return InvalidModelActionError(why, step_id=run.step, tool_name=result.tool_name)
         return output, text
