@@ -223,7 +223,11 @@ async def test_changed_arguments_are_checked() -> None:
 @pytest.mark.parametrize(
     ("kind", "misuse", "why"),
     [
-        (Model, lambda request, call_next: call_next("q"), "called with a str; wrap_model passes an LlmRequest"),
+        (
+            Model,
+            lambda request, call_next: call_next("q"),
+            "called with a str; wrap_model passes an LlmRequest",
+        ),
         (Tool, lambda call, call_next: call_next(replace(call, name="echo")), "may change the arguments"),
         (Tool, lambda call, call_next: call_next("echo"), "called with 'echo' for a call of 'add'"),
         (Tool, lambda call, call_next: asyncio.sleep(0, "3"), "wrap_tool returned a str for 'add'"),

@@ -87,12 +87,12 @@ class Drive(Mutable, Generic[OutT]):
     _decided: tuple[Decided, ...] | None = field(default=None, init=False)
     _has_begun: bool = field(default=False, init=False)
     _held: Completed[OutT] | None = field(default=None, init=False)  # a completion that is not emitted yet
-    _was_interrupted: bool = field(default=False, init=False)  # whether it was interrupted during its calls
-    _previous: Phase[OutT] = field(init=False)  # the phase before this one
+    _was_interrupted: bool = field(default=False, init=False)  # in the middle of its calls
+    _previous: Phase[OutT] = field(init=False)  # the one before
 
     def __post_init__(self) -> None:
         self._previous = phase = self.phase
-        if phase.info.step or phase.trail.length > 2:  # resumed or with a history, whose call ids are taken
+        if phase.info.step or phase.trail.length > 2:  # a run from before, or a history: its ids are taken
             self.run.used_ids.update((call.id, None) for call in _calls_before(phase))
 
     def resume_from(
