@@ -287,7 +287,7 @@ def test_one_name_makes_one_client_and_sixteen_are_kept() -> None:
     models.get("openai:m16", make)
     assert models.get("openai:m0", make) is not first
     assert made == [*(f"m{number}" for number in range(17)), "m0"]
-    models.make_anew()
+    models.invalidate()
     assert models.known("openai:m0") == "openai:m0"
     assert models.get("openai:m0", make) is not first
 

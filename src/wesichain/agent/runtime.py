@@ -188,7 +188,7 @@ class AgentRuntime(Generic[OutT]):
         self.settings = replace(settings, judge=judge_of(registry, output), checks=checks)
         self._live = LiveEffects(self.llm, registry)
         self._may_change = True
-        self._models.make_anew()
+        self._models.invalidate()
 
     @property
     def name(self) -> str:
