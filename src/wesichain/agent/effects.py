@@ -150,7 +150,7 @@ class Effects(Protocol):
     def around(self, middleware: Sequence[Middleware], *, step_id: int | None = None) -> Sequence[Middleware]:
         """The middleware to run around the run; in a replay, a stand-in for it.
 
-        With `step_id`, the middleware around the part of an agent that the run was handed off to in this step.
+        With `step_id`, the middleware around the part of the agent that took the run over in this step.
         """
         del step_id
         return middleware
