@@ -245,10 +245,10 @@ class _Call(Caller):
         except ToolError as error:  # raised on purpose: the call has failed
             return self._failure(str(error), error)
         except BaseException as cause:  # noqa: BLE001  # middleware may be anybody's code
-            error = self._effects.run.fault_of(cause)
-            if isinstance(error, Exception):
-                raise_fault_of(tools, "wrap_tool", error)
-            raise error  # noqa: B904  # it has its cause
+            fault = self._effects.run.fault_of(cause)
+            if isinstance(fault, Exception):
+                raise_fault_of(tools, "wrap_tool", fault)
+            raise fault  # noqa: B904  # it has its cause
         if not isinstance(result, ToolResult):
             raise ConfigError(
                 f"wrap_tool returned a {type(result).__name__} for {call.name!r}; return a ToolResult, such "
