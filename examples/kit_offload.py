@@ -3,7 +3,7 @@
 import sys
 
 from wesichain import Agent, ToolCall, tool
-from wesichain.core import ContextReduced
+from wesichain.core.events import ContextReduced
 from wesichain.kit import MemoryFiles, Offload, Workspace
 from wesichain.policy import Budget
 from wesichain.testing import ScriptedLlm

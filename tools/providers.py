@@ -9,7 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from wesichain.core import LlmTraits
+from wesichain.llm import LlmTraits
 from wesichain.llm.anthropic import AnthropicClient
 from wesichain.llm.bedrock import BedrockClient
 from wesichain.llm.google import GoogleClient

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 from wesichain.agent import AgentRuntime, Failed
 from wesichain.core import (
-    AdviceShown,
     Event,
     LlmResponse,
     RunCompleted,
@@ -23,6 +22,7 @@ from wesichain.core import (
     ToolDispatched,
     Usage,
 )
+from wesichain.core.events import AdviceShown
 from wesichain.errors import AgentError
 from wesichain.testing import FakeClock, ScriptedLlm
 from wesichain.tools import tool

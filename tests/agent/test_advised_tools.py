@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from tests.agent.kit import call, check_events, say
 from tests.learning.kit import words
 from wesichain import Agent
-from wesichain.agent import Completed, Interrupted, replay
+from wesichain.agent import Advice, Completed, Interrupted, replay
 from wesichain.agent.rules.tally import Tally
-from wesichain.core import Advice, AdviceShown, RunStarted, Strategy, ToolSpec, from_json, to_json
+from wesichain.core import RunStarted, Strategy, ToolSpec, from_json, to_json
+from wesichain.core.events import AdviceShown
 from wesichain.core.internal import Approve, advise
 from wesichain.errors import RunInterruptedError
 from wesichain.learning import Playbook, PlaybookBullet, ReActGenerator, TaskInput

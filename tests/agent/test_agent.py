@@ -21,7 +21,6 @@ from wesichain.agent import (
     resolve_model,
 )
 from wesichain.core import (
-    AdviceShown,
     Citation,
     CompletionLlm,
     LlmRequest,
@@ -34,6 +33,7 @@ from wesichain.core import (
     from_json,
     to_json,
 )
+from wesichain.core.events import AdviceShown
 from wesichain.errors import CodecError, ConfigError, RunFailedError, RunInterruptedError
 from wesichain.policy import Budget, FailFast
 from wesichain.testing import FunctionLlm, ScriptedLlm, StreamingScriptedLlm

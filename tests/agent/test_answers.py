@@ -10,8 +10,8 @@ from pydantic import BaseModel, Field
 from typing_extensions import TypeAliasType
 
 from wesichain.agent.rules.answers import OutputForm, output_form, unfenced
-from wesichain.core import LlmTraits
 from wesichain.errors import CodecError, ConfigError
+from wesichain.llm import LlmTraits
 
 
 class Sum(BaseModel):

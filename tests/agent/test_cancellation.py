@@ -16,7 +16,8 @@ from tests.waiting import settle, until
 from tests.warm import python
 from wesichain.agent import Agent, AgentRuntime, Completed, Failed, Interrupted
 from wesichain.context import Summarise
-from wesichain.core import ContextReduced, LlmRequest, LlmResponse, Observation, RunInterrupted
+from wesichain.core import LlmRequest, LlmResponse, Observation, RunInterrupted
+from wesichain.core.events import ContextReduced
 from wesichain.errors import LlmTransportError, ModelTransportError, ToolTimeoutError
 from wesichain.middleware import Middleware
 from wesichain.policy import Backoff, Budget, FailFast, Recovery, Retry

@@ -12,16 +12,8 @@ import pytest
 from tests.agent.kit import ADD, add, boom, call, echo, failed_with, kinds, say
 from wesichain import Agent, RunContext
 from wesichain.agent import Approve, ApproveWith, Completed, Failed, Interrupted, Provide, Refuse, replay
-from wesichain.core import (
-    LlmRequest,
-    LlmResponse,
-    Role,
-    ToolCall,
-    ToolCompleted,
-    ToolsOffered,
-    from_json,
-    to_json,
-)
+from wesichain.core import LlmRequest, LlmResponse, Role, ToolCall, ToolCompleted, from_json, to_json
+from wesichain.core.events import ToolsOffered
 from wesichain.errors import (
     AgentError,
     BudgetExceededError,

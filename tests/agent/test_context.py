@@ -12,7 +12,6 @@ from tests.draws import sampled
 from wesichain.agent import Agent, AgentRuntime, Completed, Failed, Interrupted, replay
 from wesichain.context import ClearToolResults, Summarise, VisibleLog, Window, tokens_of
 from wesichain.core import (
-    ContextReduced,
     Event,
     LlmRequest,
     LlmResponse,
@@ -24,6 +23,7 @@ from wesichain.core import (
     from_json,
     to_json,
 )
+from wesichain.core.events import ContextReduced
 from wesichain.core.internal import CancellationToken, Cut, Transcript, replace
 from wesichain.errors import ConfigError, LlmTransportError
 from wesichain.policy import Budget

@@ -13,7 +13,8 @@ from tests.agent.kit import call, check_events, say
 from tests.learning.kit import words
 from wesichain import Agent
 from wesichain.agent import Completed, replay
-from wesichain.core import AdviceShown, HandedOff, StepStarted, from_json, to_json
+from wesichain.core import StepStarted, from_json, to_json
+from wesichain.core.events import AdviceShown, HandedOff
 from wesichain.errors import ReplayMismatchError
 from wesichain.learning import Feedback, Learner, Playbook, TaskOutput
 from wesichain.testing import FunctionLlm, ScriptedLlm

@@ -11,8 +11,9 @@ from tests.agent.kit import add, call, echo
 from wesichain.agent.rules import sentences
 from wesichain.agent.rules.answers import output_form
 from wesichain.agent.rules.reply_judge import Answer, CallPlan, Malformed, Pause, Rejected, judge_of
-from wesichain.core import LlmResponse, LlmTraits, ToolCall, ToolSpec
+from wesichain.core import LlmResponse, ToolCall, ToolSpec
 from wesichain.errors import ConfigError, InvalidModelActionError, ModelRefusedError, TruncatedReplyError
+from wesichain.llm import LlmTraits
 from wesichain.tools import ToolRegistry
 
 

@@ -13,8 +13,9 @@ from pydantic import BaseModel
 from wesichain import Agent, Handoff, Middleware, tool
 from wesichain.agent import Approve, Interrupted
 from wesichain.agent.rules.answers import output_form
-from wesichain.core import Image, LlmResponse, LlmTraits, Message, Role, from_json, to_json
+from wesichain.core import Image, LlmResponse, Message, Role, from_json, to_json
 from wesichain.core.codec.reading import preview
+from wesichain.llm import LlmTraits
 from wesichain.testing import FunctionLlm, ScriptedLlm, calls
 
 LONG = "x" * 300

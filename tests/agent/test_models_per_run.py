@@ -11,17 +11,9 @@ from pydantic import BaseModel
 
 from tests.agent.kit import call, failed_with, say
 from wesichain.agent import Agent, AgentRuntime, Approve, Completed, Failed, Interrupted, replay
-from wesichain.core import (
-    CompletionLlm,
-    LlmResponse,
-    LlmTraits,
-    RunStarted,
-    ToolCompleted,
-    Usage,
-    from_json,
-    to_json,
-)
+from wesichain.core import CompletionLlm, LlmResponse, RunStarted, ToolCompleted, Usage, from_json, to_json
 from wesichain.errors import BudgetExceededError, ConfigError
+from wesichain.llm import LlmTraits
 from wesichain.policy import Budget, Price
 from wesichain.testing import ScriptedLlm
 from wesichain.tools import tool

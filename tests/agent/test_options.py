@@ -13,9 +13,9 @@ from wesichain import Agent, AgentRuntime, Budget, Middleware, ModelSettings
 from wesichain.agent import AgentOptions, LoopGuard, RunOptions
 from wesichain.agent.options import agent_options, as_sinks, option_names, run_options
 from wesichain.context import Window
-from wesichain.core import LlmTraits
 from wesichain.core.internal import SystemClock
 from wesichain.errors import ConfigError, PolicyConfigError
+from wesichain.llm import LlmTraits
 from wesichain.policy import FailFast, ObserveErrors, SelfCorrect
 from wesichain.testing import FakeClock, ScriptedLlm
 from wesichain.tools import CancellationToken

@@ -13,19 +13,8 @@ from pydantic import BaseModel
 
 from tests.agent.kit import ADD, add, call, check_events, failed_with, say
 from wesichain.agent import AgentRuntime, Completed, Failed, Interrupted
-from wesichain.core import (
-    FinalAnswer,
-    LlmRequest,
-    LlmResponse,
-    LlmTraits,
-    OutputDelta,
-    StreamingLlm,
-    StreamItem,
-    TextChunk,
-    ToolCallChunk,
-    from_json,
-    to_json,
-)
+from wesichain.core import FinalAnswer, LlmRequest, LlmResponse, TextChunk, ToolCallChunk, from_json, to_json
+from wesichain.core.events import OutputDelta
 from wesichain.core.internal import CancellationToken
 from wesichain.errors import (
     BudgetExceededError,
@@ -34,6 +23,7 @@ from wesichain.errors import (
     ToolError,
     TruncatedReplyError,
 )
+from wesichain.llm import LlmTraits, StreamingLlm, StreamItem
 from wesichain.policy import Budget, RepromptN
 from wesichain.testing import ScriptedLlm
 from wesichain.tools import Finish, RunContext, tool

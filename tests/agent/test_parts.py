@@ -16,15 +16,14 @@ from wesichain.core import (
     Image,
     LlmRequest,
     LlmResponse,
-    LlmTraits,
     Message,
-    StreamItem,
     Text,
     TextChunk,
     from_json,
     to_json,
 )
 from wesichain.errors import LlmTransportError
+from wesichain.llm import LlmTraits, StreamItem
 from wesichain.llm.fallback import Fallback
 from wesichain.llm.react_text import TextReAct
 from wesichain.testing import ScriptedLlm

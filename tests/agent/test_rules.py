@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from wesichain.agent import Approve, ApproveWith, Conversation, Decision, PendingCall, Provide, Refuse
+from wesichain.agent import Advice, Approve, ApproveWith, Conversation, Decision, PendingCall, Provide, Refuse
 from wesichain.agent.calls import call_approvals
 from wesichain.agent.calls.call_approvals import UsedTokens, check_decision
 from wesichain.agent.drive import PastRun
@@ -15,18 +15,7 @@ from wesichain.agent.memory.history import clean_history, is_over, messages_of, 
 from wesichain.agent.model_names import Models, resolve_model
 from wesichain.agent.results.result import question_of
 from wesichain.agent.rules.tally import Tally, short_result
-from wesichain.core import (
-    Action,
-    Advice,
-    ErrorStep,
-    FinalAnswer,
-    Message,
-    Observation,
-    Role,
-    Text,
-    Thought,
-    ToolCall,
-)
+from wesichain.core import Action, ErrorStep, FinalAnswer, Message, Observation, Role, Text, Thought, ToolCall
 from wesichain.core.internal import Question
 from wesichain.errors import ApprovalExpiredError, ConfigError, LlmError, LlmTransportError
 from wesichain.policy import N, OnceWithToolCatalog

@@ -18,7 +18,6 @@ from wesichain.core import (
     Event,
     LlmRequest,
     LlmResponse,
-    OutputDelta,
     Role,
     RunCompleted,
     RunStarted,
@@ -28,6 +27,7 @@ from wesichain.core import (
     from_json,
     to_json,
 )
+from wesichain.core.events import OutputDelta
 from wesichain.core.internal import Provide
 from wesichain.errors import ConfigError, RunInterruptedError
 from wesichain.policy import Budget

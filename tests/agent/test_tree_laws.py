@@ -27,7 +27,6 @@ from tests.draws import chosen, sampled
 from wesichain.agent import Completed, Failed, Outcome, replay
 from wesichain.agent.run_state import CALL_ENDED
 from wesichain.core import (
-    HandedOff,
     RunCompleted,
     RunFailed,
     RunInterrupted,
@@ -36,8 +35,8 @@ from wesichain.core import (
     StepStarted,
     ToolCompleted,
     ToolDispatched,
-    ToolsOffered,
 )
+from wesichain.core.events import HandedOff, ToolsOffered
 
 ENDS = (RunCompleted, RunFailed, RunInterrupted)
 UNKNOWN = "OUTCOME UNKNOWN"

@@ -36,10 +36,8 @@ from wesichain.context import ClearToolResults, Summarise, TrimResults, Window
 from wesichain.core import (
     Action,
     Event,
-    HandedOff,
     LlmRequest,
     LlmResponse,
-    LlmTraits,
     Message,
     Observation,
     Role,
@@ -50,6 +48,7 @@ from wesichain.core import (
     from_json,
     to_json,
 )
+from wesichain.core.events import HandedOff
 from wesichain.errors import (
     GuardrailError,
     LlmRejectedError,
@@ -57,6 +56,7 @@ from wesichain.errors import (
     ToolFailedError,
     UnknownToolError,
 )
+from wesichain.llm import LlmTraits
 from wesichain.middleware import OutputGuard
 from wesichain.policy import (
     Backoff,

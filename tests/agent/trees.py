@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, Literal
 
 from wesichain.agent import (
+    Advice,
     Agent,
     Approve,
     ApproveWith,
@@ -27,7 +28,7 @@ from wesichain.agent import (
     Refuse,
 )
 from wesichain.context import Window
-from wesichain.core import Advice, LlmResponse, Message, Role, TextChunk, ToolCall, Usage, from_json, to_json
+from wesichain.core import LlmResponse, Message, Role, TextChunk, ToolCall, Usage, from_json, to_json
 from wesichain.core.internal import PendingCall
 from wesichain.errors import ToolFailedError
 from wesichain.middleware import Middleware

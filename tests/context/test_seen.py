@@ -24,7 +24,8 @@ from wesichain.context import (
     are_views,
     tokens_of,
 )
-from wesichain.core import ContextReduced, Message, Role, StepStarted, ToolCall, from_json, to_json
+from wesichain.core import Message, Role, StepStarted, ToolCall, from_json, to_json
+from wesichain.core.events import ContextReduced
 from wesichain.core.internal import Cut, Transcript
 from wesichain.testing import FunctionLlm, ScriptedLlm
 from wesichain.testing import calls as replying

@@ -108,6 +108,7 @@ def test_a_value_is_written_by_the_format_and_read_back_as_it_was(
 @given(values.json_value)
 def test_plain_json_is_left_alone(value: Any) -> None:
     assert to_plain(value) == value
+    assert to_json({"b": value, "a": 1}).startswith('{"b":'), "the order of keys is kept"
 
 
 @pytest.mark.parametrize(
@@ -193,6 +194,7 @@ def test_what_is_not_the_value_is_refused(type_: Any, text: str, complaint: str)
         pytest.param(float("nan"), "the value has no JSON: ", id="nan"),
         pytest.param({"a": {1, 2}}, "set is not a value of this project", id="a-set-inside"),
         pytest.param("\ud800", "the text holds a lone surrogate", id="a-lone-surrogate"),
+        pytest.param({(1, 2): "a"}, "the value has no JSON: keys must be str", id="a-key-that-is-a-tuple"),
     ],
 )
 def test_what_has_no_json_is_refused(value: object, why: str) -> None:

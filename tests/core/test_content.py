@@ -12,18 +12,7 @@ from hypothesis import given
 
 from tests.core import values
 from tests.draws import draws
-from wesichain.core import (
-    Audio,
-    Document,
-    Image,
-    LlmTraits,
-    Message,
-    Role,
-    Text,
-    Usage,
-    from_json,
-    to_json,
-)
+from wesichain.core import Audio, Document, Image, Message, Role, Text, Usage, from_json, to_json
 from wesichain.core.internal import (
     content_as_text,
     described,
@@ -32,6 +21,7 @@ from wesichain.core.internal import (
     parts_of,
 )
 from wesichain.errors import CodecError
+from wesichain.llm import LlmTraits
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\x00" * 8
 
@@ -85,6 +75,7 @@ class TestAPart:
         assert Image(url="https://example.org/cat").media_type == ""
         assert Document(b"%PDF-1.7").media_type == "application/pdf"
         assert Document("grün".encode()).media_type == "text/plain"
+        assert Document(b"a" * 4096 + b"\x00").media_type == "text/plain", "only the first 4 KiB are searched"
         assert Audio(b"fLaC").media_type == "audio/flac"
 
     @pytest.mark.parametrize(
@@ -104,6 +95,7 @@ class TestAPart:
             pytest.param(lambda: Audio(PNG), "no audio", id="a-picture-is-no-sound"),
             pytest.param(lambda: Audio(b"ID3", url="https://a.b/c.mp3"), "no url", id="sound-has-no-address"),
             pytest.param(lambda: Document(b"\x00\x01"), "media_type=", id="unknown-document"),
+            pytest.param(lambda: Document(b"a" * 4095 + b"\x00"), "media_type=", id="a-zero-byte-in-its-start"),
             pytest.param(lambda: Text(ANY(5)), "give it a str", id="a-number-as-text"),
             pytest.param(lambda: Message(Role.USER, ANY([PNG])), "wrap bytes", id="bare-bytes"),
             pytest.param(lambda: Message(Role.USER, ANY({"type": "text"})), "content is dict", id="a-mapping"),

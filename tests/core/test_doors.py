@@ -6,8 +6,8 @@ import importlib
 
 import pytest
 
-from wesichain import core
-from wesichain.core import internal
+from wesichain import core, llm
+from wesichain.core import events, internal
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,9 @@ def test_an_earlier_name_works_and_warns(door: str, earlier: str, place: str, no
 # Who took one of these from `wesichain.core` in 0.2.0 is sent to a door for users.
 DOORS = {
     **dict.fromkeys(["Approve", "ApproveWith", "CancellationToken", "Provide", "Refuse"], "wesichain"),
-    **dict.fromkeys(["Decision", "PendingCall"], "wesichain.agent"),
+    **dict.fromkeys(["Advice", "Adviser", "Clock", "Decision", "PendingCall"], "wesichain.agent"),
+    **dict.fromkeys(llm.__all__, "wesichain.llm"),
+    **dict.fromkeys(events.__all__, "wesichain.core.events"),
     **dict.fromkeys(["Price", "PriceTier", "Prices", "Spent", "cost_of"], "wesichain.policy"),
     **dict.fromkeys(["Cut", "Question"], "wesichain.context"),
     **dict.fromkeys(

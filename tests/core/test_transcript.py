@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 from wesichain.core import (
-    ContextReduced,
-    HandedOff,
     Image,
     LlmResponse,
     Message,
@@ -19,6 +17,7 @@ from wesichain.core import (
     ToolCall,
     ToolCompleted,
 )
+from wesichain.core.events import ContextReduced, HandedOff
 from wesichain.core.internal import CallHook, Cut, Transcript, around, text_of
 from wesichain.core.protocols import name_reply
 

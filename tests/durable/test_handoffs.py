@@ -10,7 +10,7 @@ import pytest
 from tests.agent.kit import ADD, add, call, say
 from tests.durable.journals import first_of, run_on_journal
 from wesichain.agent import Agent, Completed
-from wesichain.core import AdviceShown
+from wesichain.core.events import AdviceShown
 from wesichain.core.internal import HEADING
 from wesichain.durable.versions import adopting, version_of
 from wesichain.testing import FakeClock, ScriptedLlm

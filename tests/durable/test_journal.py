@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from tests.draws import draws
 from wesichain import AgentRuntime, Budget, ObserveErrors, Recovery, ToolContext, ToolError, tool
-from wesichain.agent import Completed, Outcome
-from wesichain.core import Clock, Event, LlmRequest, LlmResponse, Message, Role, ToolCall, ToolSpec, from_json
+from wesichain.agent import Clock, Completed, Outcome
+from wesichain.core import Event, LlmRequest, LlmResponse, Message, Role, ToolCall, ToolSpec, from_json
 from wesichain.core.internal import to_plain
 from wesichain.durable.journal.durable_effects import DurableEffects
 from wesichain.durable.journal.records import Conversed, JournalRecord, StepRecord, written

@@ -14,7 +14,8 @@ import uvicorn
 from typing_extensions import override
 
 from wesichain import Agent, LlmRequest, LlmResponse, Role, ToolCall, tool
-from wesichain.core import StreamingLlm, StreamItem, TextChunk, Usage
+from wesichain.core import TextChunk, Usage
+from wesichain.llm import StreamingLlm, StreamItem
 from wesichain.testing import FunctionLlm
 
 

@@ -15,15 +15,8 @@ from starlette.testclient import TestClient
 
 from wesichain import Agent, ToolCall, ToolContext, tool
 from wesichain.agent import MemoryConversations, SqliteConversations
-from wesichain.core import (
-    HandedOff,
-    LlmResponse,
-    Message,
-    ModelResponded,
-    Role,
-    RunStarted,
-    Usage,
-)
+from wesichain.core import LlmResponse, Message, ModelResponded, Role, RunStarted, Usage
+from wesichain.core.events import HandedOff
 from wesichain.core.internal import Price
 from wesichain.edge import Limits, create_app
 from wesichain.edge.runs import (

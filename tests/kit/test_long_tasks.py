@@ -14,7 +14,6 @@ from wesichain import Agent, Budget, ObserveErrors, tool
 from wesichain.agent import Completed, Interrupted, replay
 from wesichain.context import Window, estimate_tokens
 from wesichain.core import (
-    ContextReduced,
     LlmRequest,
     LlmResponse,
     Role,
@@ -24,6 +23,7 @@ from wesichain.core import (
     from_json,
     to_json,
 )
+from wesichain.core.events import ContextReduced
 from wesichain.errors import ConfigError
 from wesichain.kit import (
     FileLimits,

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from tests.draws import draws
 from tests.learning.kit import note, strategy, words
 from tests.waiting import PATIENCE, until
-from wesichain.core import Advice, Adviser, Strategy, StrategySource, ToolSpec
+from wesichain.agent import Advice, Adviser
+from wesichain.core import Strategy, StrategySource, ToolSpec
 from wesichain.core.internal import HEADING, advise
 from wesichain.errors import ConfigError
 from wesichain.learning import FunctionEmbedder, Playbook, PlaybookBullet, Provenance, ToolCallingStrategy

@@ -11,7 +11,8 @@ from typing_extensions import override
 
 from tests.llm.wire_corpus import collect
 from tests.llm.wires import ChatWire, GeminiWire, MessagesWire
-from wesichain.core import Clock, LlmRequest, LlmResponse, Message, Role, Usage
+from wesichain.agent import Clock
+from wesichain.core import LlmRequest, LlmResponse, Message, Role, Usage
 from wesichain.errors import LlmError
 from wesichain.llm.anthropic import AnthropicClient
 from wesichain.llm.google import GoogleClient

@@ -23,8 +23,9 @@ from tests.llm.toxic_server import Received, ToxicServer, reply
 from tests.llm.wire_corpus import collect
 from tests.llm.wires import BedrockWire, ChatWire, GeminiWire, MessagesWire, frame
 from wesichain.agent.model_names import FORMS, resolve_model
-from wesichain.core import Image, LlmRequest, LlmTraits, StreamingLlm
+from wesichain.core import Image, LlmRequest
 from wesichain.errors import ConfigError, LlmError, LlmResponseError, LlmTransportError
+from wesichain.llm import LlmTraits, StreamingLlm
 from wesichain.llm.anthropic import AnthropicClient
 from wesichain.llm.bedrock import BedrockClient
 from wesichain.llm.bedrock.frames import FrameScanner

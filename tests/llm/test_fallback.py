@@ -8,18 +8,9 @@ from typing import Any
 import pytest
 
 from wesichain import Agent
-from wesichain.core import (
-    LlmRequest,
-    LlmResponse,
-    LlmTraits,
-    Message,
-    Role,
-    StreamingLlm,
-    StreamItem,
-    TextChunk,
-    Usage,
-)
+from wesichain.core import LlmRequest, LlmResponse, Message, Role, TextChunk, Usage
 from wesichain.errors import ConfigError, LlmError, LlmRejectedError, LlmResponseError, LlmTransportError
+from wesichain.llm import LlmTraits, StreamingLlm, StreamItem
 from wesichain.llm.fallback import Fallback
 from wesichain.llm.limiter import RateLimiter
 from wesichain.llm.relay import response_of

@@ -18,17 +18,8 @@ from tests import expected
 from tests.draws import sampled
 from tests.llm.react_text.test_forms import FORMS, PAY
 from wesichain import Agent, ObserveErrors
-from wesichain.core import (
-    LlmRequest,
-    LlmResponse,
-    Role,
-    StreamItem,
-    TextChunk,
-    ToolCall,
-    ToolSpec,
-    Usage,
-    to_json,
-)
+from wesichain.core import LlmRequest, LlmResponse, Role, TextChunk, ToolCall, ToolSpec, Usage, to_json
+from wesichain.llm import StreamItem
 from wesichain.llm.foreign_text import ForeignText
 from wesichain.llm.react_text.reasoning import ReasoningStyle
 

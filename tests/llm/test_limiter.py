@@ -13,19 +13,10 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 from tests.draws import draws
-from wesichain.core import (
-    Clock,
-    LlmRequest,
-    LlmResponse,
-    LlmTraits,
-    Message,
-    Role,
-    StreamingLlm,
-    StreamItem,
-    TextChunk,
-    Usage,
-)
+from wesichain.agent import Clock
+from wesichain.core import LlmRequest, LlmResponse, Message, Role, TextChunk, Usage
 from wesichain.errors import ConfigError
+from wesichain.llm import LlmTraits, StreamingLlm, StreamItem
 from wesichain.llm.limiter import RateLimiter
 
 

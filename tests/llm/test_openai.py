@@ -10,8 +10,9 @@ import pytest
 
 from tests.llm.provider_kit import KEY, OPENAI, REQUEST
 from tests.llm.toxic_server import ToxicServer, reply
-from wesichain.core import LlmTraits, StreamingLlm, TextChunk
+from wesichain.core import TextChunk
 from wesichain.errors import ConfigError, LlmRejectedError
+from wesichain.llm import LlmTraits, StreamingLlm
 from wesichain.llm.openai import OpenAiClient
 
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from tests.llm.local.scripted_llama import LAST, ScriptedLlama, events
 from tests.llm.wires import ChatWire
-from wesichain.core import LlmRequest, LlmResponse, LlmTraits, Message, Role, TextChunk
+from wesichain.core import LlmRequest, LlmResponse, Message, Role, TextChunk
+from wesichain.llm import LlmTraits
 from wesichain.llm.local import LocalLlm
 from wesichain.llm.openai import OpenAiClient
 from wesichain.llm.react_text import TextReAct

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from tests import expected
-from wesichain.core import LlmRequest, LlmTraits, Message, ModelSettings, Role
+from wesichain.core import LlmRequest, Message, ModelSettings, Role
 from wesichain.core.internal import NO_SETTINGS, check_settings
 from wesichain.errors import ConfigError, LlmError
+from wesichain.llm import LlmTraits
 from wesichain.llm.anthropic import AnthropicClient
 from wesichain.llm.fallback import Fallback
 from wesichain.llm.limiter import RateLimiter

@@ -7,8 +7,9 @@ from typing import Any
 
 from tests.conftest import OUTSIDE, corpus
 from tests.llm.toxic_server import ToxicServer, reply
-from wesichain.core import LlmRequest, LlmResponse, Message, Role, StreamingLlm, TextChunk, ToolCallChunk
+from wesichain.core import LlmRequest, LlmResponse, Message, Role, TextChunk, ToolCallChunk
 from wesichain.errors import LlmError, LlmRejectedError, LlmResponseError, LlmTransportError
+from wesichain.llm import StreamingLlm
 from wesichain.llm.calls import read_args
 
 REQUEST = LlmRequest("model-under-test", (Message(Role.USER, "hello"),))

@@ -14,9 +14,7 @@ import pytest
 
 from wesichain import Agent
 from wesichain.core import (
-    ContextReduced,
     Event,
-    HandedOff,
     LlmResponse,
     ModelResponded,
     ModelSettings,
@@ -25,6 +23,7 @@ from wesichain.core import (
     from_json,
     to_json,
 )
+from wesichain.core.events import ContextReduced, HandedOff
 from wesichain.core.internal import Price, PriceTier
 from wesichain.errors import ConfigError, PolicyConfigError
 from wesichain.policy import Account, Budget, Spent, cost_of, cost_of_events, find_cost, find_price

@@ -21,9 +21,10 @@ from tests.trace.test_otel import Spans
 from tests.warm import python
 from wesichain import Agent, GraphBuilder, LlmRequest, LlmResponse, Role, RunInterruptedError, ToolCall, tool
 from wesichain.agent import Approve, ApproveWith, Interrupted
-from wesichain.core import StreamingLlm, TextChunk, Usage
+from wesichain.core import TextChunk, Usage
 from wesichain.errors import CodecError, ConfigError, LlmTransportError, ReplayMismatchError
 from wesichain.kit import CodeMode, deep_agent
+from wesichain.llm import StreamingLlm
 from wesichain.testing.cassettes import Cassette, Mode, cassette_path, read_cassette
 from wesichain.testing.drift import drift_of, read_runs
 from wesichain.testing.seams import installed

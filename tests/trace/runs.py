@@ -8,7 +8,6 @@ from typing import Any
 from hypothesis import strategies as st
 
 from wesichain.core import (
-    Decided,
     Event,
     JsonValue,
     LlmResponse,
@@ -28,6 +27,7 @@ from wesichain.core import (
     ToolSpec,
     Usage,
 )
+from wesichain.core.events import Decided
 from wesichain.core.internal import (
     Approve,
     ApproveWith,

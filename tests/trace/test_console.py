@@ -9,7 +9,6 @@ import pytest
 from tests.trace.runs import NOON, run
 from wesichain.core import (
     ContentOmitted,
-    Decided,
     Event,
     LlmResponse,
     ModelResponded,
@@ -25,6 +24,7 @@ from wesichain.core import (
     ToolDispatched,
     Usage,
 )
+from wesichain.core.events import Decided
 from wesichain.core.internal import (
     Approve,
     ApproveWith,

@@ -10,7 +10,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from wesichain import Agent, tool
-from wesichain.core import Event, HandedOff, ToolsOffered, from_json, to_json
+from wesichain.core import Event, from_json, to_json
+from wesichain.core.events import HandedOff, ToolsOffered
 from wesichain.testing import ScriptedLlm, calls
 from wesichain.tools import ToolSearch
 from wesichain.trace import Recorder, diff, find_run, load

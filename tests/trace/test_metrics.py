@@ -9,7 +9,6 @@ import pytest
 from tests.trace.runs import NOON, run
 from wesichain.core import (
     Event,
-    HandedOff,
     LlmResponse,
     ModelResponded,
     RunFailed,
@@ -22,6 +21,7 @@ from wesichain.core import (
     ToolDispatched,
     Usage,
 )
+from wesichain.core.events import HandedOff
 from wesichain.core.internal import Price
 from wesichain.trace import Figures, Metrics
 

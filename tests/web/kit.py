@@ -18,7 +18,6 @@ from tests.trace.runs import NOON, SPEC, hops, run
 from wesichain.agent import AgentRuntime, Interrupted
 from wesichain.core import (
     Event,
-    JsonObject,
     LlmResponse,
     Message,
     ModelResponded,
@@ -32,7 +31,7 @@ from wesichain.core import (
     ToolDispatched,
     Usage,
 )
-from wesichain.core.internal import NodeCompleted, NodeFailed, NodeStarted
+from wesichain.core.internal import JsonObject, NodeCompleted, NodeFailed, NodeStarted
 from wesichain.learning import FunctionEmbedder, Playbook, PlaybookBullet, ToolCallingStrategy
 from wesichain.testing import ScriptedLlm, calls
 from wesichain.tools import tool

@@ -18,7 +18,8 @@ from tests.draws import IS_THOROUGH
 from tests.testing.samples import refunds
 from tests.trace.runs import run
 from wesichain.agent import Agent, Approve, ApproveWith, Refuse
-from wesichain.core import Decided, LlmRequest, LlmResponse, RunStarted, ToolCallingLlm
+from wesichain.core import LlmRequest, LlmResponse, RunStarted, ToolCallingLlm
+from wesichain.core.events import Decided
 from wesichain.graph import Append, ExecutionOptions, GraphBuilder, Send
 from wesichain.testing import simulate_sync
 from wesichain.trace import Recorder

@@ -14,7 +14,6 @@ from tests.conftest import ROOT
 from tests.draws import chosen
 from tests.trace.runs import NOON
 from wesichain.core import (
-    Decided,
     Event,
     LlmResponse,
     Message,
@@ -31,6 +30,7 @@ from wesichain.core import (
     ToolSpec,
     Usage,
 )
+from wesichain.core.events import Decided
 from wesichain.core.internal import ApproveWith, NodeCompleted, NodeFailed, NodeStarted, PendingCall, Refuse
 from wesichain.learning import PlaybookBullet, ToolCallingStrategy
 from wesichain.trace import load

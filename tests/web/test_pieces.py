@@ -14,7 +14,6 @@ import pytest
 from tests.trace.runs import NOON, run
 from wesichain.core import (
     Event,
-    HandedOff,
     LlmResponse,
     ModelResponded,
     RunStarted,
@@ -23,6 +22,7 @@ from wesichain.core import (
     Usage,
     to_json,
 )
+from wesichain.core.events import HandedOff
 from wesichain.core.internal import Price
 from wesichain.durable import DurableRuns
 from wesichain.evals import Result

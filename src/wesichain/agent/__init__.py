@@ -2,7 +2,18 @@
 
 from typing import TYPE_CHECKING
 
-from wesichain.core.internal import Approve, ApproveWith, Decision, PendingCall, Provide, Refuse, lazy_getattr
+from wesichain.core.internal import (
+    Advice,
+    Adviser,
+    Approve,
+    ApproveWith,
+    Clock,
+    Decision,
+    PendingCall,
+    Provide,
+    Refuse,
+    lazy_getattr,
+)
 from wesichain.middleware import Middleware
 from wesichain.tools import RunContext
 
@@ -88,6 +99,8 @@ __all__ = [
     "Acting",
     "Active",
     "Actor",
+    "Advice",
+    "Adviser",
     "Agent",
     "AgentOptions",
     "AgentRuntime",
@@ -100,6 +113,7 @@ __all__ = [
     "Capability",
     "CapabilityText",
     "Child",
+    "Clock",
     "Completed",
     "Conversation",
     "Conversations",

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, cast, overload
 from typing_extensions import TypeVar, Unpack
 
 from wesichain._elsewhere import AGENT, Translated, names_ours
-from wesichain.core import Advice, EventSink, Message, Part, Role, StrategySource, ToolCallingLlm
+from wesichain.core import EventSink, Message, Part, Role, StrategySource, ToolCallingLlm
 from wesichain.core.internal import (
+    Advice,
     CancellationToken,
     Decision,
     advise,

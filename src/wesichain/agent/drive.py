@@ -28,8 +28,17 @@ from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any, Generic, Protocol, TypeVar, cast
 
-from wesichain.core import Action, Advice, AdviceShown, Decided, ErrorStep, LlmResponse, ToolCall
-from wesichain.core.internal import Decision, Mutable, PendingCall, field, replace
+from wesichain.core import Action, ErrorStep, LlmResponse, ToolCall
+from wesichain.core.internal import (
+    Advice,
+    AdviceShown,
+    Decided,
+    Decision,
+    Mutable,
+    PendingCall,
+    field,
+    replace,
+)
 from wesichain.errors import (
     AgentError,
     BudgetExceededError,

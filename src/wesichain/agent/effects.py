@@ -8,18 +8,11 @@ from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 from typing_extensions import override
 
 from wesichain.context import ViewRequest
-from wesichain.core import (
-    Advice,
-    JsonValue,
-    LlmRequest,
-    LlmResponse,
-    StreamingLlm,
-    TextChunk,
-    ToolCall,
-    ToolCallingLlm,
-)
+from wesichain.core import JsonValue, LlmRequest, LlmResponse, TextChunk, ToolCall, ToolCallingLlm
 from wesichain.core.internal import (
+    Advice,
     CancellationToken,
+    StreamingLlm,
     Value,
     around,
     fit_request,

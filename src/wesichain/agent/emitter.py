@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from wesichain.core import (
-    Decided,
     Event,
     EventSink,
     JsonValue,
@@ -29,7 +28,7 @@ from wesichain.core import (
     ToolDispatched,
     ToolSpec,
 )
-from wesichain.core.internal import Mutable, PendingCall, Spent, events_in, field, replace
+from wesichain.core.internal import Decided, Mutable, PendingCall, Spent, events_in, field, replace
 from wesichain.errors import WesichainError
 from wesichain.tools import ToolResult
 

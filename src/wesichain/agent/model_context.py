@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from wesichain.context import ViewQuestion, ViewRequest, counter_of, inactive_below
-from wesichain.core import ContextReduced, Message, Usage
-from wesichain.core.internal import NO_USAGE, Cut, LogView, replace
+from wesichain.core import Message, Usage
+from wesichain.core.internal import NO_USAGE, ContextReduced, Cut, LogView, replace
 
 from .model_names import name_of_model
 from .phases import AnyPhase, Thinking

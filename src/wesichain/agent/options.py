@@ -13,8 +13,8 @@ from typing_extensions import TypeVar
 
 from wesichain._elsewhere import AGENT, unknown_keyword
 from wesichain.context import ContextView, are_views
-from wesichain.core import Advice, Clock, EventSink, ModelSettings
-from wesichain.core.internal import NO_SETTINGS, CancellationToken, Value
+from wesichain.core import EventSink, ModelSettings
+from wesichain.core.internal import NO_SETTINGS, Advice, CancellationToken, Clock, Value
 from wesichain.errors import ConfigError, PolicyConfigError
 from wesichain.middleware import Middleware
 from wesichain.policy import Budget, FailFast, PolicyEngine

@@ -9,10 +9,11 @@ from math import inf
 from typing import Any, Generic, TypeGuard, TypeVar
 
 from wesichain.context import ContextView
-from wesichain.core import Clock, LlmResponse, Message, ModelResponded, ModelSettings, ToolSpec
+from wesichain.core import LlmResponse, Message, ModelResponded, ModelSettings, ToolSpec
 from wesichain.core.internal import (
     NO_SETTINGS,
     CancellationToken,
+    Clock,
     Mutable,
     Spent,
     SystemClock,

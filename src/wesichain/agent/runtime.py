@@ -10,21 +10,14 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 from typing_extensions import Unpack
 
 from wesichain.context import counter_of
-from wesichain.core import (
-    Advice,
-    Clock,
-    Content,
-    Decided,
-    LlmTraits,
-    Message,
-    Role,
-    ToolCall,
-    ToolCallingLlm,
-    ToolSpec,
-)
+from wesichain.core import Content, Message, Role, ToolCall, ToolCallingLlm, ToolSpec
 from wesichain.core.internal import (
+    Advice,
     CancellationToken,
+    Clock,
+    Decided,
     Decision,
+    LlmTraits,
     Spent,
     SystemClock,
     around,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from wesichain.core import JsonValue, LlmResponse, OutputDelta, TextDelta, ToolCallChunk
-from wesichain.core.internal import parse_json
+from wesichain.core import JsonValue, LlmResponse, TextDelta, ToolCallChunk
+from wesichain.core.internal import OutputDelta, parse_json
 from wesichain.errors import CodecError
 
 from .rules.answers import unfenced

@@ -1,4 +1,4 @@
-"""Content: what a message holds besides text: pictures, documents, sound; and how a kind of media shows."""
+"""Content: the parts of a message (text, images, documents, audio), and how media types are detected."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .values import Value, force_setattr
 
 
 class BlobWriter(Protocol):
-    """Keeps the bytes of parts once, by their hash."""
+    """Stores the bytes of parts once, by their hash."""
 
     def put(self, data: bytes) -> str:
-        """Keep the bytes; their hash, as 64 hexadecimal digits."""
+        """Store the bytes and return their hash, 64 hexadecimal digits."""
         ...
 
 
@@ -28,7 +28,7 @@ class BlobReader(Protocol):
 
 
 class Text(Value):
-    """A text among other parts."""
+    """A part that is text."""
 
     kind: ClassVar[str] = "text"
     text: str
@@ -39,7 +39,7 @@ class Text(Value):
 
 
 class MediaFlag:
-    """Whether this process has made a part that is no text: until then, nobody has to look for one."""
+    """Whether this process has created a part other than text; until then requests need no check for one."""
 
     __slots__ = ("any",)
 
@@ -51,7 +51,7 @@ made = MediaFlag()
 
 
 class _Media:
-    """The base of parts with bytes: where the bytes are, how they are written, how they are named."""
+    """The base of parts with bytes: their hash, their label, and their form as JSON."""
 
     __slots__ = ()
     kind: ClassVar[str]
@@ -61,7 +61,7 @@ class _Media:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the bytes, also of those that are kept elsewhere; "" of a part with an address."""
+        """The SHA-256 of the bytes, also if they are stored elsewhere; "" for a part with an address."""
         if self.data is not None:
             from hashlib import sha256
 
@@ -71,12 +71,12 @@ class _Media:
 
     @property
     def base64(self) -> str:
-        """The bytes as base64, as most providers want them; "" of a part without bytes."""
+        """The bytes as base64, as most providers expect them; "" for a part without bytes."""
         return b2a_base64(self.data or b"", newline=False).decode("ascii")
 
     @property
     def label(self) -> str:
-        """The part in a few words, for a line of text: what it is, and how large, or where."""
+        """A short description for a line of text: the kind, and the size or the address."""
         name = f" {shown!r}" if (shown := getattr(self, "name", "")) else ""
         what = f"{self.kind}{name}" + (f" ({self.media_type}" if self.media_type else " (")
         if self.data is not None:
@@ -85,12 +85,12 @@ class _Media:
         return f"{what}, {where})" if self.media_type else f"{what}{where})"
 
     def to_plain(self) -> Mapping[str, Any]:
-        """As JSON: bytes as base64. Stores that keep bytes apart write `to_plain_with_blobs` instead."""
+        """The part as JSON data, with its bytes as base64 (`to_plain_with_blobs` stores them separately)."""
         data = {} if self.data is None else {"data": self.base64}
         return {**self._head(), **data, **self._tail()}
 
     def to_plain_with_blobs(self, blobs: BlobWriter) -> Mapping[str, Any]:
-        """As JSON whose bytes are kept in `blobs`: the text names their hash."""
+        """The part as JSON data that names the hash of its bytes, which are stored in `blobs`."""
         if self.data is None:
             return self.to_plain()
         return {**self._head(), "url": KEPT + blobs.put(self.data), **self._tail()}
@@ -101,7 +101,7 @@ class _Media:
 
     @classmethod
     def from_plain_with_blobs(cls, plain: Mapping[str, Any], blobs: BlobReader | None) -> Self:
-        """Read a part. Bytes that are kept apart come from `blobs`; if they are not there, the hash stays."""
+        """Read a part. Bytes stored separately come from `blobs`; if they are missing, the hash stays."""
         fields: dict[str, Any] = dict(plain)
         if fields.pop("kind", cls.kind) != cls.kind:
             raise CodecError(f"the part is a {plain['kind']!r}, not a {cls.kind!r}")
@@ -135,13 +135,13 @@ class _Media:
         return {"name": name} if name else {}
 
     def _check(self, family: str, default: str) -> None:
-        """Refuse what no model could be sent, and find the media type where it is not said."""
+        """Refuse a part that could not be sent to any model, and detect the media type if it is not given."""
         made.any = True
         if (self.data is None) == (self.url is None):
             raise CodecError(
                 f"a part of kind {self.kind!r} has either data= or url=; give exactly one of them"
             )
-        given: Any = self.data  # whatever the annotation says
+        given: Any = self.data  # callers may ignore the annotation
         if given is not None and type(given) is not bytes:
             if not isinstance(given, bytes | bytearray | memoryview):
                 raise CodecError(f"{self.kind}.data is {_named(given)}; read the file as bytes")
@@ -169,15 +169,15 @@ class _Media:
         found = media_type_of(self.data) or default
         if not found:
             raise CodecError(
-                f"the bytes of this {self.kind} are of no type known here; say it with media_type="
+                f"the type of this {self.kind} cannot be detected from its bytes; give it as media_type="
             )
         return found
 
 
 class Image(Value, _Media):
-    """A picture: its bytes, or the address where the model's provider finds it.
+    """An image: its bytes, or an address from which the model's provider fetches it.
 
-    `media_type` is found from the bytes (PNG, JPEG, GIF, WebP) where it is not given.
+    Without a `media_type` it is detected from the bytes (PNG, JPEG, GIF, WebP).
     """
 
     kind: ClassVar[str] = "image"
@@ -190,7 +190,7 @@ class Image(Value, _Media):
 
 
 class Document(Value, _Media):
-    """A document: PDF, text, or any type that the model takes. Its file `name` is sent to the model."""
+    """A document: PDF, text, or any type that the model accepts. Its file `name` is sent to the model."""
 
     kind: ClassVar[str] = "document"
     data: bytes | None = None
@@ -203,12 +203,12 @@ class Document(Value, _Media):
 
 
 class Audio(Value, _Media):
-    """A sound. Without a `media_type` it is detected from the bytes (WAV, MP3, FLAC, Ogg)."""
+    """Audio data. Without a `media_type` it is detected from the bytes (WAV, MP3, FLAC, Ogg)."""
 
     kind: ClassVar[str] = "audio"
     data: bytes | None = None
     media_type: str = ""
-    url: str | None = None  # of bytes that are kept elsewhere alone: providers take sound as bytes
+    url: str | None = None  # only for bytes that are stored separately: providers take audio as bytes
 
     def __post_init__(self) -> None:
         if self.url is not None and not self.url.startswith(KEPT):
@@ -225,12 +225,12 @@ MEDIA = (Image, Document, Audio)
 
 
 def parts_of(content: str | Part | Sequence[str | Part]) -> tuple[Part, ...]:
-    """Content as parts: texts become `Text`. What is no part is a `CodecError`."""
+    """Content as a tuple of parts: strings become `Text`; other objects raise `CodecError`."""
     if isinstance(content, str):
         return (Text(content),) if content else ()
     if isinstance(content, PARTS):
         return (content,)
-    given: Any = content  # whatever the annotation says
+    given: Any = content  # callers may ignore the annotation
     if not isinstance(given, list | tuple):
         raise CodecError(f"content is {_named(given)}; give a text, or a sequence of texts and parts")
     return tuple(map(_part, cast("Sequence[object]", given)))
@@ -249,19 +249,19 @@ def _part(item: object) -> Part:
 
 
 def described(parts: Sequence[Part]) -> str:
-    """Parts in words, as steps and logs tell them: texts as they are, and a short label for anything else."""
+    """Parts as text for steps and logs: texts unchanged, and a short label for each other part."""
     return "\n".join(part.text if isinstance(part, Text) else f"[{part.label}]" for part in parts)
 
 
 def text_of_content(content: Content) -> str:
-    """The text alone: the texts among the parts, a line each."""
+    """The texts of the content, one per line; other parts are left out."""
     if isinstance(content, str):
         return content
     return "\n".join(part.text for part in content if isinstance(part, Text))
 
 
 def content_as_text(content: Content) -> str:
-    """Content for a model that reads text alone: a line in brackets for each part that was left out."""
+    """Content for a model that reads only text, with a line in brackets for each part that was left out."""
     if isinstance(content, str):
         return content
     return "\n".join(
@@ -271,7 +271,7 @@ def content_as_text(content: Content) -> str:
 
 
 def omitted_line(part: Media, why: str) -> str:
-    """The line that a model reads in the place of a part that it cannot take."""
+    """The line that a model receives in place of a part that it does not support."""
     return f"[left out: {part.label}; {why}]"
 
 
@@ -279,11 +279,11 @@ def _named(value: object) -> str:
     return "None" if value is None else f"{type(value).__name__} {str(value)[:40]!r}"
 
 
-KEPT = "sha256:"  # a url that begins so names bytes that are kept beside the text, by their hash
+KEPT = "sha256:"  # a url with this prefix is the hash of bytes that are stored separately
 
 
 def media_type_of(data: bytes) -> str:
-    """The media type that bytes show by their beginning; "" where they show none."""
+    """The media type detected from the first bytes; "" if they are not recognised."""
     for start, found in _BY_BYTES:
         if data.startswith(start):
             return found
@@ -320,12 +320,12 @@ _BY_SUFFIX = {
 
 
 def media_type_at(url: str) -> str:
-    """The media type that an address shows by its ending; "" where it shows none."""
+    """The media type for the file extension of an address; "" if it has no known one."""
     return _BY_SUFFIX.get(url.partition("?")[0].rpartition(".")[2].lower(), "")
 
 
 def is_text(data: bytes) -> bool:
-    """Whether bytes are text in UTF-8."""
+    """Whether the bytes are UTF-8 text."""
     if b"\x00" in data[:4096]:
         return False
     try:
@@ -336,7 +336,7 @@ def is_text(data: bytes) -> bool:
 
 
 def is_address(url: object) -> bool:
-    """Whether a provider could fetch from here, or bytes are kept under this hash."""
+    """Whether a provider can fetch from this address, or it is the hash of stored bytes."""
     if not isinstance(url, str):
         return False
     if url.startswith(KEPT):

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def same(old: Any, new: Any) -> bool:
-    """Whether two values are equal in all that a reader of them, or of their JSON, could tell apart."""
+    """Whether two values are equal, of the same types throughout."""
     if old is new:
         return True
     kind: Any = new.__class__
@@ -23,12 +23,12 @@ def same(old: Any, new: Any) -> bool:
         return all(same(a, b) for a, b in zip(field_values(old), field_values(new), strict=True))
     try:
         return bool(old == new)
-    except Exception:  # noqa: BLE001  # a foreign __eq__ may raise; then they are not known to be equal
+    except Exception:  # noqa: BLE001  # a foreign __eq__ may raise
         return False
 
 
 def common_prefix(old: Sequence[Any], new: Sequence[Any]) -> int:
-    """How many items both begin with."""
+    """The number of equal items at the start of both."""
     for index, (a, b) in enumerate(zip(old, new, strict=False)):
         if not same(a, b):
             return index
@@ -36,7 +36,7 @@ def common_prefix(old: Sequence[Any], new: Sequence[Any]) -> int:
 
 
 def is_record(value: Any) -> bool:
-    """Whether it is a dataclass or a pydantic model, known without importing pydantic."""
+    """Whether it is a dataclass or a pydantic model, without importing pydantic."""
     kind: Any = value.__class__
     is_model = hasattr(kind, "model_fields") and hasattr(kind, "model_validate")
     return (is_dataclass(value) or is_model) and not isinstance(value, type | Enum)

@@ -1,8 +1,8 @@
-"""Events: everything that happens in a run, in order, as plain values.
+"""Events: the record of everything that happens in a run, in order.
 
 Each event has the run it belongs to, the step (0 before the first), a sequence number that rises by one, and
-a time from the run's clock. `scope` is empty for the run itself and names the way down to a nested run: the
-node of a graph, the call that runs another agent. In each scope `RunStarted` is first, and exactly one of
+a time from the run's clock. `scope` is empty for the run itself, and the path to a nested run: the node of
+a graph, or the call that runs another agent. In each scope `RunStarted` is first, and exactly one of
 `RunCompleted`, `RunFailed`, `RunInterrupted` is last.
 """
 
@@ -19,6 +19,29 @@ from .messages import LlmResponse, Message, ToolCall, ToolSpec
 from .spending import NO_USAGE, Usage
 from .values import Value
 
+__all__ = [
+    "AdviceShown",
+    "AgentEvent",
+    "ContentOmitted",
+    "ContextReduced",
+    "Decided",
+    "Event",
+    "HandedOff",
+    "ModelResponded",
+    "OutputDelta",
+    "RunCompleted",
+    "RunFailed",
+    "RunInterrupted",
+    "RunStarted",
+    "StepFailed",
+    "StepStarted",
+    "TextDelta",
+    "ToolCompleted",
+    "ToolDispatched",
+    "ToolProgress",
+    "ToolsOffered",
+]
+
 
 class _Place(Value, omit_defaults=True, kw_only=True):
     """The place of an event in a tree of runs, or in a graph."""
@@ -31,8 +54,8 @@ class _Place(Value, omit_defaults=True, kw_only=True):
 class RunEvent(_Place):
     """The base of every event: the fields that all of them have.
 
-    `node` and `task_id` name the branch of a graph that it belongs to: a node's own events have them, and all
-    that happen inside it.
+    `node` and `task_id` name the branch of a graph in which the event happened; they are set for the events
+    of a node and for all events inside it.
     """
 
     kind: ClassVar[str] = "event"
@@ -43,13 +66,13 @@ class RunEvent(_Place):
 
 
 class Question(Value):
-    """A question of a call to a person in the middle of its work; `schema` has the fields of the answer."""
+    """A question that a running call asks a person; `schema` has the fields of the answer."""
 
     message: str
     schema: Mapping[str, JsonValue]
 
     def filled(self, answer: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        """The answer, with the defaults of what it leaves out."""
+        """The answer, completed with the defaults of the schema."""
         fields = self.schema.get("properties")
         known = fields if is_object(fields) else {}
         usual = {name: one["default"] for name, one in known.items() if is_object(one) and "default" in one}
@@ -57,12 +80,12 @@ class Question(Value):
 
 
 class PendingCall(Value, omit_defaults=True):
-    """A call that waits for a person. `token` is bound to exactly this call and is used once.
+    """A call that waits for a human decision. `token` is bound to this call and can be used once.
 
-    `scope` names the agents above the run that the call belongs to, outermost first; `external`: nothing
-    is run here, and `Provide` gives its result. Where there is a `question`, the call has begun,
-    and waits for the answer to it: `Provide({...})` with its fields. `parameters` is the schema of the
-    arguments, so that other ones can be checked by whoever has the question, and not the program.
+    `scope` names the agents above the run that made the call, outermost first. An `external` call is not run
+    here; `Provide` gives its result. A call with a `question` has started and waits for the answer:
+    `Provide({...})` with its fields. `parameters` is the schema of the arguments, so that `ApproveWith` can
+    be checked without the program.
     """
 
     call: ToolCall
@@ -106,7 +129,7 @@ class Provide(Value, omit_defaults=True):
 
 
 Decision: TypeAlias = Approve | ApproveWith | Refuse | Provide
-RefusalOf: TypeAlias = Callable[[ToolCall], Exception | None]  # why a program cannot run a call
+RefusalOf: TypeAlias = Callable[[ToolCall], Exception | None]  # returns why a program cannot run a call
 
 
 def check_decisions(given: object) -> None:
@@ -116,7 +139,7 @@ def check_decisions(given: object) -> None:
 
 
 class Decided(Value):
-    """The decision on one call that waited."""
+    """The decision on one pending call."""
 
     token: str
     tool_name: str
@@ -126,9 +149,9 @@ class Decided(Value):
 class RunStarted(RunEvent):
     """A run starts, or is resumed after an interruption (`resumed`), with the decisions on its calls.
 
-    In the log of the run at the top, whose `run_id` all events have, that of a run inside it also says whose
-    run it is (`agent`) and the id that it has itself (`own_id`). `instructions` are those of this run alone:
-    a function of the agent returned them, or the caller gave them.
+    All events of a log have the `run_id` of the outermost run; for a nested run, `agent` is the name of its
+    agent and `own_id` its own id. `instructions` are set if they belong to this run alone: a function of the
+    agent returned them, or the caller passed them.
     """
 
     kind: ClassVar[str] = "run_started"
@@ -137,18 +160,18 @@ class RunStarted(RunEvent):
     tools: tuple[ToolSpec, ...] = ()
     resumed: bool = False
     decisions: tuple[Decided, ...] = ()
-    parts: tuple[Part, ...] = ()  # of a task that is more than text
+    parts: tuple[Part, ...] = ()  # of a task with parts other than text
     agent: str = ""
     own_id: str = ""
     instructions: str = ""
 
 
 class StepStarted(RunEvent):
-    """A model call starts. `messages`: those that are new in this request and in no earlier event.
+    """A model call starts. `messages` are the new messages of the request that no earlier event has.
 
-    If it `follows`, the request has, before these, the last reply and the results of that reply's calls,
-    which are in events of their own: a log has everything once. `Transcript` rebuilds the request. One that
-    is `free` spends no step of the budget.
+    If `follows` is true, the last reply and the results of its calls come before them; those have events of
+    their own, so that a log has everything once. `Transcript` rebuilds the request. A `free` step is not
+    counted against the budget.
     """
 
     kind: ClassVar[str] = "step_started"
@@ -158,16 +181,16 @@ class StepStarted(RunEvent):
 
 
 class TextDelta(RunEvent):
-    """A piece of the reply's text, while it streams."""
+    """A piece of the text of a streamed reply."""
 
     kind: ClassVar[str] = "text_delta"
     text: str
 
 
 class ModelResponded(RunEvent):
-    """The whole reply, and what it cost at the price of its model.
+    """The complete reply, and its cost at the price of its model.
 
-    One that is `set_aside` was paid for, and the run was not given it: a middleware asked again, or refused.
+    A reply that is `set_aside` was paid for but not used: a middleware called the model again, or refused.
     """
 
     kind: ClassVar[str] = "model_responded"
@@ -178,16 +201,17 @@ class ModelResponded(RunEvent):
 
 
 class OutputDelta(RunEvent):
-    """The part of a typed answer that can be read so far, while it streams."""
+    """The part of a typed answer that can be parsed so far, while it streams."""
 
     kind: ClassVar[str] = "output_delta"
     value: JsonValue
 
 
 class Cut(Value, omit_defaults=True):
-    """The messages from `start` up to `end` of a run's log, which its model sees no more, and what it sees.
+    """Messages `start` to `end` of a run's log are replaced by `messages` in later requests.
 
-    The first of `messages` takes the place of `start`, the next one that after it: there are at most as many.
+    The first of `messages` takes the place of `start`, the next one of `start + 1`; there are at most as
+    many.
     """
 
     start: int
@@ -196,10 +220,10 @@ class Cut(Value, omit_defaults=True):
 
 
 class ContextReduced(RunEvent):
-    """A view has left something out of the requests from step `step_id` on: the log keeps it.
+    """A context view left messages out of the requests from step `step_id` on; the log keeps them.
 
-    It is emitted before that step. `usage` and `cost` are those of the call for a summary;
-    `trouble` says why there is none, and then nothing was left out.
+    It is emitted before that step. `usage` and `cost` are those of the model call for a summary. If that call
+    failed, `trouble` has the error, and nothing was left out.
     """
 
     kind: ClassVar[str] = "context_reduced"
@@ -211,20 +235,20 @@ class ContextReduced(RunEvent):
 
 
 class AdviceShown(RunEvent):
-    """The instructions, of the first or of another `agent`, contain advice from earlier runs (`ids`)."""
+    """The instructions of an agent contain advice from earlier runs (`ids`); "" is the first `agent`."""
 
     kind: ClassVar[str] = "advice_shown"
     ids: tuple[str, ...]
     text: str = ""
-    held: tuple[str, ...] = ()  # found, and held back to compare
+    held: tuple[str, ...] = ()  # retrieved, and withheld for comparison
     agent: str = ""
-    tools: tuple[str, ...] = ()  # offered before their like
+    tools: tuple[str, ...] = ()  # recommended: listed before others with the same parameters
 
 
 class ToolsOffered(RunEvent):
-    """From step `step_id` on the model is offered these tools. The event is emitted before that step.
+    """The model is offered these tools from step `step_id` on. The event is emitted before that step.
 
-    It is emitted if the tools of an agent have changed since the last step (`DynamicTools`, `ToolSearch`).
+    It is emitted when the tools of an agent have changed since the last step (`DynamicTools`, `ToolSearch`).
     """
 
     kind: ClassVar[str] = "tools_offered"
@@ -234,8 +258,8 @@ class ToolsOffered(RunEvent):
 class HandedOff(RunEvent):
     """The run continues as another agent, with its model and tools.
 
-    It has its own instructions; its first request has the messages so far.
-    `instructions` are there where a function returned them.
+    It has its own instructions; its first request has the messages so far. `instructions` are set if a
+    function returned them.
     """
 
     kind: ClassVar[str] = "handed_off"
@@ -247,7 +271,7 @@ class HandedOff(RunEvent):
 
 
 class ContentOmitted(RunEvent):
-    """Some of the content could not be sent to the model: `omitted` has the lines that were sent instead."""
+    """Parts could not be sent to the model; `omitted` has the lines that were sent instead."""
 
     kind: ClassVar[str] = "content_omitted"
     model: str
@@ -257,7 +281,7 @@ class ContentOmitted(RunEvent):
 class ToolDispatched(RunEvent):
     """A tool call starts, for the first time or again.
 
-    `resumed`: a run inside it had been interrupted and is resumed, so that it is no further call.
+    If it is `resumed`, a run inside it was interrupted and continues, which is not counted as another call.
     """
 
     kind: ClassVar[str] = "tool_dispatched"
@@ -271,7 +295,7 @@ class ToolDispatched(RunEvent):
 
 
 class ToolProgress(RunEvent):
-    """How far a call has come, in its own words."""
+    """The progress of a call, as its tool reported it."""
 
     kind: ClassVar[str] = "tool_progress"
     call_id: str
@@ -281,7 +305,7 @@ class ToolProgress(RunEvent):
 
 
 class ToolCompleted(RunEvent):
-    """A call gave a result. Of one with pictures or the like `parts` has it all, `value` says it in words."""
+    """A call returned. If the result has images or the like, `parts` has it all; `value` describes it."""
 
     kind: ClassVar[str] = "tool_completed"
     call_id: str
@@ -289,16 +313,16 @@ class ToolCompleted(RunEvent):
     value: JsonValue
     duration_ms: float
     parts: tuple[Part, ...] = ()
-    finish: bool = False  # the value is the run's own
+    finish: bool = False  # the value ends the run as its answer
 
 
 class StepFailed(RunEvent):
     """A model call, a reply or a tool call went wrong, or a tool call ended without a result.
 
-    `decision` is the policy's: "retry", "reprompt", "fail" or "interrupt". Where no policy was asked, it is
-    "limit" (a limit of this run or of one above was met inside the call), "waiting" (a run inside waits),
-    "cancelled" (the run ended first) or "not_begun". A retry of a tool call spends a step unless it is
-    `free`; a cancelled call that is `free` has spent nothing.
+    `decision` is that of the policy: "retry", "reprompt", "fail" or "interrupt". If no policy was called, it
+    is "limit" (a limit of this run or of an outer one was reached inside the call), "waiting" (a run inside
+    is interrupted), "cancelled" (the run ended first) or "not_begun". A retry of a tool call spends a step
+    unless it is `free`; a cancelled call that is `free` has spent nothing.
     """
 
     kind: ClassVar[str] = "step_failed"
@@ -309,16 +333,16 @@ class StepFailed(RunEvent):
     tool_name: str | None = None
     duration_ms: float = 0.0
     free: bool = False
-    cause: str = ""  # the class of what a tool itself raised
+    cause: str = ""  # the class of the exception that the tool raised
 
 
 class RunCompleted(RunEvent):
-    """The run ended with an answer; `stopped_by` names the limit that made it the last word."""
+    """The run ended with an answer; `stopped_by` names the limit that ended it early, if one did."""
 
     kind: ClassVar[str] = "run_completed"
     output: JsonValue
     usage: Usage
-    seconds: float = 0.0  # at work, since the run began
+    seconds: float = 0.0  # of work since the run started, without waiting for people
     stopped_by: str | None = None
 
 
@@ -333,7 +357,7 @@ class RunFailed(RunEvent):
 
 
 class RunInterrupted(RunEvent):
-    """The run was stopped, or waits for a person."""
+    """The run was stopped, or waits for a human decision."""
 
     kind: ClassVar[str] = "run_interrupted"
     reason: str
@@ -343,7 +367,7 @@ class RunInterrupted(RunEvent):
 
 
 class NodeStarted(RunEvent):
-    """A node of a graph begins; `step_id` is the super-step."""
+    """A node of a graph starts; `step_id` is the super-step."""
 
     __always__: ClassVar[tuple[str, ...]] = ("node",)
 
@@ -351,7 +375,7 @@ class NodeStarted(RunEvent):
 
 
 class NodeCompleted(RunEvent):
-    """A node gave its update; `keys` are the keys it wrote."""
+    """A node returned its update; `keys` are the keys it wrote."""
 
     __always__: ClassVar[tuple[str, ...]] = ("node", "duration_ms")
 
@@ -361,7 +385,7 @@ class NodeCompleted(RunEvent):
 
 
 class NodeFailed(RunEvent):
-    """A node raised, timed out or returned what is not an update."""
+    """A node raised, timed out, or returned something that is not an update."""
 
     __always__: ClassVar[tuple[str, ...]] = ("node", "error", "message")
 
@@ -371,7 +395,7 @@ class NodeFailed(RunEvent):
 
 
 class CheckpointSaved(RunEvent):
-    """The state after a super-step is safe."""
+    """The state after a super-step is stored."""
 
     kind: ClassVar[str] = "checkpoint_saved"
     checkpoint_id: str

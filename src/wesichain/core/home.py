@@ -1,4 +1,4 @@
-"""Where a user's data is kept: recordings, playbooks, models."""
+"""The folder of a user's data: recordings, playbooks, models."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Internal: what the rooms of the framework share and applications do not need. Any version may change it."""
+"""Internal names that the packages of the framework share. Any version may change them."""
 
 from typing import TYPE_CHECKING
 
+from .codec import JsonObject as JsonObject
 from .codec import check_depth as check_depth
 from .codec import dump_json as dump_json
 from .codec import form_of as form_of
@@ -30,30 +31,44 @@ from .equality import common_prefix as common_prefix
 from .equality import field_values as field_values
 from .equality import is_record as is_record
 from .equality import same as same
+from .events import AdviceShown as AdviceShown
+from .events import AgentEvent as AgentEvent
 from .events import Approve as Approve
 from .events import ApproveWith as ApproveWith
 from .events import CheckpointSaved as CheckpointSaved
+from .events import ContextReduced as ContextReduced
 from .events import Cut as Cut
+from .events import Decided as Decided
 from .events import Decision as Decision
 from .events import GraphEvent as GraphEvent
+from .events import HandedOff as HandedOff
 from .events import NodeCompleted as NodeCompleted
 from .events import NodeFailed as NodeFailed
 from .events import NodeStarted as NodeStarted
+from .events import OutputDelta as OutputDelta
 from .events import PendingCall as PendingCall
 from .events import Provide as Provide
 from .events import Question as Question
 from .events import RefusalOf as RefusalOf
 from .events import Refuse as Refuse
 from .events import RunEvent as RunEvent
+from .events import ToolProgress as ToolProgress
+from .events import ToolsOffered as ToolsOffered
 from .events import check_decisions as check_decisions
 from .lazy_imports import lazy_getattr as lazy_getattr
 from .listening import TEXT_LISTENER as TEXT_LISTENER
 from .listening import streams_to_listener as streams_to_listener
 from .log import LogView as LogView
 from .log import events_in as events_in
+from .messages import FinishReason as FinishReason
+from .messages import StreamItem as StreamItem
 from .positions import positions_of as positions_of
 from .protocols import HEADING as HEADING
+from .protocols import Advice as Advice
+from .protocols import Adviser as Adviser
 from .protocols import CallHook as CallHook
+from .protocols import LlmTraits as LlmTraits
+from .protocols import StreamingLlm as StreamingLlm
 from .protocols import advise as advise
 from .protocols import around as around
 from .protocols import check_settings as check_settings
@@ -64,6 +79,8 @@ from .protocols import other_models as other_models
 from .protocols import say_omitted as say_omitted
 from .protocols import traits_of as traits_of
 from .settings import NO_SETTINGS as NO_SETTINGS
+from .settings import Caching as Caching
+from .settings import Reasoning as Reasoning
 from .spending import NO_USAGE as NO_USAGE
 from .spending import AnyPrice as AnyPrice
 from .spending import Price as Price
@@ -88,6 +105,7 @@ from .values import replace as replace
 from .waiting import GRACE as GRACE
 from .waiting import CallToken as CallToken
 from .waiting import CancellationToken as CancellationToken
+from .waiting import Clock as Clock
 from .waiting import Delivery as Delivery
 from .waiting import SystemClock as SystemClock
 from .waiting import abandon as abandon

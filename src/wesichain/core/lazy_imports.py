@@ -1,6 +1,6 @@
-"""Lazy imports: names of a door that are loaded when they are first used.
+"""Lazy imports: names of a package that are loaded on first use.
 
-A module takes a third of a millisecond to load, and a first agent needs less than half of them. A door has
+A module takes a third of a millisecond to load, and a first agent needs less than half of them. A package has
 such names twice: imported under TYPE_CHECKING, and here.
 """
 
@@ -18,11 +18,11 @@ def lazy_getattr(
     renamed: Mapping[str, str] | None = None,
     moved_to: Sequence[str] = (),
 ) -> Callable[[str], object]:
-    """The `__getattr__` of a door: `names` says which of its modules has which names.
+    """The `__getattr__` of a package: `names` maps its modules to the names that they define.
 
-    Earlier names work for one version, with a warning: one in `renamed` is called otherwise now, and those
-    that the last module of `moved_to` has are to be imported from there, or from the first of the doors
-    before it that offers them.
+    Old names work for one version, with a warning. `renamed` maps old names to new ones. Names in the last
+    module of `moved_to` are imported from there; the warning names the first package of `moved_to` that
+    offers them.
     """
     module_of = {name: module for module, found in names.items() for name in found}
 

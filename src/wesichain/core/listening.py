@@ -1,7 +1,7 @@
-"""Listening to models: whoever calls a model can be given its text as it comes, without asking for a stream.
+"""Listening to models: the text of a reply is passed on as it arrives, even if `complete` is called.
 
-A graph that is streamed sets a listener around each of its nodes. A model of ours whose `complete` is called
-then streams its reply to the listener, and returns it whole as always.
+A streamed graph sets a listener around each of its nodes. If a node calls `complete` of one of our models,
+the model streams its reply to the listener, and returns the complete reply as always.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ CompleteT = TypeVar("CompleteT", bound=Callable[..., Any])
 
 
 def streams_to_listener(complete: CompleteT) -> CompleteT:
-    """Decorate the `complete` of a model: its text goes to the listener, in pieces if it can stream."""
+    """Decorate `complete` of a model: its text is passed to the listener, in pieces if it can stream."""
 
     @wraps(complete)
-    async def listened(self: Any, request: LlmRequest) -> LlmResponse:
+    async def streamed(self: Any, request: LlmRequest) -> LlmResponse:
         listener = TEXT_LISTENER.get()
         if listener is None:
-            whole: LlmResponse = await complete(self, request)
-            return whole
-        token = TEXT_LISTENER.set(None)  # what the model calls inside is not heard twice
+            response: LlmResponse = await complete(self, request)
+            return response
+        token = TEXT_LISTENER.set(None)  # a model that it calls must not pass on the text again
         try:
             stream = getattr(self, "stream", None)
             if stream is None:
@@ -40,9 +40,9 @@ def streams_to_listener(complete: CompleteT) -> CompleteT:
                     listener(item.text)
                 elif isinstance(item, LlmResponse):
                     return item
-            said: LlmResponse = await complete(self, request)  # no end: it says what is wrong
-            return said
+            whole: LlmResponse = await complete(self, request)  # the stream had no end: this raises the cause
+            return whole
         finally:
             TEXT_LISTENER.reset(token)
 
-    return cast("CompleteT", listened)
+    return cast("CompleteT", streamed)

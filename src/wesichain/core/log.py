@@ -1,4 +1,4 @@
-"""Logs: a view of a list that only grows, and the events of a run that are made when somebody looks."""
+"""Logs: views of an append-only list, and the events of a run, which are created on first use."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ T = TypeVar("T")
 
 
 def events_in(log: list[Any], run_id: str, before: int) -> list[Any]:
-    """The log of a run with its events made: until somebody looks, they are `(constructor, *fields)`.
+    """The log of a run with its events created: until then an entry is a tuple `(constructor, *fields)`.
 
-    A tuple takes a fifth of the time of the event that is made of it, and most logs are never read. What
-    follows from its place is left out: the run's id, and its number, which is one more than that of the event
-    before it (`before` that of the first). A constructor always stands with the same fields: all of its class
-    but those that are given by name, which are those of runs inside others and of graphs.
+    Such a tuple takes a fifth of the time of an event, and most logs are never read. It lacks the run's id
+    and the event's number, which follow from its place (`before` is the number before the first). A
+    constructor always comes with the same fields: all positional fields of its class. The keyword fields are
+    those of nested runs and of graphs.
     """
     for index, entry in enumerate(log):
         if entry.__class__ is tuple:
@@ -28,7 +28,7 @@ def events_in(log: list[Any], run_id: str, before: int) -> list[Any]:
 
 
 class LogView(Sequence[T], Generic[T]):
-    """The first `length` items of a list that only ever grows; equal to any sequence of equal items."""
+    """The first `length` items of an append-only list; equal to any sequence of equal items."""
 
     __slots__ = ("_items", "_length")
 
@@ -71,7 +71,7 @@ class LogView(Sequence[T], Generic[T]):
     def __radd__(self, other: Sequence[T]) -> tuple[T, ...]:
         return (*other, *self)
 
-    __hash__ = None  # type: ignore[assignment]  # compares by value, like the list it looks into
+    __hash__ = None  # type: ignore[assignment]  # compares by value, like the list behind it
 
     @override
     def __repr__(self) -> str:

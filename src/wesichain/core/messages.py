@@ -1,4 +1,4 @@
-"""Messages, and an exchange with a model: the request, the reply, and the chunks of a streamed reply."""
+"""Messages, requests to models, and their replies: whole, or in the chunks of a stream."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Role(StrEnum):
 
 
 def as_tuple(value: object, field: str) -> None:
-    """Make a tuple of a list that a frozen value was given: it cannot be changed, and compares by value."""
+    """Replace a list that a value was given by a tuple, which cannot change and compares by value."""
     given: Any = getattr(value, field)
     if isinstance(given, list):
         force_setattr(value, field, tuple(given))  # pyright: ignore[reportUnknownArgumentType]  # Any
@@ -40,11 +40,10 @@ class ToolCall(Value):
 
 
 class Citation(Value, omit_defaults=True):
-    """A source that a model names for a part of its answer; None of what the provider does not give.
+    """A source that a model cites for a part of its answer; fields that the provider does not give are None.
 
-    `text` is the passage, `source` the provider's name for the source where it is no address. `start` and
-    `end` count characters: of the answer where the provider marks the answer (OpenAI, Gemini), else of the
-    cited document (Anthropic, Bedrock).
+    `text` is the passage, `source` the provider's name for the source if it is not an address. `start` and
+    `end` are character offsets in the answer (OpenAI, Gemini) or in the cited document (Anthropic, Bedrock).
     """
 
     text: str | None = None
@@ -56,12 +55,12 @@ class Citation(Value, omit_defaults=True):
 
 
 class Message(Value, omit_defaults=True):
-    """One message. `opaque` is a provider's own data (signed reasoning), sent back to it unchanged.
+    """One message. `opaque` is data of the provider (signed reasoning) that is sent back unchanged.
 
-    Content is a text, or parts: texts, images, documents, sounds. A role may be given as its text, calls and
-    parts as lists, and a text among parts as a str; they are kept as a `Role`, tuples and `Text`. `is_error`
-    says of a tool's message that the call failed, to providers that want to know. `citations` are the sources
-    that the model named.
+    Content is a string, or a tuple of parts: texts, images, documents, audio. A role may be given as a
+    string, calls and parts as lists, and a text part as a string; they are stored as `Role`, tuples and
+    `Text`. `is_error` marks the result of a failed call, for providers that take such a mark. `citations` are
+    the sources that the model cited.
     """
 
     __always__: ClassVar[tuple[str, ...]] = ("content",)
@@ -89,7 +88,7 @@ class Message(Value, omit_defaults=True):
 
     @property
     def text(self) -> str:
-        """The text alone: the texts among the parts, a line each."""
+        """The texts of the content, one per line; other parts are left out."""
         content = self.content
         return content if isinstance(content, str) else text_of_content(content)
 
@@ -102,8 +101,8 @@ FinishReason: TypeAlias = Literal[
 class ToolSpec(Value):
     """The description of a tool for a model. The root of `parameters` is always an object schema.
 
-    `pure` says that a call has no effect, so that a text model may add a remark to it. It is neither sent nor
-    recorded.
+    `pure` says that a call has no side effect, so that a text model may add a remark to it. It is neither
+    sent nor recorded.
     """
 
     __unwritten__: ClassVar[tuple[str, ...]] = ("pure",)
@@ -124,10 +123,10 @@ class ToolSpec(Value):
 
 
 class LlmRequest(Value, omit_defaults=True):
-    """A request to a model. `output_schema`: the JSON schema that the answer must have.
+    """A request to a model. `output_schema` is the JSON schema of the answer.
 
-    `stop`: texts at which the reply ends, for models that take them (`LlmTraits.takes_stop`); those of
-    `settings` are added to them. `settings`: temperature, length and so on.
+    `stop` are stop sequences, for models that support them (`LlmTraits.takes_stop`); those of `settings` are
+    added to them. `settings` are the temperature, the length and so on.
     """
 
     model: str
@@ -145,12 +144,11 @@ class LlmRequest(Value, omit_defaults=True):
 
 
 class LlmResponse(Value, omit_defaults=True):
-    """A model's answer, as it came: the runtime, not the adapter, judges it.
+    """A model's reply, as the provider sent it: the runtime validates it, not the adapter.
 
-    `parts` are the pictures and sounds that came with the text. `omitted` says what of the request the model
-    could not be given: a line each, as the model read it in that place. `citations` are the sources that the
-    model named. `model` is the name of the one that answered, where it is not the one that was asked: its
-    price holds.
+    `parts` are the images and audio of the reply. `omitted` has a line for each part of the request that was
+    not sent, as the model received it instead. `citations` are the sources that the model cited. `model` is
+    the model that answered if it is not the requested one; its price applies.
     """
 
     __always__: ClassVar[tuple[str, ...]] = ("content", "usage", "finish_reason")
@@ -172,13 +170,13 @@ class LlmResponse(Value, omit_defaults=True):
 
 
 class TextChunk(Value):
-    """A piece of the reply's text."""
+    """A piece of the text of a streamed reply."""
 
     text: str
 
 
 class ToolCallChunk(Value):
-    """A piece of the reply's call number `index`: name and id come once, the arguments in pieces."""
+    """A piece of call number `index` of a streamed reply: id and name come once, the arguments in pieces."""
 
     index: int
     id: str = ""

@@ -1,4 +1,4 @@
-"""Positions: how many arguments a function of the user's takes by position, and so which it is given."""
+"""Positions: how many positional arguments a user's function takes, and so which ones it is passed."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any
 
 
 def positions_of(function: Callable[..., Any], *, unknown: int = 1) -> tuple[int, float]:
-    """How many arguments it needs by position, and how many it takes at the most.
+    """The number of positional arguments that it requires, and the largest number that it takes.
 
-    A parameter with a default is its own affair: nothing has to be passed for it. A function of C that does
-    not tell needs and takes `unknown` of them.
+    Parameters with defaults are not required. For a C function without a signature both are `unknown`.
     """
     try:
         parameters = inspect.signature(function).parameters.values()

@@ -11,7 +11,7 @@ from .values import Value
 
 
 class Thought(Value):
-    """The model's words before it acted."""
+    """The text of a reply that also calls tools."""
 
     kind: ClassVar[str] = "thought"
     text: str
@@ -25,9 +25,9 @@ class Action(Value):
 
 
 class Observation(Value, omit_defaults=True):
-    """An answer to the model, from a tool or from the policy.
+    """A result that is returned to the model, from a tool or from the policy.
 
-    Of a result with pictures, documents or sounds, `parts` has all of it, and `value` tells it in words.
+    For a result with images, documents or audio, `parts` has all of it, and `value` describes it in text.
     """
 
     kind: ClassVar[str] = "observation"

@@ -1,4 +1,4 @@
-"""Model settings: how a model is asked to answer, in terms that every provider's adapter translates."""
+"""Model settings, independent of the provider; each adapter translates them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class ModelSettings(Value, omit_defaults=True):
 
     `reasoning` is an effort, `"off"`, or a number of tokens. `tool_choice` is `"auto"`, `"required"`,
     `"none"`, or the name of the one tool to call. `cache` is how long the provider keeps the prefix of the
-    conversation: `"auto"` is the adapter's default. `extra` are further fields of the request's body, in the
-    provider's own terms, sent as they are. A setting that a provider or a model cannot take is a
-    `ConfigError` before a request is sent.
+    conversation: `"auto"` is the adapter's default. `extra` are further fields of the request's body, sent
+    unchanged. A setting that a provider or a model does not support is a `ConfigError` before a request is
+    sent.
     """
 
     temperature: float | None = None
@@ -52,9 +52,9 @@ class ModelSettings(Value, omit_defaults=True):
                 raise ConfigError(f"ModelSettings({name}={value!r}): use {demand}")
 
     def merge(self, other: ModelSettings) -> ModelSettings:
-        """These settings with those of `other` over them: each field that `other` sets wins.
+        """These settings, overridden by the fields that `other` sets.
 
-        A field at its default is not set, so `cache="auto"` and `stop=()` leave ours as they are. `extra` is
+        A field at its default is not set, so `cache="auto"` and `stop=()` override nothing. `extra` is
         merged key by key.
         """
         given = {name: getattr(other, name) for name in other.given()}

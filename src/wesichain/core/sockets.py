@@ -1,4 +1,4 @@
-"""Sockets: the address that a server of ours listens at."""
+"""Sockets for our servers."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import socket
 
 from wesichain.errors import ConfigError
 
-_BACKLOG = 128  # connections that may wait
+_BACKLOG = 128  # connections in the queue
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
-    """A socket that listens; raises `ConfigError` if the address cannot be used. Port 0 takes a free one."""
+    """Open a listening socket. An address that cannot be used is a `ConfigError`; port 0 is any free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -27,7 +27,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only programs of this machine reach the address."""
+    """Whether the address can be reached only from this machine."""
     if host == "localhost":
         return True
     try:

@@ -1,4 +1,4 @@
-"""Spending: tokens read and written, and what they cost."""
+"""Spending: token usage, prices and costs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from .values import Value, field, force_setattr
 
 
 class Usage(Value, omit_defaults=True):
-    """Tokens read and written.
+    """The tokens of a model call.
 
-    `input_tokens` are all that the provider read, `cache_read_tokens` and `cache_write_tokens` those of them
-    that came from its cache or went into it. `reasoning_tokens` are output tokens that are not in the text.
+    `input_tokens` are all tokens that the provider read; `cache_read_tokens` and `cache_write_tokens` are
+    those of them that it read from its cache or wrote to it. `reasoning_tokens` are output tokens that are
+    not in the text.
     """
 
     __always__: ClassVar[tuple[str, ...]] = ("input_tokens", "output_tokens")
@@ -44,7 +45,7 @@ class Usage(Value, omit_defaults=True):
     def total_tokens(self) -> int:
         return self.input_tokens + self.output_tokens
 
-    if not TYPE_CHECKING:  # a checker must go on to refuse the call
+    if not TYPE_CHECKING:  # type checkers must refuse the call
 
         def __call__(self) -> NoReturn:
             raise TypeError("usage is a value, not a method: write .usage, without parentheses")
@@ -60,7 +61,7 @@ class Usage(Value, omit_defaults=True):
 
 
 def unchecked_usage(*counts: int) -> Usage:
-    """A usage whose counts may be below zero: an account has given back what it will spend again."""
+    """A usage whose counts may be negative, when an account gives back what will be spent again."""
     usage = copy(NO_USAGE)
     for name, count in zip(Usage.__struct_fields__, counts, strict=False):
         force_setattr(usage, name, count)
@@ -71,7 +72,7 @@ NO_USAGE = Usage()
 
 
 class Spent(Value, omit_defaults=True):
-    """The spending of a run up to one moment: counted as it happened, never recomputed."""
+    """The spending of a run so far."""
 
     __always__: ClassVar[tuple[str, ...]] = ("steps", "usage", "tool_calls", "free_retries")
 
@@ -80,12 +81,12 @@ class Spent(Value, omit_defaults=True):
     tool_calls: int = 0
     free_retries: int = 0
     cost: float = 0.0
-    seconds: float = 0.0  # at work: waiting for a person does not count
-    # The tokens, by model, that no budget has a price for: `cost` is without them.
+    seconds: float = 0.0  # of work: waiting for a person does not count
+    # Usage by model without a known price, which `cost` does not include.
     unpriced: Mapping[str, Usage] = field(default_factory=dict[str, Usage])
 
     @override
-    def __hash__(self) -> int:  # without the mapping, which has none
+    def __hash__(self) -> int:  # without the mapping, which is not hashable
         return hash((self.steps, self.usage, self.tool_calls, self.free_retries, self.cost, self.seconds))
 
 
@@ -106,10 +107,10 @@ class PriceTier(Value):
 
 
 class Price(Value, omit_defaults=True):
-    """The price of a million tokens: read, written, read from the provider's cache, written into it.
+    """The price of a million tokens: input, output, read from the provider's cache, written to it.
 
-    Where no price is given for the cache, its tokens cost what others do that are read. `tiers` are the
-    prices of long requests: all tokens of one are charged at the highest tier that its input is over.
+    Without a price for the cache its tokens cost as much as other input. `tiers` are the prices of long
+    requests: all tokens of a request are charged at the highest tier whose `over` its input exceeds.
     """
 
     __always__: ClassVar[tuple[str, ...]] = ("cache_read", "cache_write")
@@ -124,7 +125,7 @@ class Price(Value, omit_defaults=True):
         _check_amounts(self)
 
     def at(self, input_tokens: int) -> Price | PriceTier:
-        """The prices that hold for a request of this length."""
+        """The prices for a request of this length."""
         reached = [tier for tier in self.tiers if input_tokens > tier.over]
         return max(reached, key=lambda tier: tier.over) if reached else self
 
@@ -143,7 +144,7 @@ Prices: TypeAlias = Mapping[str, AnyPrice]
 
 
 def cost_of(usage: Usage, price: AnyPrice) -> float:
-    """The cost of a reply's tokens. Cached tokens are charged once, at the price of the cache."""
+    """The cost of a model call. Cached tokens are charged once, at the price of the cache."""
     if not isinstance(price, Price):
         read, written = price
         return (usage.input_tokens * read + usage.output_tokens * written) / _MILLION
@@ -162,5 +163,5 @@ def _cost(usage: Usage, price: Price | PriceTier) -> float:
 
 
 def is_price(value: object) -> bool:
-    """Whether a value can be a price."""
+    """Whether a value is a finite number from 0 up."""
     return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and value >= 0

@@ -1,6 +1,6 @@
-"""State: what a ReAct run reads from a user's state object, and writes back to it.
+"""State: the fields that a ReAct run reads from a user's state object and writes back to it.
 
-Any of these will do: a `ReActState`; a class of the user's own with the attributes of the protocols
+The state may be a `ReActState`; a class of the user's own with the attributes of the protocols
 below (dataclass, pydantic model or plain object); a plain dict with the keys `input`,
 `agent_scratchpad`, `final_output` and `iteration_count`, where missing keys are initialised.
 """
@@ -22,7 +22,7 @@ _STEPS = get_args(ReActStep)
 
 @runtime_checkable
 class HasUserInput(Protocol):
-    """A state with the question."""
+    """A state with the task."""
 
     @property
     def user_input(self) -> str: ...
@@ -30,7 +30,7 @@ class HasUserInput(Protocol):
 
 @runtime_checkable
 class HasFinalOutput(Protocol):
-    """A state with the answer, or None so far."""
+    """A state with the answer, which is None until there is one."""
 
     @property
     def final_output(self) -> str | None: ...
@@ -38,7 +38,7 @@ class HasFinalOutput(Protocol):
 
 @runtime_checkable
 class ScratchpadState(Protocol):
-    """A state with the steps so far, and how many model calls they took."""
+    """A state with the steps so far and the number of model calls."""
 
     @property
     def scratchpad(self) -> Sequence[ReActStep]: ...
@@ -49,13 +49,13 @@ class ScratchpadState(Protocol):
 
 @dataclass(slots=True)
 class ReActState:
-    """A state that is ready to use."""
+    """A ready-made state for ReAct runs."""
 
     user_input: str
     scratchpad: list[ReActStep] = field(default_factory=list)
     final_output: str | None = None
     iteration_count: int = 0
-    stopped_by: str | None = None  # the limit that made the last words the final output, if one did
+    stopped_by: str | None = None  # the limit that ended the run with this output, if one did
 
 
 _DICT_KEYS = {
@@ -67,7 +67,7 @@ _DICT_KEYS = {
 
 
 def read_state(state: object) -> ReActState:
-    """The ReAct part of any state, as a copy that the caller may change."""
+    """Read the ReAct fields of a state into a copy."""
     found: dict[str, Any]
     if isinstance(state, Mapping):
         given = cast("Mapping[str, Any]", state)
@@ -96,7 +96,7 @@ def read_state(state: object) -> ReActState:
 
 
 def _check(read: Any, names: Mapping[str, str]) -> None:
-    """A state may come from anywhere: say what is wrong with it before a model sees it."""
+    """Check the types of a state that a user passed."""
     steps = read.scratchpad
     for name, is_right, expected in (
         ("user_input", isinstance(read.user_input, str), "text"),
@@ -113,7 +113,7 @@ def _check(read: Any, names: Mapping[str, str]) -> None:
 
 
 def state_update(state: object, result: ReActState) -> dict[str, Any]:
-    """The part of `result` that the state has room for, under the names that it uses."""
+    """The fields of `result` that the state has, under the state's names."""
     values = {
         "scratchpad": list(result.scratchpad),
         "final_output": result.final_output,
@@ -128,7 +128,7 @@ def state_update(state: object, result: ReActState) -> dict[str, Any]:
 
 
 def write_state(state: S, result: ReActState) -> S:
-    """A state of the same type with the result in it; the one given is not touched."""
+    """A copy of the state with the result in it."""
     update = state_update(state, result)
     target: Any = state
     if isinstance(state, Mapping):

@@ -1,9 +1,9 @@
-"""Strict schemas: the form in which a provider can hold a model to a JSON schema, and the way back.
+"""Strict schemas: the form of a JSON schema that providers can enforce, and its inverse.
 
-Every object is closed and all its properties are required; one that was optional becomes nullable, and a null
-that comes back for it means that it was not given. Keywords that providers refuse are dropped where they only
-narrow what is allowed: whoever takes the value still checks it. A schema that leaves open what may come (any
-value, an object with free keys) has no strict form, unless it is narrowed to what a strict form can say.
+Every object is closed and all its properties are required. An optional property becomes nullable, and a null
+in the value means that it was not given. Keywords that providers refuse are dropped if they only narrow the
+allowed values, which are validated again afterwards. An open schema (any value, an object with free keys) has
+no strict form, unless it is narrowed.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _MOST = 5000  # properties of one schema
 
 
 class _LooseError(Exception):
-    """The schema leaves open what may come."""
+    """The schema is open: it allows any value, or free keys."""
 
 
 def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The strict form of an object's schema, or None where it has none."""
+    """The strict form of an object's schema, or None if it has none."""
     try:
         strict = _strict(_at_root(schema), depth=0, narrow=False)
     except _LooseError:
@@ -41,14 +41,14 @@ def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _at_root(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of a type that refers to itself, written out where it begins: a root must be an object."""
+    """The schema with a reference at its root resolved: the root of a strict schema must be an object."""
     named = str(schema.get("$ref", "")).removeprefix("#/$defs/")
     target = schema.get("$defs", {}).get(named)
     return {"$defs": schema["$defs"], **target} if is_object(target) else dict(schema)
 
 
 def narrowed_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A strict form at any price: any value becomes any scalar, and an object has no free keys."""
+    """A strict form of any schema: "any value" becomes "any scalar", and objects lose their free keys."""
     return _strict(dict(schema), depth=0, narrow=True)
 
 
@@ -64,7 +64,7 @@ def _strict(given: Any, *, depth: int, narrow: bool) -> dict[str, Any]:
         }
     if "$ref" in kept:
         return {keyword: kept[keyword] for keyword in ("$ref", "$defs") if keyword in kept}
-    if "(?" in str(kept.get("pattern", "")):  # look-around and its kin
+    if "(?" in str(kept.get("pattern", "")):  # look-around and other extensions
         del kept["pattern"]
     if kept.get("format", "date") not in _FORMATS:
         del kept["format"]
@@ -150,13 +150,13 @@ def _properties(schema: Any) -> Iterator[str]:
             yield from _properties(inner)
 
 
-# --- the way back ---------------------------------------------------------------------------------
+# --- the inverse ---------------------------------------------------------------------------------
 
 
 def without_nulls(schema: Mapping[str, Any], value: Any) -> Any:
-    """A value that was made by the strict form of a schema, as the schema itself has it.
+    """Convert a value of the strict form of a schema to a value of the schema itself.
 
-    A null for a property that need not be given is left out; everything else stays as it is.
+    A null for an optional property is left out; everything else is unchanged.
     """
     return _without_nulls(schema, value, schema)
 
@@ -178,7 +178,7 @@ def _without_nulls(given: Any, value: Any, root: Mapping[str, Any]) -> Any:
 
 
 def _meant(given: Any, value: Any, root: Mapping[str, Any], hops: int = 0) -> Mapping[str, Any]:
-    """The schema that a list or an object follows: where there are several, the fitting one."""
+    """The schema of a list or an object: the one that fits, if there are alternatives."""
     if not is_object(given) or hops > 50:
         return {}
     schema = _written_out(given)

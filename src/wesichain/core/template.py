@@ -1,4 +1,4 @@
-"""Prompt templates: `{identifier}` is a placeholder, every other brace is text."""
+"""Prompt templates: `{identifier}` is a placeholder, any other brace is text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 class PromptTemplate(Value):
-    """A text with named holes. Values are put in once and never scanned for further holes."""
+    """A text with named placeholders. Inserted values are not scanned for placeholders."""
 
     text: str
 
@@ -31,4 +31,4 @@ class PromptTemplate(Value):
             offered = ", ".join(map(repr, wanted)) or "none"
             named = ", ".join(map(repr, unknown))
             raise ConfigError(f"the template has no placeholder {named}; its placeholders: {offered}")
-        return _PLACEHOLDER.sub(lambda hole: str(values[hole.group(1)]), self.text)
+        return _PLACEHOLDER.sub(lambda match: str(values[match.group(1)]), self.text)

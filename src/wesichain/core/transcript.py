@@ -1,4 +1,4 @@
-"""The messages that a model has seen, as the events of a run tell them: each is told once."""
+"""Transcripts: the messages that a model has received, rebuilt from the events of a run."""
 
 from __future__ import annotations
 
@@ -10,58 +10,58 @@ from .events import ContextReduced, Cut, Event, HandedOff, ModelResponded, StepS
 from .messages import LlmResponse, Message, Role
 from .values import replace
 
-_ASSISTANT = Role.ASSISTANT  # to look a member up takes a third of making the message
+_ASSISTANT = Role.ASSISTANT  # looking up the member takes a third of the time of making a message
 
 
 def text_of(value: JsonValue) -> str:
-    """A tool's result as a model reads it: text as it is, anything else as JSON."""
+    """A tool's result as the model receives it: strings unchanged, other values as JSON."""
     if isinstance(value, str):
         return value
     return str(value) if value.__class__ is int else dump_json(value)
 
 
 def turn_of(reply: LlmResponse) -> Message:
-    """A reply as the model sees it in its next request."""
+    """A reply as a message of the next request."""
     content = (*parts_of(reply.content), *reply.parts) if reply.parts else reply.content
     message = Message(_ASSISTANT, content, None, reply.tool_calls, reply.reasoning, reply.opaque)
     return replace(message, citations=reply.citations) if reply.citations else message
 
 
 def tool_message(call_id: str, value: JsonValue, parts: tuple[Part, ...] = ()) -> Message:
-    """A tool's result as the model sees it."""
+    """A tool's result as a message of the next request."""
     return Message(Role.TOOL, parts or text_of(value), call_id)
 
 
 class Transcript:
-    """Follows the events of one run, without those of nested ones, and knows what its model has seen.
+    """Follows the events of one run, without those of nested runs, and rebuilds the requests to its model.
 
-    After `StepStarted`, `messages` are those of the request: what views have cut out of it is gone.
+    After `StepStarted`, `messages` are those of the request, without the messages that views have cut.
     """
 
     __slots__ = ("_cuts", "_length", "_places", "_reply", "_values", "messages")
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
-        self._length = 0  # messages of the log
-        self._places: list[int] | None = None  # of the messages in the log, once something was cut out
-        self._cuts: list[Cut] = []  # that the next step begins with
+        self._length = 0  # number of messages in the log
+        self._places: list[int] | None = None  # of `messages` in the log, after the first cut
+        self._cuts: list[Cut] = []  # to be applied at the next step
         self._reply: LlmResponse | None = None
         self._values: dict[str, tuple[JsonValue, tuple[Part, ...]]] = {}
 
     def take(self, event: Event) -> tuple[Message, ...]:
-        """Follow one more event; the messages that it shows to the model for the first time."""
+        """Follow one more event, and return the messages that the model receives for the first time."""
         match event:
             case ModelResponded(response=reply):
                 self._reply, self._values = reply, {}
             case ToolCompleted(call_id=call_id, value=value, parts=parts):
                 self._values[call_id] = value, parts
-            case StepStarted(messages=told, follows=follows):
-                new = (*self._turn(), *told) if follows else told
+            case StepStarted(messages=added, follows=follows):
+                new = (*self._turn(), *added) if follows else added
                 self._extend(new)
                 return new
             case ContextReduced(cuts=cuts):
                 self._cuts += cuts
-            case HandedOff():  # the other agent has seen nothing yet
+            case HandedOff():  # the other agent has received nothing yet
                 self.messages = []
                 self._length, self._places, self._reply = 0, None, None
             case _:
@@ -86,7 +86,7 @@ class Transcript:
         self.messages[first:behind] = cut.messages
 
     def _turn(self) -> tuple[Message, ...]:
-        """The last reply, and the results of its calls."""
+        """The last reply and the results of its calls."""
         if self._reply is None:
             return ()
         results = (

@@ -96,8 +96,8 @@ class _DataclassSample:
     item: int
 
 
-_factory: Any = _Sample.__struct_defaults__[0]
-_Factory: type[Any] = type(_factory)
+_default: object = _Sample.__struct_defaults__[0]
+_Factory: type[Any] = type(_default)
 _FIELD: Any = dataclasses.fields(_DataclassSample)[0]._field_type  # type: ignore[attr-defined]  # marks a field
 
 

@@ -1,4 +1,4 @@
-"""Time and waiting: clocks that are handed in, tokens that cancel downhill, the end of what will not stop."""
+"""Time and cancellation: clocks, cancellation tokens, backoff, and abandoning tasks that do not stop."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ GRACE = 0.5  # seconds that a model or a tool has to clean up after it was cance
 
 
 def stray_cancel(error: BaseException | None = None) -> RuntimeError:
-    """The fault of whoever raised `CancelledError` in a task that nobody has cancelled.
+    """The error for code that raised `CancelledError` in a task that was not cancelled.
 
-    A real cancel is counted in `Task.cancelling()`, and goes out as it is.
+    A real cancellation is counted in `Task.cancelling()` and propagates unchanged.
     """
     fault = RuntimeError("it raised CancelledError, though nobody had cancelled it")
     fault.__cause__ = error
@@ -28,7 +28,7 @@ def stray_cancel(error: BaseException | None = None) -> RuntimeError:
 
 
 def backoff_delay(attempt: int, *, initial: float, factor: float, maximum: float) -> float:
-    """Seconds to wait after a failed attempt, counted from one: `initial`, times `factor` each time."""
+    """Seconds to wait after failed attempt number `attempt` (from 1): `initial`, times `factor` each time."""
     try:
         return min(maximum, initial * float(factor) ** (attempt - 1))
     except OverflowError:  # the power is beyond a float, and so beyond any maximum
@@ -41,10 +41,10 @@ _LOCK = threading.RLock()
 
 
 class CancellationToken:
-    """A one-way switch, safe to flip from any thread; what it stops is up to those who watch it.
+    """Signals cancellation, from any thread. It cannot be undone.
 
-    Cancelling runs downhill: a `child` is cancelled with its parent, and never the other way round. A child
-    asks its parents when it is looked at, so that a token that lives long keeps no list of its children.
+    A `child` is cancelled with its parent, and never the other way round. A child reads its parents' state,
+    so that a long-lived token keeps no list of its children.
     """
 
     __slots__ = ("_parents", "_reason", "_watchers")
@@ -76,7 +76,7 @@ class CancellationToken:
         return None
 
     def cancel(self, reason: str = "cancelled") -> None:
-        """Cancel. Only the first call counts. Callbacks that raise do not keep others from running."""
+        """Cancel. Only the first call has an effect. All callbacks run, even if one of them raises."""
         with _LOCK:
             if self._reason is not None:
                 return
@@ -92,15 +92,16 @@ class CancellationToken:
         for watcher in watchers:
             try:
                 watcher.notify()
-            except Exception as error:  # noqa: BLE001  # re-raised below, when everybody knows
+            except Exception as error:  # noqa: BLE001  # re-raised below, after all callbacks
                 failure = failure or error
         if failure is not None:
             raise failure
 
     def on_cancel(self, callback: Callable[[], object]) -> Callable[[], None]:
-        """Call `callback` once on cancel, at once if that has been; returns a function that takes it back.
+        """Call `callback` once when the token is cancelled, or now if it is already.
 
-        A callback registered inside an event loop runs in that loop, wherever the cancel comes from.
+        Returns a function that unregisters it. A callback registered inside an event loop runs in that loop,
+        whichever thread cancels.
         """
         watcher = _Watcher(callback, running_loop())
         line = self._line()
@@ -109,7 +110,7 @@ class CancellationToken:
                 if token._watchers is None:
                     token._watchers = {}
                 token._watchers[watcher] = None
-            # Looked at last: see `CallToken.abandon`.
+            # Read last: see `CallToken.abandon`.
             if all(token._reason is None for token in line):
                 return lambda: _forget(line, watcher)
             _forget(line, watcher)
@@ -141,20 +142,20 @@ class HasToken(Protocol):
 
 
 class CallToken(CancellationToken):
-    """The token of one call, for tools and middleware: `cancel` ends the run, `abandon` the call alone.
+    """The token of one call, for tools and middleware: `cancel` ends the run, `abandon` only the call.
 
-    The token of the run is asked for when somebody looks: most runs then never make one.
+    The token of the run is created on first use; most runs never need one.
     """
 
     __slots__ = ("_run",)
 
-    def __init__(self, run: HasToken) -> None:  # what its class does, without the way there
+    def __init__(self, run: HasToken) -> None:  # as the base class does, without its call
         self._run = run
         self._reason = self._watchers = None
 
     @property
     @override
-    def _parents(self) -> tuple[CancellationToken, ...]:  # type: ignore[override]  # as said above
+    def _parents(self) -> tuple[CancellationToken, ...]:  # type: ignore[override]  # created on first use
         return (self._run.token,)
 
     @override
@@ -163,13 +164,13 @@ class CallToken(CancellationToken):
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether the call is over: nothing but `abandon` sets a reason of the token's own."""
+        """Whether the call is over: only `abandon` sets a reason on this token itself."""
         return self._reason is not None
 
     def abandon(self, reason: str) -> None:
-        """Tell whoever still works on the call that nobody waits for it any more."""
-        # Without the lock, which took most of a call's end: the reason stands before the watchers are looked
-        # at, and `on_cancel` adds a watcher before it looks at the reason: one of them sees the other.
+        """Notify code that still works on the call that its result is no longer needed."""
+        # Without the lock, which took most of the time of a call's end: the reason is set before the watchers
+        # are read, and `on_cancel` adds a watcher before it reads the reason, so one of them sees the other.
         self._reason = self._reason or reason
         if self._watchers is not None:
             self._notify()
@@ -179,21 +180,21 @@ def _forget(line: Iterable[CancellationToken], watcher: _Watcher) -> None:
     with _LOCK:
         for token in line:
             if token._watchers is not None:  # pyright: ignore[reportPrivateUsage]  # its own module
-                token._watchers.pop(watcher, None)  # pyright: ignore[reportPrivateUsage]  # likewise
+                token._watchers.pop(watcher, None)  # pyright: ignore[reportPrivateUsage]  # its own module
 
 
 class _Watcher:
-    __slots__ = ("callback", "loop", "told")
+    __slots__ = ("callback", "is_notified", "loop")
 
     def __init__(self, callback: Callable[[], object], loop: asyncio.AbstractEventLoop | None) -> None:
         self.callback = callback
         self.loop = loop
-        self.told = False  # by one of the tokens of its line
+        self.is_notified = False  # by one of the tokens of its line
 
     def notify(self) -> None:
-        if self.told:
+        if self.is_notified:
             return
-        self.told = True
+        self.is_notified = True
         if self.loop is None or self.loop is running_loop():
             self.callback()
         elif not self.loop.is_closed():
@@ -201,7 +202,7 @@ class _Watcher:
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """The event loop of this thread; None where none runs."""
+    """The running event loop of this thread, or None."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
@@ -209,9 +210,10 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 async def abandon(tasks: Iterable[asyncio.Future[Any]], *, grace: float = 0.0) -> None:
-    """Cancel what still runs and give it a moment to clean up; what will not stop is left behind.
+    """Cancel the tasks that still run, and wait `GRACE` seconds for them; then they are abandoned.
 
-    With `grace`, those who were told to stop in another way have so many seconds to do it by themselves.
+    With `grace`, tasks that were asked to stop in another way first get that many seconds to end by
+    themselves.
     """
     running = [task for task in tasks if not task.done()]
     if running and grace:
@@ -219,22 +221,22 @@ async def abandon(tasks: Iterable[asyncio.Future[Any]], *, grace: float = 0.0) -
         running = [task for task in running if not task.done()]
     for task in running:
         task.cancel()
-        task.add_done_callback(_look_at)
+        task.add_done_callback(_retrieve_exception)
     if running:
         await asyncio.wait(running, timeout=GRACE)
 
 
-def _look_at(task: asyncio.Future[Any]) -> None:
-    """Look at what it raised, since nobody else will: asyncio complains about what nobody has seen."""
+def _retrieve_exception(task: asyncio.Future[Any]) -> None:
+    """Retrieve the exception, so that asyncio does not log it as never retrieved."""
     if not task.cancelled():
         task.exception()
 
 
 class Delivery(Generic[T]):
-    """What a thread has for a task that waits in an event loop: a value, or an error in its place.
+    """The result of a thread for a task that waits in an event loop: a value or an error.
 
-    It is empty once the loop has it. A thread that kept it a moment longer could be the last to know what the
-    task has let go of by then, and free that beside the end of the program.
+    It is emptied when the loop takes it. Otherwise the thread could hold the last reference to an object that
+    the task has released, and free it while the program ends.
     """
 
     __slots__ = ("_held", "_loop")
@@ -251,40 +253,42 @@ class Delivery(Generic[T]):
 
     @staticmethod
     def expect(loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any]) -> None:
-        """Tell the loop that a thread works on the future.
+        """Tell the loop that a thread will complete the future.
 
-        A loop with virtual time (`wesichain.testing`) then runs nothing else until the thread has delivered:
-        the order in which threads end must not decide what a simulated run does. Other loops do not wait.
+        A loop with virtual time (`wesichain.testing`) then runs nothing else until the thread has delivered,
+        so that the order in which threads end does not change a simulated run. Other loops do not wait.
         """
         wait: Any = getattr(loop, "wait_for_thread", None)
         if wait is not None:
             wait(future)
 
     def deliver(self) -> None:
-        """Let the loop have it; if that is closed, nobody waits any more."""
+        """Pass the result to the loop; if the loop is closed, drop it."""
         try:
             _Inbox.of(self._loop).put(self, self._loop)
         except RuntimeError:
             self._held.clear()
 
     def settle(self) -> None:
-        """In the loop: let the task that waits have it."""
+        """Complete the future. Called in the loop."""
         future, value, error = self._held.pop()
         if future.done():
             return
         if error is None:
             future.set_result(cast("T", value))
-        elif isinstance(error, StopIteration | asyncio.CancelledError):  # to a task they mean something else
-            told = RuntimeError(f"it raised {type(error).__name__}, which is not its to raise")
-            told.__cause__ = error
-            future.set_exception(told)
+        elif isinstance(error, StopIteration | asyncio.CancelledError):  # a task takes them for its end
+            fault = RuntimeError(f"it raised {type(error).__name__}, which is not its to raise")
+            fault.__cause__ = error
+            future.set_exception(fault)
         else:
             future.set_exception(error)
 
 
 class _Inbox:
-    """What threads have for one loop. It is woken once for all that came before it looked: to wake it costs a
-    call of the system, in which another thread takes the interpreter's lock.
+    """The results of threads for one loop.
+
+    The loop is woken once for all results that came before it reads them: waking it is a system call, during
+    which another thread takes the interpreter's lock.
     """
 
     __slots__ = ("__weakref__", "_is_called", "_waiting")
@@ -295,9 +299,10 @@ class _Inbox:
 
     @staticmethod
     def of(loop: asyncio.AbstractEventLoop) -> _Inbox:
-        """The one that the loop is called for, or a new one.
+        """The inbox that the loop has been woken for, or a new one.
 
-        Only the loop keeps it, and only while it is called: one that is closed before it looks lets go of it.
+        Only the loop's callback keeps it alive, so that a loop that is closed before the callback releases
+        it.
         """
         known = _INBOXES.get(loop)
         inbox = None if known is None else known()
@@ -307,8 +312,8 @@ class _Inbox:
         return inbox
 
     def put(self, delivery: Delivery[Any], loop: asyncio.AbstractEventLoop) -> None:
-        # No lock: it waits here before anybody asks whether the loop is called, and the loop says that it is
-        # no longer called before it looks: one of them sees the other.
+        # No lock: a delivery is appended before the flag is read, and the loop clears the flag before it
+        # reads the deliveries, so one of them sees the other.
         self._waiting.append(delivery)
         if not self._is_called:
             self._is_called = True
@@ -324,27 +329,27 @@ _INBOXES: WeakKeyDictionary[asyncio.AbstractEventLoop, ref[_Inbox]] = WeakKeyDic
 
 
 class Clock(Protocol):
-    """Where time comes from."""
+    """The source of time for a run."""
 
     def time(self) -> float:
-        """Seconds since the epoch, for people and records. May jump."""
+        """Seconds since the epoch, for timestamps. May jump."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that only ever grow, for durations and limits."""
+        """Seconds that never decrease, for durations and limits."""
         ...
 
     async def sleep(self, seconds: float) -> None: ...
 
 
 class SystemClock(Clock):
-    """The machine's clock."""
+    """The clock of the machine."""
 
     __slots__ = ()
 
     # The C functions themselves, not methods around them: they are called for every event.
     time = staticmethod(_time.time)  # pyright: ignore[reportAssignmentType]  # a method in all but form
-    monotonic = staticmethod(_time.monotonic)  # pyright: ignore[reportAssignmentType]  # likewise
+    monotonic = staticmethod(_time.monotonic)  # pyright: ignore[reportAssignmentType]  # a method in all but form
 
     @override
     async def sleep(self, seconds: float) -> None:

@@ -19,8 +19,8 @@ from wesichain.agent import (
     RunResult,
     result_of,
 )
-from wesichain.core import Clock, Event, EventSink, Message, ModelSettings, Part, to_json
-from wesichain.core.internal import SystemClock, replace
+from wesichain.core import Event, EventSink, Message, ModelSettings, Part, to_json
+from wesichain.core.internal import Clock, SystemClock, replace
 from wesichain.errors import ConfigError, DurableError, RunIdConflictError
 from wesichain.policy import Budget
 from wesichain.tools import Tool

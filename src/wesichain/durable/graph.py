@@ -10,8 +10,8 @@ from typing import Any, Generic, TypeVar, cast, get_args, get_type_hints
 
 from typing_extensions import Unpack, override
 
-from wesichain.core import Clock, Event, EventSink, JsonValue
-from wesichain.core.internal import Decision, SystemClock, dump_json, parse_json, replace, to_plain
+from wesichain.core import Event, EventSink, JsonValue
+from wesichain.core.internal import Clock, Decision, SystemClock, dump_json, parse_json, replace, to_plain
 from wesichain.errors import (
     CheckpointError,
     ConfigError,

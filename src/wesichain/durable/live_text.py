@@ -7,8 +7,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 
-from wesichain.core import Clock, Event, TextDelta
-from wesichain.core.internal import Value
+from wesichain.core import Event, TextDelta
+from wesichain.core.internal import Clock, Value
 
 
 class UnstoredEvent(Value):

@@ -11,8 +11,16 @@ from typing import Self, TypeAlias, TypeVar
 from sqlalchemy.exc import SQLAlchemyError
 from typing_extensions import Unpack
 
-from wesichain.core import Clock, Event, from_json, to_json
-from wesichain.core.internal import Decision, RefusalOf, SystemClock, check_decisions, home_folder, replace
+from wesichain.core import Event, from_json, to_json
+from wesichain.core.internal import (
+    Clock,
+    Decision,
+    RefusalOf,
+    SystemClock,
+    check_decisions,
+    home_folder,
+    replace,
+)
 from wesichain.errors import ConfigError, DurableError
 
 from .questions import answers_order, check_decision, graph_ending

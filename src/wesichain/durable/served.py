@@ -7,8 +7,8 @@ from typing import Any, Self
 
 from typing_extensions import Unpack
 
-from wesichain.core import Clock, Event
-from wesichain.core.internal import replace
+from wesichain.core import Event
+from wesichain.core.internal import Clock, replace
 from wesichain.errors import ConfigError, RunIdConflictError
 from wesichain.tools import CancellationToken
 

@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias, TypedDict
 
-from wesichain.core import Clock, EventSink
-from wesichain.core.internal import Value, positions_of
+from wesichain.core import EventSink
+from wesichain.core.internal import Clock, Value, positions_of
 from wesichain.errors import ConfigError
 from wesichain.tools import CancellationToken
 

@@ -11,8 +11,8 @@ from uuid import uuid4
 from starlette.exceptions import HTTPException
 
 from wesichain.agent import Completed, Conversations, Failed, Interrupted, Outcome, RunStream
-from wesichain.core import Event, HandedOff, Message, ModelResponded, Part, RunStarted
-from wesichain.core.internal import Decision, PendingCall, Prices, Value, cost_of, field
+from wesichain.core import Event, Message, ModelResponded, Part, RunStarted
+from wesichain.core.internal import Decision, HandedOff, PendingCall, Prices, Value, cost_of, field
 from wesichain.errors import (
     ApprovalExpiredError,
     BudgetExceededError,

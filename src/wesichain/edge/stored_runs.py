@@ -11,8 +11,8 @@ from starlette.exceptions import HTTPException
 from typing_extensions import override
 
 from wesichain.agent import Outcome, RunMemory
-from wesichain.core import Event, OutputDelta, TextDelta
-from wesichain.core.internal import Decision, Prices, replace
+from wesichain.core import Event, TextDelta
+from wesichain.core.internal import Decision, OutputDelta, Prices, replace
 from wesichain.errors import ConfigError, DurableError, RunIdConflictError
 from wesichain.tools import CancellationToken
 

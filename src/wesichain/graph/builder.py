@@ -20,8 +20,7 @@ from typing import (
 from warnings import warn
 
 from wesichain._elsewhere import GRAPH, Translated, names_ours
-from wesichain.core import Clock
-from wesichain.core.internal import positions_of, replace
+from wesichain.core.internal import Clock, positions_of, replace
 from wesichain.errors import GraphDefinitionError, InvalidEdgeError, MissingNodeError
 from wesichain.store import Store
 

@@ -9,8 +9,9 @@ from typing import Any, Generic, TypeAlias, cast
 
 from typing_extensions import TypeVar
 
-from wesichain.core import Clock, EventSink, JsonValue
+from wesichain.core import EventSink, JsonValue
 from wesichain.core.internal import (
+    Clock,
     Mutable,
     Spent,
     SystemClock,

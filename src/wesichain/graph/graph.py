@@ -10,8 +10,8 @@ from sys import maxsize
 from typing import Any, Generic, Protocol, TypeVar, cast, overload
 
 from wesichain._elsewhere import GRAPH_RUN, Translated, names_ours
-from wesichain.core import Clock, Event, EventSink
-from wesichain.core.internal import Spent, SystemClock, Value, replace
+from wesichain.core import Event, EventSink
+from wesichain.core.internal import Clock, Spent, SystemClock, Value, replace
 from wesichain.errors import CheckpointError, ConfigError, GraphError
 from wesichain.policy import Account, Budget
 from wesichain.store import Store

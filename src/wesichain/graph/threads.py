@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from threading import RLock
 
-from wesichain.core import Clock
+from wesichain.core.internal import Clock
 from wesichain.errors import CheckpointError, ConfigError
 from wesichain.store import is_name
 

@@ -14,17 +14,8 @@ from typing import Any, cast
 
 from typing_extensions import override
 
-from wesichain.core import (
-    JsonValue,
-    LlmRequest,
-    LlmResponse,
-    LlmTraits,
-    Observation,
-    Role,
-    ToolCall,
-    ToolCallingLlm,
-)
-from wesichain.core.internal import Value, dump_json
+from wesichain.core import JsonValue, LlmRequest, LlmResponse, Observation, Role, ToolCall, ToolCallingLlm
+from wesichain.core.internal import LlmTraits, Value, dump_json
 from wesichain.errors import CodecError, MissingDependencyError
 
 try:

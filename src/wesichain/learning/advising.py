@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import sha256
 
-from wesichain.core import Advice
-from wesichain.core.internal import HEADING, Value
+from wesichain.core.internal import HEADING, Advice, Value
 from wesichain.errors import ConfigError
 
 from .entities.bullets import Fingerprints, PlaybookBullet, changed_tools, is_learned_warning, is_number

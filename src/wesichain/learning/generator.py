@@ -9,8 +9,8 @@ from typing import Any
 from uuid import uuid4
 
 from wesichain.agent import AgentRuntime, Completed, LoopGuard, resolve_model
-from wesichain.core import Advice, Clock, CompletionLlm, ToolCallingLlm
-from wesichain.core.internal import replace
+from wesichain.core import CompletionLlm, ToolCallingLlm
+from wesichain.core.internal import Advice, Clock, replace
 from wesichain.errors import (
     AgentError,
     ConfigError,

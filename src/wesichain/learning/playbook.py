@@ -14,8 +14,8 @@ from typing import Any, Self, cast
 from typing_extensions import override
 
 from wesichain._elsewhere import PLAYBOOK, Translated, names_ours
-from wesichain.core import Advice, Clock, StrategySource, ToolSpec
-from wesichain.core.internal import SystemClock, replace
+from wesichain.core import StrategySource, ToolSpec
+from wesichain.core.internal import Advice, Clock, SystemClock, replace
 from wesichain.errors import PlaybookError
 
 from .advising import FLOOR, Shares, is_near, make_advice

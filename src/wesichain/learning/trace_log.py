@@ -8,8 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, cast
 
-from wesichain.core import Clock
-from wesichain.core.internal import SystemClock, dump_json, parse_json, to_plain
+from wesichain.core.internal import Clock, SystemClock, dump_json, parse_json, to_plain
 from wesichain.errors import CodecError, PlaybookError
 from wesichain.trace import redact
 

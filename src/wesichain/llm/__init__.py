@@ -1,3 +1,8 @@
-"""Models: one module a provider, and text ReAct for models that cannot call tools."""
+"""Models: a module for each provider, and one for text ReAct.
 
-__all__: list[str] = []
+The names here are those that a client of your own is written with.
+"""
+
+from wesichain.core.internal import Caching, FinishReason, LlmTraits, Reasoning, StreamingLlm, StreamItem
+
+__all__ = ["Caching", "FinishReason", "LlmTraits", "Reasoning", "StreamItem", "StreamingLlm"]

@@ -7,8 +7,17 @@ from contextlib import aclosing
 from dataclasses import fields
 from typing import Any
 
-from wesichain.core import LlmRequest, LlmResponse, LlmTraits, ModelSettings, StreamItem, ToolCallingLlm
-from wesichain.core.internal import check_settings, fit_request, other_models, replace, say_omitted, traits_of
+from wesichain.core import LlmRequest, LlmResponse, ModelSettings, ToolCallingLlm
+from wesichain.core.internal import (
+    LlmTraits,
+    StreamItem,
+    check_settings,
+    fit_request,
+    other_models,
+    replace,
+    say_omitted,
+    traits_of,
+)
 from wesichain.errors import ConfigError, LlmError, LlmRejectedError, LlmTransportError
 
 from .relay import relay, response_of

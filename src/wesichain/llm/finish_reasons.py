@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
-from wesichain.core import FinishReason, LlmResponse, ToolCall
-from wesichain.core.internal import replace
+from wesichain.core import LlmResponse, ToolCall
+from wesichain.core.internal import FinishReason, replace
 from wesichain.errors import LlmResponseError
 
 # "malformed": the provider could not read the call that the model wrote.

@@ -12,8 +12,8 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from wesichain.core import LlmResponse, StreamItem, TextChunk, ToolCall, ToolSpec
-from wesichain.core.internal import Value, replace
+from wesichain.core import LlmResponse, TextChunk, ToolCall, ToolSpec
+from wesichain.core.internal import StreamItem, Value, replace
 from wesichain.llm.citations import within
 from wesichain.llm.react_text.dialects import REACT, read_reply
 from wesichain.llm.react_text.native import AROUND_CALLS, CALL_START, INPUT_KEYS, TOOL_KEYS

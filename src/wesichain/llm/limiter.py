@@ -7,8 +7,16 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
 
-from wesichain.core import Clock, LlmRequest, LlmResponse, ModelSettings, StreamItem, ToolCallingLlm, Usage
-from wesichain.core.internal import Mutable, SystemClock, check_settings, other_models, traits_of
+from wesichain.core import LlmRequest, LlmResponse, ModelSettings, ToolCallingLlm, Usage
+from wesichain.core.internal import (
+    Clock,
+    Mutable,
+    StreamItem,
+    SystemClock,
+    check_settings,
+    other_models,
+    traits_of,
+)
 from wesichain.errors import ConfigError
 
 from .loops import PerLoop

@@ -6,7 +6,8 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import cast
 
-from wesichain.core import LlmRequest, LlmResponse, StreamingLlm, StreamItem, ToolCallingLlm
+from wesichain.core import LlmRequest, LlmResponse, ToolCallingLlm
+from wesichain.core.internal import StreamingLlm, StreamItem
 from wesichain.errors import LlmResponseError
 
 

@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from wesichain.core import (
-    ContextReduced,
-    Event,
-    HandedOff,
-    ModelResponded,
-    ModelSettings,
-    RunStarted,
-    Usage,
-)
-from wesichain.core.internal import NO_SETTINGS, AnyPrice, Prices, Spent, cost_of
+from wesichain.core import Event, ModelResponded, ModelSettings, RunStarted, Usage
+from wesichain.core.internal import NO_SETTINGS, AnyPrice, ContextReduced, HandedOff, Prices, Spent, cost_of
 from wesichain.errors import MissingDependencyError
 
 

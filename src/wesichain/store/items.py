@@ -14,8 +14,8 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from typing_extensions import override
 
-from wesichain.core import Clock, JsonValue
-from wesichain.core.internal import SystemClock, Value, dump_json, is_array, is_object, parse_json
+from wesichain.core import JsonValue
+from wesichain.core.internal import Clock, SystemClock, Value, dump_json, is_array, is_object, parse_json
 from wesichain.errors import ConfigError
 
 Namespace: TypeAlias = tuple[str, ...]

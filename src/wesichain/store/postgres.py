@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from typing_extensions import override
 
-from wesichain.core import Clock
+from wesichain.core.internal import Clock
 from wesichain.errors import ConfigError, MissingDependencyError, StoreError, WesichainError
 
 from .items import SqlStore

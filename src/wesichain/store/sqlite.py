@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 from typing_extensions import override
 
-from wesichain.core import Clock, JsonValue
+from wesichain.core import JsonValue
+from wesichain.core.internal import Clock
 from wesichain.errors import StoreError
 
 from .items import SqlStore

@@ -6,7 +6,7 @@ import asyncio
 
 from typing_extensions import override
 
-from wesichain.core import Clock
+from wesichain.core.internal import Clock
 
 
 class FakeClock(Clock):

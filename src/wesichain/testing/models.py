@@ -8,17 +8,8 @@ from typing import TypeAlias
 
 from typing_extensions import override
 
-from wesichain.core import (
-    LlmRequest,
-    LlmResponse,
-    LlmTraits,
-    StreamingLlm,
-    StreamItem,
-    TextChunk,
-    ToolCall,
-    ToolCallingLlm,
-)
-from wesichain.core.internal import streams_to_listener, traits_of
+from wesichain.core import LlmRequest, LlmResponse, TextChunk, ToolCall, ToolCallingLlm
+from wesichain.core.internal import LlmTraits, StreamingLlm, StreamItem, streams_to_listener, traits_of
 from wesichain.errors import LlmResponseError
 
 Reply: TypeAlias = LlmResponse | str | ToolCall | Sequence[ToolCall] | BaseException

@@ -17,13 +17,11 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 from wesichain.core import (
     Audio,
-    FinishReason,
     Image,
     LlmRequest,
     LlmResponse,
     Message,
     Role,
-    StreamingLlm,
     Text,
     TextChunk,
     ToolCall,
@@ -33,7 +31,7 @@ from wesichain.core import (
     from_json,
     to_json,
 )
-from wesichain.core.internal import Value, parse_json, replace, traits_of, turn_of
+from wesichain.core.internal import FinishReason, StreamingLlm, Value, parse_json, replace, traits_of, turn_of
 from wesichain.errors import LlmError, LlmRejectedError, LlmResponseError, LlmTransportError
 
 T = TypeVar("T")

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias, cast
 
 from typing_extensions import override
 
-from wesichain.core import Event, JsonValue, OutputDelta, TextDelta, to_json
-from wesichain.core.internal import Value, json_changes
+from wesichain.core import Event, JsonValue, TextDelta, to_json
+from wesichain.core.internal import OutputDelta, Value, json_changes
 
 from .recordings.recording import Recording, load
 from .redaction.redactor import Redactor

@@ -10,9 +10,7 @@ from typing import TextIO
 
 from wesichain.core import (
     ContentOmitted,
-    Decided,
     Event,
-    HandedOff,
     ModelResponded,
     Part,
     RunCompleted,
@@ -29,6 +27,8 @@ from wesichain.core import (
 from wesichain.core.internal import (
     Approve,
     ApproveWith,
+    Decided,
+    HandedOff,
     NodeFailed,
     NodeStarted,
     PendingCall,

@@ -10,7 +10,6 @@ from typing import TypeAlias
 
 from wesichain.core import (
     Event,
-    HandedOff,
     ModelResponded,
     RunCompleted,
     RunFailed,
@@ -22,7 +21,7 @@ from wesichain.core import (
     ToolDispatched,
     Usage,
 )
-from wesichain.core.internal import Prices, cost_of
+from wesichain.core.internal import HandedOff, Prices, cost_of
 
 from .recordings.format import STATUS_OF
 from .terminal import neutralise

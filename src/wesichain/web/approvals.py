@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from wesichain.agent import Decision, Interrupted, check_decision
-from wesichain.core import Clock, from_json, to_json
-from wesichain.core.internal import PendingCall, SystemClock, Value
+from wesichain.core import from_json, to_json
+from wesichain.core.internal import Clock, PendingCall, SystemClock, Value
 from wesichain.errors import CodecError, ConfigError
 
 TokenStatus: TypeAlias = Literal["waiting", "decided", "expired", "unknown"]

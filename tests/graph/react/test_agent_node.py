@@ -12,8 +12,8 @@ from tests.agent.kit import ADD, add, call, say
 from tests.graph.kit import T, stopped
 from wesichain import Agent, Budget, Recovery, tool
 from wesichain.agent import Interrupted, PendingCall, Provide, Refuse
-from wesichain.core import Action, JsonObject, Message, Observation, ReActState, ReActStep, Role, ToolCall
-from wesichain.core.internal import Question
+from wesichain.core import Action, Message, Observation, ReActState, ReActStep, Role, ToolCall
+from wesichain.core.internal import JsonObject, Question
 from wesichain.errors import (
     BudgetExceededError,
     ConfigError,

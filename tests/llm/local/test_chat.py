@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from tests import expected
 from wesichain.core import (
-    FinishReason,
     LlmRequest,
     LlmResponse,
     Message,
@@ -25,6 +24,7 @@ from wesichain.core import (
     to_json,
 )
 from wesichain.errors import CodecError, ToolDefinitionError
+from wesichain.llm import FinishReason
 from wesichain.llm.calls import ToolNames
 from wesichain.llm.local.chat import Written, read_asked
 from wesichain.llm.openai.chat_reply import ChatReply

@@ -13,11 +13,9 @@ from tests import expected
 from wesichain.core import (
     LlmRequest,
     LlmResponse,
-    LlmTraits,
     Message,
     ModelSettings,
     Role,
-    StreamItem,
     TextChunk,
     ToolCall,
     ToolCallingLlm,
@@ -26,6 +24,7 @@ from wesichain.core import (
 )
 from wesichain.core.internal import traits_of
 from wesichain.errors import ConfigError
+from wesichain.llm import LlmTraits, StreamItem
 from wesichain.llm.react_text import TextReAct, parse, text_mode
 
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from tests.draws import draws, sampled
 from tests.llm.react_text.test_corpus import ROWS
-from wesichain.core import LlmRequest, LlmResponse, Message, Role, StreamItem, TextChunk, ToolSpec
+from wesichain.core import LlmRequest, LlmResponse, Message, Role, TextChunk, ToolSpec
+from wesichain.llm import StreamItem
 from wesichain.llm.foreign_text import ForeignText
 from wesichain.llm.react_text import TextReAct, parse
 from wesichain.llm.react_text.reasoning import MARK, ReasoningFilter, ReasoningStyle

@@ -17,8 +17,9 @@ import pytest
 
 from tests import expected
 from tests.llm.react_text.test_forms import CLEAR, PAY
-from wesichain.core import FinishReason, LlmRequest, LlmResponse, Message, Role, ToolSpec, from_json, to_json
+from wesichain.core import LlmRequest, LlmResponse, Message, Role, ToolSpec, from_json, to_json
 from wesichain.errors import CodecError
+from wesichain.llm import FinishReason
 from wesichain.llm.react_text import TextReAct, parse
 from wesichain.llm.react_text.lenient import load
 

@@ -23,7 +23,8 @@ from tests.tools.mcp.kit import served
 from tests.tools.mcp.test_conversation import clerk
 from wesichain import Agent, Image
 from wesichain.agent import Interrupted
-from wesichain.core import ToolCall, ToolProgress
+from wesichain.core import ToolCall
+from wesichain.core.events import ToolProgress
 from wesichain.core.internal import Provide
 from wesichain.testing import ScriptedLlm, calls
 from wesichain.tools.mcp import McpServer

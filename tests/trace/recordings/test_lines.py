@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tests.draws import draws
 from tests.trace.runs import SPEC, events
 from wesichain.core import (
-    ContextReduced,
     Event,
     LlmResponse,
     ModelResponded,
@@ -24,6 +23,7 @@ from wesichain.core import (
     from_json,
     to_json,
 )
+from wesichain.core.events import ContextReduced
 from wesichain.core.internal import parse_json, to_jsonl, to_lines, to_plain
 from wesichain.errors import CodecError
 

@@ -19,7 +19,6 @@ from tests.trace.runs import NOON, run
 from wesichain import Agent, tool
 from wesichain.agent import Approve, Interrupted
 from wesichain.core import (
-    AgentEvent,
     Event,
     ModelResponded,
     StepFailed,
@@ -27,8 +26,8 @@ from wesichain.core import (
     TextDelta,
     ToolCompleted,
     ToolDispatched,
-    ToolProgress,
 )
+from wesichain.core.events import AgentEvent, ToolProgress
 from wesichain.core.internal import events_in, forms_in, forms_to_jsonl, to_jsonl
 from wesichain.testing import FakeClock, ScriptedLlm, StreamingScriptedLlm, calls
 from wesichain.trace import CollectingSink, Recorder, Recording, list_runs, load

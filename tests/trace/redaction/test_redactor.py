@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from tests.draws import draws
 from tests.trace.runs import SPEC, events, json_values, run
 from wesichain.core import (
-    Decided,
     Event,
     Image,
     LlmResponse,
@@ -35,6 +34,7 @@ from wesichain.core import (
     Usage,
     to_json,
 )
+from wesichain.core.events import Decided
 from wesichain.core.internal import ApproveWith, PendingCall, Refuse
 from wesichain.trace import Redactor, redact
 from wesichain.trace.redaction.disguises import bared

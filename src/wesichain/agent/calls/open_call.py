@@ -18,7 +18,7 @@ from wesichain.agent.effects import Effects
 from wesichain.agent.phases import Child, Completed, Failed, Interrupted, Outcome, RunInfo, interrupted_phase
 from wesichain.agent.run_state import CALL_ENDED, RunState, Settings
 from wesichain.agent.trail import Trail
-from wesichain.core import Event, Message, ToolCall, ToolProgress
+from wesichain.core import Event, Message, ToolCall
 from wesichain.core.internal import (
     CallToken,
     Decision,
@@ -27,6 +27,7 @@ from wesichain.core.internal import (
     PendingCall,
     Question,
     Spent,
+    ToolProgress,
     field,
     replace,
     running_loop,

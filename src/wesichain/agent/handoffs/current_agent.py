@@ -27,19 +27,16 @@ from wesichain.agent.phases import Acting, AnyPhase, Observing, RunInfo, Thinkin
 from wesichain.agent.rules import sentences
 from wesichain.agent.run_state import RunState, Settings
 from wesichain.agent.trail import Observed
-from wesichain.core import (
+from wesichain.core import JsonValue, LlmRequest, LlmResponse, Message, Role, ToolCall, ToolSpec
+from wesichain.core.internal import (
     AdviceShown,
     HandedOff,
-    JsonValue,
-    LlmRequest,
-    LlmResponse,
-    Message,
-    Role,
-    ToolCall,
+    LogView,
     ToolsOffered,
-    ToolSpec,
+    from_plain,
+    replace,
+    to_plain,
 )
-from wesichain.core.internal import LogView, from_plain, replace, to_plain
 from wesichain.errors import AgentError, ConfigError, DuplicateToolError
 from wesichain.middleware import Middleware
 from wesichain.policy import Account

@@ -7,8 +7,8 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from wesichain.core import Advice, JsonValue, Message
-from wesichain.core.internal import Value
+from wesichain.core import JsonValue, Message
+from wesichain.core.internal import Advice, Value
 from wesichain.errors import AgentError, ConfigError
 from wesichain.tools import JsonTool, RunContext
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from wesichain.core import (
     Action,
-    Advice,
     ErrorStep,
     FinalAnswer,
     Message,
@@ -18,7 +17,7 @@ from wesichain.core import (
     Thought,
     ToolCall,
 )
-from wesichain.core.internal import replace, text_of
+from wesichain.core.internal import Advice, replace, text_of
 from wesichain.errors import ConfigError
 
 

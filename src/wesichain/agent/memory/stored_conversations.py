@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from wesichain.core import Clock
-from wesichain.core.internal import SystemClock
+from wesichain.core.internal import Clock, SystemClock
 from wesichain.errors import ConversationError
 from wesichain.store import Entry, Layout, Logs, TableSchema
 

@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from wesichain.core import (
-    ContextReduced,
     Event,
     EventSink,
     ModelResponded,
-    OutputDelta,
     Role,
     RunCompleted,
     RunFailed,
@@ -26,9 +24,15 @@ from wesichain.core import (
     TextDelta,
     ToolCompleted,
     ToolDispatched,
-    ToolProgress,
 )
-from wesichain.core.internal import CancellationToken, replace, to_plain
+from wesichain.core.internal import (
+    CancellationToken,
+    ContextReduced,
+    OutputDelta,
+    ToolProgress,
+    replace,
+    to_plain,
+)
 from wesichain.errors import (
     ReplayMismatchError,
 )

@@ -14,11 +14,7 @@ from wesichain.agent.emitter import name_of
 from wesichain.agent.phases import Completed
 from wesichain.agent.run_state import CALL_ENDED, LimitAbove, RunState, Stopped
 from wesichain.core import (
-    Advice,
-    AdviceShown,
-    ContextReduced,
     Event,
-    HandedOff,
     ModelResponded,
     RunCompleted,
     RunFailed,
@@ -30,7 +26,7 @@ from wesichain.core import (
     ToolDispatched,
     Usage,
 )
-from wesichain.core.internal import Mutable, Value, field
+from wesichain.core.internal import Advice, AdviceShown, ContextReduced, HandedOff, Mutable, Value, field
 from wesichain.errors import (
     AgentError,
     BudgetExceededError,

@@ -20,19 +20,16 @@ from wesichain.agent.model_names import AnyModel
 from wesichain.agent.phases import Interrupted, Outcome, with_events
 from wesichain.agent.runtime import AgentRuntime
 from wesichain.core import (
-    AdviceShown,
-    Clock,
     Event,
     LlmRequest,
     LlmResponse,
-    LlmTraits,
     Message,
     Role,
     RunInterrupted,
     RunStarted,
     StepStarted,
 )
-from wesichain.core.internal import Decision, replace
+from wesichain.core.internal import AdviceShown, Clock, Decision, LlmTraits, replace
 from wesichain.errors import ReplayMismatchError
 from wesichain.policy import find_price
 

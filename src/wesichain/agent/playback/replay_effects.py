@@ -19,15 +19,10 @@ from wesichain.agent.stream_relay import StreamRelay
 from wesichain.agent.trail import Trail
 from wesichain.context import ViewRequest
 from wesichain.core import (
-    Advice,
-    AdviceShown,
-    ContextReduced,
     Event,
-    HandedOff,
     LlmRequest,
     LlmResponse,
     ModelResponded,
-    OutputDelta,
     RunCompleted,
     RunFailed,
     RunInterrupted,
@@ -37,10 +32,21 @@ from wesichain.core import (
     TextDelta,
     ToolCompleted,
     ToolDispatched,
+)
+from wesichain.core.internal import (
+    Advice,
+    AdviceShown,
+    CancellationToken,
+    ContextReduced,
+    HandedOff,
+    OutputDelta,
+    PendingCall,
+    Spent,
     ToolProgress,
     ToolsOffered,
+    replace,
+    to_plain,
 )
-from wesichain.core.internal import CancellationToken, PendingCall, Spent, replace, to_plain
 from wesichain.errors import (
     AgentError,
     BudgetExceededError,

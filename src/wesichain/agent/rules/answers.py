@@ -20,8 +20,8 @@ from typing import (
     get_origin,
 )
 
-from wesichain.core import JsonValue, LlmTraits, ToolSpec
-from wesichain.core.internal import Value, dump_json, is_array, is_object, parse_json, text_of
+from wesichain.core import JsonValue, ToolSpec
+from wesichain.core.internal import LlmTraits, Value, dump_json, is_array, is_object, parse_json, text_of
 from wesichain.errors import CodecError, ConfigError
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
-"""Forms: values as they stand in JSON. The shape of a class says which fields those are, and in which order.
+"""Forms: the objects from which values are written as JSON. The shape of a class has their fields, in order.
 
-What is written strictly is written from dicts; the lines of logs are written by msgspec, from structs that
-have the same names as the values. A function that is made for its class makes one in a quarter of a
-microsecond, of a value or of what the log of a run keeps in place of one. It is imported with the first line.
+Strict JSON is written from dicts; the lines of logs are written by msgspec, from structs with the fields of
+the values. A function generated for a class creates such a struct in a quarter of a microsecond, from a value
+or from the entry that the log of a run has in place of one.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from wesichain.core.values import Mutable, Value
 
 
 class Shape(NamedTuple):
-    """The JSON of a dataclass: its `kind`, the fields that are always there, those left out while empty."""
+    """The fields of a class in JSON: its `kind`, those always written, and those left out if empty."""
 
     kind: str | None
     always: tuple[str, ...]
-    sometimes: tuple[tuple[str, Any], ...]  # each with what is empty
+    sometimes: tuple[tuple[str, Any], ...]  # each with its empty value
 
     def written(self, value: object) -> dict[str, Any]:
-        """The object that stands for a value; what is in it is as it was."""
+        """The value as a dict; the values of its fields are not converted."""
         kind, always, sometimes = self
         written = {} if kind is None else {"kind": kind}
         for name in always:
@@ -59,7 +59,7 @@ def _default(field: Field[Any]) -> Any:
 
 
 class WritesItself:
-    """The form of a value that says itself how it is written (`to_plain`)."""
+    """The form of a value with its own `to_plain`."""
 
     __slots__ = ("value",)
 
@@ -68,15 +68,15 @@ class WritesItself:
 
 
 def form_of(value: object) -> Any:
-    """The value as msgspec writes it; JSON data is its own form.
+    """The object that msgspec writes for a value; JSON data is its own form.
 
-    That of a dataclass is a struct with the same fields; `__wrapped__` of its class is the dataclass.
+    For a dataclass it is a struct with the same fields, whose class has the dataclass as `__wrapped__`.
     """
     return _makers[value.__class__](value)
 
 
 def forms_in(log: Sequence[Any], run_id: str, before: int) -> list[Any]:
-    """The forms of the events in the log of a run; those that `events_in` would make are not made."""
+    """The forms of the events in the log of a run, without creating the events."""
     of_value, of_entry = _makers, _entry_makers
     return [
         of_entry[entry[0]](run_id, number, entry)
@@ -90,7 +90,7 @@ def forms_in(log: Sequence[Any], run_id: str, before: int) -> list[Any]:
 
 
 class _Makers(dict[Any, Callable[[Any], Any]]):
-    """For each class the function that makes the form of a value."""
+    """The functions that create forms of values, by class."""
 
     def __missing__(self, cls: Any) -> Callable[[Any], Any]:
         self[cls] = made = _maker(cls)
@@ -98,11 +98,11 @@ class _Makers(dict[Any, Callable[[Any], Any]]):
 
 
 class _EntryMakers(dict[Any, Callable[[str, int, Any], Any]]):
-    """For each constructor of events the function that makes a form of `(constructor, step_id, at, ...)`."""
+    """The functions that create forms of log entries `(constructor, step_id, at, ...)`, by constructor."""
 
     def __missing__(self, constructor: Any) -> Callable[[str, int, Any], Any]:
         cls = constructor
-        # Fields that are given by name are those of runs inside others, and of graphs: a log has none.
+        # Keyword fields are those of nested runs and of graphs, which have no such entries.
         elsewhere = {field.name: "''" for field in fields(cls) if field.kw_only}
         known = elsewhere.keys() | {"run_id", "seq"}
         names = [field.name for field in fields(cls) if field.name not in known]
@@ -126,7 +126,7 @@ def _maker(cls: Any) -> Callable[[Any], Any]:
 
 
 def _mapping(values: Mapping[Any, Any]) -> dict[Any, Any]:
-    """JSON data as it is, without a look into it; values of this project (usage by model) as forms."""
+    """JSON data unchanged; a mapping of our values (usage by model) as forms."""
     if is_dataclass(next(iter(values.values()), None)):
         return {key: _makers[value.__class__](value) for key, value in values.items()}
     return values if isinstance(values, dict) else dict(values)
@@ -141,7 +141,7 @@ def _itself(value: Any) -> Any:
 
 
 def _function(cls: Any, taken: str, places: Mapping[str, str]) -> Callable[..., Any]:
-    """A function that makes forms of a dataclass, whose fields it finds in these places."""
+    """Generate a function that creates forms of a dataclass from these expressions for its fields."""
     hints, shape = get_type_hints(cls), shape_of(cls)
     scope: dict[str, Any] = {"struct": _struct(cls), "makers": _makers}
     values = {
@@ -160,7 +160,7 @@ def _function(cls: Any, taken: str, places: Mapping[str, str]) -> Callable[..., 
     return FunctionType(body, scope)
 
 
-# A struct knows what is empty by its identity: of these types, that is one object.
+# A struct compares with its default by identity; the empty value of these types is one object.
 _SINGLE = (type(None), bool, int, tuple, str)
 
 
@@ -171,14 +171,14 @@ def _struct(cls: Any) -> Any:
     kind, always, sometimes = shape_of(cls)
     named: Any = {} if kind is None else {"tag": kind, "tag_field": "kind"}
     given: list[Any] = [*((name, Any) for name in always), *((name, Any, empty) for name, empty in sometimes)]
-    # It is gone before the garbage collector could look at it.
+    # A form lives too shortly for the garbage collector.
     about = {"__wrapped__": cls}
     return msgspec.defstruct(cls.__name__, given, omit_defaults=True, gc=False, namespace=about, **named)
 
 
 @cache
 def _has_forms(hint: Any) -> bool:
-    """Whether a type names a dataclass that msgspec, which knows them all, writes otherwise than we do."""
+    """Whether a type contains a dataclass that msgspec itself would write in another form."""
     return any(
         hasattr(cls, "to_plain")
         or shape_of(cls).kind is not None
@@ -188,7 +188,7 @@ def _has_forms(hint: Any) -> bool:
 
 
 def _dataclasses(hint: Any, seen: set[Any]) -> Iterator[Any]:
-    """The dataclasses that a type names, and those that their fields name."""
+    """Yield the dataclasses in a type, and those in the types of their fields."""
     cls, inner = get_origin(hint) or hint, get_args(hint)
     if isinstance(cls, type) and is_dataclass(cls) and cls not in seen:
         seen.add(cls)

@@ -1,4 +1,4 @@
-"""JSON values, and text that is strictly JSON: the rules that every border of the project shares."""
+"""JSON values, and strict JSON text."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ MAX_DEPTH = 200
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Read JSON text, refusing what other readers silently bend.
+    """Read JSON text strictly.
 
-    Not JSON here: NaN and infinities, a key given twice, lone surrogates, integers of thousands
-    of digits, and nesting deeper than 200.
+    Refused with `CodecError`: NaN and infinities, duplicate keys, lone surrogates, integers of thousands of
+    digits, and nesting deeper than 200 levels.
     """
     try:
         if isinstance(text, bytes):
@@ -41,21 +41,21 @@ def parse_json(text: str | bytes) -> Any:
     except ValueError as error:
         raise CodecError(f"not JSON: {error}") from None
     except (TypeError, AttributeError):
-        given: Any = text  # whatever the annotation says
+        given: Any = text  # callers may ignore the annotation
         raise CodecError(f"not JSON text: {type(given).__name__}; pass str or bytes") from None
     if text.count("[") + text.count("{") > MAX_DEPTH:
         check_depth(value)
     if "\\u" in text:
-        dump_json(value)  # likewise, where it was escaped
+        dump_json(value)  # fails on a lone surrogate that was escaped
     return value
 
 
 def json_writer(default: Callable[[Any], Any] | None = None) -> Callable[[object], str]:
-    """A function that writes JSON text; `default` turns objects that JSON does not know into ones it does."""
+    """Return a function that writes JSON text; `default` converts objects that JSON does not support."""
     slow = json.JSONEncoder(
         ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"), default=default
     )
-    # `encode` makes this anew for every text, which takes as long as to write a small one.
+    # `encode` creates this for every call, which takes as long as writing a small text.
     encoder: Any = json.encoder
     known = (None, slow.default, encoder.encode_basestring, None, ":", ",", False, False, False)
     pieces = encoder.c_make_encoder(*known)
@@ -63,7 +63,7 @@ def json_writer(default: Callable[[Any], Any] | None = None) -> Callable[[object
 
 
 def dump_json(value: object, default: Callable[[Any], Any] | None = None) -> str:
-    """Write JSON text: unicode kept, no NaN, no lone surrogate. What has no JSON is a `CodecError`."""
+    """Write JSON text in Unicode. NaN, lone surrogates and unsupported objects raise `CodecError`."""
     return (_PLAIN if default is None else json_writer(default))(value)
 
 
@@ -92,7 +92,7 @@ def is_array(value: object) -> TypeGuard[list[Any]]:
 
 
 def json_changes(one: Any, two: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yields each place where two JSON values differ (`calls[0].name`), and both; None where one has none."""
+    """Yield each path at which two JSON values differ (`calls[0].name`), and both values; None if missing."""
     if is_object(one) and is_object(two):
         for key in dict.fromkeys((*one, *two)):
             yield from json_changes(one.get(key), two.get(key), f"{path}.{key}" if path else key)
@@ -104,7 +104,7 @@ def json_changes(one: Any, two: Any, path: str = "") -> Iterator[tuple[str, Any,
 
 
 def check_depth(value: object) -> None:
-    """Raise `CodecError` for a value that nests deeper than 200 levels; never recurses itself."""
+    """Raise `CodecError` for a value that nests deeper than 200 levels, without recursion."""
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH):
         inner: list[Any] = []

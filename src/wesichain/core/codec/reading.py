@@ -1,6 +1,6 @@
-"""Reading: values of parsed JSON, strictly, by validators of pydantic-core, each made once for a type.
+"""Reading values from JSON, strictly, with validators of pydantic-core that are cached by type.
 
-Unknown fields, wrong types and anything that `parse_json` refuses are a `CodecError`, which names the place:
+Unknown fields, wrong types and anything that `parse_json` refuses raise `CodecError` with the path:
 `messages[2].role: expected one of system, user, assistant, tool, got str 'boss'`.
 """
 
@@ -42,7 +42,7 @@ def from_json(type: Any, text: str | bytes, *, blobs: BlobReader | None = None) 
 def from_json(type: Any, text: str | bytes, *, blobs: BlobReader | None = None) -> Any:
     """Read a value of the given type, which may be a union such as `ReActStep`.
 
-    Bytes of parts that were kept apart come from `blobs`; what is not there stays named by its hash.
+    Bytes of parts that are stored separately come from `blobs`; if they are missing, the hash stays.
     """
     return from_plain(type, parse_json(text), blobs=blobs)
 
@@ -61,7 +61,7 @@ def from_plain(type: Any, data: object, *, blobs: BlobReader | None = None) -> A
         raise CodecError(_complaint(error, type, data)) from error
     except CodecError:
         raise
-    except WesichainError as error:  # of a value that checks itself
+    except WesichainError as error:  # raised by `__post_init__` of a value
         raise CodecError(str(error)) from error
     except RecursionError:
         raise CodecError("the data nests too deeply to be read") from None
@@ -121,7 +121,7 @@ def _union(members: tuple[Any, ...]) -> Schema:
         scalars = [_schema(member) for member in rest]
         one: Schema = {"type": "union", "choices": scalars, "mode": "left_to_right"}
         return {"type": "nullable", "schema": one} if len(rest) < len(members) else one
-    if len(members) == 2 and str in members:  # content: a text, or parts
+    if len(members) == 2 and str in members:  # message content: a string, or parts
         other = _schema(next(member for member in members if member is not str))
         return {
             "type": "tagged-union",
@@ -160,7 +160,7 @@ def _record(cls: Any) -> Schema:
             if (given := getattr(field, default)) is not MISSING:
                 schema = {"type": "default", "schema": schema, default: given}
         parts.append({"type": "dataclass-field", "name": field.name, "schema": schema})
-    if kind is not None:  # it is checked, and is no field of the value
+    if kind is not None:  # checked, but not a field of the value
         is_kind = {"type": "default", "schema": {"type": "literal", "expected": [kind]}, "default": kind}
         parts.append({"type": "dataclass-field", "name": "kind", "schema": is_kind, "init_only": True})
     arguments: Schema = {"type": "dataclass-args", "dataclass_name": cls.__name__, "fields": parts}
@@ -170,7 +170,7 @@ def _record(cls: Any) -> Schema:
 
 
 def _from_fields(cls: Any, read: tuple[dict[str, Any], object]) -> Any:
-    """The value of its fields; what was only checked, the kind, comes beside them."""
+    """Create the value; `read` has its fields, and the kind, which was only checked."""
     return cls(**read[0])
 
 
@@ -195,23 +195,23 @@ _EXPECTED = {
 
 
 def _complaint(error: ValidationError, type_: Any, data: Any) -> str:
-    """The first error, in our words."""
+    """The message for the first error."""
     first = error.errors(include_url=False)[0]
     kind, context, path = first["type"], first.get("ctx", {}), ""
-    for step in first["loc"]:  # it also names the members of unions that were tried
+    for step in first["loc"]:  # it also has the members of unions that were tried
         if isinstance(step, int) and is_array(data):
             path, data = f"{path}[{step}]", data[step]
         elif is_object(data) and step in data:
             path, data = f"{path}.{step}", data[step]
     place = path.lstrip(".")
     if kind in ("missing", "value_error"):
-        said = f"the field {first['loc'][-1]!r} is missing" if kind == "missing" else context["error"]
-        return f"{place or getattr(type_, '__name__', 'the value')}: {said}"
+        problem = f"the field {first['loc'][-1]!r} is missing" if kind == "missing" else context["error"]
+        return f"{place or getattr(type_, '__name__', 'the value')}: {problem}"
     names = {name: str(item).replace("'", "").replace(" or ", ", ") for name, item in context.items()}
     expected = _EXPECTED[kind].format_map(names) if kind in _EXPECTED else first["msg"]
     return f"{place or 'the value'}: expected {expected}, got {preview(data)}"
 
 
 def preview(data: object) -> str:
-    """Data in a few words."""
+    """The type and the first characters of some data."""
     return "null" if data is None else f"{type(data).__name__} {str(data)[:60]!r}"

@@ -1,7 +1,7 @@
-"""Writing: values as JSON text. A value is an object of its fields, a member of a union also has its `kind`.
+"""Writing values as JSON: an object with the fields of the value, and its `kind` for a member of a union.
 
-What stands in the text is said once, by the shape of a class. What is kept and read again is written by the
-standard library, which refuses what JSON lacks; the lines of logs by msgspec, in a quarter of the time.
+The shape of a class defines the fields. Stored values are written by the standard library, which refuses
+what JSON does not support; the lines of logs by msgspec, in a quarter of the time.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ def to_plain(value: object) -> Any:
 def to_json(value: object, *, blobs: BlobWriter | None = None) -> str:
     """The JSON text of a value of this project, or of plain JSON data.
 
-    The bytes of parts are written as base64, or, with `blobs`, kept there once and named by their hash.
+    The bytes of parts are written as base64, or, with `blobs`, stored there once and referred to by hash.
     """
     return _write(value) if blobs is None else dump_json(value, partial(_known, blobs=blobs))
 
 
 def to_lines(values: Iterable[object], *, blobs: BlobWriter | None = None) -> list[bytes]:
-    """The JSON of each value of this project, as `to_json` gives it, in the bytes of a line."""
+    """The JSON of each value, as `to_json` writes it, as the bytes of a line."""
     return to_jsonl([*values], blobs=blobs).split(b"\n")[:-1]
 
 
 def to_jsonl(values: Sequence[object], *, blobs: BlobWriter | None = None) -> bytes:
-    """The JSON of each value of this project on a line of its own, with its newline: for logs of thousands.
+    """The JSON of each value on a line of its own, with its newline. For logs of thousands of events.
 
-    Nothing looks into JSON data here: what JSON lacks (a set, a date, NaN) is written as what comes nearest.
+    JSON data is not validated here: what JSON does not support (a set, a date, NaN) is written approximately.
     """
     return forms_to_jsonl([*map(form_of, values)], blobs=blobs)
 
 
 def forms_to_jsonl(forms: Sequence[Any], *, blobs: BlobWriter | None = None) -> bytes:
-    """The same of values whose forms are made (`forms_in`)."""
+    """`to_jsonl` for forms (`form_of`, `forms_in`)."""
     try:
         return _encoder()(enc_hook=partial(_known, blobs=blobs)).encode_lines(forms)
     except (TypeError, ValueError, RecursionError) as error:
@@ -64,13 +64,13 @@ def _encoder() -> type[Encoder]:
 
 
 def _known(value: Any, blobs: BlobWriter | None = None) -> object:
-    """An object that JSON does not know, as one that it does."""
+    """Convert an object that JSON does not support to one that it does."""
     return _plain(value.__class__)(value, blobs)
 
 
 @cache
 def _plain(cls: Any) -> Callable[[Any, Any], object]:
-    if cls in (bool, tuple, type(None)):  # msgspec knows them, but not as keys
+    if cls in (bool, tuple, type(None)):  # msgspec supports them, but not as keys
         return lambda key, _: dump_json(key)
     if cls is WritesItself:
         return lambda form, blobs: _known(form.value, blobs)

@@ -14,8 +14,8 @@ from typing import TypeAlias
 
 from typing_extensions import override
 
-from wesichain.core import Clock, Event
-from wesichain.core.internal import Value
+from wesichain.core import Event
+from wesichain.core.internal import Clock, Value
 from wesichain.durable.store.step_table import LostRunError
 from wesichain.errors import ReplayMismatchError
 from wesichain.tools import CancellationToken

@@ -7,8 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from typing_extensions import override
 
-from wesichain.core import Clock
-from wesichain.core.internal import SystemClock, Value
+from wesichain.core.internal import Clock, SystemClock, Value
 from wesichain.errors import CheckpointError
 from wesichain.store import Entry, Logs, MemoryLogs
 

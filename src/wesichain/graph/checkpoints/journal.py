@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from wesichain.core import Clock, JsonValue
-from wesichain.core.internal import Spent, Value, dump_json, field, from_plain, replace, to_plain
+from wesichain.core import JsonValue
+from wesichain.core.internal import Clock, Spent, Value, dump_json, field, from_plain, replace, to_plain
 from wesichain.errors import CheckpointError
 from wesichain.graph.definition import Definition
 from wesichain.graph.questions import Answered, GraphInterrupt, quoted, unquoted

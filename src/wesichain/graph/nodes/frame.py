@@ -8,8 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from wesichain.core import Clock
-from wesichain.core.internal import Value, abandon, field
+from wesichain.core.internal import Clock, Value, abandon, field
 from wesichain.errors import CheckpointError, GraphInterruptedError, GraphTimeoutError
 from wesichain.graph.checkpoints.journal import ThreadJournal
 from wesichain.graph.context import ExecutionOptions, GraphContext, TaskRecord

@@ -23,8 +23,8 @@ from wesichain.agent import (
     OpenRun,
     RunOptions,
 )
-from wesichain.core import Clock, ErrorStep, Event, Message, PromptTemplate, ReActStep, Role, ToolCallingLlm
-from wesichain.core.internal import PendingCall, read_state, replace, to_plain, write_state
+from wesichain.core import ErrorStep, Event, Message, PromptTemplate, ReActStep, Role, ToolCallingLlm
+from wesichain.core.internal import Clock, PendingCall, read_state, replace, to_plain, write_state
 from wesichain.errors import ConfigError, GraphError, NodeFailedError
 from wesichain.graph.builder import GraphBuilder
 from wesichain.graph.checkpoints.checkpointer import Checkpointer

@@ -10,8 +10,8 @@ from typing import Any
 
 from typing_extensions import override
 
-from wesichain.core import Clock, Event, EventSink, StepFailed, ToolCompleted, ToolDispatched
-from wesichain.core.internal import CheckpointSaved, NodeCompleted, NodeFailed, NodeStarted, replace
+from wesichain.core import Event, EventSink, StepFailed, ToolCompleted, ToolDispatched
+from wesichain.core.internal import CheckpointSaved, Clock, NodeCompleted, NodeFailed, NodeStarted, replace
 from wesichain.trace import Redactor
 
 from .observer import Observer

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wesichain.core import (
+from wesichain.core import Event, ModelResponded, RunCompleted, RunFailed, RunInterrupted, RunStarted
+from wesichain.core.internal import (
     AdviceShown,
-    Event,
     HandedOff,
-    ModelResponded,
-    RunCompleted,
-    RunFailed,
-    RunInterrupted,
-    RunStarted,
     ToolsOffered,
+    Value,
+    dump_json,
+    field,
+    force_setattr,
+    replace,
+    to_plain,
 )
-from wesichain.core.internal import Value, dump_json, field, force_setattr, replace, to_plain
 
 from .bullets import PlaybookBullet, fingerprints_of, has_text, is_count, is_number
 from .domains import check_domain

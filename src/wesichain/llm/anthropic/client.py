@@ -8,8 +8,8 @@ from typing import Any
 
 from typing_extensions import Unpack
 
-from wesichain.core import LlmRequest, LlmTraits, ToolSpec
-from wesichain.core.internal import is_array, is_object, replace
+from wesichain.core import LlmRequest, ToolSpec
+from wesichain.core.internal import LlmTraits, is_array, is_object, replace
 from wesichain.errors import ConfigError, LlmRejectedError, MissingDependencyError
 from wesichain.llm.calls import ToolNames
 from wesichain.llm.strict_forms import strict_form

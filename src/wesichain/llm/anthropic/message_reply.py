@@ -7,8 +7,8 @@ from typing import Any
 
 from typing_extensions import override
 
-from wesichain.core import LlmResponse, StreamItem, TextChunk, ToolCallChunk, Usage
-from wesichain.core.internal import Mutable, field, is_array, is_object
+from wesichain.core import LlmResponse, TextChunk, ToolCallChunk, Usage
+from wesichain.core.internal import Mutable, StreamItem, field, is_array, is_object
 from wesichain.llm import citations
 from wesichain.llm.calls import REFUSAL, ToolNames, as_object, as_string, read_args, sealed, whole_number
 from wesichain.llm.finish_reasons import ANTHROPIC

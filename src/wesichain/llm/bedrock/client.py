@@ -11,8 +11,8 @@ from urllib.parse import quote
 
 from typing_extensions import Unpack
 
-from wesichain.core import LlmRequest, LlmTraits
-from wesichain.core.internal import Value, replace
+from wesichain.core import LlmRequest
+from wesichain.core.internal import LlmTraits, Value, replace
 from wesichain.errors import ConfigError, MissingDependencyError
 from wesichain.llm.calls import ToolNames
 from wesichain.llm.supported_settings import supported

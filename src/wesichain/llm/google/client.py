@@ -11,7 +11,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ValidationError
 from typing_extensions import Unpack, override
 
-from wesichain.core import LlmTraits
+from wesichain.core.internal import LlmTraits
 from wesichain.errors import ConfigError, MissingDependencyError
 from wesichain.llm.supported_settings import supported
 

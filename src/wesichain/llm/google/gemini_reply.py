@@ -8,18 +8,8 @@ from typing import Any
 
 from typing_extensions import override
 
-from wesichain.core import (
-    Audio,
-    Image,
-    LlmResponse,
-    Part,
-    StreamItem,
-    TextChunk,
-    ToolCall,
-    ToolCallChunk,
-    Usage,
-)
-from wesichain.core.internal import dump_json, is_array, is_object
+from wesichain.core import Audio, Image, LlmResponse, Part, TextChunk, ToolCall, ToolCallChunk, Usage
+from wesichain.core.internal import StreamItem, dump_json, is_array, is_object
 from wesichain.errors import CodecError
 from wesichain.llm import citations
 from wesichain.llm.calls import REFUSAL, ToolNames, as_object, as_objects, sealed, whole_number

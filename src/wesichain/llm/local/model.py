@@ -7,17 +7,8 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Self
 
-from wesichain.core import (
-    LlmRequest,
-    LlmResponse,
-    LlmTraits,
-    Message,
-    ModelSettings,
-    StreamItem,
-    TextChunk,
-    Usage,
-)
-from wesichain.core.internal import NO_SETTINGS, Value, replace, streams_to_listener
+from wesichain.core import LlmRequest, LlmResponse, Message, ModelSettings, TextChunk, Usage
+from wesichain.core.internal import NO_SETTINGS, LlmTraits, StreamItem, Value, replace, streams_to_listener
 from wesichain.errors import ConfigError, LlmResponseError
 from wesichain.llm.calls import ToolNames, stops_of, tool_choice
 from wesichain.llm.foreign_text import ForeignText

@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wesichain.core import FinishReason, LlmRequest, LlmResponse, Message, Role, ToolCall, ToolSpec, Usage
-from wesichain.core.internal import content_as_text, is_object, parse_json
+from wesichain.core import LlmRequest, LlmResponse, Message, Role, ToolCall, ToolSpec, Usage
+from wesichain.core.internal import FinishReason, content_as_text, is_object, parse_json
 from wesichain.errors import CodecError
 from wesichain.llm.calls import spaced_json
 

@@ -7,17 +7,8 @@ from typing import Any
 
 from typing_extensions import override
 
-from wesichain.core import (
-    Citation,
-    JsonValue,
-    LlmResponse,
-    StreamItem,
-    TextChunk,
-    ToolCall,
-    ToolCallChunk,
-    Usage,
-)
-from wesichain.core.internal import Mutable, dump_json, field, is_array, is_object, replace
+from wesichain.core import Citation, JsonValue, LlmResponse, TextChunk, ToolCall, ToolCallChunk, Usage
+from wesichain.core.internal import Mutable, StreamItem, dump_json, field, is_array, is_object, replace
 from wesichain.llm import citations
 from wesichain.llm.calls import (
     REFUSAL,

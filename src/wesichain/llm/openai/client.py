@@ -9,8 +9,7 @@ from typing import Any
 
 from typing_extensions import Unpack
 
-from wesichain.core import LlmTraits
-from wesichain.core.internal import replace
+from wesichain.core.internal import LlmTraits, replace
 from wesichain.errors import ConfigError, MissingDependencyError
 from wesichain.llm.supported_settings import supported
 

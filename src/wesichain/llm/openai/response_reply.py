@@ -8,18 +8,8 @@ from typing import Any
 
 from typing_extensions import override
 
-from wesichain.core import (
-    FinishReason,
-    Image,
-    LlmResponse,
-    Part,
-    StreamItem,
-    TextChunk,
-    ToolCall,
-    ToolCallChunk,
-    Usage,
-)
-from wesichain.core.internal import is_array, is_object, media_type_of
+from wesichain.core import Image, LlmResponse, Part, TextChunk, ToolCall, ToolCallChunk, Usage
+from wesichain.core.internal import FinishReason, StreamItem, is_array, is_object, media_type_of
 from wesichain.errors import LlmResponseError
 from wesichain.llm import citations
 from wesichain.llm.calls import (

@@ -12,17 +12,15 @@ from wesichain.core import (
     CompletionLlm,
     LlmRequest,
     LlmResponse,
-    LlmTraits,
     Message,
     ModelSettings,
     PromptTemplate,
     Role,
-    StreamItem,
     TextChunk,
     ToolCall,
     ToolCallingLlm,
 )
-from wesichain.core.internal import check_settings, replace, traits_of
+from wesichain.core.internal import LlmTraits, StreamItem, check_settings, replace, traits_of
 from wesichain.errors import ConfigError
 from wesichain.llm.citations import within
 from wesichain.llm.relay import relay

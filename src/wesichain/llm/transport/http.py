@@ -16,8 +16,8 @@ from typing import Any, Protocol, TypeAlias
 
 import httpx2
 
-from wesichain.core import JsonValue, LlmResponse, StreamItem, ToolCall, to_json
-from wesichain.core.internal import Value, around, is_object, name_reply, parse_json, replace
+from wesichain.core import JsonValue, LlmResponse, ToolCall, to_json
+from wesichain.core.internal import StreamItem, Value, around, is_object, name_reply, parse_json, replace
 from wesichain.errors import CodecError, ConfigError, LlmError, LlmResponseError, LlmTransportError
 from wesichain.llm.calls import ToolNames, as_string
 from wesichain.llm.finish_reasons import Ending, ending_of, with_ending

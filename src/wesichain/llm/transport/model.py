@@ -10,8 +10,16 @@ from typing import Any, ClassVar, Protocol, Self, TypedDict
 
 from typing_extensions import override
 
-from wesichain.core import Clock, JsonValue, LlmRequest, LlmResponse, LlmTraits, ModelSettings, StreamItem
-from wesichain.core.internal import SystemClock, Value, say_omitted, streams_to_listener
+from wesichain.core import JsonValue, LlmRequest, LlmResponse, ModelSettings
+from wesichain.core.internal import (
+    Clock,
+    LlmTraits,
+    StreamItem,
+    SystemClock,
+    Value,
+    say_omitted,
+    streams_to_listener,
+)
 from wesichain.errors import ConfigError, LlmRejectedError
 from wesichain.llm.calls import ToolNames, checked_options
 from wesichain.llm.foreign_text import ForeignText

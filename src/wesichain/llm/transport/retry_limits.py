@@ -9,8 +9,7 @@ from contextlib import aclosing
 from math import inf
 from typing import TypeVar
 
-from wesichain.core import Clock
-from wesichain.core.internal import SystemClock, Value, backoff_delay, field
+from wesichain.core.internal import Clock, SystemClock, Value, backoff_delay, field
 from wesichain.errors import ConfigError, LlmError
 
 T = TypeVar("T")

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 from wesichain.agent import RaisedError
 from wesichain.core import (
-    HandedOff,
     LlmRequest,
     LlmResponse,
     Message,
@@ -18,10 +17,9 @@ from wesichain.core import (
     ToolCall,
     ToolCompleted,
     ToolDispatched,
-    ToolsOffered,
     ToolSpec,
 )
-from wesichain.core.internal import Value, common_prefix, dump_json, field, to_plain
+from wesichain.core.internal import HandedOff, ToolsOffered, Value, common_prefix, dump_json, field, to_plain
 from wesichain.errors import ReplayMismatchError
 from wesichain.tools import ToolResult
 from wesichain.trace import Recording, Redactor

@@ -15,7 +15,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 
 from typing_extensions import TypeVarTuple, Unpack, override
 
-from wesichain.core import Clock
+from wesichain.core.internal import Clock
 from wesichain.errors import ConfigError
 
 T = TypeVar("T")

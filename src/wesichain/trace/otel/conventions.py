@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from wesichain.core import HandedOff, LlmResponse, Message, Role, Text, ToolSpec, Usage, to_json
-from wesichain.core.internal import dump_json
+from wesichain.core import LlmResponse, Message, Role, Text, ToolSpec, Usage, to_json
+from wesichain.core.internal import HandedOff, dump_json
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 

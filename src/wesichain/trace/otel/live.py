@@ -15,7 +15,6 @@ from wesichain._version import __version__
 from wesichain.core import (
     Event,
     EventSink,
-    HandedOff,
     LlmRequest,
     LlmResponse,
     RunCompleted,
@@ -25,7 +24,7 @@ from wesichain.core import (
     TextDelta,
     ToolCall,
 )
-from wesichain.core.internal import CallHook, Mutable, around
+from wesichain.core.internal import CallHook, HandedOff, Mutable, around
 from wesichain.errors import RunInterruptedError
 from wesichain.trace.redaction.redactor import Redactor
 

@@ -15,7 +15,6 @@ import threading
 from wesichain._version import __version__
 from wesichain.core import (
     Event,
-    HandedOff,
     ModelResponded,
     RunCompleted,
     RunFailed,
@@ -26,7 +25,15 @@ from wesichain.core import (
     ToolCompleted,
     ToolDispatched,
 )
-from wesichain.core.internal import Mutable, NodeCompleted, NodeFailed, NodeStarted, Transcript, field
+from wesichain.core.internal import (
+    HandedOff,
+    Mutable,
+    NodeCompleted,
+    NodeFailed,
+    NodeStarted,
+    Transcript,
+    field,
+)
 
 from .api import Span, SpanKind, Tracer, TracerProvider, get_tracer, set_span_in_context
 from .conventions import agent_name, handoff_of, model_name, provider_of_model, wants_content

@@ -10,8 +10,8 @@ from functools import lru_cache
 from os import PathLike
 from pathlib import Path
 
-from wesichain.core import Clock, Usage, from_json
-from wesichain.core.internal import SystemClock, Value
+from wesichain.core import Usage, from_json
+from wesichain.core.internal import Clock, SystemClock, Value
 from wesichain.errors import CodecError, ConfigError
 
 from .format import RecordedEnd, Status, read_header

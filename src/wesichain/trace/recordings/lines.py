@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from wesichain.core import Event, OutputDelta, TextDelta
+from wesichain.core import Event, TextDelta
 from wesichain.core.internal import (
     BlobWriter,
+    OutputDelta,
     Value,
     events_in,
     form_of,

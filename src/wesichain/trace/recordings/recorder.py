@@ -12,7 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, cast
 
-from wesichain.core import Clock, Event, RunStarted
+from wesichain.core import Event, RunStarted
+from wesichain.core.internal import Clock
 from wesichain.errors import ConfigError
 from wesichain.trace.redaction.redactor import Redactor
 

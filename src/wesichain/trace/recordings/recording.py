@@ -10,7 +10,6 @@ from typing import ClassVar
 
 from wesichain.core import (
     Event,
-    HandedOff,
     JsonValue,
     LlmRequest,
     LlmResponse,
@@ -23,11 +22,10 @@ from wesichain.core import (
     ToolCall,
     ToolCompleted,
     ToolDispatched,
-    ToolsOffered,
     ToolSpec,
     Usage,
 )
-from wesichain.core.internal import Transcript, Value, replace
+from wesichain.core.internal import HandedOff, ToolsOffered, Transcript, Value, replace
 
 from .format import STATUS_OF, VERSION, Dropped, End, RecordedEnd, Status, read_header, read_lines
 from .parts_folder import PartsFolder
