@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from typing_extensions import override
 
@@ -28,7 +28,6 @@ from wesichain.tools import PreparedCall, ToolContext, ToolRegistry, ToolResult
 
 T = TypeVar("T")
 OnText = Callable[[str], None]
-Checked: TypeAlias = tuple[T, str]  # a checked answer and its text
 
 
 class JournalEntry(Value, Generic[T]):

@@ -13,7 +13,7 @@ from wesichain.agent.calls.open_call import ITSELF, waiting_for
 from wesichain.agent.effects import Caller, Effects, JournalEntry, OnText
 from wesichain.agent.phases import Child, Outcome, RunInfo, completed_phase, failed_phase, interrupted_phase
 from wesichain.agent.rules.checks import Refused
-from wesichain.agent.rules.reply_judge import Misshapen
+from wesichain.agent.rules.reply_judge import NotAReply
 from wesichain.agent.run_state import TASK_CANCELLED, RunState, Stopped
 from wesichain.agent.stream_relay import StreamRelay
 from wesichain.agent.trail import Trail
@@ -182,7 +182,7 @@ class ReplayEffects(Effects):
                 case StepStarted(free=False):  # a further model call of a middleware
                     reemit_extra_calls(self._run, (event,))
                 case StepFailed(call_id=None, error="InvalidModelActionError", message=message):
-                    wrong: Any = Misshapen(message)  # the model had returned something else than a reply
+                    wrong: Any = NotAReply(message)  # the model had returned something else than a reply
                     return wrong  # type: ignore[no-any-return]  # the loop checks it
                 case _:
                     fault = fault_of(event)

@@ -53,7 +53,7 @@ class Member(Value, Generic[OutT]):
         except ValidationError as error:
             raise CodecError(_complaint(error)) from error
 
-    def is_meant_by(self, plain: Any) -> bool:
+    def matches(self, plain: Any) -> bool:
         """Whether a value without the name of its type can be meant as this type, valid or not.
 
         An object is recognised by its keys and constants, any other value by being valid.
@@ -99,7 +99,7 @@ class OutputForm(Value, Generic[OutT]):
                 raise
             return takes_text.read(answer)
         if takes_text is not None and not is_object(plain) and not is_array(plain):
-            known = any(member.is_meant_by(plain) for member in self.members)
+            known = any(member.matches(plain) for member in self.members)
             return self._read_plain(plain if known else answer)
         return self._read_plain(plain)
 
@@ -111,7 +111,7 @@ class OutputForm(Value, Generic[OutT]):
             for member in self.members:
                 if member.name == plain["kind"]:
                     return member.read(plain["value"])
-        meant = [member for member in self.members if member.is_meant_by(plain)]
+        meant = [member for member in self.members if member.matches(plain)]
         if len(meant) == 1:
             return meant[0].read(plain)
         raise CodecError(
@@ -167,7 +167,7 @@ class OutputForm(Value, Generic[OutT]):
         """The value as text, with the name of its type if the type cannot be told from the value."""
         if member.is_wrapped and is_object(value) and value.keys() == {"value"}:
             value = value["value"]
-        meant = [other for other in self.members if other.is_meant_by(value)]
+        meant = [other for other in self.members if other.matches(value)]
         if meant == [member] and not isinstance(value, str):
             return text_of(value)
         return dump_json({"kind": member.name, "value": value})

@@ -121,7 +121,7 @@ class ReplyJudge(Value, Generic[OutT]):
         if reply.finish_reason != "stop" or reply.opaque is not None:
             if reply.finish_reason == "pause":
                 return Pause(reply)
-            flaw = self._half_answer(reply, step_id)
+            flaw = self._incomplete(reply, step_id)
             if flaw is not None:
                 return flaw
         if not reply.content.strip():
@@ -142,7 +142,7 @@ class ReplyJudge(Value, Generic[OutT]):
             return Malformed(reply, invalid)
         return Answer(output, reply.content, reply)
 
-    def _half_answer(self, reply: LlmResponse, step_id: int) -> Malformed | None:
+    def _incomplete(self, reply: LlmResponse, step_id: int) -> Malformed | None:
         """The error for a reply that was cut off, withheld or refused, and is never an answer; else None."""
         refusal = reply.opaque.get("refusal") if is_object(reply.opaque) else None
         text = reply.content.strip()
@@ -166,18 +166,18 @@ class ReplyJudge(Value, Generic[OutT]):
         if any(call.name in self.final_names for call in calls):
             found = self._final_call(replace(reply, tool_calls=calls), step_id)
         else:
-            half = self._half_answer(reply, step_id)
-            if half is None and not reply.content.strip():
+            incomplete = self._incomplete(reply, step_id)
+            if incomplete is None and not reply.content.strip():
                 return _invalid(_EMPTY, reply, step_id)
-            found = half or self._text_answer(reply, step_id)
+            found = incomplete or self._text_answer(reply, step_id)
         return found.error if isinstance(found, Malformed) else found
 
     def _final_call(self, reply: LlmResponse, step_id: int) -> Answer[OutT] | Malformed:
         """Return the first valid answer. Other calls in the same reply are not run."""
         if reply.finish_reason in ("refusal", "content_filter"):
-            half = self._half_answer(replace(reply, tool_calls=()), step_id)
-            assert half is not None
-            return half
+            incomplete = self._incomplete(replace(reply, tool_calls=()), step_id)
+            assert incomplete is not None
+            return incomplete
         errors: list[InvalidModelActionError | None] = []
         for call in reply.tool_calls:
             if call.name not in self.final_names:
@@ -249,7 +249,7 @@ def _invalid(
     )
 
 
-class Misshapen:
+class NotAReply:
     """A stand-in, in a replay, for a value that was not a reply: a recording has only its error."""
 
     def __init__(self, flaw: str) -> None:
@@ -277,7 +277,7 @@ def is_call(call: Any) -> bool:
 
 
 def _shape_flaw(reply: Any) -> str:
-    if isinstance(reply, Misshapen):
+    if isinstance(reply, NotAReply):
         return reply.flaw
     if not isinstance(reply, LlmResponse):
         return f"the model returned {type(reply).__name__}, not an LlmResponse"
