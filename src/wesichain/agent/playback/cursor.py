@@ -208,12 +208,11 @@ class RecordingCursor(EventSink):
         strand = self._strands.get(_strand(event))
         index = strand.popleft() if strand else None
         expected = None if index is None else self.events[index]
-        if isinstance(event, RunCompleted | RunFailed):
-            while strand and index is not None and _is_unsent_cut(expected):
-                self._unsent.append(index)
-                self._match(index)
-                index = strand.popleft()
-                expected = self.events[index]
+        while strand and index is not None and _is_unsent_cut(expected, event):
+            self._unsent.append(index)
+            self._match(index)
+            index = strand.popleft()
+            expected = self.events[index]
         if not self._is_past(event.scope, event.step_id):
             self._mismatch = self.compare.difference(expected, event)
         if index is None or type(expected) is not type(event):
@@ -357,12 +356,16 @@ class RecordingCursor(EventSink):
         return max(self.elapsed, passed)
 
 
-def _is_unsent_cut(event: Event | None) -> bool:
-    """Whether the last event before the end of a run is a cut for a request that was never sent.
+def _is_unsent_cut(expected: Event | None, event: Event) -> bool:
+    """Whether a recorded event is a cut for a request that was never sent, before the end of its run.
 
     Version 0.2 let the views cut once more after the run's time had ended during a request for a summary.
     """
-    return isinstance(event, ContextReduced) and not event.usage.total_tokens and not event.trouble
+    if not isinstance(expected, ContextReduced) or expected.usage.total_tokens or expected.trouble:
+        return False
+    if isinstance(event, RunCompleted):
+        return event.stopped_by == "seconds"
+    return isinstance(event, RunFailed) and event.error == "BudgetExceededError"
 
 
 def _strand(event: Event) -> tuple[str, str]:
