@@ -178,7 +178,7 @@ class GivesUp:
         return say(content="yes")
 
 
-whatever_can_end_the_run = pytest.mark.parametrize(
+with_and_without_limits = pytest.mark.parametrize(
     "options",
     [
         pytest.param({}, id="alone"),
@@ -188,7 +188,7 @@ whatever_can_end_the_run = pytest.mark.parametrize(
 )
 
 
-@whatever_can_end_the_run
+@with_and_without_limits
 async def test_a_cancelled_error_that_nobody_asked_for_is_a_fault_of_the_model(options: Any) -> None:
     outcome = await Agent(GivesUp(1), policy=FailFast()).outcome("q", **options)
     assert isinstance(outcome, Failed)
@@ -245,7 +245,7 @@ class CancelsAndRaises(Middleware):
         raise asyncio.CancelledError
 
 
-@whatever_can_end_the_run
+@with_and_without_limits
 class TestACancelledErrorInMiddleware:
     async def test_of_its_model_is_a_fault_of_the_model(self, options: Any) -> None:
         model, retry = GivesUp(1), Recovery({ModelTransportError: Retry()})
@@ -288,7 +288,7 @@ class TestACancelledErrorInMiddleware:
         check_events(outcome.events)
 
 
-@whatever_can_end_the_run
+@with_and_without_limits
 async def test_a_cancelled_error_of_a_model_that_summarises_leaves_the_context_as_it_is(options: Any) -> None:
     @tool
     async def read(page: int) -> str:
